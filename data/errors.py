@@ -1,0 +1,5 @@
+"""What is wrong with the user's data, in words."""
+
+
+class DataError(Exception):
+    """A file, column or setting of the data that the user can mend; the message names it and the fix."""
