@@ -13,13 +13,13 @@ class AttentionConfig:
     """Record maps at every evaluation. One extra forward pass over a few examples; training itself is untouched."""
 
     probes: list[str] = field(default_factory=list)
-    """Texts of your own to look at, the same at every step. For translation: source sentences, or `source ||| target`."""
+    """Texts of your own to look at, the same at every step. For translation: sources, or `source ||| target`."""
 
     examples: int = 4
     """Validation examples recorded besides the probes: always the same ones."""
 
     max_tokens: int = 128
-    """Longest recorded sequence in tokens; longer examples are cut and say so. A map costs max_tokens^2 numbers per head."""
+    """Longest recorded sequence in tokens; longer ones are cut and say so. A map costs max_tokens^2 numbers per head."""
 
     image: bool = True
     """Draw one labelled heat map per evaluation into TensorBoard's Images tab."""
