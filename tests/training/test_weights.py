@@ -1,0 +1,82 @@
+"""Computing, master and averaged weights."""
+
+import pytest
+import torch
+from torch import nn
+
+from training.weights import Weights
+
+
+def linear() -> nn.Linear:
+    torch.manual_seed(0)
+    return nn.Linear(16, 16)
+
+
+def test_updates_too_small_for_bf16_are_not_lost() -> None:
+    """Guards: bf16 training without masters, where 1 + 1e-4 is 1 and the model stops learning."""
+    model = nn.Linear(4, 4, bias=False)
+    nn.init.ones_(model.weight)
+    weights = Weights(model, torch.bfloat16, ema=0.0)
+    for _ in range(100):
+        with torch.no_grad():
+            weights.masters[0].add_(1e-4)
+        weights.publish()
+    assert weights.best()["weight"].mean().item() == pytest.approx(1.01, abs=1e-5)
+    assert model.weight.dtype == torch.bfloat16
+    assert model.weight.float().mean().item() == pytest.approx(1.01, abs=4e-3)
+
+
+def test_gradients_of_micro_batches_add_up_in_float32() -> None:
+    """Guards: accumulation in bf16, where 256 + 1 is 256."""
+    model = linear()
+    weights = Weights(model, torch.bfloat16, ema=0.0)
+    for value in (256.0, 1.0, 1.0):
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, value)
+        weights.collect_gradients()
+        assert all(p.grad is None for p in model.parameters())
+    assert all(m.grad is not None and set(m.grad.flatten().tolist()) == {258.0} for m in weights.masters)
+
+
+def test_in_float32_the_models_own_parameters_are_the_masters() -> None:
+    """Guards: a silent second copy that doubles memory or, worse, an optimiser that updates the wrong one."""
+    model = linear()
+    assert all(a is b for a, b in zip(Weights(model, torch.float32, ema=0.0).masters, model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_average_follows_the_recurrence_and_only_computes_inside_the_block(dtype: torch.dtype) -> None:
+    """Guards: evaluating one set of weights and training on with it."""
+    model = linear()
+    weights = Weights(model, dtype, ema=0.9)
+    expected = weights.masters[0].detach().clone()
+    for update in range(1, 6):
+        with torch.no_grad():
+            for master in weights.masters:
+                master.add_(1.0)
+        weights.publish()
+        expected.lerp_(weights.masters[0].detach(), 1 - min(0.9, (1 + update) / (10 + update)))
+    torch.testing.assert_close(weights.best()["weight"], expected)
+    before = [p.detach().clone() for p in model.parameters()]
+    with weights.averaged():
+        torch.testing.assert_close(model.weight.float(), expected, atol=4e-2, rtol=1e-2)
+        assert not torch.equal(model.weight, before[0])
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("ema", [0.0, 0.9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_saved_and_restored_weights_are_the_same_to_the_last_bit(dtype: torch.dtype, ema: float) -> None:
+    """Guards: a resume that starts from rounded or averaged weights."""
+    model = linear()
+    weights = Weights(model, dtype, ema)
+    with torch.no_grad():
+        for master in weights.masters:
+            master.add_(torch.randn_like(master))
+    weights.publish()
+    best = {name: tensor.clone() for name, tensor in weights.best().items()}
+    other = nn.Linear(16, 16)
+    restored = Weights(other, dtype, ema)
+    restored.load_state_dict(weights.state_dict(), best)
+    for a, b in zip([*weights.masters, *weights.average, *model.parameters()], [*restored.masters, *restored.average, *other.parameters()], strict=True):  # fmt: skip
+        assert torch.equal(a, b)

@@ -1,0 +1,106 @@
+"""Checkpoints: written whole or not at all, loadable without unpickling anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from training.errors import UserError
+
+WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
+
+
+def save_checkpoint(folder: Path, step: int, weights: dict[str, Tensor], state: dict, summary: dict, *, best: bool, keep: int) -> Path:
+    """Write `folder/step-…` completely (temporary folder, flush, rename), point `last` (and `best`) at it, drop older ones.
+
+    A process killed at any moment leaves the previous checkpoint in place and at most a `.tmp-…` folder, removed by the next save.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    final = folder / f"step-{step:08d}"
+    temporary = folder / f".tmp-{final.name}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    save_file({name: t.contiguous().cpu() for name, t in weights.items()}, temporary / WEIGHTS, metadata={"step": str(step)})
+    torch.save(state, temporary / STATE)
+    (temporary / SUMMARY).write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for path in [*temporary.iterdir(), temporary]:
+        flush(path)
+    if final.exists():  # the same step again, after an interruption during its evaluation
+        stale = folder / f".tmp-stale-{final.name}"
+        shutil.rmtree(stale, ignore_errors=True)
+        final.rename(stale)
+    temporary.rename(final)
+    for name in ["last", "best"] if best else ["last"]:
+        point(folder / name, final.name)
+    flush(folder)
+    drop_old(folder, keep)
+    return final
+
+
+def flush(path: Path) -> None:
+    """Ask the operating system to put a file or a folder's entries on the disk now."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def point(link: Path, target: str) -> None:
+    """Let the symbolic link `link` point at `target`, replacing an older one in a single step."""
+    temporary = link.with_name(f".tmp-{link.name}")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(target)
+    temporary.replace(link)
+
+
+def drop_old(folder: Path, keep: int) -> None:
+    """Remove left-overs and all but the newest `keep` checkpoints that neither `last` nor `best` points at."""
+    for left_over in folder.glob(".tmp-*"):
+        shutil.rmtree(left_over)
+    used = {(folder / name).resolve() for name in ("last", "best")}
+    old = sorted(path for path in folder.glob("step-*") if path.resolve() not in used)
+    for path in old[: len(old) - keep]:
+        shutil.rmtree(path)
+
+
+def checkpoint_path(run: Path, which: str = "last") -> Path:
+    """The folder of a run's `last` or `best` checkpoint; raises UserError naming what is missing."""
+    folder = run / "checkpoints"
+    complete = sorted(path.parent for path in folder.glob(f"step-*/{SUMMARY}"))
+    if not complete:
+        raise UserError(f"{run}: no checkpoint in it. Is it a run folder (runs/<name>), and did the run reach its first evaluation?")
+    link = folder / which
+    # A copy made without symbolic links still has its newest checkpoint.
+    return link.resolve() if (link / SUMMARY).exists() else complete[-1]
+
+
+def load_weights(checkpoint: Path) -> dict[str, Tensor]:
+    """The weights of a checkpoint, float32, on the CPU."""
+    try:
+        return load_file(checkpoint / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise UserError(damaged(checkpoint / WEIGHTS, error)) from error
+
+
+def load_state(checkpoint: Path) -> dict:
+    """The training state of a checkpoint: tensors and plain values only, on the CPU."""
+    try:
+        return torch.load(checkpoint / STATE, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises a dozen kinds for a damaged archive; all of them mean the same to the user
+        raise UserError(damaged(checkpoint / STATE, error)) from error
+
+
+def damaged(path: Path, error: Exception) -> str:
+    """What to say of a file that cannot be read, and what to do about it."""
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    others = sorted(p.name for p in path.parent.parent.glob("step-*") if p != path.parent)
+    fix = f"delete {path.parent} to fall back to {others[-1]}" if others else "copy the run again from where it was trained"
+    return f"{path}: missing or damaged ({reason}). To mend it: {fix}."

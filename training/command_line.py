@@ -1,0 +1,182 @@
+"""From the command line to a checked config: Hydra composes, we report every problem at once, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+
+PATH_KEYS = ("data.path", "data.valid_path", "data.test_path", "data.cache", "resume", "init_from", "run", "name", "runs", "output")
+"""Keys whose values are taken verbatim: Hydra's grammar has no room for '=', ',' or Japanese in an unquoted path."""
+
+Config = TypeVar("Config")
+
+
+def fail(messages: list[str]) -> NoReturn:
+    """Print what is wrong and leave with exit code 2."""
+    for message in messages:
+        print(f"error: {message}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def compose_config(name: str, schema: type[Config], arguments: list[str]) -> tuple[DictConfig | None, list[str], list[str]]:
+    """Compose `configs/<name>.yaml` with `arguments` -> (config, normalised overrides, problems).
+
+    Every argument is checked by itself against the dataclass, so that all problems are found in one go; those that are
+    in order are applied. The config is None only when not even the groups could be composed.
+    """
+    ConfigStore.instance().store(name=f"{name}_schema", node=schema)
+    found: list[str] = []
+    groups: list[str] = []
+    values: list[Override] = []
+    normalised = [normalise(argument) for argument in arguments]
+    for argument in normalised:
+        override = parse(argument, found)
+        if override is None:
+            continue
+        if (CONFIGS / override.key_or_group).is_dir():
+            problem = group_problem(override)
+            found += [problem] if problem else []
+            groups += [] if problem else [argument]
+        else:
+            values.append(override)
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        try:
+            config = compose(name, overrides=groups)
+        except (HydraException, OmegaConfBaseException) as error:
+            return None, normalised, [*found, str(error).strip().splitlines()[0]]
+    keys = all_keys(schema)
+    for override in values:
+        found += value_problems(config, override, keys)
+    return config, normalised, found
+
+
+def normalise(argument: str) -> str:
+    """Quote paths for Hydra's grammar and let `experiment=x` mean `+experiment=x`."""
+    key, separator, value = argument.partition("=")
+    if separator and key in PATH_KEYS and value not in ("", "null") and value[0] not in "'\"":
+        return f"{key}='" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if key in ("experiment", "debug"):
+        return "+" + argument
+    return argument
+
+
+def parse(argument: str, found: list[str]) -> Override | None:
+    """One override, or None with the problem noted."""
+    if "=" not in argument and not argument.startswith("~"):
+        found.append(f"{argument}: not understood; settings are written key=value")
+        return None
+    try:
+        return OverridesParser.create().parse_override(argument)
+    except (HydraException, OverrideParseException):
+        key = argument.partition("=")[0]
+        found.append(f"{argument}: not understood; put a value with special characters in two pairs of quotes: {key}='\"…\"'")
+        return None
+
+
+def group_problem(override: Override) -> str | None:
+    """What is wrong with choosing a file of a config group, or None."""
+    group = override.key_or_group
+    options = sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
+    chosen = [str(value) for value in override.sweep_iterator()] if override.is_sweep_override() else [str(override.value())]
+    for choice in chosen:
+        if choice not in options and not choice.startswith("glob("):
+            return f"{group}={choice}: no such choice{suggestion(choice, options)}; there are {', '.join(options)}"
+    return None
+
+
+def value_problems(config: DictConfig, override: Override, keys: list[str]) -> list[str]:
+    """Apply one value (each value of a sweep) to `config`; what is wrong with it in words."""
+    key = override.key_or_group
+    if override.is_delete():
+        return [f"~{key}: settings cannot be removed; most can be null: {key}=null"]
+    if key not in keys:
+        return [f"{key}: unknown setting{suggestion(key, keys)}; --help lists all"]
+    if override.is_add():
+        return [f"+{key}: is part of every config, write it without the plus"]
+    found = []
+    swept = list(override.sweep_iterator()) if override.is_sweep_override() else [override.value()]
+    for value in reversed(swept):  # the first one stays applied, for the checks of the whole
+        try:
+            OmegaConf.update(config, key, value)
+        except OmegaConfBaseException as error:
+            found.append(f"{key}={value}: {str(error).strip().splitlines()[0]}")
+    return found
+
+
+def suggestion(word: str, known: list[str]) -> str:
+    """A near miss, if there is one; the last part of a dotted key counts too."""
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.75)
+    same_end = [key for key in known if key.rpartition(".")[2] == word.rpartition(".")[2]]
+    return f" (did you mean {(near or same_end)[0]}?)" if near or same_end else ""
+
+
+def all_keys(schema: type, prefix: str = "") -> list[str]:
+    """Every dotted key of a dataclass, nested ones and groups included."""
+    keys = []
+    for name, kind in inspect.get_annotations(schema, eval_str=True).items():
+        keys.append(prefix + name)
+        if is_dataclass(kind) and isinstance(kind, type):
+            keys += all_keys(kind, f"{prefix}{name}.")
+    return keys
+
+
+@functools.cache
+def field_documentation(schema: type) -> dict[str, str]:
+    """The docstring under each field of a dataclass, on one line."""
+    body = ast.parse(inspect.getsource(schema)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    documented = {}
+    for statement, following in zip(body.body, body.body[1:], strict=False):
+        if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+            assert isinstance(statement.target, ast.Name)
+            documented[statement.target.id] = " ".join(str(following.value.value).split())
+    return documented
+
+
+def describe_settings(schema: type, config: Any, prefix: str = "") -> list[str]:
+    """`key=default` with its documentation, one setting a paragraph: the body of --help."""
+    lines = []
+    nested = []
+    for field in fields(schema):
+        value = getattr(config, field.name)
+        if is_dataclass(value):
+            nested.append((field.name, value))
+            continue
+        shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else value
+        lines += [f"  {prefix}{field.name}={shown}", f"      {field_documentation(schema).get(field.name, '')}"]
+    for name, value in nested:
+        lines += ["", f"{name}: {inspect.getdoc(type(value))}", *describe_settings(type(value), value, f"{name}.")]
+    return lines
+
+
+def run_guarded(action: Callable[[], None]) -> None:
+    """Run the program; an error that the user can mend becomes one line and exit code 2."""
+    from data.errors import DataError
+    from training.errors import UserError
+
+    try:
+        action()
+    except (UserError, DataError) as error:
+        fail([str(error)])
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
+        sys.stderr.close()
+        raise SystemExit(141) from None

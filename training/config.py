@@ -1,0 +1,219 @@
+"""The whole configuration of a training run, as dataclasses that can be built in Python without Hydra."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import data.config
+import model.config
+from attention_maps.config import AttentionConfig
+from data.config import DataConfig, TokenizerConfig
+from model.config import ModelConfig
+
+
+@dataclass
+class OptimConfig:
+    """The optimiser."""
+
+    kind: str = "adamw"
+    """`adamw` (Loshchilov & Hutter 2019), or `muon` (Jordan et al. 2024) for the matrices inside blocks and AdamW for the rest."""
+
+    lr: float = 1e-3
+    """Peak learning rate of AdamW."""
+
+    muon_lr: float = 0.02
+    """Peak learning rate of Muon's matrices, in Muon's own scale (an update has spectral norm about 1)."""
+
+    beta1: float = 0.9
+    """Decay of the running mean of gradients."""
+
+    beta2: float = 0.99
+    """Decay of the running mean of squared gradients; 0.99 suits small batches, 0.95 large ones."""
+
+    eps: float = 1e-8
+    """Added to the denominator of the update."""
+
+    weight_decay: float = 0.1
+    """Decoupled weight decay of matrices; vectors (norms, biases) are never decayed."""
+
+    clip: float = 1.0
+    """Largest allowed L2 norm of the whole gradient; 0 switches clipping off."""
+
+
+@dataclass
+class ScheduleConfig:
+    """Learning rate over the run: a pure function of step and progress."""
+
+    kind: str = "cosine"
+    """`cosine`, `linear`, `inverse_sqrt` (Vaswani et al. 2017), `wsd` (warm-up, stable, decay) or `constant`."""
+
+    warmup: int = 100
+    """Steps of linear warm-up from 0 to the peak."""
+
+    final: float = 0.0
+    """Rate at the end as a share of the peak (cosine, linear, wsd)."""
+
+    decay: float = 0.2
+    """wsd only: share of the run spent in the final linear decay."""
+
+
+@dataclass
+class TrainerConfig:
+    """The loop: budget, batches, evaluation, checkpoints, hardware."""
+
+    steps: int | None = 2000
+    """Optimiser steps; null with `minutes` set means until the time is up."""
+
+    minutes: float | None = None
+    """Wall-clock budget of training in minutes, evaluations included; the schedule follows whichever of steps and minutes is further on."""
+
+    batch_size: int = 32
+    """Windows per micro-batch (text; pairs are batched by `data.batch_tokens`)."""
+
+    accumulate: int = 1
+    """Micro-batches per optimiser step. The loss is exact per token: 4 x 1 equals 1 x 4."""
+
+    label_smoothing: float = 0.0
+    """Share of the target probability spread over the vocabulary (Szegedy et al. 2016); 0.1 is customary for translation."""
+
+    ema: float = 0.0
+    """Decay of an exponential moving average of the weights, which is then what is evaluated and saved; 0 is off."""
+
+    evaluate_every: int = 250
+    """Steps between evaluations: full-pass validation loss, samples or translations, attention maps, a checkpoint."""
+
+    evaluate_minutes: float | None = None
+    """With a value, evaluate after so many minutes instead of after `evaluate_every` steps (for wall-clock budgets)."""
+
+    evaluate_sentences: int = 200
+    """Translation: validation sentences decoded (greedily) for BLEU and chrF during training."""
+
+    test: bool = True
+    """Evaluate the test splits with the best checkpoint when training ends."""
+
+    beam_size: int = 4
+    """Translation: beam width of the final test."""
+
+    length_penalty: float = 1.0
+    """Translation: exponent of the length by which a hypothesis' log-probability is divided."""
+
+    samples: int = 2
+    """Sample texts (GPT) or rows of the translation table shown at each evaluation."""
+
+    log_every: int = 10
+    """Steps between log lines."""
+
+    patience: int | None = None
+    """Stop after so many evaluations without a better validation loss; null never stops early."""
+
+    keep: int = 0
+    """Older checkpoints kept besides `last` and `best`."""
+
+    device: str = "auto"
+    """`auto`, `cpu`, `cuda` or `mps`."""
+
+    precision: str = "auto"
+    """`float32`, `bf16` (bf16 weights with float32 master copies), or `auto`: bf16 where the hardware multiplies it fast."""
+
+    compile: str = "auto"
+    """torch.compile: `on`, `off`, or `auto`: on CUDA in runs long enough to earn the compilation back."""
+
+    threads: int | None = None
+    """CPU threads; null leaves torch's choice, the physical cores."""
+
+    deterministic: bool = False
+    """Refuse kernels whose result depends on timing (CUDA); CPU runs repeat to the last bit anyway."""
+
+    overfit: bool = False
+    """Train on the first batch over and over: a model that cannot drive this loss to zero has a bug."""
+
+    profile: bool = False
+    """Profile steps 5 to 10: a table of the slowest operators in the log, a trace for Perfetto in the run folder."""
+
+
+@dataclass
+class TrainConfig:
+    """One training run."""
+
+    task: str = "gpt"
+    """`gpt` writes text, `translate` translates; set by the config group `task=`."""
+
+    experiment: str | None = None
+    """The recipe this config was composed from; it names the run when `name` is null."""
+
+    name: str | None = None
+    """The run is the folder `runs/<name>`; null takes the experiment's or `<task>-<data>` and the next free number."""
+
+    runs: str = "runs"
+    """Folder of all runs."""
+
+    resume: str | None = None
+    """A run folder to go on with, exactly where it stopped."""
+
+    init_from: str | None = None
+    """A run folder to take weights and tokenizer from; optimiser and step start afresh."""
+
+    seed: int = 1
+    """Seed of initialisation, data order and dropout."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
+
+
+CHOICES = {
+    "task": ("gpt", "translate"),
+    "optim.kind": ("adamw", "muon"),
+    "schedule.kind": ("cosine", "linear", "inverse_sqrt", "wsd", "constant"),
+    "trainer.device": ("auto", "cpu", "cuda", "mps"),
+    "trainer.precision": ("auto", "float32", "bf16"),
+    "trainer.compile": ("auto", "on", "off"),
+}
+
+POSITIVE = (
+    "optim.lr", "optim.muon_lr", "optim.eps", "trainer.batch_size", "trainer.accumulate", "trainer.evaluate_every", "trainer.beam_size",
+    "trainer.log_every", "trainer.steps", "trainer.minutes", "trainer.evaluate_minutes", "trainer.threads", "trainer.patience",
+    "attention.max_tokens",
+)  # fmt: skip
+NOT_NEGATIVE = (
+    "seed", "optim.weight_decay", "optim.clip", "schedule.warmup", "trainer.samples", "trainer.keep", "trainer.evaluate_sentences",
+    "trainer.length_penalty", "attention.examples",
+)  # fmt: skip
+SHARES = ("optim.beta1", "optim.beta2", "trainer.label_smoothing", "trainer.ema", "schedule.final", "schedule.decay")
+
+
+def value_at(config: object, key: str) -> object:
+    """The value of a dotted key such as `optim.lr`."""
+    for part in key.split("."):
+        config = getattr(config, part)
+    return config
+
+
+def problems(config: TrainConfig) -> list[str]:
+    """Everything that is impossible in `config`, one sentence each, naming the key and the fix; empty when all is well."""
+    found = []
+    for key, choices in CHOICES.items():
+        if value_at(config, key) not in choices:
+            found.append(f"{key}={value_at(config, key)}: must be one of {', '.join(choices)}")
+    for keys, low, words in ((POSITIVE, 1e-300, "must be greater than 0"), (NOT_NEGATIVE, 0, "must not be negative")):
+        for key in keys:
+            value = value_at(config, key)
+            if isinstance(value, int | float) and not value >= low:
+                found.append(f"{key}={value}: {words}")
+    for key in SHARES:
+        value = value_at(config, key)
+        if isinstance(value, int | float) and not 0 <= value < 1:
+            found.append(f"{key}={value}: must be at least 0 and less than 1")
+    if config.trainer.steps is None and config.trainer.minutes is None:
+        found.append("trainer.steps and trainer.minutes are both null: give the run a budget with one of them")
+    if config.resume and config.init_from:
+        found.append("resume and init_from exclude each other: resume goes on with a run, init_from starts a new one from its weights")
+    if config.name is not None and (not config.name or set(config.name) & set("/\\=, \t\n") or config.name.startswith(".")):
+        found.append(f"name={config.name!r}: a plain folder name without slashes, spaces, '=' or ',' is needed")
+    found += model.config.problems(config.model)
+    found += data.config.problems(config.data, config.tokenizer, config.task)
+    return found

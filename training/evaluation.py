@@ -1,0 +1,103 @@
+"""Evaluation: full-pass loss, translation scores beside their baselines, samples to read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from tqdm import tqdm
+
+from data.batches import Batch
+from data.prepare import PreparedPairs
+from data.tokenizer import Tokenizer
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from model.sampling import SamplingConfig, generate
+from training.loss import summed_loss
+from training.metrics import Scores, TranslationMemory, constant_sentence, score
+from training.translation import TranslationOptions, translate_all
+
+
+@dataclass(frozen=True)
+class HeldOutLoss:
+    """Cross-entropy of every token of a split."""
+
+    nats: float
+    """Sum over all tokens."""
+    tokens: int
+    bytes: int
+    """Length of the same text in UTF-8, which no tokenizer changes."""
+
+    @property
+    def per_token(self) -> float:
+        """Mean in nats."""
+        return self.nats / self.tokens
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean, infinite where that overflows."""
+        return math.exp(self.per_token) if self.per_token < 700 else math.inf
+
+    @property
+    def bits_per_byte(self) -> float:
+        """Comparable between vocabularies."""
+        return self.nats / math.log(2) / self.bytes
+
+
+@torch.no_grad()
+def held_out_loss(model: nn.Module, batches: Iterable[Batch], split_bytes: int) -> HeldOutLoss:
+    """One full pass: the same tokens every time, each counted once."""
+    device = next(model.parameters()).device
+    nats, tokens = torch.zeros((), dtype=torch.float64, device=device), 0
+    for batch in tqdm(batches, desc="validation", leave=False, disable=None, delay=2, unit="batch"):
+        here = batch.to(device)
+        nats += summed_loss(model(*here.model_inputs), here.targets).double()
+        tokens += batch.target_tokens
+    return HeldOutLoss(float(nats), tokens, split_bytes)
+
+
+@dataclass(frozen=True)
+class TranslationExample:
+    """One row of the table shown at each evaluation."""
+
+    source: str
+    reference: str
+    hypothesis: str
+
+
+def translate_rows(
+    model: EncoderDecoder, tokenizers: list[Tokenizer], rows: dict[str, list[str]], options: TranslationOptions
+) -> tuple[Scores, list[TranslationExample]]:
+    """Translate `rows` (columns source and target), score them and return them for reading."""
+    hypotheses = translate_all(model, tokenizers, rows["source"], options)
+    examples = list(map(TranslationExample, rows["source"], rows["target"], hypotheses))
+    return score(hypotheses, rows["target"]), examples
+
+
+def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]) -> dict[str, Scores]:
+    """Scores of answers that need no learning, from the training split."""
+    train = prepared.rows("train")
+    train_targets = train["target"][:]
+    memory = TranslationMemory(train["source"][:], train_targets)
+    nearest = [memory.translate(s) for s in tqdm(sources, desc="translation memory", leave=False, disable=None, delay=2)]
+    return {
+        "nearest training sentence": score(nearest, references),
+        "most frequent sentence": score([constant_sentence(train_targets)] * len(references), references),
+    }
+
+
+def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, count: int, seed: int, max_tokens: int) -> list[str]:
+    """Sample texts from one prompt; an empty prompt means: begin a document. Leaves the global random state alone."""
+    config = SamplingConfig(temperature=0.8, max_new_tokens=max_tokens)
+    prompts = [[tokenizer.eos_id, *tokenizer.encode(prompt)] for _ in range(count)]
+    generator = torch.Generator(device=next(model.parameters()).device).manual_seed(seed)
+    banned = sorted(set(tokenizer.special_ids) - {tokenizer.eos_id})
+    written: list[list[int]] = [[] for _ in prompts]
+    for tokens in generate(model, prompts, config, generator=generator, stop_ids={tokenizer.eos_id}, banned_ids=banned):
+        for text, token in zip(written, tokens, strict=True):
+            if token is not None and token != tokenizer.eos_id:
+                text.append(token)
+    return [prompt + tokenizer.decode(ids) for ids in written]

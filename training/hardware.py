@@ -1,0 +1,72 @@
+"""What the machine likes: device, number format, compilation. The one place that asks about hardware."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from training.config import TrainerConfig
+from training.errors import UserError
+
+PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12}
+"""Dense bf16 peak by GPU name (vendors' data sheets), for the model FLOP utilisation."""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Where and how the run computes."""
+
+    device: torch.device
+    dtype: torch.dtype
+    """Number format of weights and activations; float32 master copies are kept beside bf16 weights."""
+    peak_flops: float | None
+    """Dense peak in FLOP/s where it is known, else None."""
+    description: str
+
+
+def choose_hardware(config: TrainerConfig) -> Hardware:
+    """Pick device and number format by capability; raises UserError when the config asks for what is not there."""
+    available = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    name = config.device if config.device != "auto" else next(d for d in ("cuda", "mps", "cpu") if available[d])
+    if not available[name]:
+        raise UserError(f"trainer.device={name}: no such device here; use trainer.device=auto")
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    device = torch.device(name)
+    dtype = {"float32": torch.float32, "bf16": torch.bfloat16}.get(config.precision) or (
+        torch.bfloat16 if bf16_is_fast(device) else torch.float32
+    )
+    model = torch.cuda.get_device_name(device) if name == "cuda" else name
+    peak = next((flops for gpu, flops in PEAK_FLOPS.items() if gpu in model), None) if dtype == torch.bfloat16 else None
+    threads = f" ({torch.get_num_threads()} threads)" if name == "cpu" else ""
+    return Hardware(device, dtype, peak, f"{model}{threads}, {str(dtype).removeprefix('torch.')}")
+
+
+def bf16_is_fast(device: torch.device) -> bool:
+    """Whether bf16 matrix products run on hardware of their own (6-9 x float32 with AMX), not in emulation."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    if device.type == "cpu":
+        cpuinfo = Path("/proc/cpuinfo")
+        return cpuinfo.exists() and "amx_bf16" in cpuinfo.read_text()
+    return False
+
+
+def use_compile(choice: str, device: torch.device, steps: int | None) -> bool:
+    """Whether torch.compile pays: it costs about a minute at start, and on CPU brings at most 10 % on small models."""
+    if choice == "auto":
+        return device.type == "cuda" and (steps is None or steps >= 1000)
+    return choice == "on"
+
+
+def set_deterministic() -> None:
+    """Refuse kernels whose result depends on timing."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)

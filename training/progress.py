@@ -1,0 +1,59 @@
+"""Where a run stands: the counters that a checkpoint holds, and signals that ask to stop."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import asdict, dataclass, fields
+from types import FrameType
+
+
+@dataclass
+class Progress:
+    """Counters of a run, all plain numbers."""
+
+    step: int = 0
+    """Optimiser steps done."""
+    tokens: int = 0
+    """Real tokens trained on (source and target)."""
+    seconds: float = 0.0
+    """Wall-clock time in the loop over all starts, evaluations included."""
+    evaluated_step: int = 0
+    """Step of the last evaluation."""
+    evaluated_seconds: float = 0.0
+    """`seconds` at the last evaluation."""
+    best_loss: float = float("inf")
+    """Lowest validation loss so far, nats per token."""
+    evaluations_without_best: int = 0
+    """Evaluations since then: what early stopping counts."""
+
+    def state_dict(self) -> dict:
+        """Plain values by name."""
+        return asdict(self)
+
+    def load_state_dict(self, state: dict) -> None:
+        """Restore what `state_dict` returned."""
+        for name in (field.name for field in fields(self)):
+            setattr(self, name, state[name])
+
+
+class StopRequest:
+    """Turns SIGINT and SIGTERM into a wish that the loop fulfils at the next safe point; a second SIGINT stops at once."""
+
+    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+
+    def __enter__(self) -> StopRequest:
+        self.previous = {number: signal.signal(number, self.handle) for number in self.SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.previous.items():
+            signal.signal(number, handler)
+
+    def handle(self, number: int, _: FrameType | None) -> None:
+        """Remember the signal; from now on a further one has its usual effect."""
+        self.received = signal.Signals(number)
+        for each, handler in self.previous.items():
+            signal.signal(each, handler)

@@ -1,0 +1,139 @@
+"""A run is one folder, and it is complete: config, tokenizers, checkpoints, metrics, maps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor
+
+from data.tokenizer import Tokenizer
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from training.checkpoints import checkpoint_path, load_weights
+from training.config import TrainConfig
+from training.errors import UserError
+
+Model = GPT | EncoderDecoder
+
+
+def create(config: TrainConfig) -> Path:
+    """Make the run's folder; raises UserError when a folder of that name is there already."""
+    runs = Path(config.runs)
+    runs.mkdir(parents=True, exist_ok=True)
+    if config.name is not None:
+        try:
+            (runs / config.name).mkdir()
+        except FileExistsError:
+            raise UserError(existing(runs / config.name)) from None
+        return runs / config.name
+    base = config.experiment or f"{config.task}-{config.data.source}"
+    number = 1
+    while True:
+        run = runs / (base if number == 1 else f"{base}-{number}")
+        try:
+            run.mkdir()
+            return run
+        except FileExistsError:
+            number += 1
+
+
+def existing(run: Path) -> str:
+    """What to say of a run that is there already."""
+    return f"{run} exists already: resume={run} goes on with it, another name=… starts afresh"
+
+
+def check_free(config: TrainConfig) -> None:
+    """Refuse a taken name before any work is done."""
+    if config.name is not None and (Path(config.runs) / config.name).exists():
+        raise UserError(existing(Path(config.runs) / config.name))
+
+
+def save_config(config: TrainConfig, run: Path) -> None:
+    """Write the complete config as YAML, replacing an older one in a single step."""
+    temporary = run / ".config.yaml.tmp"
+    temporary.write_text(OmegaConf.to_yaml(OmegaConf.structured(config)), encoding="utf-8")
+    temporary.replace(run / "config.yaml")
+
+
+def load_config(run: Path) -> TrainConfig:
+    """The config a run was trained with; raises UserError when `run` is no run folder."""
+    path = run / "config.yaml"
+    if not run.is_dir():
+        raise UserError(f"{run}: no such run folder")
+    if not path.exists():
+        raise UserError(f"{run}: no config.yaml in it, so it is not a run folder (runs/<name>)")
+    try:
+        merged = OmegaConf.merge(OmegaConf.structured(TrainConfig), OmegaConf.load(path))
+    except (OmegaConfBaseException, OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read as a config: {str(error).splitlines()[0]}") from error
+    config = OmegaConf.to_object(merged)
+    assert isinstance(config, TrainConfig)
+    return config
+
+
+def save_tokenizers(tokenizers: list[Tokenizer], run: Path) -> None:
+    """One `tokenizer.model`, or one for each side of a translation."""
+    for path, tokenizer in zip(tokenizer_paths(run, len(tokenizers)), tokenizers, strict=True):
+        tokenizer.save(path)
+
+
+def tokenizer_paths(run: Path, count: int) -> list[Path]:
+    """Where the tokenizers of a run lie."""
+    names = ["tokenizer.model"] if count == 1 else ["tokenizer.source.model", "tokenizer.target.model"]
+    return [run / name for name in names]
+
+
+def load_tokenizers(run: Path) -> list[Tokenizer]:
+    """The run's one or two tokenizers (source first)."""
+    for count in (1, 2):
+        paths = tokenizer_paths(run, count)
+        if all(path.exists() for path in paths):
+            return [Tokenizer.load(path) for path in paths]
+    raise UserError(f"{run}: no tokenizer.model in it; the folder is incomplete, copy the run again")
+
+
+def build_model(config: TrainConfig, tokenizers: list[Tokenizer]) -> Model:
+    """A freshly initialised model for the task, in float32 on the CPU."""
+    if config.task == "gpt":
+        return GPT(config.model, tokenizers[0].vocab_size)
+    source, target = tokenizers[0], tokenizers[-1]
+    return EncoderDecoder(config.model, source.vocab_size, target.vocab_size, shared=len(tokenizers) == 1)
+
+
+@torch.no_grad()
+def load_into(model: Model, weights: dict[str, Tensor], origin: Path) -> None:
+    """Copy saved weights into a model; raises UserError naming the first tensor that does not fit."""
+    parameters = dict(model.named_parameters())
+    missing, foreign = sorted(parameters.keys() - weights.keys()), sorted(weights.keys() - parameters.keys())
+    if missing or foreign:
+        raise UserError(f"{origin}: holds another model: {(missing or foreign)[0]} is {'missing' if missing else 'not part of this config'}")
+    for name, parameter in parameters.items():
+        if parameter.shape != weights[name].shape:
+            have, need = tuple(weights[name].shape), tuple(parameter.shape)
+            raise UserError(f"{origin}: holds another model: {name} has shape {have}, this config needs {need}")
+        parameter.copy_(weights[name])
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A trained model with all it needs to be used."""
+
+    folder: Path
+    config: TrainConfig
+    model: Model
+    tokenizers: list[Tokenizer]
+    step: int
+
+
+def load_run(run: Path, which: str = "best") -> LoadedRun:
+    """Load a run for use: float32 on the CPU, in evaluation mode."""
+    config = load_config(run)
+    checkpoint = checkpoint_path(run, which)
+    tokenizers = load_tokenizers(run)
+    model = build_model(config, tokenizers)
+    load_into(model, load_weights(checkpoint), checkpoint)
+    return LoadedRun(run, config, model.eval(), tokenizers, int(checkpoint.name.removeprefix("step-")))

@@ -1,0 +1,95 @@
+"""Everything a run says: the terminal and log.txt, TensorBoard, metrics.jsonl."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from torch.utils.tensorboard import SummaryWriter
+from tqdm import tqdm
+
+
+class RunLog:
+    """Writes into one run folder; going on with a run drops what lies after `step`, so that curves join without a fold."""
+
+    def __init__(self, run: Path, step: int) -> None:
+        self.metrics_path = run / "metrics.jsonl"
+        if step:
+            truncate_metrics(self.metrics_path, step)
+        self.text = (run / "log.txt").open("a", encoding="utf-8")
+        self.writer = SummaryWriter(str(run), purge_step=step + 1 if step else None, flush_secs=10)
+
+    def line(self, message: str) -> None:
+        """One line for people: terminal (above the progress bar) and log.txt."""
+        tqdm.write(message, file=sys.stdout)
+        sys.stdout.flush()
+        self.text.write(message + "\n")
+        self.text.flush()
+
+    def scalars(self, values: dict[str, float | None], step: int) -> None:
+        """Points of TensorBoard curves; None is left out."""
+        for tag, value in values.items():
+            if value is not None:
+                self.writer.add_scalar(tag, value, step)
+
+    def metrics(self, record: dict) -> None:
+        """One line of metrics.jsonl: written and flushed at once, so that a kill loses none."""
+        with self.metrics_path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+    def markdown(self, tag: str, text: str, step: int) -> None:
+        """Text for TensorBoard's Text tab."""
+        self.writer.add_text(tag, text, step)
+
+    def image(self, tag: str, pixels: np.ndarray, step: int) -> None:
+        """A picture [height, width, 3] uint8 for TensorBoard's Images tab."""
+        self.writer.add_image(tag, pixels, step, dataformats="HWC")
+
+    def close(self) -> None:
+        """Flush and close all files."""
+        self.writer.close()
+        self.text.close()
+
+
+def truncate_metrics(path: Path, step: int) -> None:
+    """Drop lines after `step`, and a last line that a kill cut in half."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            if json.loads(line)["step"] <= step:
+                kept.append(line)
+        except json.JSONDecodeError:
+            break
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+    temporary.replace(path)
+
+
+def code_block(text: str) -> str:
+    """Text as Markdown that keeps every line as it is."""
+    return "\n".join("    " + line for line in text.splitlines())
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table; bars and line breaks inside cells are defused."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in lines)
+
+
+def short(number: float) -> str:
+    """12345 as 12.3k, 1234567 as 1.23M."""
+    for size, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= size:
+            return f"{number / size:.3g}{suffix}"
+    return f"{number:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as 1:23 or 2:03:04."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
