@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NORMS = ("rms", "layer")
+POSITIONS = ("rotary", "learned", "sinusoidal")
+ACTIVATIONS = ("relu2", "gelu", "swiglu")
+
 
 @dataclass
 class ModelConfig:
@@ -58,4 +62,78 @@ class ModelConfig:
     """Dropout on attention weights. Off by default: on CPU it leaves the fused kernel and costs 1.8-2.7x."""
 
     vocab_multiple: int = 1
-    """Pad the vocabulary to a multiple of this many rows (64 pays on GPU, nothing on CPU). Padding ids are never produced."""
+    """Pad the vocabulary to a multiple of this many rows (64 pays on a GPU, not on a CPU); padding is never predicted."""
+
+    @property
+    def head_width(self) -> int:
+        """Width D of one attention head."""
+        return self.width // self.heads
+
+    @property
+    def key_value_heads(self) -> int:
+        """Heads that keys and values have; `heads` unless grouped-query attention shares them."""
+        return self.heads if self.kv_heads is None else self.kv_heads
+
+    @property
+    def encoder_depth(self) -> int:
+        """Encoder blocks of a translation model."""
+        return self.layers if self.encoder_layers is None else self.encoder_layers
+
+    @property
+    def hidden_width(self) -> int:
+        """Hidden width of the MLP. SwiGLU has three matrices, not two, so it gets 2/3 of the width (Shazeer 2020)."""
+        if self.feed_forward is not None:
+            return self.feed_forward
+        if self.activation == "swiglu":
+            return -(-8 * self.width // (3 * 32)) * 32
+        return 4 * self.width
+
+    def padded_vocab(self, vocab_size: int) -> int:
+        """Rows of the embedding table and of the output projection for a vocabulary of `vocab_size`."""
+        return -(-vocab_size // self.vocab_multiple) * self.vocab_multiple
+
+
+def problems(config: ModelConfig) -> list[str]:
+    """What makes the configuration impossible, one sentence each, naming the key; empty when it can be built."""
+    found: list[str] = []
+
+    def require(holds: bool, sentence: str) -> None:
+        if not holds:
+            found.append(sentence)
+
+    positive = ("layers", "encoder_layers", "heads", "kv_heads", "width", "feed_forward", "context", "vocab_multiple")
+    for key in positive:
+        value = getattr(config, key)
+        require(value is None or value >= 1, f"model.{key} must be at least 1, not {value}")
+    for key, choices in (("norm", NORMS), ("position", POSITIONS), ("activation", ACTIVATIONS)):
+        value = getattr(config, key)
+        require(value in choices, f"model.{key} must be one of {', '.join(choices)}, not {value!r}")
+    for key in ("dropout", "attention_dropout"):
+        value = getattr(config, key)
+        require(0.0 <= value < 1.0, f"model.{key} is a probability: at least 0 and less than 1, not {value}")
+    if found:
+        return found  # the rules below divide by these numbers
+
+    require(
+        config.width % config.heads == 0,
+        f"model.width ({config.width}) must be a multiple of model.heads ({config.heads})",
+    )
+    require(
+        config.heads % config.key_value_heads == 0,
+        f"model.kv_heads ({config.kv_heads}) must divide model.heads ({config.heads})",
+    )
+    if config.position == "rotary" and config.width % config.heads == 0:
+        require(
+            config.head_width % 2 == 0,
+            f"model.width / model.heads must be even for model.position=rotary, not {config.head_width}",
+        )
+    if config.position == "sinusoidal":
+        require(config.width % 2 == 0, f"model.width must be even for model.position=sinusoidal, not {config.width}")
+    return found
+
+
+def check(config: ModelConfig) -> None:
+    """Raise a ValueError that lists every problem of the configuration."""
+    found = problems(config)
+    if found:
+        raise ValueError("; ".join(found))

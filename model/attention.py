@@ -1,0 +1,295 @@
+"""All attention of the project: one function, softmax(Q Kᵀ / √D) V, and the three thin modules that use it.
+
+`attention` picks the fastest kernel; `reference_attention` spells the same function out in float32 and also returns the
+weights. `record_attention` makes a model use the reference for the length of a `with` block and collects the weights;
+outside of it no weight matrix is kept alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend
+
+from model.cache import KVCache
+from model.config import ModelConfig
+from model.layers import RMSNorm, dropout
+from model.positions import rotate
+
+_EXPLICIT_LENGTH = 512
+"""Keys up to which explicit products beat the fused kernel's bfloat16 backward pass on a CPU: 6 x faster at 64 and 128
+keys, 1.9 x at 256, 1.5 x at 512; at 1024 the fused kernel is 1.6 x faster."""
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    causal: bool = False,
+    key_mask: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """softmax(Q Kᵀ / √D) V (Vaswani et al. 2017, equation 1) by the fastest kernel for device, dtype and length.
+
+    query [B, H, T, D], key and value [B, Hkv, S, D] with Hkv dividing H (query head h reads key head h // (H / Hkv)).
+    causal: query t sees keys up to its own position; with T < S the queries are the last T positions (cached decoding).
+    key_mask [B, S] bool: True where a key is a real token; None when all are. Every query must see at least one key.
+    dropout: probability of dropping a weight; not 0 in training only.
+    Returns [B, H, T, D] in the query's dtype.
+    """
+    if _explicit_is_faster(query, key, value, dropout):
+        return _explicit_attention(query, key, value, _visible(query, key, causal, key_mask), dropout)
+    flags, visible = _fused_arguments(query, key, causal, key_mask)
+    return F.scaled_dot_product_attention(
+        query, key, value, visible, dropout, flags, enable_gqa=query.shape[1] != key.shape[1]
+    )
+
+
+def reference_attention(
+    query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, key_mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The definition, in float32: (output [B, H, T, D], weights [B, H, T, S]). Arguments as `attention`."""
+    groups = query.shape[1] // key.shape[1]
+    key = key.float().repeat_interleave(groups, dim=1)  # [B, H, S, D]
+    value = value.float().repeat_interleave(groups, dim=1)  # [B, H, S, D]
+    scores = query.float() @ key.transpose(-1, -2) / query.shape[-1] ** 0.5  # [B, H, T, S]
+    visible = _visible(query, key, causal, key_mask)
+    if visible is not None:
+        scores = scores.masked_fill(~visible, float("-inf"))
+    weights = scores.softmax(dim=-1)
+    return weights @ value, weights
+
+
+def attention_backend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    causal: bool = False,
+    key_mask: Tensor | None = None,
+    dropout: float = 0.0,
+) -> str:
+    """Name of the kernel that `attention` would run for these arguments, for the log.
+
+    The fused kernel's name is torch's own answer: the choice depends on device, dtype, head width, mask and versions.
+    """
+    if _explicit_is_faster(query, key, value, dropout):
+        return f"explicit {str(query.dtype).removeprefix('torch.')} products"
+    flags, visible = _fused_arguments(query, key, causal, key_mask)
+    choice = torch._fused_sdp_choice(
+        query, key, value, visible, dropout, flags, enable_gqa=query.shape[1] != key.shape[1]
+    )
+    return f"scaled_dot_product_attention, {SDPBackend(choice).name.lower().replace('_', ' ')}"
+
+
+def _visible(query: Tensor, key: Tensor, causal: bool, key_mask: Tensor | None) -> Tensor | None:
+    """Which query may see which key: bool, broadcastable to [B, H, T, S]; None when every query sees every key."""
+    queries, keys = query.shape[2], key.shape[2]
+    if causal and queries > keys:
+        raise ValueError(f"{queries} causal queries cannot be the last positions of {keys} keys")
+    visible = None if key_mask is None else key_mask[:, None, None, :]  # [B, 1, 1, S]
+    if causal and queries > 1:
+        past = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(keys - queries)  # [T, S]
+        visible = past if visible is None else visible & past
+    return visible
+
+
+def _fused_arguments(query: Tensor, key: Tensor, causal: bool, key_mask: Tensor | None) -> tuple[bool, Tensor | None]:
+    """(is_causal, attn_mask) for torch's fused attention.
+
+    Never both: torch documents the pair as an error, and its CPU kernel applies both without a word. The flag is kept
+    where it says the same as the mask would, because flash kernels refuse masks. (Torch's flag aligns the first
+    positions of queries and keys, ours the last.)
+    """
+    if causal and key_mask is None and query.shape[2] == key.shape[2]:
+        return True, None
+    return False, _visible(query, key, causal, key_mask)
+
+
+def _explicit_is_faster(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> bool:
+    """On a CPU the fused kernel is slow backwards in bfloat16, and with dropout becomes a slow general form."""
+    if query.device.type != "cpu":
+        return False
+    if dropout > 0:
+        return True
+    training = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
+    return training and query.dtype == torch.bfloat16 and key.shape[2] <= _EXPLICIT_LENGTH
+
+
+def _explicit_attention(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout_probability: float
+) -> Tensor:
+    """Three products in the inputs' own dtype. Query heads that share a key head are stacked as more queries of it."""
+    batch, heads, queries, width = query.shape
+    kv_heads, keys = key.shape[1:3]
+    groups = heads // kv_heads
+    query = query.reshape(batch * kv_heads, groups * queries, width)
+    key = key.reshape(batch * kv_heads, keys, width)
+    value = value.reshape(batch * kv_heads, keys, width)
+    if visible is None:
+        scores = torch.bmm(query * width**-0.5, key.transpose(1, 2))  # [B Hkv, G T, S]
+    else:
+        bias = torch.zeros_like(visible, dtype=query.dtype).masked_fill_(~visible, float("-inf"))
+        if groups > 1 or bias.dim() == 4:  # else [T, S], which the product broadcasts by itself
+            per_head = bias if bias.dim() == 2 else bias.unsqueeze(2)  # [T, S] or [B, 1, 1, T, S]
+            bias = per_head.expand(batch, kv_heads, groups, queries, keys).reshape(-1, groups * queries, keys)
+        scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=width**-0.5)  # [B Hkv, G T, S]
+    weights = scores.softmax(dim=-1)
+    if dropout_probability > 0:
+        weights = dropout(weights, dropout_probability)
+    return torch.bmm(weights, value).view(batch, heads, queries, width)
+
+
+class _Attention(nn.Module):
+    """What the three kinds share: heads, their output projection, and the place where a recording steps in."""
+
+    attend = staticmethod(attention)
+    """The function in use. `record_attention` covers it with an instance attribute of the same name for a while."""
+
+    def __init__(self, config: ModelConfig, kind: str, layer: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.layer = layer
+        self.heads = config.heads
+        self.kv_heads = config.key_value_heads
+        self.head_width = config.head_width
+        self.attention_dropout = config.attention_dropout
+        self.output = nn.Linear(config.width, config.width, bias=config.bias)
+
+    def _mix(
+        self, query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, key_mask: Tensor | None = None
+    ) -> Tensor:
+        """Heads [B, H, T, D] to the sum of what they found, [B, T, C]."""
+        probability = self.attention_dropout if self.training else 0.0
+        mixed = self.attend(query, key, value, causal=causal, key_mask=key_mask, dropout=probability)  # [B, H, T, D]
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+
+class SelfAttention(_Attention):
+    """Every token of a sequence looks at every other one (encoder)."""
+
+    def __init__(self, config: ModelConfig, kind: str, layer: int) -> None:
+        super().__init__(config, kind, layer)
+        self.query_key_value = nn.Linear(
+            config.width, (config.heads + 2 * self.kv_heads) * self.head_width, bias=config.bias
+        )
+        # One gain for queries and keys alike: their product needs one, and both are then normalised in one pass.
+        self.query_key_norm = RMSNorm(self.head_width) if config.qk_norm else None
+
+    def forward(self, x: Tensor, rotation: Tensor | None = None, key_mask: Tensor | None = None) -> Tensor:
+        """x [B, T, C] to [B, T, C]; rotation from `RotaryPositions`; key_mask [B, T] bool, True = real token."""
+        return self._mix(*self._heads(x, rotation), key_mask=key_mask)
+
+    def _heads(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries [B, H, T, D], keys and values [B, Hkv, T, D], normalised and turned."""
+        fused = self.query_key_value(x).unflatten(-1, (-1, self.head_width))  # [B, T, H + 2 Hkv, D]
+        if self.query_key_norm is None and rotation is None:
+            query, key, value = fused.split((self.heads, self.kv_heads, self.kv_heads), dim=2)
+        else:
+            query_key, value = fused.split((self.heads + self.kv_heads, self.kv_heads), dim=2)
+            if self.query_key_norm is not None:
+                query_key = self.query_key_norm(query_key)
+            if rotation is not None:
+                query_key = rotate(query_key, rotation)
+            query, key = query_key.to(value.dtype).split((self.heads, self.kv_heads), dim=2)
+        return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+
+
+class CausalSelfAttention(SelfAttention):
+    """Every token looks at itself and at those before it (decoder)."""
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None
+    ) -> Tensor:
+        """x [B, T, C] to [B, T, C]. With a cache, x are the T tokens that follow those in it."""
+        query, key, value = self._heads(x, rotation)
+        key_mask = None
+        if cache is not None:
+            key, value, key_mask = cache.append(self.layer, key, value)
+        return self._mix(query, key, value, causal=True, key_mask=key_mask)
+
+
+class CrossAttention(_Attention):
+    """Tokens of the target look at all tokens of the source. No rotary positions: the two sides count apart."""
+
+    def __init__(self, config: ModelConfig, kind: str, layer: int) -> None:
+        super().__init__(config, kind, layer)
+        self.query = nn.Linear(config.width, config.width, bias=config.bias)
+        self.key_value = nn.Linear(config.width, 2 * self.kv_heads * self.head_width, bias=config.bias)
+        self.query_key_norm = RMSNorm(self.head_width) if config.qk_norm else None
+
+    def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values [B, Hkv, S, D] of the encoder's output [B, S, C]; computed once per source."""
+        fused = self.key_value(memory).unflatten(-1, (-1, self.head_width))  # [B, S, 2 Hkv, D]
+        key, value = fused.split(self.kv_heads, dim=2)
+        if self.query_key_norm is not None:
+            key = self.query_key_norm(key).to(value.dtype)
+        return key.transpose(1, 2), value.transpose(1, 2)
+
+    def forward(self, x: Tensor, key: Tensor, value: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        """x [B, T, C] to [B, T, C]; key and value from `keys_values`; source_mask [B, S] bool, True = real token.
+
+        x may have a multiple of the source's rows, as in beam search: the hypotheses of one source all look at the same
+        keys, so they are laid out as more queries of that source and its keys need no copies.
+        """
+        rows = x.shape[0]
+        query = self.query(x).view(key.shape[0], -1, self.heads, self.head_width)  # [B, T, H, D]
+        if self.query_key_norm is not None:
+            query = self.query_key_norm(query).to(value.dtype)
+        return self._mix(query.transpose(1, 2), key, value, key_mask=source_mask).view(rows, -1, x.shape[-1])
+
+
+@dataclass
+class AttentionRecording:
+    """What the heads did in the last forward pass; keys are (kind, layer), kind is decoder, encoder or cross."""
+
+    weights: dict[tuple[str, int], Tensor] = field(default_factory=dict)
+    """Attention weights [B, H, Q, K] float32: rows are queries and sum to 1."""
+
+    outputs: dict[tuple[str, int], Tensor] = field(default_factory=dict)
+    """What each head found, [B, H, Q, D] float32: weights @ values, before the output projection."""
+
+    def _attend(
+        self,
+        place: tuple[str, int],
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        causal: bool = False,
+        key_mask: Tensor | None = None,
+        dropout: float = 0.0,
+    ) -> Tensor:
+        """`reference_attention` that remembers; without dropout, whose noise says nothing about the heads."""
+        mixed, weights = reference_attention(query, key, value, causal=causal, key_mask=key_mask)
+        self.weights[place] = weights.detach()
+        self.outputs[place] = mixed.detach()
+        return mixed.to(query.dtype)
+
+
+@contextmanager
+def record_attention(model: nn.Module) -> Iterator[AttentionRecording]:
+    """Record the attention of every forward pass of `model` (not compiled) inside the block.
+
+    with torch.no_grad(), record_attention(model) as recording:
+        model(tokens)
+    recording.weights["decoder", 0]  # [B, H, T, T]
+
+    Afterwards the model is as before and only the recording holds the maps. One recording at a time per model.
+    """
+    recording = AttentionRecording()
+    modules = [module for module in model.modules() if isinstance(module, _Attention)]
+    for module in modules:
+        module.attend = partial(recording._attend, (module.kind, module.layer))
+    try:
+        yield recording
+    finally:
+        for module in modules:
+            del module.attend

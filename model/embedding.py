@@ -1,0 +1,44 @@
+"""From token ids to vectors with positions."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.layers import Dropout
+from model.positions import LearnedPositions, RotaryPositions, SinusoidalPositions, Start
+
+
+class Embedding(nn.Module):
+    """Token vectors plus positions, where positions are added; dropout on the sum.
+
+    With sinusoidal positions, whose entries are of size 1, token vectors are scaled by √C (Vaswani et al. 2017, section
+    3.4): tied to the output projection they have to be small, and would drown in the positions.
+    """
+
+    def __init__(self, config: ModelConfig, rows: int, tokens: nn.Embedding | None = None) -> None:
+        """rows: (padded) vocabulary size. tokens: an existing table to share instead of a new one."""
+        super().__init__()
+        self.tokens = nn.Embedding(rows, config.width) if tokens is None else tokens
+        self.positions: LearnedPositions | SinusoidalPositions | None = None
+        self.scale = 1.0
+        if config.position == "learned":
+            self.positions = LearnedPositions(config.context, config.width)
+        elif config.position == "sinusoidal":
+            self.positions = SinusoidalPositions(config.context, config.width)
+            self.scale = config.width**0.5
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, tokens: Tensor, start: Start = 0) -> Tensor:
+        """tokens [B, T] int64 that begin at position `start`; returns [B, T, C]."""
+        x = self.tokens(tokens)  # [B, T, C]
+        if self.scale != 1.0:
+            x = x * self.scale
+        if self.positions is not None:
+            x = x + self.positions(start, tokens.shape[1]).to(x.dtype)
+        return self.dropout(x)
+
+
+def make_rotary(config: ModelConfig) -> RotaryPositions | None:
+    """The rotation that all layers of a stack share; None for positions that are added to the embedding."""
+    return RotaryPositions(config.context, config.head_width) if config.position == "rotary" else None

@@ -1,0 +1,121 @@
+"""An encoder-decoder: reads a source sentence as a whole, writes the target token by token (Vaswani et al. 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from torch import Tensor, nn
+
+from model.blocks import CrossDecoderBlock, EncoderBlock
+from model.cache import KVCache
+from model.config import ModelConfig, check
+from model.embedding import Embedding, make_rotary
+from model.initialisation import initialise
+from model.layers import make_norm
+
+
+class EncoderDecoder(nn.Module):
+    """Two stacks of blocks, joined by cross-attention in every decoder block."""
+
+    def __init__(self, config: ModelConfig, source_vocab: int, target_vocab: int, *, shared: bool = False) -> None:
+        """shared: both sides use one vocabulary, and with `config.share_embeddings` one embedding table too.
+
+        Raises ValueError naming every impossible key of the configuration.
+        """
+        super().__init__()
+        check(config)
+        if shared and source_vocab != target_vocab:
+            raise ValueError(f"a shared vocabulary has one size, not {source_vocab} and {target_vocab}")
+        self.config = config
+        self.source_vocab = source_vocab
+        self.vocab_size = target_vocab
+        rows = config.padded_vocab(target_vocab)
+        self.target_embedding = Embedding(config, rows)
+        self.source_embedding = Embedding(
+            config,
+            config.padded_vocab(source_vocab),
+            self.target_embedding.tokens if shared and config.share_embeddings else None,
+        )
+        self.rotary = make_rotary(config)
+        self.encoder = nn.ModuleList([EncoderBlock(config, layer) for layer in range(config.encoder_depth)])
+        self.encoder_norm = make_norm(config)
+        self.decoder = nn.ModuleList([CrossDecoderBlock(config, layer) for layer in range(config.layers)])
+        self.decoder_norm = make_norm(config)
+        self.head = nn.Linear(config.width, rows, bias=False)
+        if config.tie_embeddings:
+            self.head.weight = self.target_embedding.tokens.weight
+        initialise(self, self.head, config)
+
+    @property
+    def output_weight(self) -> Tensor:
+        """The output projection of the true vocabulary [V, C], without padding rows: for a fused loss on `features`."""
+        return self.head.weight[: self.vocab_size]
+
+    def encode(self, source: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        """source [B, S] int64 to memory [B, S, C]; source_mask [B, S] bool, True = real token, None when all are.
+
+        Each row needs a real token. What stands in memory at padding is of no meaning.
+        """
+        x = self.source_embedding(source)  # [B, S, C]
+        rotation = None if self.rotary is None else self.rotary(0, source.shape[1])
+        for block in self.encoder:
+            x = block(x, rotation, source_mask)
+        return self.encoder_norm(x)
+
+    def read(self, source: Tensor, source_mask: Tensor | None, cache: KVCache) -> None:
+        """Encode the source once and keep in the cache what the cross-attention of every layer needs of it."""
+        cache.memory = self._memory(self.encode(source, source_mask))
+        cache.source_mask = source_mask
+
+    def features(
+        self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, cache: KVCache | None = None
+    ) -> Tensor:
+        """source [B, S] and target [B, T] int64 to what the head reads, [B, T, C], after the final norm.
+
+        target begins with bos; padding at its end needs no mask, because nothing before it sees it. With a cache (under
+        no_grad), `target` are the tokens that follow those in the cache, and the first call alone encodes the source.
+        """
+        if cache is None:
+            return self._decode(target, self._memory(self.encode(source, source_mask)), source_mask, None)
+        if not cache.memory:
+            self.read(source, source_mask, cache)
+        return self._decode(target, cache.memory, cache.source_mask, cache)
+
+    def forward(
+        self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, cache: KVCache | None = None
+    ) -> Tensor:
+        """Logits [B, T, V] of the token after each of `target`; arguments as `features`."""
+        return self.head(self.features(source, target, source_mask, cache))[..., : self.vocab_size]
+
+    def next_logits(self, target: Tensor, cache: KVCache) -> Tensor:
+        """Logits [R, V] after the last of the tokens [R, T] that follow those in a cache that has read its source.
+
+        R is a multiple of the source's rows: R / B hypotheses of each source stand one after the other.
+        """
+        features = self._decode(target, cache.memory, cache.source_mask, cache)[:, -1]  # [R, C]
+        return self.head(features)[:, : self.vocab_size]
+
+    def new_cache(self, capacity: int | None = None) -> KVCache:
+        """An empty cache for `capacity` target tokens per row, by default the whole context."""
+        return KVCache(self.config.context if capacity is None else capacity)
+
+    def _memory(self, encoded: Tensor) -> list[tuple[Tensor, Tensor]]:
+        blocks = cast(Iterable[CrossDecoderBlock], self.decoder)
+        return [block.cross_attention.keys_values(encoded) for block in blocks]
+
+    def _decode(
+        self,
+        target: Tensor,
+        memory: list[tuple[Tensor, Tensor]],
+        source_mask: Tensor | None,
+        cache: KVCache | None,
+    ) -> Tensor:
+        start = 0 if cache is None else cache.start
+        x = self.target_embedding(target, start)  # [B, T, C]
+        rotation = None if self.rotary is None else self.rotary(start, target.shape[1])
+        for block, keys_values in zip(self.decoder, memory, strict=True):
+            x = block(x, keys_values, source_mask, rotation, cache)
+        if cache is not None:
+            cache.advance(target.shape[1])
+        return self.decoder_norm(x)

@@ -1,0 +1,61 @@
+"""A decoder-only language model: predicts each token from those before it (Radford et al. 2019)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from model.blocks import DecoderBlock
+from model.cache import KVCache
+from model.config import ModelConfig, check
+from model.embedding import Embedding, make_rotary
+from model.initialisation import initialise
+from model.layers import make_norm
+
+
+class GPT(nn.Module):
+    """Embedding, `config.layers` causal blocks, a final norm, and a projection to the vocabulary."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        """Raises ValueError naming every impossible key of the configuration."""
+        super().__init__()
+        check(config)
+        self.config = config
+        self.vocab_size = vocab_size
+        rows = config.padded_vocab(vocab_size)
+        self.embedding = Embedding(config, rows)
+        self.rotary = make_rotary(config)
+        self.blocks = nn.ModuleList([DecoderBlock(config, layer) for layer in range(config.layers)])
+        self.norm = make_norm(config)
+        self.head = nn.Linear(config.width, rows, bias=False)
+        if config.tie_embeddings:
+            self.head.weight = self.embedding.tokens.weight
+        initialise(self, self.head, config)
+
+    @property
+    def output_weight(self) -> Tensor:
+        """The output projection of the true vocabulary [V, C], without padding rows: for a fused loss on `features`."""
+        return self.head.weight[: self.vocab_size]
+
+    def features(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """tokens [B, T] int64 to what the head reads, [B, T, C], after the final norm.
+
+        With a cache (under no_grad), `tokens` are those that follow the ones in the cache, which takes them in. Learned
+        positions raise ValueError beyond `config.context`; rotary and sinusoidal ones can be computed for any length,
+        but a model knows only those that it was trained on.
+        """
+        start = 0 if cache is None else cache.start
+        x = self.embedding(tokens, start)  # [B, T, C]
+        rotation = None if self.rotary is None else self.rotary(start, tokens.shape[1])
+        for block in self.blocks:
+            x = block(x, rotation, cache)
+        if cache is not None:
+            cache.advance(tokens.shape[1])
+        return self.norm(x)
+
+    def forward(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
+        """tokens [B, T] int64 to logits [B, T, V] of the token after each; arguments as `features`."""
+        return self.head(self.features(tokens, cache))[..., : self.vocab_size]
+
+    def new_cache(self, capacity: int | None = None) -> KVCache:
+        """An empty cache for `capacity` tokens per row, by default the whole context."""
+        return KVCache(self.config.context if capacity is None else capacity)

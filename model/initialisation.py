@@ -1,0 +1,41 @@
+"""How every parameter starts."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from model.blocks import DecoderBlock, EncoderBlock
+from model.config import ModelConfig
+from model.positions import LearnedPositions
+
+
+@torch.no_grad()
+def initialise(model: nn.Module, head: nn.Linear, config: ModelConfig) -> None:
+    """Draw every parameter of a model from torch's default generator.
+
+    parameter                              standard deviation     why
+    token embedding, untied `head`         0.02                   GPT-2 (Radford et al. 2019): small logits at the start
+    token embedding, sinusoidal positions  C^-½                   size 1 after the √C scaling of `Embedding`
+    learned positions                      0.02                   GPT-2
+    linear layers                          fan_in^-½              keeps the size of what passes through, at any width
+    last linear layer of a residual branch fan_in^-½ · N^-½       the sum of the N branches of a stack keeps size 1
+    gains of norms, biases                 1 and 0, no draw
+
+    N counts two branches per block, three where there is cross-attention; the scaling is GPT-2's.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and module is not head:
+            nn.init.normal_(module.weight, std=module.in_features**-0.5)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=config.width**-0.5 if config.position == "sinusoidal" else 0.02)
+        elif isinstance(module, LearnedPositions):
+            nn.init.normal_(module.weight, std=0.02)
+    if not config.tie_embeddings:
+        nn.init.normal_(head.weight, std=0.02)
+    for kind in (EncoderBlock, DecoderBlock):
+        outputs = [layer for block in model.modules() if isinstance(block, kind) for layer in block.residual_outputs()]
+        for layer in outputs:
+            layer.weight.mul_(len(outputs) ** -0.5)
