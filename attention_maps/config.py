@@ -19,7 +19,7 @@ class AttentionConfig:
     """Validation examples recorded besides the probes: always the same ones."""
 
     max_tokens: int = 128
-    """Longest recorded sequence in tokens; longer ones are cut and say so. A map costs max_tokens^2 numbers per head."""
+    """Longest recorded sequence in tokens; longer ones are cut and say so. A map has up to max_tokens^2 numbers."""
 
     image: bool = True
     """Draw one labelled heat map per evaluation into TensorBoard's Images tab."""

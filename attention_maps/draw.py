@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from attention_maps.fonts import drawable, font, has_bold, readable, vertical
 
@@ -307,15 +308,11 @@ class _Canvas:
         self._page[y : y + len(colours), x : x + colours.shape[1]] = (colours * 255).round()
 
     def frame(self, x: float, y: float, width: float, height: float) -> None:
-        x, y = round(x), round(y)
-        self._axes.plot(
-            [x, x + width, x + width, x, x],
-            [y, y, y + height, y + height, y],
-            color=LINE,
-            linewidth=0.8,
-            scalex=False,
-            scaley=False,
-        )
+        """A line around an image: outside of it at the left and top, over its last pixels at the right and bottom."""
+        left, top = round(x) - 0.5, round(y) - 0.5
+        edge = Rectangle((left, top), width, height, fill=False, edgecolor=LINE, linewidth=1 / POINT)
+        edge.set_snap(False)  # snapping would push the line over the first cells
+        self._axes.add_artist(edge)
 
     def pixels(self) -> np.ndarray:
         """The finished page [h,w,3] uint8."""

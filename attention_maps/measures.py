@@ -48,12 +48,8 @@ def scalars(recording: Recording) -> dict[str, float]:
     collected: dict[str, list[float]] = {}
     for number, sample in enumerate(recording.samples):
         for kind in KINDS:
-            special = (
-                [position for position, mark in enumerate(sample.keys(kind).special) if mark]
-                if sample.layers(kind)
-                else []
-            )
             for layer in range(sample.layers(kind)):
+                special = [position for position, mark in enumerate(sample.keys(kind).special) if mark]
                 weights = recording.maps(number, kind, layer)
                 start = 1 if kind == "decoder" else 0
                 queries = range(start, weights.shape[1])

@@ -10,12 +10,12 @@ from typing import Protocol
 import numpy as np
 import torch
 import torch.nn.functional as F
-from model.encoder_decoder import EncoderDecoder
-from model.gpt import GPT
 from torch import Tensor, nn
 
 from attention_maps.recording import Key, Prediction, Recording, Sample, tokens
 from model.attention import record_attention
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
 
 Pieces = Callable[[list[int]], list[str]]
 """Readable pieces of token ids, one each."""

@@ -42,8 +42,8 @@ class Tokens:
         return len(self.ids)
 
     def find(self, token: str | int | range) -> range:
-        """Positions of a token: a text (one piece, or several in a row that spell it; `▁` is ignored), an index, or a
-        range.
+        """Positions of a token: a text (one piece, or several in a row that spell it; `▁` at its ends is
+        ignored), an index, or a range.
 
         Raises LookupError when the text is absent, and also when it occurs more than once, naming the places: taking
         the first one silently would answer another question than the one asked.
@@ -56,7 +56,7 @@ class Tokens:
             if not -len(self) <= token < len(self):
                 raise LookupError(f"position {token} is not inside the {len(self)} tokens")
             return range(token % len(self), token % len(self) + 1)
-        places = list(self._spellings(token.strip("▁ ")))
+        places = list(self._spellings(token.replace(" ", "▁").strip("▁")))
         if len(places) == 1:
             return places[0]
         if not places:
@@ -65,7 +65,7 @@ class Tokens:
         raise LookupError(f"'{token}' occurs {len(places)} times; give one of the positions instead: {listed}")
 
     def _spellings(self, text: str) -> list[range]:
-        bare = [piece.strip("▁ ") for piece in self.pieces]
+        bare = [piece.strip("▁") for piece in self.pieces]
         places = []
         for start in range(len(self)):
             if not bare[start]:  # a lone ▁ is never the first or last piece of a word
@@ -73,10 +73,10 @@ class Tokens:
             spelled = ""
             for stop in range(start + 1, len(self) + 1):
                 spelled += self.pieces[stop - 1]
-                if bare[stop - 1] and spelled.strip("▁ ") == text:
+                if bare[stop - 1] and spelled.strip("▁") == text:
                     places.append(range(start, stop))
                     break
-                if len(spelled.strip("▁ ")) >= len(text):
+                if len(spelled.strip("▁")) >= len(text):
                     break
         return places
 

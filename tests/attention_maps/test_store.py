@@ -1,0 +1,161 @@
+"""Recordings on disk."""
+
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+from attention_maps import store
+from attention_maps.recording import Recording
+
+
+def test_a_recording_comes_back_as_it_was(lesson: Recording, tmp_path: Path) -> None:
+    """Guards every field against being lost or reordered on disk, Japanese pieces included."""
+    path = store.save(lesson, tmp_path)
+    assert path == tmp_path / "attention" / "step_00001000.safetensors"
+    loaded = store.load(path)
+    assert loaded.step == 1000
+    before, after = lesson.samples[0], loaded.samples[0]
+    for name in ("reads", "predicts", "source", "losses", "predictions", "name", "length", "source_length"):
+        assert getattr(after, name) == getattr(before, name), name
+    for arrays_before, arrays_after in ((before.weights, after.weights), (before.norms, after.norms)):
+        assert arrays_after.keys() == arrays_before.keys()
+        for key, array in arrays_before.items():
+            assert arrays_after[key].dtype == np.float16
+            np.testing.assert_array_equal(arrays_after[key], array)
+
+
+def test_the_layout_is_the_one_the_tab_reads(lesson: Recording, tmp_path: Path) -> None:
+    """Guards the file format: the tab parses names and metadata without this code."""
+    path = store.save(lesson, tmp_path)
+    with safe_open(path, framework="numpy") as opened:
+        assert opened.get_tensor("0/cross/1").shape == (2, 4, 3)
+        assert opened.get_tensor("0/cross/1/norms").shape == (2, 4)
+        metadata = opened.metadata()
+    assert (metadata["format"], metadata["version"], metadata["step"]) == ("chumoku-attention", "1", "1000")
+    (sample,) = json.loads(metadata["samples"])
+    assert sample["source"]["pieces"] == ["いいえ", "勝つ", "さ"]
+    assert sample["reads"]["special"] == [1, 0, 0, 0]
+    assert sample["truncated"] is False
+    assert sample["predictions"][0] == [[5, "I", 0.5], [6, "d", 0.25]]
+
+
+def test_more_than_ten_layers_keep_their_order(lesson: Recording, tmp_path: Path) -> None:
+    """Guards against text order, in which layer 10 comes before layer 2."""
+    sample = lesson.samples[0]
+    for layer in range(2, 12):
+        sample.weights["cross", layer] = np.full((2, 4, 3), layer / 16, np.float16)
+        sample.norms["cross", layer] = np.zeros((2, 4), np.float16)
+    loaded = store.load(store.save(lesson, tmp_path))
+    for layer in range(2, 12):
+        assert loaded.maps(0, "cross", layer)[0, 0, 0] == layer / 16
+
+
+def test_file_names_have_no_signs_that_tools_split_at(tmp_path: Path) -> None:
+    """Guards against `=` and `,`, at which Hydra and --logdir_spec split; names also sort by step."""
+    names = [store.path(tmp_path, step).name for step in (0, 999, 12_345_678, 123_456_789)]
+    assert names == sorted(names[:3]) + names[3:]
+    assert not set("=, ") & set("".join(names))
+
+
+def test_steps_are_listed_in_order_and_other_files_are_not(lesson: Recording, tmp_path: Path) -> None:
+    """Guards the step slider against stray and half-written files."""
+    assert store.steps(tmp_path) == {}
+    for step in (2000, 0, 100_000_000, 500):
+        store.save(Recording(step, lesson.samples), tmp_path)
+    folder = tmp_path / "attention"
+    for stray in ("step_1.safetensors", ".step_00000009.safetensors.17", "step_00000009.safetensors.bak", "notes.txt"):
+        (folder / stray).write_bytes(b"")
+    assert list(store.steps(tmp_path)) == [0, 500, 2000, 100_000_000]
+    assert store.steps(tmp_path)[500] == folder / "step_00000500.safetensors"
+
+
+def test_resuming_removes_the_later_history_only(lesson: Recording, tmp_path: Path) -> None:
+    """Guards against a slider that mixes two histories after a resume."""
+    for step in (500, 1000, 1500, 2000):
+        store.save(Recording(step, lesson.samples), tmp_path)
+    removed = store.remove_after(tmp_path, 1000)
+    assert [path.name for path in removed] == ["step_00001500.safetensors", "step_00002000.safetensors"]
+    assert list(store.steps(tmp_path)) == [500, 1000]
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(lesson: Recording, tmp_path: Path) -> None:
+    """Guards atomicity: a reader never meets a partial file, and none is left lying about."""
+    path = store.save(lesson, tmp_path)
+    whole = path.read_bytes()
+    lesson.samples[0].weights["cross", 0] = np.array([["no", "number"]], dtype=object)
+    with pytest.raises(Exception, match=r".+"):
+        store.save(lesson, tmp_path)
+    assert path.read_bytes() == whole
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_every_truncation_is_reported_with_the_file(lesson: Recording, tmp_path: Path) -> None:
+    """Guards against tracebacks, or quiet zeros, from a file cut short by a full disk or a copy under way."""
+    path = store.save(lesson, tmp_path)
+    whole = path.read_bytes()
+    for length in [0, 1, 7, 8, 9, 100, len(whole) // 2, len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(store.RecordingError, match=r"step_00001000.safetensors: not a whole safetensors file"):
+            store.load(path)
+
+
+def test_foreign_and_newer_files_are_told_apart(tmp_path: Path) -> None:
+    """Guards against model weights, or a later format, being taken for maps."""
+    path = tmp_path / "weights.safetensors"
+    save_file({"0/cross/0": np.zeros((1, 1, 1), np.float16)}, path)
+    with pytest.raises(store.RecordingError, match="not an attention recording"):
+        store.load(path)
+    save_file({}, path, metadata={"format": "chumoku-attention", "version": "2", "step": "1", "samples": "[]"})
+    with pytest.raises(store.RecordingError, match="recording format 2; this program reads 1"):
+        store.load(path)
+    path.write_bytes(struct.pack("<Q", 2**62) + b"{}")
+    with pytest.raises(store.RecordingError, match="not a whole safetensors file"):
+        store.load(path)
+    with pytest.raises(FileNotFoundError, match="no such recording"):
+        store.load(tmp_path / "absent.safetensors")
+
+
+def _rewrite(path: Path, tensors: dict[str, np.ndarray | None], metadata: dict[str, str]) -> None:
+    with safe_open(path, framework="numpy") as opened:
+        kept = opened.metadata() | metadata
+    changed = load_file(path) | tensors
+    save_file({name: tensor for name, tensor in changed.items() if tensor is not None}, path, metadata=kept)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "metadata", "message"),
+    [
+        ({"0/cross/0": np.zeros((2, 4, 9), np.float16)}, {}, r"0/cross/0 is float16 \[2, 4, 9\]; .* \[2, 4, 3\]"),
+        ({"0/cross/0": np.zeros((2, 4, 3), np.float32)}, {}, "0/cross/0 is float32"),
+        ({"0/cross/0": np.zeros((3, 4, 3), np.float16)}, {}, "0/cross/0"),
+        ({"0/cross/0": np.zeros((), np.float16)}, {}, "0/cross/0"),
+        ({"1/cross/0": np.zeros((2, 4, 3), np.float16)}, {}, "1/cross/0 belongs to no sample"),
+        ({"0/cross/0": None, "0/cross/0/norms": None}, {}, "layers are missing among the cross maps"),
+        ({"0/cross/0/norms": None}, {}, "maps without norms"),
+        ({}, {"samples": "[{}]"}, "missing 'reads'"),
+        ({}, {"samples": "not json"}, "damaged"),
+        ({}, {"samples": "[" * 100_000}, "damaged"),
+        ({}, {"samples": '{"a": 1}'}, "damaged"),
+        ({}, {"step": "soon"}, "damaged"),
+    ],
+)
+def test_damaged_contents_are_reported(
+    lesson: Recording, tmp_path: Path, tensors: dict, metadata: dict, message: str
+) -> None:
+    """Guards against a readable container with contents that do not belong together."""
+    path = store.save(lesson, tmp_path)
+    _rewrite(path, tensors, metadata)
+    with pytest.raises(store.RecordingError, match=message):
+        store.load(path)
+
+
+def test_additions_of_later_versions_do_not_disturb(lesson: Recording, tmp_path: Path) -> None:
+    """Guards the room to grow: gold links, importances and the like may be added without a new format."""
+    path = store.save(lesson, tmp_path)
+    _rewrite(path, {"0/cross/0/importance": np.zeros(2, np.float32)}, {"gold": "[]"})
+    assert store.load(path).step == 1000
