@@ -79,6 +79,8 @@ class KVCache:
 
     def reorder(self, rows: Tensor) -> None:
         """Make row i what row `rows[i]` was; `rows` [B'] int64 may repeat some (beams) and omit others (finished)."""
+        if len(rows) == len(self._keys[0]) and torch.equal(rows, torch.arange(len(rows), device=rows.device)):
+            return
         self._keys = [self._rows_of(store, rows) for store in self._keys]
         self._values = [self._rows_of(store, rows) for store in self._values]
         if self.row_lengths is not None:

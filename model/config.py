@@ -62,7 +62,7 @@ class ModelConfig:
     """Dropout on attention weights. Off by default: on CPU it leaves the fused kernel and costs 1.8-2.7x."""
 
     vocab_multiple: int = 1
-    """Pad the vocabulary to a multiple of this many rows (64 pays on a GPU, not on a CPU); padding is never predicted."""
+    """Pad the vocabulary to a multiple of this (64 pays on a GPU, not on a CPU); padding is never predicted."""
 
     @property
     def head_width(self) -> int:
@@ -101,7 +101,8 @@ def problems(config: ModelConfig) -> list[str]:
         if not holds:
             found.append(sentence)
 
-    positive = ("layers", "encoder_layers", "heads", "kv_heads", "width", "feed_forward", "context", "vocab_multiple")
+    require(config.context >= 2, f"model.context must be at least 2, not {config.context}")
+    positive = ("layers", "encoder_layers", "heads", "kv_heads", "width", "feed_forward", "vocab_multiple")
     for key in positive:
         value = getattr(config, key)
         require(value is None or value >= 1, f"model.{key} must be at least 1, not {value}")

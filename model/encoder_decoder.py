@@ -86,15 +86,18 @@ class EncoderDecoder(nn.Module):
         self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, cache: KVCache | None = None
     ) -> Tensor:
         """Logits [B, T, V] of the token after each of `target`; arguments as `features`."""
-        return self.head(self.features(source, target, source_mask, cache))[..., : self.vocab_size]
+        return self.logits(self.features(source, target, source_mask, cache))
+
+    def logits(self, features: Tensor) -> Tensor:
+        """features [..., C] to logits [..., V]; padding of the vocabulary is cut off."""
+        return self.head(features)[..., : self.vocab_size]
 
     def next_logits(self, target: Tensor, cache: KVCache) -> Tensor:
         """Logits [R, V] after the last of the tokens [R, T] that follow those in a cache that has read its source.
 
         R is a multiple of the source's rows: R / B hypotheses of each source stand one after the other.
         """
-        features = self._decode(target, cache.memory, cache.source_mask, cache)[:, -1]  # [R, C]
-        return self.head(features)[:, : self.vocab_size]
+        return self.logits(self._decode(target, cache.memory, cache.source_mask, cache)[:, -1])
 
     def new_cache(self, capacity: int | None = None) -> KVCache:
         """An empty cache for `capacity` target tokens per row, by default the whole context."""

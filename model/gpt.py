@@ -54,7 +54,11 @@ class GPT(nn.Module):
 
     def forward(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """tokens [B, T] int64 to logits [B, T, V] of the token after each; arguments as `features`."""
-        return self.head(self.features(tokens, cache))[..., : self.vocab_size]
+        return self.logits(self.features(tokens, cache))
+
+    def logits(self, features: Tensor) -> Tensor:
+        """features [..., C] to logits [..., V]; padding of the vocabulary is cut off."""
+        return self.head(features)[..., : self.vocab_size]
 
     def new_cache(self, capacity: int | None = None) -> KVCache:
         """An empty cache for `capacity` tokens per row, by default the whole context."""

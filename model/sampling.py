@@ -1,0 +1,202 @@
+"""Writing text with a GPT: pure filters on logits, and a generator that yields one token per text and step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model.cache import KVCache
+from model.gpt import GPT
+
+
+@dataclass
+class SamplingConfig:
+    """How the next token is drawn. The filters apply in the order of the fields."""
+
+    repetition_penalty: float = 1.0
+    """Divide positive logits of tokens that the text already holds by this, multiply negative ones (Keskar 2019)."""
+
+    temperature: float = 1.0
+    """Divide logits by this: below 1 safer, above 1 wilder; 0 always takes the likeliest token."""
+
+    top_k: int | None = None
+    """Keep the k likeliest tokens (Fan et al. 2018)."""
+
+    top_p: float | None = None
+    """Keep the smallest set of tokens whose probabilities sum to p (nucleus sampling, Holtzman et al. 2020)."""
+
+    min_p: float | None = None
+    """Keep tokens at least this fraction as likely as the likeliest one (Nguyen et al. 2024)."""
+
+    max_new_tokens: int = 200
+    """Tokens to write at most."""
+
+
+def problems(config: SamplingConfig) -> list[str]:
+    """Everything impossible in the configuration, one sentence each, naming the key; empty when it can be used."""
+    rules = (
+        (config.repetition_penalty > 0, "repetition_penalty must be positive", config.repetition_penalty),
+        (config.temperature >= 0, "temperature must be at least 0", config.temperature),
+        (config.top_k is None or config.top_k >= 1, "top_k must be at least 1", config.top_k),
+        (config.top_p is None or 0 < config.top_p <= 1, "top_p must be above 0 and at most 1", config.top_p),
+        (config.min_p is None or 0 <= config.min_p <= 1, "min_p must be between 0 and 1", config.min_p),
+        (config.max_new_tokens >= 1, "max_new_tokens must be at least 1", config.max_new_tokens),
+    )
+    return [f"{sentence}, not {value}" for holds, sentence, value in rules if not holds]
+
+
+def penalise_repetition(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
+    """logits [..., V] with those of the tokens in seen [..., V] bool made less likely (for a penalty above 1)."""
+    return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
+
+
+def keep_top_k(logits: Tensor, k: int) -> Tensor:
+    """logits [..., V] with -inf for all but the k largest; equals of the k-th are kept too."""
+    smallest_kept = logits.topk(min(k, logits.shape[-1])).values[..., -1:]  # [..., 1]
+    return logits.masked_fill(logits < smallest_kept, float("-inf"))
+
+
+def keep_top_p(logits: Tensor, p: float) -> Tensor:
+    """logits [..., V] with -inf outside the smallest set of likeliest tokens whose probabilities sum to at least p."""
+    ordered, order = logits.sort(descending=True, stable=True)
+    probabilities = ordered.softmax(dim=-1)
+    likelier = probabilities.cumsum(dim=-1) - probabilities  # [..., V]: probability of all tokens before this one
+    ordered = ordered.masked_fill(likelier >= p, float("-inf"))  # the likeliest has 0 before it and stays
+    return torch.empty_like(logits).scatter_(-1, order, ordered)
+
+
+def keep_min_p(logits: Tensor, fraction: float) -> Tensor:
+    """logits [..., V] with -inf for tokens less likely than `fraction` times the likeliest one."""
+    likeliest = logits.amax(dim=-1, keepdim=True)  # [..., 1]
+    return logits.masked_fill((logits - likeliest).exp() < fraction, float("-inf"))
+
+
+def choose(logits: Tensor, uniform: Tensor, config: SamplingConfig, seen: Tensor | None = None) -> Tensor:
+    """One token per row, [R] int64, for logits [R, V].
+
+    uniform [R] float64 in [0, 1) is the chance that decides: the same numbers choose the same tokens. seen [R, V] bool:
+    tokens that the row's text already holds, needed for the repetition penalty.
+    """
+    logits = logits.float()
+    if seen is not None:
+        logits = penalise_repetition(logits, seen, config.repetition_penalty)
+    if config.temperature == 0:
+        return logits.argmax(dim=-1)
+    logits = logits / config.temperature
+    if config.top_k is not None:
+        logits = keep_top_k(logits, config.top_k)
+    if config.top_p is not None:
+        logits = keep_top_p(logits, config.top_p)
+    if config.min_p is not None:
+        logits = keep_min_p(logits, config.min_p)
+    # The first token at which the summed probability passes the drawn share; one of probability 0 never does.
+    summed = logits.double().softmax(dim=-1).cumsum(dim=-1)  # [R, V]
+    share = (uniform * summed[:, -1]).unsqueeze(-1)  # [R, 1]
+    return torch.searchsorted(summed, share, right=True).squeeze(-1)
+
+
+class _Texts:
+    """The texts being written: the tokens that each still sees, and the cache that holds them."""
+
+    def __init__(self, model: GPT, prompts: Sequence[Sequence[int]]) -> None:
+        self.model = model
+        self.context = model.config.context
+        self.device = model.head.weight.device
+        self.windows = [list(prompt[-self.context :]) for prompt in prompts]
+        self.cache, self.logits = self._read(self.windows)  # logits [R, V] of the next token of each text
+
+    def extend(self, tokens: list[int]) -> None:
+        """Append one token to each text. A text that fills the context first forgets all but its last half."""
+        full = [row for row, window in enumerate(self.windows) if len(window) == self.context]
+        if full:
+            for row in full:
+                self.windows[row] = self.windows[row][-(self.context // 2) :]
+            cache, _ = self._read([self.windows[row] for row in full])
+            self.cache.replace_rows(torch.tensor(full, device=self.device), cache)
+            self.cache.set_lengths([len(window) for window in self.windows])
+        for window, token in zip(self.windows, tokens, strict=True):
+            window.append(token)
+        inputs = torch.tensor(tokens, device=self.device).unsqueeze(1)  # [R, 1]
+        self.logits = self.model(inputs, self.cache)[:, -1]
+
+    def keep(self, rows: list[int]) -> None:
+        """Go on with these texts only."""
+        self.windows = [self.windows[row] for row in rows]
+        self.cache.reorder(torch.tensor(rows, device=self.device))
+        self.cache.set_lengths([len(window) for window in self.windows])
+
+    def _read(self, windows: list[list[int]]) -> tuple[KVCache, Tensor]:
+        """A cache filled with the windows, and the logits [R, V] after each. Padding on the right is seen by nobody."""
+        lengths = [len(window) for window in windows]
+        tokens = torch.zeros(len(windows), max(lengths), dtype=torch.int64)
+        for row, window in enumerate(windows):
+            tokens[row, : len(window)] = torch.tensor(window)
+        cache = self.model.new_cache()
+        features = self.model.features(tokens.to(self.device), cache)  # [R, T, C]
+        cache.set_lengths(lengths)
+        last = torch.tensor(lengths, device=self.device) - 1
+        return cache, self.model.logits(features[torch.arange(len(windows), device=self.device), last])
+
+
+@torch.no_grad()
+def generate(
+    model: GPT,
+    prompts: Sequence[Sequence[int]],
+    config: SamplingConfig,
+    *,
+    generator: torch.Generator | None = None,
+    stop_ids: Collection[int] = (),
+    banned_ids: Collection[int] = (),
+) -> Iterator[list[int | None]]:
+    """Continue every prompt; yields, step by step, the new token of each text, None once it has ended.
+
+    prompts: token ids, at least one each, of any lengths. A text ends with a token of `stop_ids`, which is not yielded,
+    or after `config.max_new_tokens`. Tokens of `banned_ids` are never written.
+
+    A text depends on its prompt, the seed and its row, never on the other prompts. `generator` is a CPU generator
+    whatever the model's device; None is torch's default one.
+
+    Texts may outgrow the context. Of a prompt that is too long the last `context` tokens are seen; when a text has
+    filled the context, its last `context // 2` tokens are read anew and it goes on from there: a token costs one step
+    and, once per half context, one short pass.
+
+    Raises ValueError for an empty prompt, an impossible `config`, or a model that is not in evaluation mode.
+    """
+    found = problems(config)
+    if model.training:
+        found.append("the model must be in evaluation mode: call model.eval()")
+    found += [f"prompt {row} has no tokens" for row, prompt in enumerate(prompts) if not prompt]
+    if found:
+        raise ValueError("; ".join(found))
+    device = model.head.weight.device
+    # Drawn at once and row by row: what a text does with its numbers cannot shift those of another.
+    uniforms = torch.rand(len(prompts), config.max_new_tokens, generator=generator, dtype=torch.float64).to(device)
+    banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=device)
+    seen: Tensor | None = None
+    if config.repetition_penalty != 1.0:
+        seen = torch.zeros(len(prompts), model.vocab_size, dtype=torch.bool, device=device)
+        for row, prompt in enumerate(prompts):
+            seen[row, torch.tensor(prompt, device=device)] = True
+
+    texts = _Texts(model, prompts)
+    live = list(range(len(prompts)))
+    for step in range(config.max_new_tokens):
+        logits = texts.logits.index_fill(-1, banned, float("-inf"))
+        chosen = choose(logits, uniforms[live, step], config, None if seen is None else seen[live])
+        tokens: list[int] = chosen.tolist()
+        going_on = [row for row, token in enumerate(tokens) if token not in stop_ids]
+        result: list[int | None] = [None] * len(prompts)
+        for row in going_on:
+            result[live[row]] = tokens[row]
+        if seen is not None:
+            seen[live, chosen] = True
+        yield result
+        if not going_on or step + 1 == config.max_new_tokens:
+            return
+        if len(going_on) < len(live):
+            texts.keep(going_on)
+            live = [live[row] for row in going_on]
+        texts.extend([tokens[row] for row in going_on])
