@@ -50,6 +50,9 @@ class DataConfig:
     test_fraction: float = 0.0
     """Share split off for test, likewise."""
 
+    split_seed: int = 0
+    """Seed of random and component splits and of the embedded corpus. Apart from the run's seed: runs stay comparable."""
+
     max_rows: int | None = None
     """Use only the first so many rows of the training split; null means all."""
 
@@ -96,3 +99,58 @@ class TokenizerConfig:
 
     sampling: float = 0.0
     """Subword regularisation (Kudo 2018; BPE-dropout for bpe): sampling temperature alpha, a new segmentation every epoch; 0 is off."""
+
+
+def problems(data: DataConfig, tokenizer: TokenizerConfig, task: str) -> list[str]:
+    """Everything that cannot work, each line naming its key; empty when all is well. Looks at no file."""
+    found: list[str] = []
+
+    def one_of(key: str, value: str, *choices: str) -> None:
+        if value not in choices:
+            found.append(f"{key}={value}: must be one of {', '.join(choices)}")
+
+    def at_least(key: str, value: int | None, least: int) -> None:
+        if value is not None and value < least:
+            found.append(f"{key}={value}: must be at least {least}")
+
+    one_of("data.source", data.source, "primer", "text", "pairs", "hub")
+    one_of("data.rows", data.rows, "document", "paragraph", "line")
+    one_of("data.split", data.split, "contiguous", "random", "components")
+    one_of("tokenizer.kind", tokenizer.kind, "char", "bpe", "unigram")
+    one_of("tokenizer.normalization", tokenizer.normalization, "identity", "nfkc")
+    if data.source == "text" and task == "translate":
+        found.append("data.source=text: translation needs sentence pairs (data=pairs, hub or primer)")
+    if data.source == "pairs" and task == "gpt":
+        found.append("data.source=pairs: a GPT needs running text (data=text, hub or primer)")
+    if data.source in ("text", "pairs", "hub") and not data.path:
+        what = "the name of a hub dataset, owner/name" if data.source == "hub" else "a file, folder, glob or address"
+        found.append(f"data.path: is needed for data={data.source}: {what}")
+    for name in ("valid_path", "test_path"):
+        if getattr(data, name) and data.source not in ("text", "pairs"):
+            found.append(f"data.{name}: has no meaning for data={data.source}, which brings its own splits")
+    if data.split == "components" and task == "gpt":
+        found.append("data.split=components: connects sentence pairs; for running text use contiguous or random")
+    if data.streaming and task == "translate":
+        found.append("data.streaming: is for running text; pairs are read into memory-mapped tables anyway")
+    if data.streaming and data.source == "primer":
+        found.append("data.streaming: the embedded corpus is small; leave it off")
+    if data.streaming and data.split != "contiguous":
+        found.append(f"data.split={data.split}: text that is streamed can only be split contiguously")
+    for name in ("valid_fraction", "test_fraction"):
+        if not 0 <= getattr(data, name) < 1:
+            found.append(f"data.{name}={getattr(data, name)}: must be from 0 up to (not including) 1")
+    if data.valid_fraction + data.test_fraction >= 1:
+        found.append("data.valid_fraction, data.test_fraction: together they leave nothing to train on")
+    for name in ("max_rows", "batch_tokens", "length_multiple", "sentences", "stories"):
+        at_least(f"data.{name}", getattr(data, name), 1)
+    at_least("data.split_seed", data.split_seed, 0)
+    at_least("tokenizer.vocab_size", tokenizer.vocab_size, 261 if tokenizer.byte_fallback else 5)
+    if not 0 < tokenizer.character_coverage <= 1:
+        found.append(f"tokenizer.character_coverage={tokenizer.character_coverage}: must be above 0 and at most 1")
+    if not 0 <= tokenizer.sampling <= 1:
+        found.append(f"tokenizer.sampling={tokenizer.sampling}: must be between 0 (off) and 1; 0.1 is customary")
+    if tokenizer.sampling and task == "gpt":
+        found.append("tokenizer.sampling: is for translation; running text is tokenised once")
+    if tokenizer.sampling and tokenizer.kind == "char":
+        found.append("tokenizer.sampling: a character tokenizer has only one segmentation; use bpe or unigram")
+    return found

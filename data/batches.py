@@ -1,0 +1,96 @@
+"""What a training step eats, and the endless, resumable stream of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+IGNORED = -100
+"""Target id that the loss skips (torch's default ignore_index)."""
+
+
+@dataclass
+class Batch:
+    """One batch on one device. B rows, T target or text length, S source length; all ids are int64."""
+
+    inputs: Tensor
+    """Decoder input, [B,T]; translation: bos and the target."""
+
+    targets: Tensor
+    """What each position has to predict, [B,T]; translation: the target and eos. -100 where nothing is asked."""
+
+    source: Tensor | None = None
+    """Translation: source ids ending with eos, [B,S], padded with 0 on the right."""
+
+    source_mask: Tensor | None = None
+    """True at real source tokens, bool [B,S]; None when no row is padded (then attention needs no mask at all)."""
+
+    @property
+    def model_inputs(self) -> tuple[Tensor | None, ...]:
+        """Arguments of the model's forward: (inputs,) or (source, inputs, source_mask)."""
+        return (self.inputs,) if self.source is None else (self.source, self.inputs, self.source_mask)
+
+    @property
+    def target_tokens(self) -> int:
+        """Number of predictions that count."""
+        return int((self.targets != IGNORED).sum())
+
+    @property
+    def tokens(self) -> int:
+        """Real source and target tokens, padding not counted."""
+        if self.source is None:
+            return self.target_tokens
+        source = self.source.numel() if self.source_mask is None else int(self.source_mask.sum())
+        return source + self.target_tokens
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Batch:
+        """The same batch on another device."""
+        moved = {
+            field.name: value.to(device, non_blocking=non_blocking)
+            for field in fields(self)
+            if (value := getattr(self, field.name)) is not None
+        }
+        return Batch(**moved)
+
+    def pin_memory(self) -> Batch:
+        """The same batch in page-locked memory, for copies that overlap with computing."""
+        pinned = {
+            field.name: value.pin_memory() for field in fields(self) if (value := getattr(self, field.name)) is not None
+        }
+        return Batch(**pinned)
+
+
+class BatchStream(ABC):
+    """Endless batches. The order is a function of (seed, epoch); the state is three integers.
+
+    With `world` processes each gets every `world`-th share of the same order, chosen by `rank`; all of them advance alike.
+    """
+
+    def __init__(self, seed: int, rank: int = 0, world: int = 1) -> None:
+        self.seed, self.rank, self.world = seed, rank, world
+        self._epoch, self._position = 0, 0
+
+    @property
+    @abstractmethod
+    def epoch_batches(self) -> int:
+        """Calls of `next_batch` (in each process) for one pass over the data, rounded up."""
+
+    @property
+    @abstractmethod
+    def epoch(self) -> float:
+        """Passes over the data so far: 1.5 is the middle of the second."""
+
+    @abstractmethod
+    def next_batch(self) -> Batch:
+        """The next batch of this process."""
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the stream stands, in plain integers."""
+        return {"seed": self.seed, "epoch": self._epoch, "position": self._position}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go to a saved place: the batches that follow are exactly those that would have followed there."""
+        self.seed, self._epoch, self._position = state["seed"], state["epoch"], state["position"]

@@ -1,0 +1,136 @@
+"""Tokenised sentence pairs: arrays, training stream, evaluation pass, and sources alone for translating."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from data.batches import IGNORED, Batch, BatchStream
+from data.buckets import Ints, padded, sorted_batches, training_batches
+from data.sentences import Sentences, sentences_of
+from data.tokenizer import Tokenizer
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Pairs:
+    """Both sides of one split; row i of one translates row i of the other."""
+
+    source: Sentences
+    target: Sentences
+
+    def batch(self, rows: Ints, context: int, multiple: int = 1) -> Batch:
+        """Batch of some rows, lengths padded to `multiple`, cut to `context` tokens (eos included)."""
+        source, source_mask = _with_eos(self.source, rows, context, multiple)
+        # A target that was cut does not end there: nothing may teach or score an end.
+        target, real = _with_eos(self.target, rows, context, multiple, end_cut_rows=False)
+        inputs = np.empty_like(target)
+        inputs[:, 0] = Tokenizer.bos_id
+        inputs[:, 1:] = np.where(real[:, 1:], target[:, :-1], Tokenizer.pad_id)
+        return Batch(
+            inputs=torch.from_numpy(inputs),
+            targets=torch.from_numpy(np.where(real, target, IGNORED)),
+            source=torch.from_numpy(source),
+            source_mask=None if source_mask.all() else torch.from_numpy(source_mask),
+        )
+
+
+def _with_eos(
+    side: Sentences, rows: Ints, context: int, multiple: int, end_cut_rows: bool = True
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """Rows ending with eos and cut to `context`, zero-padded: ids [B,W] int64, and where they are real, bool [B,W]."""
+    lengths = side.offsets[rows + 1] - side.offsets[rows]
+    if end_cut_rows:
+        lengths = np.minimum(lengths, context - 1)
+    # Padding beyond the context would ask the model for a position that it does not have.
+    width = min(context, int(padded(lengths.max(keepdims=True) + 1, multiple)[0]))
+    tokens, _ = side.rows(rows, width)
+    columns = np.arange(width)
+    tokens[columns == lengths[:, None]] = Tokenizer.eos_id
+    real = columns <= lengths[:, None]
+    return np.where(real, tokens, Tokenizer.pad_id), real
+
+
+class PairStream(BatchStream):
+    """Shuffled, bucketed batches of pairs, every row once per epoch. The position counts batches."""
+
+    def __init__(
+        self,
+        pairs_of_epoch: Callable[[int, int], tuple[Pairs, Ints]],
+        batch_tokens: int,
+        context: int,
+        multiple: int,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        """`pairs_of_epoch(seed, epoch)` gives the tokens of an epoch (new ones when segmentations are sampled) and the rows to use."""
+        super().__init__(seed, rank, world)
+        self._pairs_of_epoch = pairs_of_epoch
+        self._batch_tokens, self._context, self._multiple = batch_tokens, context, multiple
+        self._plan: tuple[tuple[int, int], Pairs, list[Ints]] | None = None
+
+    @property
+    def epoch_batches(self) -> int:
+        return -(-len(self._planned()[1]) // self.world)
+
+    @property
+    def epoch(self) -> float:
+        return self._epoch + self._position / len(self._planned()[1])
+
+    def next_batch(self) -> Batch:
+        for turn in range(self.world):
+            pairs, batches = self._planned()
+            if self._position >= len(batches):
+                self._epoch, self._position = self._epoch + 1, 0
+                pairs, batches = self._planned()
+            if turn == self.rank:
+                mine = pairs, batches[self._position]
+            self._position += 1
+        return mine[0].batch(mine[1], self._context, self._multiple)
+
+    def _planned(self) -> tuple[Pairs, list[Ints]]:
+        if self._plan is None or self._plan[0] != (self.seed, self._epoch):
+            pairs, rows = self._pairs_of_epoch(self.seed, self._epoch)
+            batches = training_batches(
+                pairs.source.lengths[rows] + 1,
+                pairs.target.lengths[rows] + 1,
+                self._batch_tokens,
+                self._multiple,
+                np.random.default_rng((self.seed, self._epoch)),
+            )
+            self._plan = (self.seed, self._epoch), pairs, [rows[batch] for batch in batches]
+        return self._plan[1], self._plan[2]
+
+
+@dataclass
+class SourceBatch:
+    """Sentences to translate: `indices` [B] are their places in the given list, `source` [B,S], `source_mask` [B,S] or None."""
+
+    indices: list[int]
+    source: Tensor
+    source_mask: Tensor | None
+
+
+def encode_sources(
+    tokenizer: Tokenizer, texts: Sequence[str], batch_tokens: int, context: int, multiple: int = 1
+) -> Iterator[SourceBatch]:
+    """Batches of sources sorted by length (longest first: memory runs out at once or never), each ending with eos.
+
+    `batch_tokens` counts padded source tokens. Sentences beyond `context` are cut, with one warning that says how many.
+    An empty sentence is the eos alone. Put results back in order by `indices`.
+    """
+    side = sentences_of(tokenizer.encode_batch(texts), tokenizer.vocab_size)
+    lengths = side.lengths + 1
+    if cut := int((lengths > context).sum()):
+        log.warning("%d of %d sentences are longer than model.context=%d tokens and were cut", cut, len(texts), context)
+    lengths = padded(np.minimum(lengths, context), multiple)
+    for rows in reversed(list(sorted_batches(lengths, np.zeros_like(lengths), batch_tokens))):
+        source, mask = _with_eos(side, rows, context, multiple)
+        yield SourceBatch(rows.tolist(), torch.from_numpy(source), None if mask.all() else torch.from_numpy(mask))

@@ -1,0 +1,312 @@
+"""Rows from everywhere: files, addresses, the hub, the embedded corpus - as `datasets` with the columns we use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from data.cache import cached_folder, content_key
+from data.config import DataConfig
+from data.errors import DataError
+from data.hub import hub_revision, hub_splits
+from data.locate import Located, locate
+from data.running_text import documents, fragments, paragraphs, text_lines
+from data.splits import contiguous_bounds, fractions, split_rows
+from data.tables import aligned_rows, csv_rows, load_with_datasets, pick, tsv_rows, wanted_columns
+from data.text_files import TextFile, scan
+
+if TYPE_CHECKING:
+    from datasets import Dataset, IterableDataset
+
+_IN_MEMORY = 1 << 30  # characters of text that may be one document in memory
+_TABLE_ROWS = 10_000  # rows turned into Arrow at a time
+_PREPARING = ("cache", "path", "valid_path", "test_path", "batch_tokens", "length_multiple")
+"""Settings that leave the rows as they are: the cache goes by the content of files, not their names."""
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Rows:
+    """All splits of a corpus. `key` names their content, `notes` tell what was left out on the way."""
+
+    splits: dict[str, Dataset] | dict[str, IterableDataset]
+    key: str
+    notes: list[str]
+
+
+def load_rows(config: DataConfig, task: str) -> dict[str, Dataset] | dict[str, IterableDataset]:
+    """Rows of each split: `train`, `valid`, `test` (embedded corpus: also `novel`) as far as they exist.
+
+    `task` gpt: column `text` (streaming documents come line by line, with the number of the `document`); translate: columns
+    `source` and `target`, both stripped and never empty. The embedded corpus adds its gold columns.
+    Raises DataError naming file, line, key and fix.
+    """
+    return load(config, task).splits
+
+
+def load(config: DataConfig, task: str) -> Rows:
+    """As `load_rows`, with the key of the content and the notes. Local rows are kept in `config.cache`, keyed by content."""
+    settings = {name: value for name, value in asdict(config).items() if name not in _PREPARING}
+    if config.source in ("text", "pairs"):
+        located = locate(config, task)
+        files = _scanned(located, config)
+        content = {split: [[file.sha256 for file in entry] for entry in entries] for split, entries in files.items()}
+        key = content_key(task=task, format=located.format, content=content, **settings)
+        build: Callable[[list[str]], Any] = partial(_file_splits, config, task, located.format, files)
+    elif config.source == "hub":
+        key = content_key(task=task, revision=hub_revision(config), name=config.path, **settings)
+        build = partial(_hub_rows, config, task)
+    else:
+        key = content_key(task=task, **settings)
+        build = partial(_primer_rows, config, task)
+    if config.streaming:
+        notes: list[str] = []
+        return Rows(_checked(build(notes)), key, notes)
+    return _stored(build, key, Path(config.cache) / "rows")
+
+
+def _stored(build: Callable[[list[str]], dict[str, Dataset]], key: str, root: Path) -> Rows:
+    def write(folder: Path) -> None:
+        notes: list[str] = []
+        splits = _checked(build(notes))
+        with _no_progress_bars():
+            for split, rows in splits.items():
+                rows.save_to_disk(str(folder / split))
+        (folder / "rows.json").write_text(json.dumps({"splits": list(splits), "notes": notes}), "utf-8")
+
+    folder = cached_folder(root, key, write)
+    import datasets
+
+    found = json.loads((folder / "rows.json").read_text("utf-8"))
+    splits = {split: datasets.Dataset.load_from_disk(str(folder / split)) for split in found["splits"]}
+    return Rows(splits, key, found["notes"])
+
+
+def _checked(splits: dict[str, Any]) -> dict[str, Any]:
+    if "valid" not in splits:
+        raise DataError(
+            "no validation data: set data.valid_fraction above 0, give data.valid_path, "
+            "or put a file named valid.* in the folder of data.path"
+        )
+    return {split: splits[split] for split in ("train", "valid", "test", "novel") if split in splits}
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    from datasets.utils import disable_progress_bars, enable_progress_bars, is_progress_bar_enabled
+
+    enabled = is_progress_bar_enabled()
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        if enabled:
+            enable_progress_bars()
+
+
+def table(rows: Iterable[Row]) -> Dataset:
+    """A Dataset in memory, built share by share so that Python objects never hold all of it."""
+    import datasets
+    import pyarrow as pa
+
+    shares: list[pa.Table] = []
+    buffer: list[Row] = []
+
+    def close_share() -> None:
+        if buffer:
+            made = pa.Table.from_pylist(buffer)
+            wide = [field.with_type(pa.large_string()) if field.type == pa.string() else field for field in made.schema]
+            shares.append(made.cast(pa.schema(wide)))
+            buffer.clear()
+
+    for row in rows:
+        buffer.append(row)
+        if len(buffer) >= _TABLE_ROWS:
+            close_share()
+    close_share()
+    if not shares:
+        raise DataError("no rows are left: every line is empty")
+    return datasets.Dataset(datasets.table.InMemoryTable(pa.concat_tables(shares)))
+
+
+# Files
+
+
+def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFile]]]:
+    """Every file read once: valid, not empty, aligned ones equally long."""
+    memory = Path(config.cache) / "scans"
+    text = located.format != "parquet"
+    files = {
+        split: [[scan(path, memory, text=text) for path in entry] for entry in entries]
+        for split, entries in located.splits.items()
+    }
+    for entry in chain.from_iterable(files.values()):
+        if len(entry) == 2 and entry[0].lines != entry[1].lines:
+            raise DataError(
+                f"{entry[0].path} has {entry[0].lines:,} lines but {entry[1].path} has {entry[1].lines:,}: "
+                "aligned files need a translation on the same line; find where they part and mend it"
+            )
+    return files
+
+
+def _file_splits(
+    config: DataConfig, task: str, kind: str, files: dict[str, list[list[TextFile]]], notes: list[str]
+) -> dict[str, Any]:
+    shares = fractions(config, list(files))
+    if kind == "text" and config.rows == "document":
+        return _document_splits(config, {split: [file for (file,) in found] for split, found in files.items()}, shares)
+    if config.streaming:
+        return _streamed_splits(
+            {split: partial(_file_rows, config, task, kind, entries) for split, entries in files.items()},
+            config,
+            shares,
+        )
+    rows = {
+        split: table(_without_empty_sides(_file_rows(config, task, kind, entries), task, split, notes))
+        for split, entries in files.items()
+    }
+    return _shortened(split_rows(rows.pop("train"), config, shares) | rows, config)
+
+
+def _document_splits(config: DataConfig, files: dict[str, list[TextFile]], shares: dict[str, float]) -> dict[str, Any]:
+    """Documents of running text. A contiguous split counts characters and may cut a document; a random one takes whole files."""
+    if config.max_rows is not None:
+        files["train"] = files["train"][: config.max_rows]
+    spans: dict[str, tuple[list[TextFile], int, int | None]] = {
+        split: (found, 0, None) for split, found in files.items()
+    }
+    random = bool(shares) and config.split == "random"
+    if shares and not random:
+        total = sum(file.characters for file in files["train"])
+        for split, (start, stop) in contiguous_bounds(total, shares).items():
+            if start == stop:
+                raise DataError(
+                    f"data.path: the text is too short ({total} characters) to split off {', '.join(shares)}"
+                )
+            spans[split] = files["train"], start, stop
+    if config.streaming:
+        import datasets
+
+        return {
+            split: datasets.IterableDataset.from_generator(_fragment_rows, gen_kwargs={"span": (found, start, stop)})
+            for split, (found, start, stop) in spans.items()
+        }
+    if sum(file.characters for found in files.values() for file in found) > _IN_MEMORY:
+        raise DataError("data.path: more than a gigabyte of text in whole documents: set data.streaming=true")
+    rows = {split: table({"text": text} for text in documents(*span)) for split, span in spans.items()}
+    return split_rows(rows.pop("train"), config, shares) | rows if random else rows
+
+
+def _fragment_rows(span: tuple[list[TextFile], int, int | None]) -> Iterator[Row]:
+    for number, text in fragments(*span):
+        yield {"text": text, "document": number}
+
+
+def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[TextFile]]) -> Iterator[Row]:
+    """Rows with our columns from files of one kind."""
+    if kind == "text":
+        found = [file for (file,) in entries]
+        for text in paragraphs(found) if config.rows == "paragraph" else text_lines(found):
+            yield {"text": text}
+        return
+    columns = wanted_columns(config, task)
+    for entry in entries:
+        path = Path(entry[0].path)
+        if kind == "aligned":
+            yield from aligned_rows(path, Path(entry[1].path))
+        elif kind == "tsv":
+            yield from tsv_rows(path, columns, config.header)
+        elif kind == "csv":
+            yield from csv_rows(path, columns, config.header)
+        else:
+            with TemporaryDirectory(prefix="chumoku-") as scratch:  # keyed by name and time there: never trusted again
+                cache = None if config.streaming else Path(scratch)
+                for row in load_with_datasets(kind, [path], cache):
+                    yield pick(row, columns, str(path))
+
+
+def _without_empty_sides(rows: Iterable[Row], task: str, split: str, notes: list[str]) -> Iterator[Row]:
+    """Rows without those that hold nothing; for pairs the sides stripped of surrounding space."""
+    dropped = 0
+    for row in rows:
+        if task == "translate":
+            row = row | {"source": row["source"].strip(), "target": row["target"].strip()}
+        if all(row[name] for name in (("source", "target") if task == "translate" else ("text",))):
+            yield row
+        else:
+            dropped += 1
+    if dropped:
+        what = "pairs with an empty side" if task == "translate" else "empty rows"
+        notes.append(f"{split}: {dropped:,} {what} were left out")
+
+
+def _shortened(splits: dict[str, Dataset], config: DataConfig) -> dict[str, Dataset]:
+    if config.max_rows is not None:
+        splits["train"] = splits["train"].select(range(min(config.max_rows, len(splits["train"]))))
+    return splits
+
+
+def _streamed_splits(
+    sources: dict[str, Callable[[], Iterator[Row]]], config: DataConfig, shares: dict[str, float]
+) -> dict[str, IterableDataset]:
+    """Rows that are never all in memory; what has to be split off is counted first."""
+    import datasets
+
+    rows = {
+        split: datasets.IterableDataset.from_generator(_rows_of, gen_kwargs={"source": source})
+        for split, source in sources.items()
+    }
+    if shares:
+        whole = rows.pop("train")
+        total = sum(1 for _ in whole)
+        for split, (start, stop) in contiguous_bounds(total, shares).items():
+            rows[split] = whole.skip(start).take(stop - start)
+    if config.max_rows is not None:
+        rows["train"] = rows["train"].take(config.max_rows)
+    return rows
+
+
+def _rows_of(source: Callable[[], Iterator[Row]]) -> Iterator[Row]:
+    yield from source()
+
+
+# Hub and embedded corpus
+
+
+def _hub_rows(config: DataConfig, task: str, notes: list[str]) -> dict[str, Any]:
+    columns = wanted_columns(config, task)
+    found = hub_splits(config)
+    shares = fractions(config, list(found))
+    where = f"the hub dataset {config.path}"
+    if config.streaming:
+        return _streamed_splits(
+            {split: partial(_picked, rows, columns, where) for split, rows in found.items()}, config, shares
+        )
+    rows = {
+        split: table(_without_empty_sides(_picked(rows, columns, where), task, split, notes))
+        for split, rows in found.items()
+    }
+    return _shortened(split_rows(rows.pop("train"), config, shares) | rows, config)
+
+
+def _picked(rows: Iterable[Row], columns: dict[str, tuple[str, str]], where: str) -> Iterator[Row]:
+    for row in rows:
+        yield pick(row, columns, where)
+
+
+def _primer_rows(config: DataConfig, task: str, notes: list[str]) -> dict[str, Any]:
+    from data import primer
+
+    kind, count = ("stories", config.stories) if task == "gpt" else ("sentences", config.sentences)
+    splits: dict[str, list[Row]] = {}
+    for row in primer.rows(kind, count, config.split_seed):
+        splits.setdefault(row["split"], []).append({name: value for name, value in row.items() if name != "split"})
+    return _shortened({split: table(rows) for split, rows in splits.items()}, config)

@@ -1,0 +1,100 @@
+"""Which rows train and which validate and test, when no files say so."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from data.config import DataConfig
+from data.errors import DataError
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+def fractions(config: DataConfig, present: Sequence[str]) -> dict[str, float]:
+    """Shares to split off the training data for the splits that have no files of their own."""
+    wanted = {"valid": config.valid_fraction, "test": config.test_fraction}
+    return {split: share for split, share in wanted.items() if split not in present and share > 0}
+
+
+def contiguous_bounds(total: int, shares: dict[str, float]) -> dict[str, tuple[int, int]]:
+    """[start, end) of each split in `total` units of text: train first, then validation, then test at the very end.
+
+    The training part is int(total x (1 - shares)), as nanoGPT cuts its text: 90 % of tinyshakespeare is 1,003,854 characters.
+    """
+    bounds = {}
+    start, left = 0, sum(shares.values())
+    for split, share in {"train": 1 - left, **shares}.items():
+        left -= share if split != "train" else 0
+        end = int(total * (1 - left)) if left > 1e-9 else total
+        bounds[split] = start, end
+        start = end
+    return bounds
+
+
+def split_rows(rows: Dataset, config: DataConfig, shares: dict[str, float]) -> dict[str, Dataset]:
+    """Split rows by `config.split`. Raises DataError when a split would be empty."""
+    if not shares:
+        return {"train": rows}
+    if config.split == "components":
+        parts = component_split(rows["source"][:], rows["target"][:], shares, config.split_seed)
+    else:
+        order = np.arange(len(rows))
+        if config.split == "random":
+            order = np.random.default_rng(config.split_seed).permutation(len(rows))
+        parts = {
+            split: np.sort(order[start:end]) for split, (start, end) in contiguous_bounds(len(rows), shares).items()
+        }
+    for split, chosen in parts.items():
+        if len(chosen) == 0:
+            raise DataError(
+                f"data.{'valid' if split == 'train' else split}_fraction: {len(rows)} rows are too few to split off "
+                f"{', '.join(shares)} (nothing is left for {split}); give data.valid_path, or for running text data.rows=paragraph"
+            )
+    return {split: rows.select(chosen) for split, chosen in parts.items()}
+
+
+def normalised(sentence: str) -> str:
+    """What counts as the same sentence: width, case, spacing and punctuation at the end do not matter."""
+    text = unicodedata.normalize("NFKC", sentence).casefold()
+    return re.sub(r"[\W_]+$", "", re.sub(r"\s+", " ", text.strip())) or text.strip()
+
+
+def component_split(
+    sources: Sequence[str], targets: Sequence[str], shares: dict[str, float], seed: int
+) -> dict[str, np.ndarray]:
+    """Row numbers of each split, with no sentence of either language in two splits.
+
+    Pairs that share a sentence are connected; whole connected components are dealt out at random until a split has its share.
+    (One English sentence has many Japanese ones and the reverse: a random split of Tatoeba lines tests on what it trained on.)
+    """
+    parent = np.arange(len(sources)).tolist()
+
+    def root(row: int) -> int:
+        while parent[row] != row:
+            parent[row] = parent[parent[row]]
+            row = parent[row]
+        return row
+
+    for side in (sources, targets):
+        first: dict[str, int] = {}
+        for row, sentence in enumerate(side):
+            parent[root(row)] = root(first.setdefault(normalised(sentence), row))
+    component = np.array([root(row) for row in range(len(sources))])
+    _, component, sizes = np.unique(component, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    owner = np.full(len(sizes), "train", dtype="<U5")
+    for split, share in shares.items():
+        room = round(share * len(sources))
+        for index in order[owner[order] == "train"]:
+            if sizes[index] <= room:  # a giant component stays in training instead of bursting a split
+                owner[index] = split
+                room -= sizes[index]
+            if room == 0:
+                break
+    return {split: np.flatnonzero(owner[component] == split) for split in ("train", *shares)}

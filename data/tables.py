@@ -1,0 +1,171 @@
+"""Rows of files: tab-separated, CSV, JSON Lines, parquet, aligned text."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from data.config import DataConfig
+from data.errors import DataError
+from data.text_files import lines
+
+if TYPE_CHECKING:
+    from datasets import Dataset, IterableDataset
+
+_DEFAULT_NUMBERS = {"source": 1, "target": 2, "text": 1}
+
+
+def column_number(name: str, header: Sequence[str] | None, key: str, path: Path) -> int:
+    """Place of a column, counted from 0. Without a header the default names mean the first (text, source) and second (target)."""
+    if header is not None and name in header:
+        return list(header).index(name)
+    if name.isdecimal() and int(name) > 0:
+        return int(name) - 1
+    if header is None and name in _DEFAULT_NUMBERS:
+        return _DEFAULT_NUMBERS[name] - 1
+    if header is None:
+        raise DataError(
+            f"{key}={name}: {path} has no header; give the column's number (from 1), or set data.header=true"
+        )
+    raise DataError(f"{key}={name}: {path} has no such column; its header says: {', '.join(header)}")
+
+
+def tsv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
+    """Rows of a tab-separated file without quoting. `columns`: our name -> (config key, column name or number)."""
+    places: dict[str, int] | None = None
+    for number, line in enumerate(lines(path), start=1):
+        fields = line.rstrip("\n").split("\t")
+        if places is None:
+            titles = fields if header else None
+            places = {ours: column_number(name, titles, key, path) for ours, (key, name) in columns.items()}
+            if header:
+                continue
+        if not line.strip():
+            yield dict.fromkeys(columns, "")
+            continue
+        for ours, place in places.items():
+            if place >= len(fields):
+                key, name = columns[ours]
+                raise DataError(
+                    f"{path}, line {number}: there is no column {place + 1} ({key}={name}); the line has {len(fields)}, "
+                    f"separated by tabs. Mend the line or set {key}"
+                )
+        yield {ours: fields[place] for ours, place in places.items()}
+
+
+def csv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
+    """Rows of a comma-separated file with the usual quoting (a quoted field may hold commas and line breaks)."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        places: dict[str, int] | None = None
+        try:
+            for fields in reader:
+                if places is None:
+                    titles = fields if header else None
+                    places = {ours: column_number(name, titles, key, path) for ours, (key, name) in columns.items()}
+                    if header:
+                        continue
+                if not fields:
+                    continue
+                for ours, place in places.items():
+                    if place >= len(fields):
+                        key, name = columns[ours]
+                        raise DataError(
+                            f"{path}, line {reader.line_num}: there is no column {place + 1} ({key}={name}); "
+                            f"the row has {len(fields)}. Mend the row or set {key}"
+                        )
+                yield {ours: fields[place] for ours, place in places.items()}
+        except csv.Error as error:
+            raise DataError(f"{path}, line {reader.line_num}: not valid CSV ({error})") from error
+
+
+def aligned_rows(source: Path, target: Path) -> Iterator[dict[str, str]]:
+    """Rows of two files, line by line; their line counts were compared before."""
+    for first, second in zip(lines(source), lines(target), strict=True):
+        yield {"source": first.rstrip("\n"), "target": second.rstrip("\n")}
+
+
+def load_with_datasets(kind: str, files: list[Path], cache: Path | None) -> Dataset | IterableDataset:
+    """JSON Lines or parquet through the hub library; `cache` None means streaming."""
+    import datasets
+
+    builder = {"json": "json", "parquet": "parquet"}[kind]
+    if kind == "json":
+        for file in files:
+            _check_json_start(file)
+    try:
+        return datasets.load_dataset(
+            builder,
+            data_files={"train": [str(file) for file in files]},
+            split="train",
+            cache_dir=None if cache is None else str(cache),
+            streaming=cache is None,
+        )
+    except Exception as error:  # the library wraps parser errors in several types of its own
+        raise DataError(f"{_culprit(kind, files)}: cannot be read as {kind} ({root_cause(error)})") from error
+
+
+def _check_json_start(path: Path) -> None:
+    for number, line in enumerate(lines(path), start=1):
+        if line.strip():
+            try:
+                value = json.loads(line)
+            except ValueError:
+                return  # perhaps one big indented document, which the library reads as well
+            if not isinstance(value, dict | list):
+                raise DataError(f'{path}, line {number}: JSON Lines need an object in each line, as {{"text": "..."}}')
+            return
+
+
+def _culprit(kind: str, files: list[Path]) -> str:
+    """The file, and for JSON Lines the line, where reading fails."""
+    for file in files if kind == "json" else []:
+        for number, line in enumerate(lines(file), start=1):
+            if line.strip():
+                try:
+                    json.loads(line)
+                except ValueError:
+                    return f"{file}, line {number}"
+    return ", ".join(map(str, files))
+
+
+def root_cause(error: BaseException) -> str:
+    """First line of the innermost error: what went wrong, without the wrapping."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def wanted_columns(config: DataConfig, task: str) -> dict[str, tuple[str, str]]:
+    """Our column name -> (config key, the user's column)."""
+    if task == "gpt":
+        return {"text": ("data.text_column", config.text_column)}
+    return {
+        "source": ("data.source_column", config.source_column),
+        "target": ("data.target_column", config.target_column),
+    }
+
+
+def pick(row: dict[str, Any], columns: dict[str, tuple[str, str]], where: str) -> dict[str, str]:
+    """Our columns of one row; `translation.en` reaches into nested columns. Raises DataError when a column is not there."""
+    picked = {}
+    for ours, (key, name) in columns.items():
+        value: Any = row
+        for step in name.split("."):
+            if not isinstance(value, dict) or step not in value:
+                raise DataError(f"{key}={name}: {where} has no such column; it has: {', '.join(_names(row))}")
+            value = value[step]
+        if value is not None and not isinstance(value, str):
+            raise DataError(f"{key}={name}: {where} holds {type(value).__name__} there, not text")
+        picked[ours] = value or ""
+    return picked
+
+
+def _names(row: dict[str, Any], prefix: str = "") -> list[str]:
+    names: list[str] = []
+    for name, value in row.items():
+        names += _names(value, f"{prefix}{name}.") if isinstance(value, dict) else [prefix + name]
+    return names

@@ -1,0 +1,111 @@
+"""Plain text files: checked for UTF-8 once, then read line by line without surprises."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from data.errors import DataError
+
+_BLOCK = 1 << 22  # bytes read at a time
+_REMEMBER = 1 << 26  # bytes; of files this large the scan is remembered by size and time instead of repeated
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file that is valid UTF-8 and not empty. Line ends are \\n (Windows' \\r\\n counts as one), a leading BOM is no text."""
+
+    path: str
+    sha256: str
+    characters: int
+    """Characters of the text as `lines` yields it."""
+
+    lines: int
+    """Lines, the last one counted whether or not it ends with a newline."""
+
+
+def scan(path: Path, memory: Path, text: bool = True) -> TextFile:
+    """Read a file once: hash, size in characters, lines. `memory`: folder where scans of large files are remembered.
+
+    A file that is not `text` (parquet) is only hashed. Raises DataError when the file is missing, empty, or not UTF-8 (with line
+    and byte).
+    """
+    try:
+        status = path.stat()
+        if path.is_dir():
+            raise DataError(f"{path}: is a folder, not a file")
+        if status.st_size < _REMEMBER:
+            return _scan(path) if text else _hashed(path)
+        name = hashlib.sha256(f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}".encode()).hexdigest()[:24]
+        note = memory / f"{name}.json"
+        if note.is_file():
+            return replace(TextFile(**json.loads(note.read_text("utf-8"))), path=str(path))
+        found = _scan(path) if text else _hashed(path)
+        memory.mkdir(parents=True, exist_ok=True)
+        partial = note.with_suffix(f".{os.getpid()}")
+        partial.write_text(json.dumps(asdict(found)), "utf-8")
+        os.replace(partial, note)
+        return found
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _hashed(path: Path) -> TextFile:
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty")
+    with path.open("rb") as file:
+        return TextFile(str(path), hashlib.file_digest(file, "sha256").hexdigest(), 0, 0)
+
+
+def _scan(path: Path) -> TextFile:
+    digest = hashlib.sha256()
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    position = characters = newlines = returns = 0
+    last = ""
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            held = len(decoder.getstate()[0])
+            try:
+                text = decoder.decode(block)
+            except UnicodeDecodeError as error:
+                raise _not_utf8(path, position - held + error.start) from error
+            position += len(block)
+            returns += text.count("\r\n") + (last == "\r" and text.startswith("\n"))
+            characters += len(text)
+            newlines += text.count("\n")
+            last = text[-1:] or last
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, position - len(decoder.getstate()[0])) from error
+    with path.open("rb") as file:
+        characters -= file.read(3) == codecs.BOM_UTF8
+    if characters == newlines + returns:
+        raise DataError(f"{path}: the file is empty")
+    return TextFile(str(path), digest.hexdigest(), characters - returns, newlines + (last != "\n"))
+
+
+def _not_utf8(path: Path, offset: int) -> DataError:
+    with path.open("rb") as file:
+        before = file.read(offset)
+        byte = file.read(1)
+    return DataError(
+        f"{path}, line {before.count(10) + 1}: not UTF-8 (byte 0x{byte.hex()} at offset {offset}); save the file as UTF-8, "
+        f"for example: iconv -f SHIFT_JIS -t UTF-8 {path.name} > fixed{path.suffix}"
+    )
+
+
+def lines(path: str | Path) -> Iterator[str]:
+    """Lines with their \\n. Split at \\n alone: U+2028, U+0085, form feed or a lone \\r inside a line keep files aligned."""
+    with open(path, "rb") as file:
+        for number, raw in enumerate(file):
+            line = raw.decode("utf-8-sig" if number == 0 else "utf-8")
+            yield line[:-2] + "\n" if line.endswith("\r\n") else line

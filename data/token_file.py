@@ -1,0 +1,52 @@
+"""Tokens on disk: a flat file of uint16 or uint32, read through a memory map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Tokens = NDArray[np.uint16] | NDArray[np.uint32]
+
+
+def token_dtype(vocab_size: int) -> type[np.uint16] | type[np.uint32]:
+    """The smallest type that holds every id: half the bytes for all but very large vocabularies."""
+    return np.uint16 if vocab_size <= 1 << 16 else np.uint32
+
+
+def open_tokens(path: Path, vocab_size: int) -> Tokens:
+    """Memory map of a token file, 1-d, read-only. (An empty file cannot be mapped: an empty array then.)"""
+    dtype = token_dtype(vocab_size)
+    if path.stat().st_size == 0:
+        return np.zeros(0, dtype=dtype)
+    return np.memmap(path, dtype=dtype, mode="r")
+
+
+class TokenWriter:
+    """Appends tokens to a file; a context manager. `count` tokens so far, of which `unknown` are id 1."""
+
+    def __init__(self, path: Path, vocab_size: int) -> None:
+        self._dtype = token_dtype(vocab_size)
+        self._file = path.open("wb")
+        self.count = 0
+        self.unknown = 0
+
+    def write(self, rows: Iterable[Sequence[int]]) -> None:
+        """Append the tokens of all rows."""
+        tokens = np.fromiter(chain.from_iterable(rows), dtype=self._dtype)
+        tokens.tofile(self._file)
+        self.count += len(tokens)
+        self.unknown += int((tokens == 1).sum())
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.close()
+
+    def __enter__(self) -> TokenWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

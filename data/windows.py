@@ -1,0 +1,74 @@
+"""Windows of a long token stream: what a language model trains and is evaluated on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from data.batches import Batch, BatchStream
+from data.token_file import Tokens
+
+
+class WindowStream(BatchStream):
+    """Windows of `context` tokens, each token in exactly one of them per epoch but for the two ends of the text.
+
+    Every epoch cuts the text anew from a random offset below `context`, so that a token is seen in all positions over the
+    epochs, and shuffles the windows. Batches always have `batch_size` rows: one may hold the end of an epoch and the start of
+    the next. The position counts windows.
+    """
+
+    def __init__(self, tokens: Tokens, batch_size: int, context: int, seed: int, rank: int = 0, world: int = 1) -> None:
+        super().__init__(seed, rank, world)
+        self._tokens, self._batch_size, self._context = tokens, batch_size, context
+        # One window less than fits leaves room for every offset; a text shorter than two windows has one.
+        self._windows = max(1, (len(tokens) - context) // context)
+        self._offsets = min(context, len(tokens) - self._windows * context)
+        self._order: tuple[tuple[int, int], NDArray[np.int64]] | None = None
+
+    @property
+    def epoch_batches(self) -> int:
+        return -(-self._windows // (self._batch_size * self.world))
+
+    @property
+    def epoch(self) -> float:
+        return self._epoch + self._position / self._windows
+
+    def next_batch(self) -> Batch:
+        starts = np.concatenate(list(self._take(self._batch_size * self.world)))
+        mine = starts[self.rank * self._batch_size : (self.rank + 1) * self._batch_size]
+        return window_batch(self._tokens, mine, self._context)
+
+    def _take(self, count: int) -> Iterator[NDArray[np.int64]]:
+        while count > 0:
+            if self._position >= self._windows:
+                self._epoch, self._position = self._epoch + 1, 0
+            taken = self._starts(self._epoch)[self._position : self._position + count]
+            self._position += len(taken)
+            count -= len(taken)
+            yield taken
+
+    def _starts(self, epoch: int) -> NDArray[np.int64]:
+        if self._order is None or self._order[0] != (self.seed, epoch):
+            random = np.random.default_rng((self.seed, epoch))
+            offset = random.integers(self._offsets)
+            self._order = (self.seed, epoch), offset + self._context * random.permutation(self._windows)
+        return self._order[1]
+
+
+def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batch:
+    """Batch of the windows that begin at `starts`: inputs tokens[s:s+length], targets one further; both [B,length]."""
+    rows = torch.from_numpy(tokens[starts[:, None] + np.arange(length + 1)].astype(np.int64))
+    return Batch(inputs=rows[:, :-1].contiguous(), targets=rows[:, 1:].contiguous())
+
+
+def evaluation_windows(tokens: Tokens, batch_size: int, context: int) -> Iterator[Batch]:
+    """One pass over the text, window after window: every token is predicted exactly once, except the very first."""
+    predictions = len(tokens) - 1
+    full = predictions // context
+    for first in range(0, full, batch_size):
+        yield window_batch(tokens, np.arange(first, min(first + batch_size, full)) * context, context)
+    if rest := predictions % context:
+        yield window_batch(tokens, np.array([full * context]), rest)
