@@ -1,0 +1,261 @@
+"""Choosing words that make sense together: who does what to what, where, when and with whom."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+from data.primer import lexicon, noun_phrases
+from data.primer.clauses import MIDDLE, Clause, Complement, Mode, marked, verb_head
+from data.primer.lexicon import CITIES, NAMES, TIMES, Name, Noun, Time, Verb, is_a, nouns
+from data.primer.noun_phrases import Determiner, Modifier, NounPhrase, common, describing, possessive
+from data.primer.tree import Link, Word
+
+T = TypeVar("T")
+
+CALLED = tuple(name for name in NAMES if not name.family)
+FAMILY = tuple(name for name in NAMES if name.family)
+BARE = frozenset(("meal", "tv", "sport", "language", "study", "season"))
+"""Kinds without any determiner: eat breakfast, play tennis, study math."""
+UNIQUE = frozenset(("door", "window", "sea", "TV", "homework", "newspaper", "radio"))
+"""Nouns that take 'the' at first mention."""
+OWNED = frozenset(("item", "goods", "clean", "pet"))
+"""Kinds that somebody has: his bag, Emi's room."""
+HUNGER = frozenset(("hungry", "thirsty", "tired", "happy", "angry", "sick", "busy"))
+"""Passing states: predicates, hardly ever said before a noun."""
+
+
+@lru_cache(maxsize=None)
+def verbs(*, without: tuple[str, ...] = (), transitive: bool | None = None) -> tuple[Verb, ...]:
+    """The verbs that describe an event of one or two parties, without the given features."""
+    barred = {"double", "source", "state", *without}
+    return tuple(
+        verb for verb in lexicon.VERBS if not verb.features & barred and transitive in (None, verb.transitive)
+    )
+
+
+@lru_cache(maxsize=None)
+def places(verb: Verb, noun: Noun | None) -> tuple[Noun, ...]:
+    """Where one does that, by the table of scenes."""
+
+    def fits(scene: lexicon.Scene) -> bool:
+        if scene.object is None:  # a bare verb is the intransitive one; one meets anybody anywhere
+            return not verb.transitive or verb.english == "meet"
+        return noun is not None and is_a(noun, (scene.object,))
+
+    return tuple(lexicon.noun(scene.place) for scene in lexicon.SCENES if scene.verb == verb.english and fits(scene))
+
+
+@lru_cache(maxsize=None)
+def objects(verb: Verb) -> tuple[Noun | Name, ...]:
+    """What the verb can be done to: nouns, and cities or people by name."""
+    found: list[Noun | Name] = list(nouns(*verb.object))
+    if "city" in verb.object:
+        found += CITIES
+    return tuple(found)
+
+
+@lru_cache(maxsize=None)
+def _cast(kinds: tuple[str, ...], speaker: bool) -> tuple[tuple[Name, ...], tuple[Name, ...], tuple[str, ...], tuple[Noun, ...]]:
+    """Who can be of these kinds: names, the speaker's family, pronouns, nouns."""
+    named = tuple(name for name in CALLED if is_a(name, kinds))
+    family = tuple(name for name in FAMILY if is_a(name, kinds))
+    pronouns = tuple(sorted({name.pronoun for name in named}))
+    if len(pronouns) == 2:
+        pronouns += ("they", "I", "we") if speaker else ("they",)
+    return named, family, pronouns, nouns(*kinds)
+
+
+class Chooser:
+    """All chance of the grammar comes from here. Only `Random.random()` is used: its stream is the same on every Python."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._random = rng.random
+
+    def pick(self, options: Sequence[T]) -> T:
+        return options[int(self._random() * len(options))]
+
+    def chance(self, probability: float) -> bool:
+        return self._random() < probability
+
+    def weighted(self, options: Sequence[tuple[T, float]]) -> T:
+        """One of the options, in proportion to the weights."""
+        left = self._random() * sum(weight for _, weight in options)
+        for option, weight in options:
+            left -= weight
+            if left < 0:
+                return option
+        return options[-1][0]
+
+    def pair(self, options: Sequence[T]) -> tuple[T, T]:
+        """Two different options."""
+        first = int(self._random() * len(options))
+        second = int(self._random() * (len(options) - 1))
+        return options[first], options[second + (second >= first)]
+
+    # Who
+
+    def person(self, *others: NounPhrase) -> NounPhrase:
+        """Somebody by name, other than `others`."""
+        taken = {other.entry for other in others}
+        while (entry := self.pick(CALLED)) in taken:
+            pass
+        return noun_phrases.name(entry)
+
+    def subject(self, kinds: tuple[str, ...], speaker: bool = True) -> NounPhrase:
+        """Somebody who can do it: names most of all, pronouns, nouns for people and animals. `speaker` allows 'I' and 'we'."""
+        names, family, pronouns, roles = _cast(kinds, speaker)
+        draw = self._random()
+        if names and (draw < 0.5 or not roles and draw < 0.72):
+            return noun_phrases.name(self.pick(names))
+        if family and draw < 0.58 + 0.2 * (not roles):
+            return noun_phrases.name(self.pick(family))
+        if pronouns and (draw < 0.78 or not roles):
+            return noun_phrases.pronoun(self.pick(pronouns))
+        role = self.pick(roles)
+        return common(role, "the", *self.describe(role, 0.15), plural=self.chance(0.15))
+
+    def describe(self, noun: Noun, probability: float) -> tuple[Modifier, ...]:
+        """Perhaps an adjective that suits the noun."""
+        options = [adjective for adjective in lexicon.adjectives_for(noun) if adjective.english not in HUNGER]
+        return (describing(self.pick(options)),) if options and self.chance(probability) else ()
+
+    # What
+
+    def opening(self, noun: Noun, subject: NounPhrase | None, owned: bool) -> Determiner | str:
+        """A determiner that suits the noun and its place in the sentence."""
+        if noun.kinds & BARE or noun.plural is None and not noun.kinds & OWNED and noun.english not in UNIQUE:
+            return "" if noun.kinds & BARE or self.chance(0.6) else "the"
+        if noun.english in UNIQUE:
+            return "the"
+        homely = bool(noun.kinds & {"clean"})
+        draw = self._random()
+        if owned and noun.kinds & OWNED and draw < 0.3:
+            own = noun_phrases.POSSESSIVES.get(subject.pronoun) if subject else None
+            if own in ("his", "her") and draw < 0.15:
+                return own
+            if subject and subject.person == 1:
+                return "the"
+            return "my" if draw < 0.2 else possessive(noun_phrases.name(self.pick(CALLED)))
+        if homely or noun.plural is None:
+            return "the"
+        return "a" if draw < 0.6 else "the" if draw < 0.86 else "this" if draw < 0.93 else "that"
+
+    def known(self, noun: Noun, subject: NounPhrase | None = None, described: float = 0.2) -> NounPhrase:
+        """A particular one, as a subject to speak about: the cat, this cat, Emi's cat."""
+        modifiers = self.describe(noun, described)
+        draw = self._random()
+        if noun.kinds & OWNED and draw < 0.3:
+            return common(noun, "my" if draw < 0.08 else possessive(self.person()), *modifiers)
+        opening = "the" if draw < 0.8 or noun.plural is None else "this" if draw < 0.92 else "that"
+        return common(noun, opening, *modifiers)
+
+    def thing(
+        self, noun: Noun, subject: NounPhrase | None = None, *, owned: bool = True, described: float = 0.25, counted: float = 0.0
+    ) -> NounPhrase:
+        """A noun phrase around the noun: an apple, the red apple, three apples, this apple."""
+        if noun.counter and not noun.kinds & {"place"} and self.chance(counted):
+            return common(noun, "", *self.describe(noun, described / 2), number=2 + int(self._random() * 4))
+        opening = self.opening(noun, subject, owned)
+        modifiers = () if noun.kinds & BARE else self.describe(noun, described)
+        plural = opening == "the" and noun.plural is not None and noun.english not in UNIQUE and self.chance(0.15)
+        return common(noun, opening, *modifiers, plural=plural and not noun.kinds & {"place", "public"})
+
+    def goal(self, entry: Noun | Name) -> NounPhrase:
+        """A place to go to, as one says it without having mentioned it: the park, school, Kyoto."""
+        if isinstance(entry, Name):
+            return noun_phrases.name(entry)
+        return common(entry, "" if entry.english == "school" else "the")
+
+    def object(self, verb: Verb, subject: NounPhrase, counted: float = 0.12) -> Complement:
+        """An object that makes sense with the verb."""
+        if "named" in verb.object or "person" in verb.object and self.chance(0.6):
+            phrase = self.person(subject)
+        else:
+            entry = self.pick(objects(verb))
+            owned = "gain" not in verb.features
+            if isinstance(entry, Name) or entry.kinds & {"place"} and verb.english in ("go to", "come to", "arrive at"):
+                phrase = self.goal(entry)
+            else:
+                phrase = self.thing(entry, subject, owned=owned, counted=counted)
+        return marked(phrase, "", verb.particle, 0, 7)
+
+    # When, where, how
+
+    def time(self, *tenses: str) -> Complement:
+        """yesterday, every morning, now."""
+        return when(self.pick([time for time in TIMES if time.tense in tenses]))
+
+    def frequency(self) -> Complement:
+        return when(self.pick([time for time in TIMES if time.tense == "frequency"]), MIDDLE)
+
+    def place(self, verb: Verb, noun: Noun | None) -> Complement | None:
+        """Where it happens; None when the table knows no place for it."""
+        known = places(verb, noun)
+        if not known:
+            return None
+        where = self.pick(known)
+        preposition = "on" if where.english == "farm" else "at" if where.english in AT else "in"
+        return marked(self.goal(where), preposition, "で", 4, 2)
+
+    def companion(self, *others: NounPhrase) -> Complement:
+        return marked(self.person(*others), "with", "と", 2, 3)
+
+    def means(self) -> Complement:
+        return marked(common(self.pick(nouns("transport")), ""), "by", "で", 3, 4)
+
+    # A whole event
+
+    def mode(self, verb: Verb, *tenses: str, negative: float = 0.0) -> Mode:
+        tense = self.pick(tenses)
+        return Mode(tense, self.chance(negative))
+
+    def event(
+        self,
+        verb: Verb,
+        mode: Mode,
+        subject: NounPhrase | None = None,
+        *,
+        timed: float = 0.5,
+        placed: float = 0.3,
+        accompanied: float = 0.15,
+        counted: float = 0.12,
+        question: bool = False,
+        speaker: bool = True,
+    ) -> Clause:
+        """A clause around the verb with sensible subject, object and perhaps time, place, companion or means."""
+        subject = subject or self.subject(verb.subject, speaker)
+        complements: list[Complement] = []
+        noun: Noun | None = None
+        if verb.transitive:
+            direct = self.object(verb, subject, counted)
+            noun = direct.entry if isinstance(direct.entry, Noun) else None
+            complements.append(direct)
+        where = self.place(verb, noun) if self.chance(placed) else None
+        if where:
+            complements.append(where)
+        if "together" in verb.features and subject.animate and not is_animal(subject) and self.chance(accompanied):
+            complements.append(self.companion(subject))
+        if "means" in verb.features and self.chance(0.25):
+            complements.append(self.means())
+        habitual = mode.tense == "present" and not mode.modality
+        if habitual and "stative" not in verb.features:
+            complements.append(self.frequency() if not mode.negative and self.chance(0.4) else self.time("habit"))
+        elif mode.tense in ("past", "future") and "stative" not in verb.features and self.chance(timed):
+            complements.append(self.time(mode.tense))
+        return Clause(verb_head(verb), subject, mode, tuple(complements), question)
+
+
+AT = frozenset(("school", "station", "zoo", "university", "pool", "supermarket", "bakery", "bookstore", "bank", "hospital", "post office"))
+
+
+def is_animal(phrase: NounPhrase) -> bool:
+    return phrase.entry is not None and "animal" in phrase.entry.kinds
+
+
+def when(time: Time, rank: int = 9) -> Complement:
+    """A time expression as a complement."""
+    link = Link()
+    return Complement((Word(time.english, link, True),), (Word(time.writing, link, True),), rank, 1)

@@ -1,0 +1,214 @@
+"""Statements about one event, place or quantity."""
+
+from __future__ import annotations
+
+from data.primer import noun_phrases
+from data.primer.choice import Chooser, verbs
+from data.primer.clauses import Clause, Complement, Head, Mode, marked, noun_head, verb_head
+from data.primer.counters import count
+from data.primer.english import NUMBERS, be
+from data.primer.japanese import Predicate, finite
+from data.primer.lexicon import CITIES, POSITIONS, Noun, Position, Verb, nouns, verb
+from data.primer.noun_phrases import NounPhrase, common
+from data.primer.sentences import Draft, construction
+from data.primer.tree import Link, Parts, Word
+
+
+def statement(clause: Clause) -> Draft:
+    """The clause by itself."""
+    return Draft(clause.english(), clause.japanese(), (clause,))
+
+
+@construction(3.0)
+def past_event(chooser: Chooser) -> Draft:
+    """Ken bought three apples yesterday. - ケンは昨日りんごを三個買いました。"""
+    return statement(chooser.event(chooser.pick(verbs()), Mode("past")))
+
+
+@construction(1.5)
+def habit(chooser: Chooser) -> Draft:
+    """Emi often reads novels. - エミはよく小説を読みます。"""
+    return statement(chooser.event(chooser.pick(verbs(without=("rare",))), Mode("present")))
+
+
+@construction(1.5)
+def future_event(chooser: Chooser) -> Draft:
+    """We will go to the zoo tomorrow. - 私たちは明日動物園へ行きます。"""
+    return statement(chooser.event(chooser.pick(verbs(without=("accident", "stative"))), Mode("future"), timed=1.0))
+
+
+@construction(1.5)
+def ongoing(chooser: Chooser) -> Draft:
+    """The boy is running in the park. - 男の子は公園で走っています。"""
+    one = chooser.pick(verbs(without=("punctual", "stative")))
+    return statement(chooser.event(one, Mode(chooser.pick(("present", "past")), modality="progressive"), timed=0.0))
+
+
+@construction(2.0)
+def negation(chooser: Chooser) -> Draft:
+    """Taro did not open the window. - タロウは窓を開けませんでした。"""
+    tense = chooser.pick(("past", "past", "present", "future"))
+    barred = {"past": (), "present": ("rare",), "future": ("accident", "stative")}[tense]
+    return statement(chooser.event(chooser.pick(verbs(without=barred)), Mode(tense, True), counted=0.0))
+
+
+@construction(1.2)
+def casual_negation(chooser: Chooser) -> Draft:
+    """Taro didn't open the window. - タロウは窓を開けなかった。 Contracted English is casual, so Japanese is plain."""
+    tense = chooser.pick(("past", "present"))
+    one = chooser.pick(verbs(without=("rare",) if tense == "present" else ()))
+    return statement(chooser.event(one, Mode(tense, True, contracted=True), counted=0.0))
+
+
+@construction(1.0)
+def too(chooser: Chooser) -> Draft:
+    """Mika also drank tea. - ミカもお茶を飲みました。"""
+    clause = chooser.event(chooser.pick(verbs()), Mode("past"), accompanied=0.0)
+    link = Link()
+    also = Complement((Word("also", link),), (), -1, 0)
+    clause.complements = (also, *clause.complements)
+    return Draft(clause.english(), (*clause.subject.japanese, Word("も", link), *clause.japanese(topic=None)), (clause,))
+
+
+@construction(1.0)
+def journey(chooser: Chooser) -> Draft:
+    """Leo walked from the station to the park. - レオは駅から公園まで歩きました。"""
+    one = verb(chooser.pick(("walk", "run")))
+    start, goal = chooser.pair([place for place in nouns("visit") if not place.kinds & {"water", "climb"}])
+    complements = [
+        marked(chooser.goal(start), "from", "から", 1, 5),
+        marked(chooser.goal(goal), "to", "まで", 2, 7),
+    ]
+    if chooser.chance(0.4):
+        complements.append(chooser.time("past"))
+    return statement(Clause(verb_head(one), chooser.subject(one.subject), Mode("past", chooser.chance(0.15)), tuple(complements)))
+
+
+def clock(hour: int) -> NounPhrase:
+    """seven - 七時."""
+    link = Link()
+    return NounPhrase((Word(NUMBERS[hour], link, True),), (Word(count(hour, "時").writing, link, True),))
+
+
+@construction(0.8)
+def hours(chooser: Chooser) -> Draft:
+    """Ken worked from nine to five. - ケンは九時から五時まで働きました。"""
+    one = chooser.pick([one for one in verbs(without=("punctual", "rare", "stative")) if _lasting(one)])
+    start = 1 + int(chooser.chance(0.5)) + int(chooser.chance(0.5)) * 6
+    end = start + 1 + int(chooser.chance(0.5))
+    clause = chooser.event(one, Mode("past"), timed=0.0, placed=0.0, counted=0.0)
+    span = (marked(clock(start), "from", "から", 5, 1), marked(clock(end), "to", "まで", 6, 1))
+    clause.complements = (*clause.complements, *span)
+    return statement(clause)
+
+
+def _lasting(one: Verb) -> bool:
+    return one.english in ("work", "study", "sleep", "practice", "play", "rest", "walk", "swim", "listen to")
+
+
+@construction(0.8)
+def at_hour(chooser: Chooser) -> Draft:
+    """Anna got up at seven this morning. - アンナは今朝七時に起きました。"""
+    one = verb(chooser.pick(("get up", "sleep", "come to", "go to", "arrive at", "eat", "call", "meet", "close", "open")))
+    clause = chooser.event(one, Mode("past"), timed=0.5, placed=0.0, counted=0.0)
+    hour = marked(clock(5 + int(chooser.chance(0.5)) + 2 * int(chooser.chance(0.5))), "at", "に", 6, 1)
+    clause.complements = (*clause.complements, hour)
+    return statement(clause)
+
+
+# Where things are
+
+
+def beside(position: Position, landmark: NounPhrase) -> tuple[Parts, Parts]:
+    """under the table - テーブルの下に."""
+    link = Link()
+    return (Word(position.english, link), *landmark.english), (*landmark.japanese, Word(position.writing, link), Word("に", link))
+
+
+def _setting(chooser: Chooser) -> tuple[Position, Noun, Noun]:
+    position = chooser.pick(POSITIONS)
+    landmark, thing = chooser.pick(nouns(*position.landmarks)), chooser.pick(nouns(*position.things))
+    if landmark is thing or thing.plural is None:
+        return _setting(chooser)
+    return position, landmark, thing
+
+
+def being(animate: bool) -> Predicate:
+    """People and animals いる, things ある."""
+    return Predicate("", "いる", "ichidan") if animate else Predicate("", "ある", "aru")
+
+
+@construction(2.0)
+def existence(chooser: Chooser) -> Draft:
+    """There are two cats under the table. - テーブルの下に猫が二匹います。"""
+    position, landmark, thing = _setting(chooser)
+    place = beside(position, common(landmark))
+    negative = chooser.chance(0.15)
+    number = 2 + int(chooser.chance(0.6)) + int(chooser.chance(0.4)) if thing.counter and chooser.chance(0.55) else None
+    if negative:
+        phrase = common(thing, noun_phrases.Determiner(()), plural=True)
+    else:
+        phrase = common(thing, "" if number else "a", *chooser.describe(thing, 0.25), number=number)
+    past, asked = chooser.chance(0.3), not negative and chooser.chance(0.15)
+    link = Link()
+    verb_form = Word(be(3, phrase.plural, past), link)
+    there = (verb_form, Word("there")) if asked else (Word("there"), verb_form)
+    no = (Word("no", link),) if negative else ()
+    inflected = finite(being(thing.animate), past=past, negative=negative)
+    japanese = (
+        *place[1],
+        *phrase.japanese,
+        Word("は" if negative else "が"),
+        *phrase.quantity,
+        Word(inflected.text, link),
+    )
+    english = (*there, *no, *phrase.english, *place[0])
+    return Draft(english, japanese, (), "?" if asked else ".", ((position.english, thing.english),))
+
+
+@construction(1.2)
+def location(chooser: Chooser) -> Draft:
+    """The cat is behind the sofa. - 猫はソファーの後ろにいます。"""
+    position, landmark, thing = _setting(chooser)
+    english, japanese = beside(position, common(landmark))
+    subject = chooser.known(thing)
+    tense, asked = chooser.pick(("present", "past")), chooser.chance(0.2)
+    head = Head(being(thing.animate), None, english, japanese, lemma=position.english)
+    clause = Clause(head, subject, Mode(tense, not asked and chooser.chance(0.2)), question=asked)
+    return Draft(clause.english(), clause.japanese(), (clause,), "?" if asked else ".")
+
+
+# Who people are and what they have
+
+
+@construction(0.8)
+def identity(chooser: Chooser) -> Draft:
+    """My father is a doctor. - 父は医者です。"""
+    subject = chooser.subject(("named",))
+    job = common(chooser.pick(nouns("job", "learner")), "" if subject.plural else "a", plural=subject.plural)
+    tense = chooser.pick(("present", "present", "past"))
+    contracted = chooser.chance(0.4) and subject.person == 3
+    return statement(Clause(noun_head(job), subject, Mode(tense, contracted or chooser.chance(0.25), contracted=contracted)))
+
+
+@construction(0.8)
+def having(chooser: Chooser) -> Draft:
+    """Jun has two dogs. - ジュンは犬を二匹飼っています。"""
+    noun = chooser.pick([noun for noun in nouns("pet", "goods") if noun.plural and not noun.kinds & {"top", "hat", "foot", "plant", "furniture"}])
+    one = verb("have", noun)
+    subject = chooser.subject(("named",))
+    mode = Mode(chooser.pick(("present", "past")), chooser.chance(0.2))
+    phrase = chooser.thing(noun, owned=False, counted=0.0 if mode.negative else 0.5)
+    if phrase.quantity == () and not mode.negative:
+        phrase = common(noun, "a", *chooser.describe(noun, 0.4))
+    elif mode.negative:
+        phrase = common(noun, "a")
+    return statement(Clause(verb_head(one), subject, mode, (marked(phrase, "", one.particle, 0, 7),)))
+
+
+@construction(0.5)
+def home_town(chooser: Chooser) -> Draft:
+    """Rosa lived in Paris last year. - ローザは去年パリに住んでいました。"""
+    one = next(v for v in verbs() if v.english == "live in")
+    goal = marked(noun_phrases.name(chooser.pick(CITIES)), "", one.particle, 0, 7)
+    return statement(Clause(verb_head(one), chooser.subject(("named",)), Mode(chooser.pick(("present", "past")), chooser.chance(0.2)), (goal,)))

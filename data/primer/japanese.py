@@ -1,0 +1,257 @@
+"""Japanese inflection: every form the grammar uses, from the dictionary form and the class of a word.
+
+A `Predicate` is whatever can end a Japanese clause. Derivations (potential, progressive, wish, duty …) turn one predicate into
+another, as the language itself does: 読む -> 読める (an ichidan verb) or 読みたい (an い-adjective). Inflection then ends it.
+Every inflected form comes apart as (stem, ending), cut where a morphological analyser cuts: 読み|ました, 高く|ないです, 静か|でした,
+勉強|します. The stem is what the English content word links to; negation, auxiliaries and "be" link to the ending.
+
+Classes: godan, ichidan, suru, kuru, iku (行く: godan but 行って), aru (ある: negative ない), i (い-adjective), ii (いい/よく),
+da (a noun, な- or の-adjective with the copula).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Inflected(NamedTuple):
+    """An inflected form in two pieces; its spelling is their concatenation."""
+
+    stem: str
+    ending: str
+
+    @property
+    def text(self) -> str:
+        return self.stem + self.ending
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """`head` is fixed text (the content part of a derived predicate), `tail` what still inflects, in its dictionary form."""
+
+    head: str
+    tail: str
+    kind: str
+    link: str = "な"
+    """How a `da` predicate stands before a noun: 静か+な, 緑+の."""
+
+
+class Bases(NamedTuple):
+    """The traditional bases of a verb: 読ま(ない) 読み(ます) 読め(ば) 読も(う) and 読ん+で / 読ん+だ."""
+
+    irrealis: str
+    continuative: str
+    hypothetical: str
+    volitional: str
+    onbin: str
+    te: str
+    ta: str
+
+
+_GODAN = {
+    "う": ("わ", "い", "え", "お", "っ", "て", "た"),
+    "く": ("か", "き", "け", "こ", "い", "て", "た"),
+    "ぐ": ("が", "ぎ", "げ", "ご", "い", "で", "だ"),
+    "す": ("さ", "し", "せ", "そ", "し", "て", "た"),
+    "つ": ("た", "ち", "て", "と", "っ", "て", "た"),
+    "ぬ": ("な", "に", "ね", "の", "ん", "で", "だ"),
+    "ぶ": ("ば", "び", "べ", "ぼ", "ん", "で", "だ"),
+    "む": ("ま", "み", "め", "も", "ん", "で", "だ"),
+    "る": ("ら", "り", "れ", "ろ", "っ", "て", "た"),
+}
+
+
+def bases(verb: str, kind: str) -> Bases:
+    """The bases of a verb in its dictionary form, in kanji or in kana."""
+    root = verb[:-1]
+    if kind == "ichidan":
+        return Bases(root, root, root + "れ", root + "よ", root, "て", "た")
+    if kind == "suru":
+        root = verb[:-2]
+        return Bases(root + "し", root + "し", root + "すれ", root + "しよ", root + "し", "て", "た")
+    if kind == "kuru":
+        root, kanji = (verb[:-1], True) if verb.endswith("来る") else (verb[:-2], False)
+        ki, ko, ku = ("", "", "") if kanji else ("き", "こ", "く")
+        return Bases(root + ko, root + ki, root + ku + "れ", root + ko + "よ", root + ki, "て", "た")
+    if kind not in ("godan", "iku", "aru"):
+        raise ValueError(f"{verb}: no verb class {kind!r}")
+    a, i, e, o, onbin, te, ta = _GODAN[verb[-1]]
+    if kind == "iku":
+        onbin, te, ta = "っ", "て", "た"
+    return Bases(*(root + vowel for vowel in (a, i, e, o, onbin)), te, ta)
+
+
+def _cut(predicate: Predicate, stem: str, ending: str) -> Inflected:
+    """A derived predicate keeps its content part as the stem whatever its tail does."""
+    return Inflected(predicate.head, stem + ending) if predicate.head else Inflected(stem, ending)
+
+
+def finite(predicate: Predicate, *, past: bool = False, negative: bool = False, polite: bool = True) -> Inflected:
+    """The form that ends a sentence: 食べます 食べませんでした 高くなかったです 静かだった …"""
+    kind, tail = predicate.kind, predicate.tail
+    if kind == "da":
+        if negative:
+            endings = ("ではありません", "ではありませんでした") if polite else ("ではない", "ではなかった")
+        else:
+            endings = ("です", "でした") if polite else ("だ", "だった")
+        return Inflected(predicate.head, endings[past])
+    if kind in ("i", "ii"):
+        root = tail[:-2] + "よ" if kind == "ii" else tail[:-1]
+        desu = "です" if polite else ""
+        if negative:
+            return _cut(predicate, root + "く", ("なかった" if past else "ない") + desu)
+        return _cut(predicate, root + "かっ", "た" + desu) if past else _cut(predicate, tail, desu)
+    verb = bases(tail, kind)
+    if polite:
+        ending = ("ませんでした" if past else "ません") if negative else ("ました" if past else "ます")
+        return _cut(predicate, verb.continuative, ending)
+    if negative:
+        stem = tail[:-2] if kind == "aru" else verb.irrealis
+        return _cut(predicate, stem, "なかった" if past else "ない")
+    return _cut(predicate, verb.onbin, verb.ta) if past else _cut(predicate, tail, "")
+
+
+def attributive(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
+    """Before a noun: 食べた人, 高い山, 静かな町, 病気の犬."""
+    if predicate.kind == "da" and not past and not negative:
+        return Inflected(predicate.head, predicate.link)
+    return finite(predicate, past=past, negative=negative, polite=False)
+
+
+def before_node(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
+    """Before ので and のに: plain, but 静かなので, 学生なので."""
+    if predicate.kind == "da" and not past and not negative:
+        return Inflected(predicate.head, "な")
+    return finite(predicate, past=past, negative=negative, polite=False)
+
+
+def te(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
+    """The て-form: 食べて, 高くて, 静かで; negative 食べなくて. Tense is carried by the clause that follows."""
+    if negative:
+        plain = finite(predicate, negative=True, polite=False)
+        return Inflected(plain.stem, plain.ending[:-1] + "くて")
+    if predicate.kind == "da":
+        return Inflected(predicate.head, "で")
+    if predicate.kind in ("i", "ii"):
+        return _cut(predicate, _adverbial_stem(predicate), "て")
+    verb = bases(predicate.tail, predicate.kind)
+    return _cut(predicate, verb.onbin, verb.te)
+
+
+def conditional(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
+    """The たら-form: 食べたら, 高かったら, 静かだったら, 食べなかったら."""
+    plain = finite(predicate, past=True, negative=negative, polite=False)
+    return Inflected(plain.stem, plain.ending + "ら")
+
+
+def ba(predicate: Predicate) -> Inflected:
+    """The ば-form: 読めば, 高ければ, 静かなら."""
+    if predicate.kind == "da":
+        return Inflected(predicate.head, "なら")
+    if predicate.kind in ("i", "ii"):
+        return _cut(predicate, _adverbial_stem(predicate)[:-1] + "けれ", "ば")
+    return _cut(predicate, bases(predicate.tail, predicate.kind).hypothetical, "ば")
+
+
+def volitional(predicate: Predicate, *, polite: bool = True) -> Inflected:
+    """Let us: 行きましょう, plain 行こう."""
+    verb = bases(predicate.tail, predicate.kind)
+    return _cut(predicate, verb.continuative, "ましょう") if polite else _cut(predicate, verb.volitional, "う")
+
+
+def continuative(predicate: Predicate) -> Inflected:
+    """The ます-stem, before ながら and the like."""
+    return _cut(predicate, bases(predicate.tail, predicate.kind).continuative, "")
+
+
+def _adverbial_stem(predicate: Predicate) -> str:
+    root = predicate.tail[:-2] + "よ" if predicate.kind == "ii" else predicate.tail[:-1]
+    return root + "く"
+
+
+def adverbial(predicate: Predicate) -> Inflected:
+    """Before なる and other verbs: 高く, よく, 静かに."""
+    if predicate.kind == "da":
+        return Inflected(predicate.head, "に")
+    return _cut(predicate, _adverbial_stem(predicate), "")
+
+
+# Derivations: a predicate from a predicate.
+
+
+def _derive(stem: Inflected, kind: str) -> Predicate:
+    return Predicate(stem.stem, stem.ending, kind)
+
+
+def _after(stem: Inflected, suffix: str) -> Inflected:
+    return Inflected(stem.stem, stem.ending + suffix)
+
+
+def potential(predicate: Predicate) -> Predicate:
+    """Can: 読める, 食べられる, できる, 来られる."""
+    kind, tail = predicate.kind, predicate.tail
+    if kind == "suru":
+        return Predicate(predicate.head, tail[:-2] + "できる", "ichidan")
+    verb = bases(tail, kind)
+    if kind in ("ichidan", "kuru"):
+        return _derive(_cut(predicate, verb.irrealis, "られる"), "ichidan")
+    return Predicate(predicate.head, verb.hypothetical + "る", "ichidan")
+
+
+def progressive(predicate: Predicate) -> Predicate:
+    """Is doing, or is in the state of having done: 読んでいる, 住んでいる."""
+    return _derive(_after(te(predicate), "いる"), "ichidan")
+
+
+def desiderative(predicate: Predicate) -> Predicate:
+    """Want to, of the speaker and the one asked: 食べたい."""
+    return _derive(_after(continuative(predicate), "たい"), "i")
+
+
+def evident_desire(predicate: Predicate) -> Predicate:
+    """Want to, of others, whose wish one sees: 食べたがっている."""
+    return _derive(_after(continuative(predicate), "たがっている"), "ichidan")
+
+
+def permission(predicate: Predicate) -> Predicate:
+    """May: 食べてもいい."""
+    return _derive(_after(te(predicate), "もいい"), "ii")
+
+
+def release(predicate: Predicate) -> Predicate:
+    """Does not have to: 食べなくてもいい."""
+    return _derive(_after(te(predicate, negative=True), "もいい"), "ii")
+
+
+def duty(predicate: Predicate) -> Predicate:
+    """Must: the negative of this predicate, 食べなければならない."""
+    plain = finite(predicate, negative=True, polite=False)
+    return _derive(Inflected(plain.stem, plain.ending[:-1] + "ければなる"), "godan")
+
+
+def prohibition(predicate: Predicate) -> Predicate:
+    """Must not: the negative of this predicate, 食べてはいけない."""
+    return _derive(_after(te(predicate), "はいける"), "ichidan")
+
+
+def experience(predicate: Predicate) -> Predicate:
+    """Has ever done: 食べたことがある."""
+    return _derive(_after(finite(predicate, past=True, polite=False), "ことがある"), "aru")
+
+
+def becoming(predicate: Predicate) -> Predicate:
+    """Become: 高くなる, 静かになる."""
+    return _derive(_after(adverbial(predicate), "なる"), "godan")
+
+
+def request(predicate: Predicate, *, negative: bool = False) -> Inflected:
+    """Please: 食べてください, 食べないでください."""
+    if negative:
+        return _after(finite(predicate, negative=True, polite=False), "でください")
+    return _after(te(predicate), "ください")
+
+
+Form = Callable[..., Inflected]
+"""A way to end a clause: called with the predicate and, by keyword, `past` and `negative`."""

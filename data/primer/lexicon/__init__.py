@@ -1,0 +1,293 @@
+"""The words, as data: one line of a table is one entry. The tables are tab-separated files beside this one.
+
+To add a word, add a line. `kinds` tie the tables together: a verb or an adjective names the kinds of noun that make sense with it
+(or single nouns), so that people eat food and dogs do not read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from data.primer import english
+from data.primer.japanese import Predicate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noun:
+    english: str
+    plural: str | None
+    """None for a mass noun: no article 'a', no number."""
+    writing: str
+    reading: str
+    counter: str | None
+    kinds: frozenset[str]
+
+    @property
+    def animate(self) -> bool:
+        return bool(self.kinds & {"person", "animal"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Name:
+    """Somebody the sentence can call by name, or a city or country (pronoun 'it')."""
+
+    english: str
+    writing: str
+    pronoun: str
+    kinds: frozenset[str]
+
+    @property
+    def family(self) -> bool:
+        """The speaker's own family: gifts to them are くれる, as to the speaker."""
+        return self.english.startswith("my ")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verb:
+    english: str
+    past: str
+    participle: str
+    writing: str
+    reading: str
+    kind: str
+    subject: tuple[str, ...]
+    particle: str
+    object: tuple[str, ...]
+    features: frozenset[str]
+
+    @property
+    def transitive(self) -> bool:
+        return bool(self.object)
+
+    @property
+    def predicate(self) -> Predicate:
+        return verb_predicate(self.writing, self.kind)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adjective:
+    english: str
+    writing: str
+    reading: str
+    kind: str
+    kinds: tuple[str, ...]
+    features: frozenset[str]
+
+    @property
+    def comparative(self) -> str | None:
+        """The -er form or its irregular substitute; None when the comparative is made with 'more'."""
+        if "more" in self.features:
+            return None
+        return {"good": "better", "bad": "worse"}.get(self.english) or english.comparative(self.english)
+
+    @property
+    def predicate(self) -> Predicate:
+        return adjective_predicate(self.writing, self.kind)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Time:
+    english: str
+    writing: str
+    reading: str
+    tense: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scene:
+    """Something people do at a place: a verb, and the kind of object when it matters."""
+
+    place: str
+    verb: str
+    object: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Position:
+    """under - の下: what can be a landmark for it, and what is found there."""
+
+    english: str
+    writing: str
+    reading: str
+    landmarks: tuple[str, ...]
+    things: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scale:
+    """What speaks for and against things of a kind."""
+
+    kind: str
+    good: tuple[str, ...]
+    bad: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reason:
+    """Why one does, or does not do, something: a quality of the doer or of the thing."""
+
+    verb: str
+    object: str | None
+    negative: bool
+    of_subject: bool
+    adjectives: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequel:
+    """Two things done to the same object, one after the other."""
+
+    first: str
+    second: str
+    object: str
+
+
+def verb_predicate(writing: str, kind: str) -> Predicate:
+    """勉強する comes apart as 勉強 + する: the noun is the content, する inflects. 好きな and ほしい are adjectives to Japanese."""
+    if kind in ("na", "i"):
+        return adjective_predicate(writing, kind)
+    if kind == "suru" and writing != "する":
+        return Predicate(writing[:-2], "する", kind)
+    return Predicate("", writing, kind)
+
+
+def adjective_predicate(writing: str, kind: str) -> Predicate:
+    if kind in ("na", "no"):
+        return Predicate(writing[:-1], "", "da", writing[-1])
+    if kind == "state":
+        return Predicate(writing[:-3], writing[-3:], "ichidan")
+    return Predicate("", writing, kind)
+
+
+def _rows(table: str) -> list[dict[str, str]]:
+    """The lines of a table as dictionaries; '#' starts a comment line, missing last cells are empty."""
+    path = Path(__file__).with_name(f"{table}.tsv")
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    header = lines[0].split("\t")
+    rows = []
+    for line in lines[1:]:
+        cells = line.split("\t")
+        if not len(header) - 1 <= len(cells) <= len(header):
+            raise ValueError(f"{path.name}: {len(cells)} cells instead of {len(header)} in {line!r}")
+        rows.append(dict(zip(header, cells + [""] * (len(header) - len(cells)), strict=True)))
+    return rows
+
+
+def _words(cell: str) -> tuple[str, ...]:
+    return () if cell == "-" else tuple(cell.split())
+
+
+def _nouns() -> list[Noun]:
+    rows = []
+    for row in _rows("nouns"):
+        spelled = {"-": None, "+": english.plural(row["english"])}
+        plural = spelled[row["plural"]] if row["plural"] in spelled else row["plural"]
+        counter = None if row["counter"] == "-" else row["counter"]
+        rows.append(Noun(row["english"], plural, row["writing"], row["reading"], counter, frozenset(_words(row["kinds"]))))
+    return rows
+
+
+def _verbs() -> list[Verb]:
+    rows = []
+    for row in _rows("verbs"):
+        regular = english.past(row["english"])
+        past, participle = (regular if row[form] == "+" else row[form] for form in ("past", "participle"))
+        subject, objects, features = (_words(row[column]) for column in ("subject", "object", "features"))
+        entry = (row["english"], past, participle, row["writing"], row["reading"], row["class"])
+        rows.append(Verb(*entry, subject, row["particle"], objects, frozenset(features)))
+    return rows
+
+
+def _adjectives() -> list[Adjective]:
+    rows = []
+    for row in _rows("adjectives"):
+        entry = (row["english"], row["writing"], row["reading"], row["class"])
+        rows.append(Adjective(*entry, _words(row["kinds"]), frozenset(_words(row["features"]))))
+    return rows
+
+
+NOUNS = _nouns()
+NAMES = [Name(row["english"], row["writing"], row["pronoun"], frozenset({"person", "named", row["pronoun"]})) for row in _rows("names")]
+CITIES = [Name(row["english"], row["writing"], "it", frozenset({"city"})) for row in _rows("cities")]
+VERBS = _verbs()
+ADJECTIVES = _adjectives()
+TIMES = [Time(row["english"], row["writing"], row["reading"], row["tenses"]) for row in _rows("times")]
+
+
+def _scenes() -> list[Scene]:
+    rows = []
+    for row in _rows("places"):
+        for scene in row["scenes"].split():
+            verb, _, kind = scene.partition(":")
+            rows.append(Scene(row["place"].replace("-", " "), verb.replace("-", " "), kind or None))
+    return rows
+
+
+SCENES = _scenes()
+POSITIONS = [
+    Position(row["english"], row["writing"], row["reading"], _words(row["landmarks"]), _words(row["things"]))
+    for row in _rows("positions")
+]
+SCALES = [Scale(row["kind"], _words(row["good"]), _words(row["bad"])) for row in _rows("scales")]
+REASONS = [
+    Reason(
+        row["verb"],
+        None if row["object"] == "-" else row["object"],
+        row["polarity"] == "-",
+        row["whose"] == "subject",
+        _words(row["adjectives"]),
+    )
+    for row in _rows("reasons")
+]
+SEQUELS = [Sequel(row["first"], row["second"], row["object"]) for row in _rows("sequels")]
+
+
+def is_a(noun: Noun | Name, kinds: tuple[str, ...]) -> bool:
+    """Whether the noun is of one of the kinds, or is itself named among them (spaces as hyphens)."""
+    return any(kind in noun.kinds for kind in kinds) or noun.english.replace(" ", "-") in kinds
+
+
+@lru_cache(maxsize=None)
+def nouns(*kinds: str) -> tuple[Noun, ...]:
+    """All nouns of one of the kinds, in the order of the table."""
+    return tuple(noun for noun in NOUNS if is_a(noun, kinds))
+
+
+@lru_cache(maxsize=None)
+def noun(name: str) -> Noun:
+    return next(entry for entry in NOUNS if entry.english == name)
+
+
+@lru_cache(maxsize=None)
+def verb(name: str, thing: Noun | None = None) -> Verb:
+    """The verb of that name, for that object: 'wear' is 着る for a shirt and かぶる for a hat; without one, the intransitive if there is one."""
+    candidates = [entry for entry in VERBS if entry.english == name]
+    for entry in candidates:
+        if is_a(thing, entry.object) if thing else not entry.transitive:
+            return entry
+    if thing:
+        raise LookupError(f"no verb {name!r} for {thing.english!r}")
+    return candidates[0]
+
+
+@lru_cache(maxsize=None)
+def adjective(name: str) -> Adjective:
+    return next(entry for entry in ADJECTIVES if entry.english == name)
+
+
+def suiting(entry: Noun | Name, names: tuple[str, ...]) -> list[Adjective]:
+    """Those of the named adjectives that can be said of the noun."""
+    return [adjective(name) for name in names if is_a(entry, adjective(name).kinds)]
+
+
+@lru_cache(maxsize=None)
+def adjectives_for(entry: Noun | Name) -> tuple[Adjective, ...]:
+    """The adjectives that can sensibly be said of the noun."""
+    return tuple(adjective for adjective in ADJECTIVES if is_a(entry, adjective.kinds))
+
+
+def lemmas() -> int:
+    """How many different entries the tables hold."""
+    return sum(len(table) for table in (NOUNS, NAMES, CITIES, VERBS, ADJECTIVES, TIMES))
