@@ -24,8 +24,13 @@ Pieces = Callable[[list[int]], list[str]]
 class Tokenizer(Protocol):
     """What an example needs of a tokenizer."""
 
-    bos_id: int
-    eos_id: int
+    @property
+    def bos_id(self) -> int:
+        """Begins every target."""
+
+    @property
+    def eos_id(self) -> int:
+        """Ends every source and target."""
 
     def pieces(self, ids: list[int]) -> list[str]:
         """Readable pieces of token ids, one each."""

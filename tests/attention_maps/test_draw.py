@@ -62,6 +62,12 @@ def test_any_piece_can_be_drawn(piece: str, caplog: pytest.LogCaptureFixture) ->
     assert not caplog.records
 
 
+def test_a_dollar_is_a_dollar() -> None:
+    """Guards against matplotlib setting `$x$` as a formula: the signs would vanish from the label."""
+    blank, plain, dollars = (draw.heat_map(np.ones((2, 1)), ["mmmmmmmm", label], ["a"]) for label in ("", "xx", "$xx$"))
+    assert changed(blank, dollars)[0] < changed(blank, plain)[0] - 10
+
+
 def test_unknown_glyphs_show_their_code() -> None:
     """Guards against a piece vanishing or passing for another one."""
     assert fonts.readable("𠮷野") == "[20BB7]野"
