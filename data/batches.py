@@ -66,7 +66,8 @@ class Batch:
 class BatchStream(ABC):
     """Endless batches. The order is a function of (seed, epoch); the state is three integers.
 
-    With `world` processes each gets every `world`-th share of the same order, chosen by `rank`; all of them advance alike.
+    With `world` processes each gets every `world`-th share of the same order, chosen by `rank`; all of them advance
+    alike.
     """
 
     def __init__(self, seed: int, rank: int = 0, world: int = 1) -> None:

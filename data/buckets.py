@@ -16,7 +16,8 @@ def padded(lengths: Ints, multiple: int) -> Ints:
 
 
 def rows_per_batch(source: int, target: int, budget: int) -> int:
-    """Rows of a batch whose padded source and target fill `budget` tokens; a multiple of 8 (GPU tiles) when 16 or more."""
+    """Rows of a batch whose padded source and target fill `budget` tokens; a multiple of 8 (GPU tiles) when 16 or
+    more."""
     rows = max(1, budget // (source + target))
     return rows if rows < 16 else rows // 8 * 8
 
@@ -24,10 +25,11 @@ def rows_per_batch(source: int, target: int, budget: int) -> int:
 def training_batches(source: Ints, target: Ints, budget: int, multiple: int, random: np.random.Generator) -> list[Ints]:
     """Row numbers of each batch of one epoch, shuffled; every row in exactly one batch.
 
-    Lengths are padded to `multiple`; each padded (source, target) shape is a bucket with a fixed number of rows, so an epoch
-    has few distinct tensor shapes (on CPU a kernel is built per shape: this makes training 45 % faster than length-sorted
-    batches of the same budget). Rows that do not fill a batch move to the next larger bucket, so that only the very last
-    batch is smaller. Within a bucket rows are ordered by exact source length, so that many batches need no source mask.
+    Lengths are padded to `multiple`; each padded (source, target) shape is a bucket with a fixed number of rows, so an
+    epoch has few distinct tensor shapes (on CPU a kernel is built per shape: this makes training 45 % faster than
+    length-sorted batches of the same budget). Rows that do not fill a batch move to the next larger bucket, so that
+    only the very last batch is smaller. Within a bucket rows are ordered by exact source length, so that many batches
+    need no source mask.
     """
     shuffled = random.permutation(len(source))
     source_shape, target_shape = padded(source, multiple), padded(target, multiple)
@@ -55,7 +57,8 @@ def training_batches(source: Ints, target: Ints, budget: int, multiple: int, ran
 
 
 def sorted_batches(source: Ints, target: Ints, budget: int) -> Iterator[Ints]:
-    """Row numbers of each batch of one pass in order of length, each within the budget of padded tokens (but at least a row)."""
+    """Row numbers of each batch of one pass in order of length, each within the budget of padded tokens (but at
+    least a row)."""
     order = np.lexsort((target, source))
     first = 0
     while first < len(order):

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -25,7 +24,8 @@ def content_key(**parts: Any) -> str:
 
 @cache
 def code_version() -> str:
-    """Hash of the package's own source (embedded corpus included): prepared data never outlives the code that made it."""
+    """Hash of the package's own source (embedded corpus included): prepared data never outlives the code that made
+    it."""
     folder = Path(__file__).parent
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
@@ -37,7 +37,8 @@ def code_version() -> str:
 def cached_folder(root: Path, key: str, build: Callable[[Path], None]) -> Path:
     """The folder `root/key`; if it is not there, `build` fills an empty one, which then gets that name in one step.
 
-    Of several processes that start together one builds and the others wait for it. A failed build leaves nothing behind.
+    Of several processes that start together one builds and the others wait for it. A failed build leaves nothing
+    behind.
     """
     folder = root / key
     if folder.is_dir():
@@ -52,10 +53,13 @@ def cached_folder(root: Path, key: str, build: Callable[[Path], None]) -> Path:
         ) from error
     try:
         if not folder.is_dir():
-            fresh = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=root))
+            for abandoned in root.glob(f".{key}-*"):  # of a process that was killed: only the holder of the lock builds
+                shutil.rmtree(abandoned, ignore_errors=True)
+            fresh = root / f".{key}-{os.getpid()}"
+            fresh.mkdir()
             try:
                 build(fresh)
-                os.replace(fresh, folder)
+                fresh.rename(folder)
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
     finally:

@@ -10,7 +10,8 @@ class DataConfig:
     """One corpus. `source` is set by the config group: `data=primer|text|pairs|hub`."""
 
     source: str = "primer"
-    """`primer` (embedded corpus), `text` (files of running text), `pairs` (files of sentence pairs) or `hub` (a dataset hub name)."""
+    """`primer` (embedded corpus), `text` (files of running text), `pairs` (files of sentence pairs) or `hub` (a
+    dataset hub name)."""
 
     path: str | None = None
     """A file, a folder, a glob, an http(s) URL, `a.en,b.ja`-style list of two aligned files, or (hub) `owner/name`.
@@ -41,8 +42,9 @@ class DataConfig:
     """What one row of running text is: `document` (a file), `paragraph` (blank-line separated) or `line`."""
 
     split: str = "contiguous"
-    """How validation and test are split off when no file holds them: `contiguous` (the end of the text), `random` (seeded rows)
-    or `components` (pairs: connected components of shared sentences, so that no sentence is on both sides of the split)."""
+    """How validation and test are split off when no file holds them: `contiguous` (the end of the text), `random`
+    (seeded rows) or `components` (pairs: connected components of shared sentences, so that no sentence is on both sides
+    of the split)."""
 
     valid_fraction: float = 0.1
     """Share of the text or pairs split off for validation when no file holds it."""
@@ -51,7 +53,8 @@ class DataConfig:
     """Share split off for test, likewise."""
 
     split_seed: int = 0
-    """Seed of random and component splits and of the embedded corpus. Apart from the run's seed: runs stay comparable."""
+    """Seed of random and component splits and of the embedded corpus. Apart from the run's seed: runs stay
+    comparable."""
 
     max_rows: int | None = None
     """Use only the first so many rows of the training split; null means all."""
@@ -66,7 +69,8 @@ class DataConfig:
     """Translation: padded source + target tokens per micro-batch (text uses `trainer.batch_size` windows instead)."""
 
     length_multiple: int = 4
-    """Translation: lengths are padded to this multiple, so that few distinct shapes occur (kernels are built once per shape)."""
+    """Translation: lengths are padded to this multiple, so that few distinct shapes occur (kernels are built once
+    per shape)."""
 
     sentences: int = 40000
     """Embedded corpus: how many sentence pairs are generated."""
@@ -86,7 +90,8 @@ class TokenizerConfig:
     """Pieces in the vocabulary (char: an upper limit, the alphabet of the text decides)."""
 
     character_coverage: float = 1.0
-    """Share of character occurrences that get a piece of their own; 0.9995 is customary for Japanese with byte fallback."""
+    """Share of character occurrences that get a piece of their own; 0.9995 is customary for Japanese with byte
+    fallback."""
 
     byte_fallback: bool = False
     """Spell unknown characters as UTF-8 bytes instead of <unk>: any text can be written. Needs 256 pieces."""
@@ -98,7 +103,8 @@ class TokenizerConfig:
     """Translation: one vocabulary for both languages (three-way tying), or one for each side."""
 
     sampling: float = 0.0
-    """Subword regularisation (Kudo 2018; BPE-dropout for bpe): sampling temperature alpha, a new segmentation every epoch; 0 is off."""
+    """Subword regularisation (Kudo 2018; BPE-dropout for bpe): sampling temperature alpha, a new segmentation every
+    epoch; 0 is off."""
 
 
 def problems(data: DataConfig, tokenizer: TokenizerConfig, task: str) -> list[str]:

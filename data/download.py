@@ -25,7 +25,8 @@ def is_url(path: str) -> bool:
 
 
 def download(url: str, folder: Path) -> Path:
-    """Path of a local copy, named as in the address. Asks the server whether the copy is still good; without an answer it is used.
+    """Path of a local copy, named as in the address. Asks the server whether the copy is still good; without an answer
+    it is used.
 
     (The hub library's own downloader needs aiohttp for plain addresses, which it does not install.)
     Raises DataError when there is neither an answer nor a copy.
@@ -52,7 +53,7 @@ def download(url: str, folder: Path) -> Path:
                     shutil.copyfileobj(body, file)
                 if length and Path(partial).stat().st_size != int(length):
                     raise DataError(f"{url}: the connection broke off; start again")
-                os.replace(partial, copy)
+                Path(partial).replace(copy)
             finally:
                 Path(partial).unlink(missing_ok=True)
             validators = {

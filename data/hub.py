@@ -12,7 +12,8 @@ from data.tables import root_cause
 
 
 def hub_revision(config: DataConfig) -> str:
-    """What the name means today: a hash that changes when the dataset does. Without a network, that of the local copy."""
+    """What the name means today: a hash that changes when the dataset does. Without a network, that of the local
+    copy."""
     import datasets
 
     try:

@@ -37,7 +37,8 @@ _NO_DATA = {"readme", "license", "licence", "copying", "sources"}
 
 @dataclass(frozen=True)
 class Located:
-    """Files of each split that has its own. An entry is one file, or two (source, target) that are aligned line by line."""
+    """Files of each split that has its own. An entry is one file, or two (source, target) that are aligned line by
+    line."""
 
     format: str
     """`text`, `tsv`, `csv`, `json` (lines), `parquet` or `aligned`."""
@@ -49,7 +50,7 @@ def locate(config: DataConfig, task: str) -> Located:
     """Find the files of a `text` or `pairs` source. Raises DataError naming the key when there are none."""
     if not config.path:
         raise DataError(f"data.path is not set: give a file, folder, glob or address for data={config.source}")
-    folder = Path(config.path)
+    folder = Path(config.path).expanduser()
     if folder.is_dir():
         splits = _discover(folder, config, task)
     else:
@@ -92,12 +93,17 @@ def _entries(path: str, key: str, config: DataConfig) -> list[tuple[Path, ...]]:
 def _files(path: str, key: str, config: DataConfig) -> list[Path]:
     if is_url(path):
         return [download(path, Path(config.cache) / "downloads")]
+    path = str(Path(path).expanduser())
     if Path(path).is_file():
         return [Path(path)]
     if Path(path).is_dir():
         raise DataError(f"{key}={path}: is a folder; only data.path may be one")
     if any(character in path for character in "*?["):
-        found = sorted(Path(name) for name in glob.glob(path, recursive=True) if Path(name).is_file())
+        found = sorted(
+            Path(name)
+            for name in glob.iglob(path, recursive=True)  # noqa: PTH207 - Path.glob refuses absolute patterns
+            if Path(name).is_file()
+        )
         if found:
             return found
         raise DataError(f"{key}={path}: no file matches")

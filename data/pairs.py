@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -70,7 +71,8 @@ class PairStream(BatchStream):
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        """`pairs_of_epoch(seed, epoch)` gives the tokens of an epoch (new ones when segmentations are sampled) and the rows to use."""
+        """`pairs_of_epoch(seed, epoch)` gives the tokens of an epoch (new ones when segmentations are sampled) and
+        the rows to use."""
         super().__init__(seed, rank, world)
         self._pairs_of_epoch = pairs_of_epoch
         self._batch_tokens, self._context, self._multiple = batch_tokens, context, multiple
@@ -78,13 +80,16 @@ class PairStream(BatchStream):
 
     @property
     def epoch_batches(self) -> int:
+        """As in BatchStream."""
         return -(-len(self._planned()[1]) // self.world)
 
     @property
     def epoch(self) -> float:
+        """As in BatchStream."""
         return self._epoch + self._position / len(self._planned()[1])
 
     def next_batch(self) -> Batch:
+        """As in BatchStream."""
         for turn in range(self.world):
             pairs, batches = self._planned()
             if self._position >= len(batches):
@@ -111,7 +116,8 @@ class PairStream(BatchStream):
 
 @dataclass
 class SourceBatch:
-    """Sentences to translate: `indices` [B] are their places in the given list, `source` [B,S], `source_mask` [B,S] or None."""
+    """Sentences to translate: `indices` [B] are their places in the given list, `source` [B,S], `source_mask` [B,S]
+    or None."""
 
     indices: list[int]
     source: Tensor

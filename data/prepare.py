@@ -14,7 +14,6 @@ from tqdm import tqdm
 
 from data.cache import cached_folder, content_key
 from data.config import DataConfig, TokenizerConfig
-from data.errors import DataError
 from data.prepared import PreparedPairs, PreparedText
 from data.sentences import SentenceWriter
 from data.sources import Rows, load
@@ -70,56 +69,72 @@ def prepare(
 ) -> PreparedText | PreparedPairs:
     """Tokenised data of a task, ready for batches.
 
-    `context`: longest sequence of the model in tokens. `seed`: default seed of the training stream. `tokenizers`: those of a run
-    that goes on or is built upon (one, or source and target); none are trained then. Tokenizers are trained on the training
-    split alone. What was left out or cut is logged, one line each, and kept in `.notes`.
-    Raises DataError naming file, line, key and fix; nothing half-written stays behind.
+    `context`: longest sequence of the model in tokens. `seed`: default seed of the training stream. `tokenizers`: those
+    of a run that goes on or is built upon (one, or source and target); none are trained then. Tokenizers are trained on
+    the training split alone. What was left out or cut is logged, one line each, and kept in `.notes`. Raises DataError
+    naming file, line, key and fix; nothing half-written stays behind.
     """
     rows = load(data, task)
-    settings = {name: value for name, value in asdict(tokenizer).items() if name != "sampling"}
-    given = [one.fingerprint for one in tokenizers] if tokenizers else settings
-    key = content_key(task=task, rows=rows.key, tokenizer=given)
-    build = partial(_build_text if task == "gpt" else _build_pairs, rows, tokenizer, tokenizers)
-    folder = cached_folder(Path(data.cache) / "tokens", key, build)
+    root = Path(data.cache)
+    if tokenizers is None:
+        settings = {name: value for name, value in asdict(tokenizer).items() if name != "sampling"}
+        key = content_key(task=task, rows=rows.key, tokenizer=settings)
+        folder = cached_folder(root / "tokenizers", key, partial(_train_tokenizers, task, rows, tokenizer))
+        tokenizers = [Tokenizer.load(path) for path in sorted(folder.glob("*.model"))]  # source comes before target
+    key = content_key(task=task, rows=rows.key, tokenizers=[one.fingerprint for one in tokenizers])
+    folder = cached_folder(root / "tokens", key, partial(_write_tokens, task, rows, tokenizers))
     meta = json.loads((folder / "meta.json").read_text("utf-8"))
     notes = rows.notes + meta["notes"]
-    found = [Tokenizer.load(folder / name) for name in meta["tokenizers"]]
     prepared: PreparedText | PreparedPairs
     if task == "gpt":
-        prepared = PreparedText(folder, found[0], meta["splits"], context, seed, notes, rows.splits)
+        prepared = PreparedText(folder, tokenizers[0], meta["splits"], context, seed, notes, rows)
     else:
-        prepared = PreparedPairs(folder, found, data, tokenizer.sampling, context, seed, notes, rows.splits)
+        prepared = PreparedPairs(folder, tokenizers, data, tokenizer.sampling, context, seed, notes, rows)
     for note in prepared.notes:
         log.info(note)
     return prepared
 
 
-def _build_text(rows: Rows, config: TokenizerConfig, given: Sequence[Tokenizer] | None, folder: Path) -> None:
-    if given:
-        tokenizer = given[0]
+def _train_tokenizers(task: str, rows: Rows, config: TokenizerConfig, folder: Path) -> None:
+    train = rows["train"]
+    training: dict[str, Iterator[str]]
+    if task == "gpt":
+        training = {"tokenizer.model": (text for _, text in _text_fragments(train))}
+    elif config.shared:
+        training = {"tokenizer.model": _column_texts(train, "source", "target")}
     else:
-        training = (text for _, text in _text_fragments(rows.splits["train"]))
-        tokenizer = Tokenizer.train(_progress(training, "reading the text"), config)
-    tokenizer.save(folder / "tokenizer.model")
+        training = {f"tokenizer.{side}.model": _column_texts(train, side) for side in ("source", "target")}
+    for name, texts in training.items():
+        Tokenizer.train(_progress(texts, "reading text for the tokenizer"), config).save(folder / name)
+
+
+def _write_tokens(task: str, rows: Rows, tokenizers: Sequence[Tokenizer], folder: Path) -> None:
     splits: dict[str, dict[str, int]] = {}
     notes: list[str] = []
-    for split, split_rows in rows.splits.items():
-        size = documents = 0
-        with TokenWriter(folder / f"{split}.bin", tokenizer.vocab_size) as writer:
-            fragments = _progress(_text_fragments(split_rows), f"tokenising {split}")
-            for share in _shares(fragments):
-                encoded = tokenizer.encode_batch([text for _, text in share])
-                for (starts_document, text), ids in zip(share, encoded, strict=True):
-                    if starts_document and documents:
-                        writer.write([[tokenizer.eos_id]])
-                    documents += starts_document
-                    writer.write([ids])
-                    size += len(text.encode())
-        if writer.unknown:
-            notes.append(_unknown_note(split, writer.unknown, writer.count))
-        # A document's end is information too: one byte, as the line end it stands for.
-        splits[split] = {"tokens": writer.count, "bytes": size + max(0, documents - 1)}
-    _write_meta(folder, ["tokenizer.model"], splits, notes)
+    for split in rows.names:
+        if task == "gpt":
+            splits[split] = _write_text(rows[split], split, tokenizers[0], folder, notes)
+        else:
+            for side, tokenizer in (("source", tokenizers[0]), ("target", tokenizers[-1])):
+                _write_side(rows[split], split, side, tokenizer, folder, notes)
+    (folder / "meta.json").write_text(json.dumps({"splits": splits, "notes": notes}, indent=1), "utf-8")
+
+
+def _write_text(rows: Any, split: str, tokenizer: Tokenizer, folder: Path, notes: list[str]) -> dict[str, int]:
+    size = documents = 0
+    with TokenWriter(folder / f"{split}.bin", tokenizer.vocab_size) as writer:
+        fragments = _progress(_text_fragments(rows), f"tokenising {split}")
+        for share in _shares(fragments):
+            encoded = tokenizer.encode_batch([text for _, text in share])
+            for (starts_document, text), ids in zip(share, encoded, strict=True):
+                if starts_document and documents:
+                    writer.write([[tokenizer.eos_id]])
+                documents += starts_document
+                writer.write([ids])
+                size += len(text.encode())
+    notes += _unknown_notes(split, writer)
+    # A document's end is information too: one byte, as the line end it stands for.
+    return {"tokens": writer.count, "bytes": size + max(0, documents - 1)}
 
 
 def _text_fragments(rows: Any) -> Iterator[tuple[bool, str]]:
@@ -150,33 +165,12 @@ def _shares(fragments: Iterable[tuple[bool, str]]) -> Iterator[list[tuple[bool, 
         yield share
 
 
-def _build_pairs(rows: Rows, config: TokenizerConfig, given: Sequence[Tokenizer] | None, folder: Path) -> None:
-    train = rows.splits["train"]
-    if given:
-        tokenizers = list(given)
-    elif config.shared:
-        tokenizers = [Tokenizer.train(_progress(_column_texts(train, "source", "target"), "reading the pairs"), config)]
-    else:
-        tokenizers = []
-        for side in ("source", "target"):
-            try:
-                tokenizers.append(Tokenizer.train(_progress(_column_texts(train, side), f"reading {side}"), config))
-            except DataError as error:
-                raise DataError(f"{side} side: {error}") from error
-    names = ["tokenizer.model"] if len(tokenizers) == 1 else ["tokenizer.source.model", "tokenizer.target.model"]
-    for tokenizer, name in zip(tokenizers, names, strict=True):
-        tokenizer.save(folder / name)
-    notes: list[str] = []
-    for split, split_rows in rows.splits.items():
-        for side, tokenizer in (("source", tokenizers[0]), ("target", tokenizers[-1])):
-            with SentenceWriter(folder, f"{split}.{side}", tokenizer.vocab_size) as writer:
-                for batch in _progress(
-                    split_rows.select_columns([side]).iter(batch_size=16384), f"tokenising {split} {side}"
-                ):
-                    writer.write(tokenizer.encode_batch(batch[side]))
-            if writer.unknown:
-                notes.append(_unknown_note(f"{split} {side}", writer.unknown, writer.count))
-    _write_meta(folder, names, {split: {} for split in rows.splits}, notes)
+def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: Path, notes: list[str]) -> None:
+    with SentenceWriter(folder, f"{split}.{side}", tokenizer.vocab_size) as writer:
+        batches = rows.select_columns([side]).iter(batch_size=16384)
+        for batch in _progress(batches, f"tokenising {split} {side}"):
+            writer.write(tokenizer.encode_batch(batch[side]))
+    notes += _unknown_notes(f"{split} {side}", writer)
 
 
 def _column_texts(rows: Any, *columns: str) -> Iterator[str]:
@@ -185,16 +179,13 @@ def _column_texts(rows: Any, *columns: str) -> Iterator[str]:
             yield from batch[column]
 
 
-def _unknown_note(where: str, unknown: int, total: int) -> str:
-    return (
-        f"{where}: {unknown:,} of {total:,} tokens are <unk> (characters outside the vocabulary); "
+def _unknown_notes(where: str, writer: TokenWriter | SentenceWriter) -> list[str]:
+    if not writer.unknown:
+        return []
+    return [
+        f"{where}: {writer.unknown:,} of {writer.count:,} tokens are <unk> (characters outside the vocabulary); "
         "a larger tokenizer.vocab_size or tokenizer.byte_fallback=true keeps them"
-    )
-
-
-def _write_meta(folder: Path, tokenizers: list[str], splits: dict[str, dict[str, int]], notes: list[str]) -> None:
-    meta = {"tokenizers": tokenizers, "splits": splits, "notes": notes}
-    (folder / "meta.json").write_text(json.dumps(meta, indent=1), "utf-8")
+    ]
 
 
 def _progress(items: Iterable[Any], what: str) -> Iterable[Any]:

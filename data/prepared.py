@@ -15,6 +15,7 @@ from data.config import DataConfig
 from data.errors import DataError
 from data.pairs import Pairs, PairStream, SourceBatch, encode_sources
 from data.sentences import Sentences, open_sentences, sentences_of
+from data.sources import Rows
 from data.token_file import Tokens, open_tokens
 from data.tokenizer import Tokenizer
 from data.windows import WindowStream, evaluation_windows
@@ -34,7 +35,7 @@ class PreparedText:
         context: int,
         seed: int,
         notes: list[str],
-        rows: Any,
+        rows: Rows,
     ) -> None:
         self.tokenizer = tokenizer
         self.splits = list(sizes)
@@ -68,7 +69,8 @@ class PreparedText:
         return self._sizes[split]["bytes"]
 
     def rows(self, split: str) -> Any:
-        """The split's rows as a Dataset (IterableDataset when streaming); those of the embedded corpus carry gold columns."""
+        """The split's rows as a Dataset (IterableDataset when streaming); those of the embedded corpus carry gold
+        columns."""
         return self._rows[split]
 
     def training(
@@ -86,7 +88,8 @@ class PreparedText:
         return evaluation_windows(self._tokens[split], batch_size, self._context if context is None else context)
 
     def texts(self, split: str, count: int, length: int | None = None) -> list[str]:
-        """Beginnings of `count` documents, or passages spread over the text if it has fewer; at most `length` tokens (the context)."""
+        """Beginnings of `count` documents, or passages spread over the text if it has fewer; at most `length` tokens
+        (the context)."""
         length = self._context if length is None else length
         tokens = self._tokens[split]
         head = np.asarray(tokens[: 64 * length * count])
@@ -114,24 +117,25 @@ class PreparedPairs:
         context: int,
         seed: int,
         notes: list[str],
-        rows: dict[str, Dataset],
+        rows: Rows,
     ) -> None:
         self.source_tokenizer, self.target_tokenizer = tokenizers[0], tokenizers[-1]
         self.shared = len(tokenizers) == 1
-        self.splits = list(rows)
+        self.splits = rows.names
         self._rows, self._config, self._sampling, self._context, self._seed = rows, config, sampling, context, seed
         self._pairs = {
             split: Pairs(
                 open_sentences(folder, f"{split}.source", self.source_tokenizer.vocab_size),
                 open_sentences(folder, f"{split}.target", self.target_tokenizer.vocab_size),
             )
-            for split in rows
+            for split in rows.names
         }
         self.notes = notes + self._length_notes()
         """What was left out or cut, one line each."""
         if not len(self._kept):
             raise DataError(
-                f"model.context={context} is shorter than every training pair; the shortest needs {self._longest('train').min()}"
+                f"model.context={context} is shorter than every training pair; "
+                f"the shortest needs {self._longest('train').min()}"
             )
 
     def _longest(self, split: str) -> Ints:
@@ -150,19 +154,21 @@ class PreparedPairs:
             if over := int((needed > self._context).sum()):
                 fate = "left out" if split == "train" else "cut"
                 notes.append(
-                    f"{split}: {over:,} of {len(needed):,} pairs are longer than model.context={self._context} tokens and were "
-                    f"{fate} (the longest needs {needed.max()})"
+                    f"{split}: {over:,} of {len(needed):,} pairs are longer than model.context={self._context} tokens "
+                    f"and were {fate} (the longest needs {needed.max()})"
                 )
         return notes
 
     def rows(self, split: str) -> Dataset:
-        """Rows of a split with `source` and `target`; row i is pair i. Those of the embedded corpus carry gold columns."""
+        """Rows of a split with `source` and `target`; row i is pair i. Those of the embedded corpus carry gold
+        columns."""
         return self._rows[split]
 
     def training(
         self, batch_tokens: int | None = None, seed: int | None = None, rank: int = 0, world: int = 1
     ) -> PairStream:
-        """Endless shuffled batches of about `batch_tokens` padded tokens (source + target), in each of `world` processes."""
+        """Endless shuffled batches of about `batch_tokens` padded tokens (source + target), in each of `world`
+        processes."""
         return PairStream(
             self._epoch_pairs,
             self._config.batch_tokens if batch_tokens is None else batch_tokens,

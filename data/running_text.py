@@ -8,7 +8,8 @@ from data.text_files import TextFile, lines
 
 
 def fragments(files: Sequence[TextFile], start: int = 0, stop: int | None = None) -> Iterator[tuple[int, str]]:
-    """(number of the document, next part of it), line by line, for the characters [start, stop) of all files together."""
+    """(number of the document, next part of it), line by line, for the characters [start, stop) of all files
+    together."""
     first = 0
     for number, file in enumerate(files):
         if first + file.characters <= start:

@@ -75,6 +75,5 @@ def open_sentences(folder: Path, name: str, vocab_size: int) -> Sentences:
 
 def sentences_of(rows: Sequence[Sequence[int]], vocab_size: int) -> Sentences:
     """Token rows held in memory."""
-    dtype = token_dtype(vocab_size)
-    tokens = np.fromiter(chain.from_iterable(rows), dtype=dtype)
+    tokens: Tokens = np.fromiter(chain.from_iterable(rows), dtype=token_dtype(vocab_size))
     return Sentences(tokens, np.cumsum([0, *map(len, rows)], dtype=np.int64))

@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
-from itertools import chain
+from functools import cache, partial
+from itertools import chain, islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from data.cache import cached_folder, content_key
@@ -19,13 +18,13 @@ from data.hub import hub_revision, hub_splits
 from data.locate import Located, locate
 from data.running_text import documents, fragments, paragraphs, text_lines
 from data.splits import contiguous_bounds, fractions, split_rows
-from data.tables import aligned_rows, csv_rows, load_with_datasets, pick, tsv_rows, wanted_columns
+from data.tables import aligned_rows, csv_rows, library_rows, pick, tsv_rows, wanted_columns
 from data.text_files import TextFile, scan
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
-_IN_MEMORY = 1 << 30  # characters of text that may be one document in memory
+_IN_MEMORY = 1 << 29  # characters of text held as whole documents (an Arrow string ends at 2^31 bytes)
 _TABLE_ROWS = 10_000  # rows turned into Arrow at a time
 _PREPARING = ("cache", "path", "valid_path", "test_path", "batch_tokens", "length_multiple")
 """Settings that leave the rows as they are: the cache goes by the content of files, not their names."""
@@ -35,25 +34,38 @@ Row = dict[str, Any]
 
 @dataclass
 class Rows:
-    """All splits of a corpus. `key` names their content, `notes` tell what was left out on the way."""
+    """All splits of a corpus, opened when first asked for."""
 
-    splits: dict[str, Dataset] | dict[str, IterableDataset]
+    names: list[str]
+    """Names of the splits."""
+
     key: str
+    """Hash of the content."""
+
     notes: list[str]
+    """What was left out on the way, one line each."""
+
+    open: Callable[[str], Any]
+    """Dataset (streaming: IterableDataset) of a split."""
+
+    def __getitem__(self, split: str) -> Any:
+        return self.open(split)
 
 
 def load_rows(config: DataConfig, task: str) -> dict[str, Dataset] | dict[str, IterableDataset]:
     """Rows of each split: `train`, `valid`, `test` (embedded corpus: also `novel`) as far as they exist.
 
-    `task` gpt: column `text` (streaming documents come line by line, with the number of the `document`); translate: columns
-    `source` and `target`, both stripped and never empty. The embedded corpus adds its gold columns.
-    Raises DataError naming file, line, key and fix.
+    `task` gpt: column `text` (streaming documents come line by line, with the number of the `document`); translate:
+    columns `source` and `target`, both stripped and never empty. The embedded corpus adds its gold columns. Raises
+    DataError naming file, line, key and fix.
     """
-    return load(config, task).splits
+    rows = load(config, task)
+    return {split: rows[split] for split in rows.names}
 
 
 def load(config: DataConfig, task: str) -> Rows:
-    """As `load_rows`, with the key of the content and the notes. Local rows are kept in `config.cache`, keyed by content."""
+    """As `load_rows`, with the key of the content and the notes. Local rows are kept in `config.cache`, keyed by
+    content."""
     settings = {name: value for name, value in asdict(config).items() if name not in _PREPARING}
     if config.source in ("text", "pairs"):
         located = locate(config, task)
@@ -69,7 +81,8 @@ def load(config: DataConfig, task: str) -> Rows:
         build = partial(_primer_rows, config, task)
     if config.streaming:
         notes: list[str] = []
-        return Rows(_checked(build(notes)), key, notes)
+        splits = _checked(build(notes))
+        return Rows(list(splits), key, notes, splits.__getitem__)
     return _stored(build, key, Path(config.cache) / "rows")
 
 
@@ -83,11 +96,15 @@ def _stored(build: Callable[[list[str]], dict[str, Dataset]], key: str, root: Pa
         (folder / "rows.json").write_text(json.dumps({"splits": list(splits), "notes": notes}), "utf-8")
 
     folder = cached_folder(root, key, write)
-    import datasets
-
     found = json.loads((folder / "rows.json").read_text("utf-8"))
-    splits = {split: datasets.Dataset.load_from_disk(str(folder / split)) for split in found["splits"]}
-    return Rows(splits, key, found["notes"])
+    return Rows(found["splits"], key, found["notes"], partial(_open_stored, folder))
+
+
+@cache
+def _open_stored(folder: Path, split: str) -> Dataset:
+    import datasets  # half a second, which a start with everything prepared need not spend
+
+    return datasets.Dataset.load_from_disk(str(folder / split))
 
 
 def _checked(splits: dict[str, Any]) -> dict[str, Any]:
@@ -115,26 +132,14 @@ def _no_progress_bars() -> Iterator[None]:
 def table(rows: Iterable[Row]) -> Dataset:
     """A Dataset in memory, built share by share so that Python objects never hold all of it."""
     import datasets
-    import pyarrow as pa
 
-    shares: list[pa.Table] = []
-    buffer: list[Row] = []
-
-    def close_share() -> None:
-        if buffer:
-            made = pa.Table.from_pylist(buffer)
-            wide = [field.with_type(pa.large_string()) if field.type == pa.string() else field for field in made.schema]
-            shares.append(made.cast(pa.schema(wide)))
-            buffer.clear()
-
-    for row in rows:
-        buffer.append(row)
-        if len(buffer) >= _TABLE_ROWS:
-            close_share()
-    close_share()
+    remaining = iter(rows)
+    shares = []
+    while share := list(islice(remaining, _TABLE_ROWS)):
+        shares.append(datasets.Dataset.from_list(share))
     if not shares:
         raise DataError("no rows are left: every line is empty")
-    return datasets.Dataset(datasets.table.InMemoryTable(pa.concat_tables(shares)))
+    return datasets.concatenate_datasets(shares)
 
 
 # Files
@@ -177,7 +182,8 @@ def _file_splits(
 
 
 def _document_splits(config: DataConfig, files: dict[str, list[TextFile]], shares: dict[str, float]) -> dict[str, Any]:
-    """Documents of running text. A contiguous split counts characters and may cut a document; a random one takes whole files."""
+    """Documents of running text. A contiguous split counts characters and may cut a document; a random one takes
+    whole files."""
     if config.max_rows is not None:
         files["train"] = files["train"][: config.max_rows]
     spans: dict[str, tuple[list[TextFile], int, int | None]] = {
@@ -200,7 +206,7 @@ def _document_splits(config: DataConfig, files: dict[str, list[TextFile]], share
             for split, (found, start, stop) in spans.items()
         }
     if sum(file.characters for found in files.values() for file in found) > _IN_MEMORY:
-        raise DataError("data.path: more than a gigabyte of text in whole documents: set data.streaming=true")
+        raise DataError("data.path: too much text to hold whole documents in memory: set data.streaming=true")
     rows = {split: table({"text": text} for text in documents(*span)) for split, span in spans.items()}
     return split_rows(rows.pop("train"), config, shares) | rows if random else rows
 
@@ -227,10 +233,8 @@ def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[Text
         elif kind == "csv":
             yield from csv_rows(path, columns, config.header)
         else:
-            with TemporaryDirectory(prefix="chumoku-") as scratch:  # keyed by name and time there: never trusted again
-                cache = None if config.streaming else Path(scratch)
-                for row in load_with_datasets(kind, [path], cache):
-                    yield pick(row, columns, str(path))
+            for row in library_rows(kind, path, config.streaming):
+                yield pick(row, columns, str(path))
 
 
 def _without_empty_sides(rows: Iterable[Row], task: str, split: str, notes: list[str]) -> Iterator[Row]:
@@ -275,7 +279,7 @@ def _streamed_splits(
 
 
 def _rows_of(source: Callable[[], Iterator[Row]]) -> Iterator[Row]:
-    yield from source()
+    yield from _without_empty_sides(source(), "gpt", "", [])
 
 
 # Hub and embedded corpus

@@ -25,7 +25,8 @@ def fractions(config: DataConfig, present: Sequence[str]) -> dict[str, float]:
 def contiguous_bounds(total: int, shares: dict[str, float]) -> dict[str, tuple[int, int]]:
     """[start, end) of each split in `total` units of text: train first, then validation, then test at the very end.
 
-    The training part is int(total x (1 - shares)), as nanoGPT cuts its text: 90 % of tinyshakespeare is 1,003,854 characters.
+    The training part is int(total x (1 - shares)), as nanoGPT cuts its text: 90 % of tinyshakespeare is 1,003,854
+    characters.
     """
     bounds = {}
     start, left = 0, sum(shares.values())
@@ -54,7 +55,8 @@ def split_rows(rows: Dataset, config: DataConfig, shares: dict[str, float]) -> d
         if len(chosen) == 0:
             raise DataError(
                 f"data.{'valid' if split == 'train' else split}_fraction: {len(rows)} rows are too few to split off "
-                f"{', '.join(shares)} (nothing is left for {split}); give data.valid_path, or for running text data.rows=paragraph"
+                f"{', '.join(shares)} (nothing is left for {split}); give data.valid_path, "
+                "or for running text set data.rows=paragraph"
             )
     return {split: rows.select(chosen) for split, chosen in parts.items()}
 
@@ -70,8 +72,9 @@ def component_split(
 ) -> dict[str, np.ndarray]:
     """Row numbers of each split, with no sentence of either language in two splits.
 
-    Pairs that share a sentence are connected; whole connected components are dealt out at random until a split has its share.
-    (One English sentence has many Japanese ones and the reverse: a random split of Tatoeba lines tests on what it trained on.)
+    Pairs that share a sentence are connected; whole connected components are dealt out at random until a split has its
+    share. (One English sentence has many Japanese ones and the reverse: a random split of Tatoeba lines tests on what
+    it trained on.)
     """
     parent = np.arange(len(sources)).tolist()
 

@@ -6,20 +6,19 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from data.config import DataConfig
 from data.errors import DataError
 from data.text_files import lines
 
-if TYPE_CHECKING:
-    from datasets import Dataset, IterableDataset
-
 _DEFAULT_NUMBERS = {"source": 1, "target": 2, "text": 1}
 
 
 def column_number(name: str, header: Sequence[str] | None, key: str, path: Path) -> int:
-    """Place of a column, counted from 0. Without a header the default names mean the first (text, source) and second (target)."""
+    """Place of a column, counted from 0. Without a header the default names mean the first (text, source) and second
+    (target)."""
     if header is not None and name in header:
         return list(header).index(name)
     if name.isdecimal() and int(name) > 0:
@@ -50,8 +49,8 @@ def tsv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> I
             if place >= len(fields):
                 key, name = columns[ours]
                 raise DataError(
-                    f"{path}, line {number}: there is no column {place + 1} ({key}={name}); the line has {len(fields)}, "
-                    f"separated by tabs. Mend the line or set {key}"
+                    f"{path}, line {number}: there is no column {place + 1} ({key}={name}); "
+                    f"the line has {len(fields)}, separated by tabs. Mend the line or set {key}"
                 )
         yield {ours: fields[place] for ours, place in places.items()}
 
@@ -88,48 +87,32 @@ def aligned_rows(source: Path, target: Path) -> Iterator[dict[str, str]]:
         yield {"source": first.rstrip("\n"), "target": second.rstrip("\n")}
 
 
-def load_with_datasets(kind: str, files: list[Path], cache: Path | None) -> Dataset | IterableDataset:
-    """JSON Lines or parquet through the hub library; `cache` None means streaming."""
+def library_rows(kind: str, path: Path, streaming: bool) -> Iterator[dict[str, Any]]:
+    """Rows of a JSON Lines or parquet file, read by the hub library.
+
+    Its own cache is thrown away at once: it goes by name and time of the file, ours by content.
+    """
     import datasets
 
-    builder = {"json": "json", "parquet": "parquet"}[kind]
-    if kind == "json":
-        for file in files:
-            _check_json_start(file)
-    try:
-        return datasets.load_dataset(
-            builder,
-            data_files={"train": [str(file) for file in files]},
-            split="train",
-            cache_dir=None if cache is None else str(cache),
-            streaming=cache is None,
-        )
-    except Exception as error:  # the library wraps parser errors in several types of its own
-        raise DataError(f"{_culprit(kind, files)}: cannot be read as {kind} ({root_cause(error)})") from error
+    with TemporaryDirectory(prefix="chumoku-") as scratch:
+        try:
+            rows = datasets.load_dataset(
+                kind, data_files=str(path), split="train", cache_dir=None if streaming else scratch, streaming=streaming
+            )
+            yield from rows
+        except Exception as error:  # the library lets through, or wraps, the errors of several parsers
+            where = _unreadable_line(path) if kind == "json" else ""
+            raise DataError(f"{path}{where}: cannot be read as {kind} ({root_cause(error)})") from error
 
 
-def _check_json_start(path: Path) -> None:
+def _unreadable_line(path: Path) -> str:
     for number, line in enumerate(lines(path), start=1):
         if line.strip():
             try:
-                value = json.loads(line)
+                json.loads(line)
             except ValueError:
-                return  # perhaps one big indented document, which the library reads as well
-            if not isinstance(value, dict | list):
-                raise DataError(f'{path}, line {number}: JSON Lines need an object in each line, as {{"text": "..."}}')
-            return
-
-
-def _culprit(kind: str, files: list[Path]) -> str:
-    """The file, and for JSON Lines the line, where reading fails."""
-    for file in files if kind == "json" else []:
-        for number, line in enumerate(lines(file), start=1):
-            if line.strip():
-                try:
-                    json.loads(line)
-                except ValueError:
-                    return f"{file}, line {number}"
-    return ", ".join(map(str, files))
+                return f", line {number}"
+    return ""
 
 
 def root_cause(error: BaseException) -> str:
@@ -150,7 +133,8 @@ def wanted_columns(config: DataConfig, task: str) -> dict[str, tuple[str, str]]:
 
 
 def pick(row: dict[str, Any], columns: dict[str, tuple[str, str]], where: str) -> dict[str, str]:
-    """Our columns of one row; `translation.en` reaches into nested columns. Raises DataError when a column is not there."""
+    """Our columns of one row; `translation.en` reaches into nested columns. Raises DataError when a column is not
+    there."""
     picked = {}
     for ours, (key, name) in columns.items():
         value: Any = row

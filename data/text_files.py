@@ -18,7 +18,8 @@ _REMEMBER = 1 << 26  # bytes; of files this large the scan is remembered by size
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file that is valid UTF-8 and not empty. Line ends are \\n (Windows' \\r\\n counts as one), a leading BOM is no text."""
+    """A file that is valid UTF-8 and not empty. Line ends are \\n (Windows' \\r\\n counts as one), a leading BOM is
+    no text."""
 
     path: str
     sha256: str
@@ -32,8 +33,8 @@ class TextFile:
 def scan(path: Path, memory: Path, text: bool = True) -> TextFile:
     """Read a file once: hash, size in characters, lines. `memory`: folder where scans of large files are remembered.
 
-    A file that is not `text` (parquet) is only hashed. Raises DataError when the file is missing, empty, or not UTF-8 (with line
-    and byte).
+    A file that is not `text` (parquet) is only hashed. Raises DataError when the file is missing, empty, or not UTF-8
+    (with line and byte).
     """
     try:
         status = path.stat()
@@ -49,7 +50,7 @@ def scan(path: Path, memory: Path, text: bool = True) -> TextFile:
         memory.mkdir(parents=True, exist_ok=True)
         partial = note.with_suffix(f".{os.getpid()}")
         partial.write_text(json.dumps(asdict(found)), "utf-8")
-        os.replace(partial, note)
+        partial.replace(note)
         return found
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
@@ -98,14 +99,15 @@ def _not_utf8(path: Path, offset: int) -> DataError:
         before = file.read(offset)
         byte = file.read(1)
     return DataError(
-        f"{path}, line {before.count(10) + 1}: not UTF-8 (byte 0x{byte.hex()} at offset {offset}); save the file as UTF-8, "
-        f"for example: iconv -f SHIFT_JIS -t UTF-8 {path.name} > fixed{path.suffix}"
+        f"{path}, line {before.count(10) + 1}: not UTF-8 (byte 0x{byte.hex()} at offset {offset}); "
+        f"save the file as UTF-8, for example: iconv -f SHIFT_JIS -t UTF-8 {path.name} > fixed{path.suffix}"
     )
 
 
 def lines(path: str | Path) -> Iterator[str]:
-    """Lines with their \\n. Split at \\n alone: U+2028, U+0085, form feed or a lone \\r inside a line keep files aligned."""
-    with open(path, "rb") as file:
+    """Lines with their \\n. Split at \\n alone: U+2028, U+0085, form feed or a lone \\r inside a line keep files
+    aligned."""
+    with Path(path).open("rb") as file:
         for number, raw in enumerate(file):
             line = raw.decode("utf-8-sig" if number == 0 else "utf-8")
             yield line[:-2] + "\n" if line.endswith("\r\n") else line

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Tokens = NDArray[np.uint16] | NDArray[np.uint32]
+Tokens = NDArray[np.unsignedinteger[Any]]
+"""uint16 or uint32, 1-d."""
 
 
 def token_dtype(vocab_size: int) -> type[np.uint16] | type[np.uint32]:

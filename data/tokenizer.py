@@ -17,13 +17,16 @@ from data.config import TokenizerConfig
 from data.errors import DataError
 from data.tokenizer_training import SPECIAL_NAMES, train_model
 
-# SentencePiece writes spaces as U+2581 and drops tabs and NULs from its training text. To keep every text exact they travel as
-# Unicode noncharacters (which no text should hold); a text that does hold these gets them escaped by U+FDD0 and a digit.
+# SentencePiece writes spaces as U+2581 and drops tabs and NULs from its training text. To keep every text exact they
+# travel as Unicode noncharacters (which no text should hold); a text that does hold these gets them escaped by U+FDD0
+# and a digit.
 _ESCAPE = "\ufdd0"
 _STAND_INS = {"\t": "\ufdd1", "\0": "\ufdd2", "\u2581": "\ufdd3"}
-_NEEDS_ESCAPE = re.compile("[\t\0\u2581\ufdd0-\ufdd3]")
+_NEEDS_ESCAPE = re.compile("[\t\0\u2581\ufdd0-\ufdd3\ud800-\udfff]")
 _TO_MODEL = str.maketrans(
-    _STAND_INS | {character: f"{_ESCAPE}{digit}" for digit, character in enumerate("\ufdd0\ufdd1\ufdd2\ufdd3")}
+    _STAND_INS
+    | {character: f"{_ESCAPE}{digit}" for digit, character in enumerate("\ufdd0\ufdd1\ufdd2\ufdd3")}
+    | {chr(half): "\ufffd" for half in range(0xD800, 0xE000)}  # bytes of a prompt that were no UTF-8: no text either
 )
 _ESCAPED = re.compile("\ufdd0([0-3]?)|([\ufdd1-\ufdd3])")
 _LABELS = {"\n": "\u21b5", "\t": "\u21e5", "\r": "\u240d", "\0": "\u2400"}  # ↵ ⇥ ␍ ␀: a label stays on one line
@@ -47,8 +50,9 @@ def _unescape(text: str) -> str:
 def segments(text: str) -> list[str]:
     """Cut a text where no piece can span the border: after each newline and, in long lines, before a space.
 
-    Encoding is the concatenation of the segments' encodings, so a text gives the same tokens whole, line by line, or streamed;
-    it also keeps the unigram search short (over a megabyte its float32 scores lose precision and the result is not the best).
+    Encoding is the concatenation of the segments' encodings, so a text gives the same tokens whole, line by line, or
+    streamed; it also keeps the unigram search short (over a megabyte its float32 scores lose precision and the result
+    is not the best).
     """
     parts = []
     for line in text.split("\n"):
@@ -67,8 +71,8 @@ def _threads() -> int:
 class Tokenizer:
     """A SentencePiece model held in memory. Ids: 0 padding, 1 unknown, 2 beginning, 3 end, then the pieces.
 
-    With `identity` normalisation `decode(encode(text)) == text` for every text whose characters the vocabulary covers, and for
-    any text at all with byte fallback: newlines, tabs, leading and repeated spaces survive.
+    With `identity` normalisation `decode(encode(text)) == text` for every text whose characters the vocabulary covers,
+    and for any text at all with byte fallback: newlines, tabs, leading and repeated spaces survive.
     """
 
     pad_id, unk_id, bos_id, eos_id = 0, 1, 2, 3
@@ -111,9 +115,8 @@ class Tokenizer:
     def encode(self, text: str, sample: bool = False, alpha: float = 0.1) -> list[int]:
         """Token ids of a text, without bos and eos. `sample` draws a random segmentation with temperature `alpha`."""
         ids: list[int] = []
-        options = {"enable_sampling": True, "alpha": alpha, "nbest_size": -1} if sample else {}
         for part in segments(_escape(text)):
-            ids += self._processor.encode(part, out_type=int, **options)
+            ids += self._processor.encode(part, out_type=int, enable_sampling=sample, alpha=alpha, nbest_size=-1)
         return ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -135,8 +138,8 @@ class Tokenizer:
     def encode_batch_sampled(self, texts: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
         """A random segmentation of every text (Kudo 2018; BPE-dropout), the same for the same seed on every machine.
 
-        SentencePiece keeps one random generator per thread, seeded when the thread first samples and never again; so every
-        share of the rows gets a fresh thread.
+        SentencePiece keeps one random generator per thread, seeded when the thread first samples and never again; so
+        every share of the rows gets a fresh thread.
         """
         rows: list[list[list[int]]] = [[] for _ in range(0, len(texts), _ROWS_PER_THREAD)]
 
@@ -164,7 +167,8 @@ class Tokenizer:
         return [ids for share in rows for ids in share]
 
     def piece_bytes(self, token: int) -> bytes:
-        """The UTF-8 bytes a token stands for (model side: stand-ins not yet resolved); empty for padding, bos and eos."""
+        """The UTF-8 bytes a token stands for (model side: stand-ins not yet resolved); empty for padding, bos and
+        eos."""
         if self._bytes is None:
             processor = self._processor
             self._bytes = [
@@ -189,26 +193,20 @@ class Tokenizer:
         return labels
 
     def spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Token ids and, for each, the [start, end) of its characters in `text`. The bytes of one character share its span."""
+        """Token ids and, for each, the [start, end) of its characters in `text`. The bytes of one character share
+        its span."""
         ids: list[int] = []
         spans: list[tuple[int, int]] = []
         start = 0
         for part in segments(_escape(text)):
-            # SentencePiece counts bytes: characters before byte b = bytes before it that start a character.
-            starts = (np.frombuffer(part.encode(), dtype=np.uint8) & 0xC0) != 0x80
-            characters = np.concatenate(([0], np.cumsum(starts))) + start
-            found = [
-                (piece.id, piece.begin, piece.end) for piece in self._processor.encode(part, return_type="proto").pieces
-            ]
-            following = 0, 0
-            for index in range(len(found) - 1, -1, -1):  # all bytes of a character but the last come with an empty span
-                token, begin, end = found[index]
-                if begin == end and self._processor.is_byte(token):
-                    found[index] = token, *following
-                else:
-                    following = begin, end
-            ids += [token for token, _, _ in found]
-            spans += [(int(characters[begin]), int(characters[end])) for _, begin, end in found]
+            found = self._processor.encode(part, return_type="offset_mapping")
+            offsets = found["offsets"]
+            # All bytes of a character but the last come with an empty span before it: they get the span of the last.
+            for index in range(len(offsets) - 2, -1, -1):
+                if offsets[index][0] == offsets[index][1] and self._processor.is_byte(found["ids"][index]):
+                    offsets[index] = offsets[index + 1]
+            ids += found["ids"]
+            spans += [(begin + start, end + start) for begin, end in offsets]
             start += len(part)
         if _NEEDS_ESCAPE.search(text):
             widths = [len(character.translate(_TO_MODEL)) for character in text]

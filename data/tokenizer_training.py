@@ -12,7 +12,8 @@ from data.config import TokenizerConfig
 from data.errors import DataError
 
 SAMPLE_CHARACTERS = 10_000_000
-"""The vocabulary is learnt from at most so many characters (more changes it little and costs minutes), but the alphabet from all."""
+"""The vocabulary is learnt from at most so many characters (more changes it little and costs minutes), but the
+alphabet from all."""
 
 SPECIAL_NAMES = ("<pad>", "<unk>", "<s>", "</s>")
 _LINE = 4000  # characters; longer lines are cut for training (SentencePiece skips overlong sentences silently)
@@ -26,7 +27,8 @@ def train_model(texts: Iterable[str], config: TokenizerConfig) -> bytes:
     newline = "\n" in alphabet
     alphabet -= {"\n", " "}
     alphabet -= set().union(*sample)
-    # One character a line: rare characters that the sample missed get into the alphabet without teaching false neighbours.
+    # One character a line: rare characters that the sample missed get into the alphabet without teaching false
+    # neighbours.
     lines = sample + sorted(alphabet)
     model = io.BytesIO()
     try:
@@ -92,7 +94,8 @@ def _explained(message: str, config: TokenizerConfig) -> DataError:
         )
     if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return DataError(
-            f"tokenizer.vocab_size={config.vocab_size} has no room for the alphabet of the training text: set it to at least "
-            f"{match[1]}, or lower tokenizer.character_coverage (with tokenizer.byte_fallback=true nothing is lost)"
+            f"tokenizer.vocab_size={config.vocab_size} has no room for the alphabet of the training text: "
+            f"set it to at least {match[1]}, or lower tokenizer.character_coverage "
+            "(with tokenizer.byte_fallback=true nothing is lost)"
         )
     return DataError(f"SentencePiece cannot train a {config.kind} tokenizer on this text: {message}")

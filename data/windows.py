@@ -15,9 +15,9 @@ from data.token_file import Tokens
 class WindowStream(BatchStream):
     """Windows of `context` tokens, each token in exactly one of them per epoch but for the two ends of the text.
 
-    Every epoch cuts the text anew from a random offset below `context`, so that a token is seen in all positions over the
-    epochs, and shuffles the windows. Batches always have `batch_size` rows: one may hold the end of an epoch and the start of
-    the next. The position counts windows.
+    Every epoch cuts the text anew from a random offset below `context`, so that a token is seen in all positions over
+    the epochs, and shuffles the windows. Batches always have `batch_size` rows: one may hold the end of an epoch and
+    the start of the next. The position counts windows.
     """
 
     def __init__(self, tokens: Tokens, batch_size: int, context: int, seed: int, rank: int = 0, world: int = 1) -> None:
@@ -30,13 +30,16 @@ class WindowStream(BatchStream):
 
     @property
     def epoch_batches(self) -> int:
+        """As in BatchStream."""
         return -(-self._windows // (self._batch_size * self.world))
 
     @property
     def epoch(self) -> float:
+        """As in BatchStream."""
         return self._epoch + self._position / self._windows
 
     def next_batch(self) -> Batch:
+        """As in BatchStream."""
         starts = np.concatenate(list(self._take(self._batch_size * self.world)))
         mine = starts[self.rank * self._batch_size : (self.rank + 1) * self._batch_size]
         return window_batch(self._tokens, mine, self._context)
