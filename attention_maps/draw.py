@@ -1,34 +1,30 @@
-"""Labelled heat maps as images, drawn in memory: no window, no pyplot, no global matplotlib state.
+"""Labelled heat maps as images.
 
-Everything is placed in pixels on one canvas, so that cells are whole pixels and no label is ever cut or overlaps
-another. Shapes: Q queries (rows), K keys (columns).
+Everything is placed in pixels, so that cells are crisp and no label is ever cut or overlaps another.
+Shapes: Q queries (rows), K keys (columns).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Literal
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from attention_maps.fonts import drawable, font, has_bold, readable, vertical
+from attention_maps.canvas import INK, MUTED, PAPER, POINT, Canvas, text_width
+from attention_maps.fonts import drawable, has_bold, readable, vertical
 
-DPI = 100
-POINT = DPI / 72  # pixels
-
-INK, MUTED, LINE, PAPER = "#1f2937", "#6b7280", "#cbd5e1", "#ffffff"
+SCALE = LinearSegmentedColormap.from_list("weight", ["#f6f9fe", "#d3e2fa", "#86aeee", "#3a69d2", "#1d3c98", "#0c1648"])
 HIDDEN = (0.906, 0.898, 0.882)  # the future, which a causal row cannot see: not the colour of a small weight
 INVALID = (0.86, 0.15, 0.15)  # NaN: the model diverged
-SCALE = LinearSegmentedColormap.from_list("weight", ["#f6f9fe", "#d3e2fa", "#86aeee", "#3a69d2", "#1d3c98", "#0c1648"])
 
-MARGIN = 18
-GAP = 7  # between a label and its map
-BAR = 13  # width of the colour bar
+TITLE, SUBTITLE, PANEL, NAME, LABEL = 13.0, 9.5, 9.5, 8.5, 11.0  # points; labels shrink with their cells
+SMALLEST_LABEL = 5.5
+LEADING = 1.25  # from one line of text to the next
+MARGIN, GAP, BAR = 18, 7, 13  # pixels: around all; between a label and its map; width of the colour bar
+NUMBERED = 30  # pixels that a cell needs to carry its number
 
 
 def heat_map(
@@ -51,9 +47,9 @@ def heat_map(
     shorter. Small maps carry their numbers. `causal` greys the cells above the diagonal. `maximum` fixes the top of
     the colour scale.
     """
-    sides = _Sides(rows, columns, row_name, column_name, right, right_name)
-    cell = _cell(max(weights.shape), 46, 1300)
-    return _paint({"": weights}, 1, cell, sides, title, subtitle, causal, maximum)
+    names = _Names(title, subtitle, row_name, column_name, right_name)
+    sheet = _Sheet(rows, columns, right, names, panels=1, across=1, cell=_cell(max(weights.shape), 46, 1300))
+    return sheet.draw({"": weights}, causal, maximum)
 
 
 def small_multiples(
@@ -76,145 +72,147 @@ def small_multiples(
         raise ValueError("no maps to draw")
     fewest = int(np.ceil(np.sqrt(len(panels))))
     across = min(range(fewest, max(fewest, 2 * fewest - 1) + 1), key=lambda n: (-len(panels) % n, n))  # no orphan row
-    sides = _Sides(rows, columns, row_name, column_name, (), "")
-    longest = max(max(weights.shape) for weights in panels.values())
-    return _paint(panels, across, _cell(longest, 26, 420), sides, title, subtitle, causal, maximum)
-
-
-@dataclass(frozen=True)
-class _Sides:
-    """What is written along the edges of a map."""
-
-    rows: Sequence[str]
-    columns: Sequence[str]
-    row_name: str
-    column_name: str
-    right: Sequence[str]
-    right_name: str
+    cell = _cell(max(max(weights.shape) for weights in panels.values()), 26, 420)
+    names = _Names(title, subtitle, row_name, column_name, "")
+    return _Sheet(rows, columns, (), names, len(panels), across, cell).draw(panels, causal, maximum)
 
 
 def _cell(longest: int, largest: int, room: int) -> int:
-    """Pixels of a cell: `largest` for a short text, so much that `longest` of them fill the `room`, but at least 3."""
+    """Pixels of a cell: `largest` for a short text; so much that `longest` of them fill the `room`, but at least 3."""
     return int(np.clip(room / max(longest, 1), 3, largest if longest <= 14 else 0.8 * largest))
 
 
-def _paint(
-    panels: Mapping[str, np.ndarray],
-    across: int,
-    cell: int,
-    sides: _Sides,
-    title: str,
-    subtitle: str,
-    causal: bool,
-    maximum: float | None,
-) -> np.ndarray:
-    title, subtitle = drawable(title), drawable(subtitle)
-    queries, keys = len(sides.rows), len(sides.columns)
-    if not queries or not keys:
-        raise ValueError("a map without tokens cannot be drawn")
-    for name, weights in panels.items():
-        if weights.shape != (queries, keys):
-            raise ValueError(
-                f"map {name!r} is {list(weights.shape)}, but there are {queries} row and {keys} column labels"
-            )
-    size = float(np.clip(cell / (1.65 * POINT), 5.5, 11))
-    every = int(np.ceil(size * POINT * 1.25 / cell))  # of very long texts only every n-th token is named
-    left = [readable(piece) for piece in sides.rows]
-    right = [readable(piece) for piece in sides.right]
-    top = [readable(piece) for piece in sides.columns]
-    turned = _turned(top, size, cell * every)
+@dataclass(frozen=True)
+class _Names:
+    """What is written besides tokens and numbers."""
 
-    left_width = max([_width(sides.row_name, 8.5), *(_width(label, size) for label in left)])
-    right_width = max([_width(sides.right_name, 8.5), *(_width(label, size) for label in right)]) if right else 0
-    top_height = max(_height(label, size, turn) for label, turn in zip(top, turned, strict=True))
-    width, height = keys * cell, queries * cell
-    down = -(-len(panels) // across)
-    space = max(16, cell) if len(panels) > 1 else 0
-    panel_title = 24 if len(panels) > 1 else 0
+    title: str
+    subtitle: str
+    rows: str
+    columns: str
+    right: str
 
-    first_x = MARGIN + left_width + GAP
-    first_y = (
-        MARGIN + (28 if title else 0) + (20 if subtitle else 0) + (22 if sides.column_name else 0) + top_height + GAP
-    )
-    first_y += panel_title
-    content = first_x + across * width + (across - 1) * space + (GAP + right_width if right else 0)
-    bar_x = content + 26
-    full_width = max(bar_x + BAR + 52, 2 * MARGIN + max(_width(title, 13, has_bold(title)), _width(subtitle, 9.5)))
-    full_height = first_y + down * height + (down - 1) * (space + panel_title) + MARGIN
-    full_height = max(full_height, first_y + 90)
-    canvas = _Canvas(full_width, full_height)
 
-    if title:
-        canvas.write(MARGIN, MARGIN + 9, title, 13, bold=has_bold(title))
-    if subtitle:
-        canvas.write(MARGIN, MARGIN + (28 if title else 0) + 7, subtitle, 9.5, colour=MUTED)
+@dataclass(frozen=True)
+class _ColumnLabel:
+    """A label above a map, and how it stands: Japanese stacked downwards, other words turned by 90 degrees."""
 
-    maximum = maximum if maximum is not None else _maximum(panels.values())
-    for number, (name, weights) in enumerate(panels.items()):
-        x = first_x + number % across * (width + space)
-        y = first_y + number // across * (height + space + panel_title)
-        if name:
-            above = top_height + GAP if number < across else 0
-            canvas.write(x, y - above - 11, name, 9.5, bold=has_bold(name))
+    text: str
+    stands: Literal["flat", "stacked", "turned"]
+
+    def height(self, size: float) -> float:
+        """Pixels from its foot to its head."""
+        if self.stands == "turned":
+            return text_width(self.text, size)
+        lines = len((vertical(self.text) or "").split("\n")) if self.stands == "stacked" else 1
+        return lines * size * POINT * LEADING
+
+    def draw(self, canvas: Canvas, middle: float, foot: float, size: float) -> None:
+        """Write it upwards from its foot."""
+        text = (vertical(self.text) or "") if self.stands == "stacked" else self.text
+        angle = 90 if self.stands == "turned" else 0
+        canvas.write(middle, foot, text, size, align="center", base="bottom", angle=angle)
+
+
+def _column_labels(pieces: Sequence[str], size: float, room: float) -> list[_ColumnLabel]:
+    """All flat when each fits into the `room` in pixels; otherwise only single characters are."""
+    texts = [readable(piece) for piece in pieces]
+    if all(text_width(text, size) <= room - 4 for text in texts):
+        return [_ColumnLabel(text, "flat") for text in texts]
+    return [
+        _ColumnLabel(text, "flat" if len(text) == 1 else "stacked" if vertical(text) else "turned") for text in texts
+    ]
+
+
+class _Sheet:
+    """The places of everything on the page, for a grid of panels over the same tokens."""
+
+    def __init__(
+        self,
+        rows: Sequence[str],
+        columns: Sequence[str],
+        right: Sequence[str],
+        names: _Names,
+        panels: int,
+        across: int,
+        cell: int,
+    ) -> None:
+        if not rows or not columns:
+            raise ValueError("a map without tokens cannot be drawn")
+        self.names, self.across, self.cell = names, across, cell
+        self.title, self.subtitle = drawable(names.title), drawable(names.subtitle)
+        self.size = float(np.clip(cell / (1.65 * POINT), SMALLEST_LABEL, LABEL))
+        self.every = int(np.ceil(self.size * POINT * LEADING / cell))  # of very long texts every n-th token is named
+        self.left = [readable(piece) for piece in rows]
+        self.right = [readable(piece) for piece in right]
+        self.top = _column_labels(columns, self.size, cell * self.every)
+
+        self.width, self.height = len(columns) * cell, len(rows) * cell
+        self.space = max(16, cell) if panels > 1 else 0
+        self.panel_title = 24 if panels > 1 else 0
+        self.top_height = max(label.height(self.size) for label in self.top) + GAP
+        self.x = MARGIN + self._widest(self.left, names.rows) + GAP
+        self.y = float(MARGIN) + 28 * bool(self.title) + 20 * bool(self.subtitle) + 22 * bool(names.columns)
+        self.y += self.panel_title + self.top_height
+
+        right_width = GAP + self._widest(self.right, names.right) if right else 0
+        self.bar_x = self.x + across * self.width + (across - 1) * self.space + right_width + 26
+        titles = max(text_width(self.title, TITLE, has_bold(self.title)), text_width(self.subtitle, SUBTITLE))
+        down = -(-panels // across)
+        grid_height = down * self.height + (down - 1) * (self.space + self.panel_title)
+        self.page = max(self.bar_x + BAR + 52, MARGIN + titles + MARGIN), self.y + max(grid_height, 72) + MARGIN
+
+    def _widest(self, labels: Sequence[str], name: str) -> float:
+        return max([text_width(name, NAME), *(text_width(label, self.size) for label in labels)])
+
+    def draw(self, panels: Mapping[str, np.ndarray], causal: bool, maximum: float | None) -> np.ndarray:
+        """The finished page [h,w,3] uint8."""
+        expected = (len(self.left), len(self.top))
+        for name, weights in panels.items():
+            if weights.shape != expected:
+                labels = f"{expected[0]} row and {expected[1]} column labels"
+                raise ValueError(f"map {name!r} is {list(weights.shape)}, but there are {labels}")
+        maximum = maximum if maximum is not None else _maximum(panels.values())
+        canvas = Canvas(*self.page)
+        self._headings(canvas)
+        for number, (name, weights) in enumerate(panels.items()):
+            across, down = number % self.across, number // self.across
+            x = self.x + across * (self.width + self.space)
+            y = self.y + down * (self.height + self.space + self.panel_title)
+            self._map(canvas, x, y, weights, causal, maximum)
+            if down == 0:
+                for column in range(0, len(self.top), self.every):
+                    self.top[column].draw(canvas, x + (column + 0.5) * self.cell, y - GAP, self.size)
+            if across == 0:
+                self._row_labels(canvas, x - GAP, y, self.left, "right")
+            canvas.write(x, y - 11 - (self.top_height if down == 0 else 0), name, PANEL, bold=has_bold(name))
+        self._row_labels(canvas, self.x + self.width + GAP, self.y, self.right, "left")
+        _colour_bar(canvas, self.bar_x, self.y, int(np.clip(self.height, 70, 220)), maximum)
+        return canvas.pixels()
+
+    def _headings(self, canvas: Canvas) -> None:
+        canvas.write(MARGIN, MARGIN + 9, self.title, TITLE, bold=has_bold(self.title))
+        canvas.write(MARGIN, MARGIN + 28 * bool(self.title) + 7, self.subtitle, SUBTITLE, colour=MUTED)
+        above_columns = self.y - self.top_height - self.panel_title - 11
+        canvas.write(self.x, above_columns, self.names.columns, NAME, colour=MUTED)
+        canvas.write(self.x - GAP, self.y - 8, self.names.rows, NAME, align="right", colour=MUTED)
+        if self.right:
+            canvas.write(self.x + self.width + GAP, self.y - 8, self.names.right, NAME, colour=MUTED)
+
+    def _row_labels(self, canvas: Canvas, x: float, y: float, labels: Sequence[str], align: str) -> None:
+        for row in range(0, len(labels), self.every):
+            canvas.write(x, y + (row + 0.5) * self.cell, labels[row], self.size, align=align)
+
+    def _map(self, canvas: Canvas, x: float, y: float, weights: np.ndarray, causal: bool, maximum: float) -> None:
         colours = _colours(weights, maximum, causal)
-        canvas.image(x, y, _blocks(colours, cell))
-        canvas.frame(x, y, width, height)
-        if cell >= 30:
-            _numbers(canvas, x, y, cell, weights, colours, causal)
-        if number < across:
-            _above(canvas, x, y, cell, top, turned, size, every)
-        if number % across == 0:
-            for row in range(0, queries, every):
-                canvas.write(x - GAP, y + (row + 0.5) * cell, left[row], size, align="right")
-    header_y = first_y - 8
-    canvas.write(first_x - GAP, header_y, sides.row_name, 8.5, align="right", colour=MUTED)
-    if right:
-        for row in range(0, len(right), every):
-            canvas.write(first_x + width + GAP, first_y + (row + 0.5) * cell, right[row], size)
-        canvas.write(first_x + width + GAP, header_y, sides.right_name, 8.5, colour=MUTED)
-    if sides.column_name:
-        name_y = first_y - top_height - GAP - panel_title - 11
-        canvas.write(first_x, name_y, sides.column_name, 8.5, colour=MUTED)
-    _colour_bar(canvas, bar_x, first_y, int(np.clip(height, 70, 220)), maximum)
-    return canvas.pixels()
-
-
-def _above(
-    canvas: _Canvas,
-    x: float,
-    y: float,
-    cell: int,
-    labels: Sequence[str],
-    turned: Sequence[str],
-    size: float,
-    every: int,
-) -> None:
-    for column in range(0, len(labels), every):
-        middle = x + (column + 0.5) * cell
-        if turned[column] == "stacked":
-            canvas.write(middle, y - GAP, vertical(labels[column]) or "", size, align="center", base="bottom")
-        elif turned[column] == "turned":
-            canvas.write(middle, y - GAP, labels[column], size, align="center", base="bottom", angle=90)
-        else:
-            canvas.write(middle, y - GAP, labels[column], size, align="center", base="bottom")
-
-
-def _turned(labels: Sequence[str], size: float, room: float) -> list[str]:
-    """How each column label stands: all `flat` when all fit; else Japanese `stacked` upright, other words `turned`."""
-    if all(_width(label, size) <= room - 4 for label in labels):
-        return ["flat"] * len(labels)
-    return ["flat" if len(label) == 1 else "stacked" if vertical(label) else "turned" for label in labels]
-
-
-def _height(label: str, size: float, turned: str) -> float:
-    if turned == "turned":
-        return _width(label, size)
-    lines = (vertical(label) or "").count("\n") + 1 if turned == "stacked" else 1
-    return lines * size * POINT * 1.25
+        canvas.image(x, y, _blocks(colours, self.cell))
+        canvas.frame(x, y, self.width, self.height)
+        if self.cell >= NUMBERED:
+            _numbers(canvas, x, y, self.cell, weights, colours, causal)
 
 
 def _numbers(
-    canvas: _Canvas, x: float, y: float, cell: int, weights: np.ndarray, colours: np.ndarray, causal: bool
+    canvas: Canvas, x: float, y: float, cell: int, weights: np.ndarray, colours: np.ndarray, causal: bool
 ) -> None:
     for (row, column), weight in np.ndenumerate(weights):
         if causal and column > row:
@@ -257,77 +255,9 @@ def _blocks(colours: np.ndarray, cell: int) -> np.ndarray:
     return blocks
 
 
-def _colour_bar(canvas: _Canvas, x: float, y: float, height: int, maximum: float) -> None:
+def _colour_bar(canvas: Canvas, x: float, y: float, height: int, maximum: float) -> None:
     ramp = SCALE(np.linspace(1, 0, height))[:, None, :3].repeat(BAR, axis=1)
     canvas.image(x, y, ramp)
     canvas.frame(x, y, BAR, height)
     for share in (0, 0.5, 1):
         canvas.write(x + BAR + 6, y + (1 - share) * height, f"{share * maximum:.2f}", 8.5, colour=MUTED)
-
-
-class _Canvas:
-    """A white page with its origin at the top left, measured in pixels. Writing lies above images."""
-
-    def __init__(self, width: float, height: float) -> None:
-        columns, lines = int(np.ceil(width)), int(np.ceil(height))
-        self._page = np.full((lines, columns, 3), 255, dtype=np.uint8)
-        figure = Figure(figsize=(columns / DPI, lines / DPI), dpi=DPI, facecolor="none")
-        self._ink = FigureCanvasAgg(figure)
-        self._axes = figure.add_axes((0, 0, 1, 1), xlim=(0, columns), ylim=(lines, 0))
-        self._axes.set_axis_off()
-
-    def write(
-        self,
-        x: float,
-        y: float,
-        text: str,
-        size: float,
-        *,
-        align: str = "left",
-        base: str = "center_baseline",
-        colour: str = INK,
-        angle: float = 0,
-        bold: bool = False,
-    ) -> None:
-        self._axes.text(
-            x,
-            y,
-            text,
-            fontproperties=font(size, bold),
-            color=colour,
-            ha=align,
-            va=base,
-            rotation=angle,
-            linespacing=1.0,
-            parse_math=False,  # a `$` in a token is a dollar, not a formula
-        )
-
-    def image(self, x: float, y: float, colours: np.ndarray) -> None:
-        """Put `colours` [h,w,3] with the top left corner at x, y: pixel by pixel, which matplotlib's images are not."""
-        x, y = round(x), round(y)
-        self._page[y : y + len(colours), x : x + colours.shape[1]] = (colours * 255).round()
-
-    def frame(self, x: float, y: float, width: float, height: float) -> None:
-        """A line around an image: outside of it at the left and top, over its last pixels at the right and bottom."""
-        left, top = round(x) - 0.5, round(y) - 0.5
-        edge = Rectangle((left, top), width, height, fill=False, edgecolor=LINE, linewidth=1 / POINT)
-        edge.set_snap(False)  # snapping would push the line over the first cells
-        self._axes.add_artist(edge)
-
-    def pixels(self) -> np.ndarray:
-        """The finished page [h,w,3] uint8."""
-        self._ink.draw()
-        ink = np.asarray(self._ink.buffer_rgba())  # [h,w,4], colour not premultiplied
-        inked = ink[:, :, 3] > 0
-        share = ink[inked, 3:] / 255
-        self._page[inked] = (ink[inked, :3] * share + self._page[inked] * (1 - share)).round()
-        return self._page
-
-
-_MEASURE = RendererAgg(1, 1, DPI)
-
-
-@lru_cache(4096)
-def _width(text: str, size: float, bold: bool = False) -> float:
-    """Pixels a text is wide."""
-    return _MEASURE.get_text_width_height_descent(text, font(size, bold), False)[0] if text else 0.0

@@ -13,6 +13,7 @@ only ten random steps of what is in event files, and writing there takes 200 tim
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -51,7 +52,7 @@ def save(recording: Recording, run_folder: str | Path) -> Path:
             tensors[f"{number}/{kind}/{layer}"] = np.ascontiguousarray(weights)
         for (kind, layer), norms in sample.norms.items():
             tensors[f"{number}/{kind}/{layer}/norms"] = np.ascontiguousarray(norms)
-    samples = json.dumps([_sample_to_json(sample) for sample in recording.samples], ensure_ascii=False)
+    samples = json.dumps([_sample_to_json(sample) for sample in recording.samples], ensure_ascii=False, allow_nan=False)
     metadata = {"format": FORMAT, "version": VERSION, "step": str(recording.step), "samples": samples}
     # Not flushed to the disk: after a power cut `load` reports a short file, and a map can be recorded again.
     partial = final.with_name(f".{final.name}.{os.getpid()}")
@@ -117,8 +118,8 @@ def _sample_to_json(sample: Sample) -> dict[str, Any]:
         "reads": _tokens_to_json(sample.reads),
         "predicts": _tokens_to_json(sample.predicts),
         "source": None if sample.source is None else _tokens_to_json(sample.source),
-        "losses": sample.losses,
-        "predictions": [[[p.id, p.piece, p.probability] for p in row] for row in sample.predictions],
+        "losses": [_number_to_json(loss) for loss in sample.losses],
+        "predictions": [[[p.id, p.piece, _number_to_json(p.probability)] for p in row] for row in sample.predictions],
         "length": sample.length,
         "source_length": sample.source_length,
         "truncated": sample.truncated,
@@ -130,9 +131,9 @@ def _sample_from_json(entry: Mapping[str, Any]) -> Sample:
         reads=_tokens_from_json(entry["reads"]),
         predicts=_tokens_from_json(entry["predicts"]),
         source=None if entry["source"] is None else _tokens_from_json(entry["source"]),
-        losses=tuple(float(loss) for loss in entry["losses"]),
+        losses=tuple(_number_from_json(loss) for loss in entry["losses"]),
         predictions=tuple(
-            tuple(Prediction(int(token), str(piece), float(chance)) for token, piece, chance in row)
+            tuple(Prediction(int(token), str(piece), _number_from_json(chance)) for token, piece, chance in row)
             for row in entry["predictions"]
         ),
         weights={},
@@ -144,6 +145,15 @@ def _sample_from_json(entry: Mapping[str, Any]) -> Sample:
     if len(sample.losses) != len(sample.predicts) or len(sample.predictions) != len(sample.reads):
         raise ValueError("losses and predictions do not match the tokens")
     return sample
+
+
+def _number_to_json(number: float) -> float | None:
+    """A diverged model's NaN as null: browsers refuse the word NaN."""
+    return number if math.isfinite(number) else None
+
+
+def _number_from_json(number: float | None) -> float:
+    return math.nan if number is None else float(number)
 
 
 def _tokens_to_json(tokens: Tokens) -> dict[str, Any]:

@@ -261,3 +261,17 @@ def test_a_recording_can_be_stored_measured_and_drawn(english: Tokenizer, japane
     assert measures.scalars(loaded) == measures.scalars(recording)
     assert len(measures.scalars(loaded)) == 2 * 5 + 3 * 5 + 3 * 3
     np.testing.assert_array_equal(pictures.picture(loaded, 1), pictures.picture(recording, 1))
+
+
+def test_a_diverged_model_is_recorded_stored_and_drawn(english: Tokenizer, tmp_path: Path) -> None:
+    """Guards the evaluation after a divergence, which is when one looks; and JSON that a browser can read."""
+    model = make_gpt(english)
+    with torch.no_grad():
+        model.head.weight.fill_(torch.nan)  # tied: the embedding as well
+    recording = record(model, [text_example(english)], english.special_ids, 0)
+    path = store.save(recording, tmp_path)
+    assert b"NaN" not in path.read_bytes()
+    (sample,) = store.load(path).samples
+    assert np.isnan(sample.losses).all()
+    assert np.isnan(sample.weights["decoder", 0]).any()
+    assert len(np.unique(pictures.picture(recording))) > 50
