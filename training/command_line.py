@@ -6,6 +6,7 @@ import ast
 import difflib
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -71,7 +72,8 @@ def normalise(argument: str) -> str:
     """Quote paths for Hydra's grammar and let `experiment=x` mean `+experiment=x`."""
     key, separator, value = argument.partition("=")
     if separator and key in PATH_KEYS and value not in ("", "null") and value[0] not in "'\"":
-        return f"{key}='" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        # Inside quotes only backslashes before a quote are special.
+        return f"{key}='" + re.sub(r"(\\*)('|$)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), value) + "'"
     if key in ("experiment", "debug"):
         return "+" + argument
     return argument

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +42,8 @@ def choose_hardware(config: TrainerConfig) -> Hardware:
         raise UserError(f"trainer.device={name}: no such device here; use trainer.device=auto")
     if config.threads:
         torch.set_num_threads(config.threads)
+    if name == "cpu":
+        keep_freed_memory()
     device = torch.device(name)
     dtype = {"float32": torch.float32, "bf16": torch.bfloat16}.get(config.precision) or (
         torch.bfloat16 if bf16_is_fast(device) else torch.float32
@@ -47,6 +52,18 @@ def choose_hardware(config: TrainerConfig) -> Hardware:
     peak = next((flops for gpu, flops in PEAK_FLOPS.items() if gpu in model), None) if dtype == torch.bfloat16 else None
     threads = f" ({torch.get_num_threads()} threads)" if name == "cpu" else ""
     return Hardware(device, dtype, peak, f"{model}{threads}, {str(dtype).removeprefix('torch.')}")
+
+
+def keep_freed_memory() -> None:
+    """Ask glibc to reuse freed blocks instead of returning them to the system.
+
+    Activations come and go in every step; by default each large one is mapped and zeroed by the kernel anew, 10-25 % of a step.
+    """
+    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL("libc.so.6")
+        trim_threshold, mmap_threshold, gibibyte = -1, -3, 1 << 30  # parameters of mallopt(3)
+        libc.mallopt(mmap_threshold, gibibyte)
+        libc.mallopt(trim_threshold, 2 * gibibyte - 1)
 
 
 def bf16_is_fast(device: torch.device) -> bool:

@@ -37,7 +37,7 @@ class Evaluator(ABC):
 
     def evaluate(self, step: int, metrics: dict) -> float:
         """Measure the validation split, show samples, record maps; adds to the metrics record -> loss in nats per token."""
-        loss = held_out_loss(self.model, self.batches("valid"), self.prepared.bytes("valid"))
+        loss = held_out_loss(self.model, self.batches("valid"), self.bytes("valid"))
         measured: dict[str, float | None] = {
             "val/loss": loss.per_token,
             "val/perplexity": loss.perplexity,
@@ -95,6 +95,10 @@ class Evaluator(ABC):
         """The whole split, in order."""
 
     @abstractmethod
+    def bytes(self, split: str) -> int:
+        """Length in UTF-8 of what the model has to predict, which no tokenizer changes."""
+
+    @abstractmethod
     def show(self, step: int) -> Scores | None:
         """Samples or translations to read; scores where there are references."""
 
@@ -123,6 +127,10 @@ class TextEvaluator(Evaluator):
         """Windows over the whole split."""
         return self.prepared.evaluation(split, self.config.trainer.batch_size, self.config.model.context)
 
+    def bytes(self, split: str) -> int:
+        """The whole text."""
+        return self.prepared.bytes(split)
+
     def show(self, step: int) -> None:
         """Write samples into TensorBoard's Text tab, the first one into the log too."""
         count = self.config.trainer.samples
@@ -139,7 +147,7 @@ class TextEvaluator(Evaluator):
     def test(self, step: int) -> None:
         """Loss, perplexity and bits per byte of every test split."""
         for split in self.test_splits():
-            loss = held_out_loss(self.model, self.batches(split), self.prepared.bytes(split))
+            loss = held_out_loss(self.model, self.batches(split), self.bytes(split))
             self.log.line(
                 f"{split}: loss {loss.per_token:.4f} | perplexity {loss.perplexity:.2f} | {loss.bits_per_byte:.4f} bits per byte "
                 f"({loss.tokens} tokens, checkpoint of step {step})"
@@ -172,6 +180,10 @@ class PairEvaluator(Evaluator):
     def batches(self, split: str) -> Iterable[Batch]:
         """All pairs of the split, bucketed by length."""
         return self.prepared.evaluation(split, self.config.data.batch_tokens)
+
+    def bytes(self, split: str) -> int:
+        """The targets and their line ends."""
+        return sum(len(target.encode()) + 1 for target in self.prepared.rows(split)["target"][:])
 
     def show(self, step: int) -> Scores | None:
         """Translate the first validation sentences greedily; the first few are shown beside their references."""

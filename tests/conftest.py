@@ -1,0 +1,52 @@
+"""What tests share: small real text, and the two programs as real processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TINY = (
+    "model.layers=1 model.heads=2 model.width=32 model.context=32 trainer.steps=6 trainer.evaluate_every=3 trainer.log_every=1 "
+    "trainer.batch_size=4 trainer.samples=1 trainer.evaluate_sentences=8 data.sentences=600 data.stories=300 data.batch_tokens=512 "
+    "tokenizer.vocab_size=400 attention.examples=1 schedule.warmup=2"
+).split()
+"""The real config, shrunk until a run takes a second or two."""
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def environment() -> dict[str, str]:
+    """The user's environment; one thread for each process, since tests share few cores."""
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Run:
+    """`program("train.py", "key=value", …, input=…)`: run one of the programs in `tmp_path`, as a user would."""
+
+    def run(script: str, *arguments: str, input: str | bytes = "", timeout: float = 180) -> subprocess.CompletedProcess[str]:
+        data = input.encode() if isinstance(input, str) else input
+        done = subprocess.run(
+            [sys.executable, str(ROOT / script), *arguments], cwd=tmp_path, env=environment(), input=data, capture_output=True,
+            timeout=timeout, check=False,
+        )  # fmt: skip
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """A small text file."""
+    path = tmp_path / "book.txt"
+    lines = [f"The {a} {b} {c} the {d}." for a in ("red", "old", "shy") for b in ("fox", "cat", "hen", "cow")
+             for c in ("sees", "likes", "finds", "wants") for d in ("barn", "tree", "road", "pond", "hill")]  # fmt: skip
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path

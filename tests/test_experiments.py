@@ -1,0 +1,98 @@
+"""Every recipe that ships composes, passes its checks and trains."""
+
+import json
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from tests.conftest import ROOT
+from training.command_line import compose_config
+from training.config import TrainConfig, problems
+from training.run import train
+
+EXPERIMENTS = sorted(path.stem for path in (ROOT / "configs" / "experiment").glob("*.yaml"))
+DEBUG = sorted(path.stem for path in (ROOT / "configs" / "debug").glob("*.yaml"))
+GROUPS = [(path.parent.name, path.stem) for path in sorted((ROOT / "configs").glob("*/*.yaml")) if path.parent.name not in ("experiment", "debug")]  # fmt: skip
+
+SHRUNK = [
+    "model.layers=1", "model.encoder_layers=null", "model.heads=2", "model.kv_heads=null", "model.width=32", "model.context=32",
+    "trainer.steps=2", "trainer.minutes=null", "trainer.evaluate_every=2", "trainer.evaluate_minutes=null", "trainer.batch_size=2",
+    "trainer.accumulate=1", "trainer.log_every=1", "trainer.samples=1", "trainer.evaluate_sentences=4", "trainer.compile=off",
+    "data.batch_tokens=256", "data.sentences=400", "data.stories=200", "attention.examples=1",
+]  # fmt: skip
+
+
+@pytest.fixture
+def corpora(tmp_path: Path, book: Path) -> dict[str, str]:
+    """Small files in the formats that the recipes name."""
+    pairs = [(f"the {a} {b} runs .", f"{c} {d} が 走る 。") for a, c in (("red", "赤い"), ("old", "古い"), ("big", "大きい")) for b, d in (("fox", "狐"), ("cat", "猫"), ("cow", "牛"), ("hen", "鶏"))]  # fmt: skip
+    many = [(f"{a} {n}", f"{n} {b}") for n in range(20) for a, b in pairs]
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text("".join(f"{split} {a}\t{b}\n" for a, b in many), encoding="utf-8")
+        (tmp_path / "aligned").mkdir(exist_ok=True)
+        (tmp_path / "aligned" / f"{split}.en").write_text("".join(f"{split} {a}\n" for a, _ in many), encoding="utf-8")
+        (tmp_path / "aligned" / f"{split}.ja").write_text("".join(f"{b}\n" for _, b in many), encoding="utf-8")
+    (tmp_path / "valid.tsv").write_bytes((tmp_path / "dev.tsv").read_bytes())
+    (tmp_path / "dev.tsv").unlink()
+    (tmp_path / "tables").mkdir()
+    for path in tmp_path.glob("*.tsv"):
+        path.rename(tmp_path / "tables" / path.name)
+    return {"text": str(book), "tatoeba": str(tmp_path / "tables"), "small_parallel_enja": str(tmp_path / "aligned")}
+
+
+def compose_and_train(*arguments: str) -> Path:
+    config, _, found = compose_config("train", TrainConfig, list(arguments))
+    assert config is not None
+    checked = OmegaConf.to_object(config)
+    assert isinstance(checked, TrainConfig)
+    assert found + problems(checked) == []
+    train(checked)
+    return Path(checked.runs) / str(checked.name)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_every_experiment_composes_and_trains_two_steps(
+    experiment: str, corpora: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards: a recipe that rots because nobody runs it."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "configs" / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8")
+    data = [] if "data: primer" in text else [f"data.path={corpora.get(experiment, corpora['text'])}"]
+    vocabulary = [] if "tokenizer: char" in text else ["tokenizer.vocab_size=600"] if "primer" in text else ["tokenizer.vocab_size=60", "tokenizer.byte_fallback=false"]  # fmt: skip
+    source = ["data=text"] if experiment == "gpt2_124m" else []
+    run = compose_and_train(f"+experiment={experiment}", *source, *data, *vocabulary, *SHRUNK)
+    assert run.name == experiment
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert lines[0]["step"] == 2
+    assert 0 < lines[0]["val/loss"] < 20
+    assert (run / "attention" / "step_00000002.safetensors").exists()
+
+
+@pytest.mark.parametrize("preset", DEBUG)
+def test_every_debug_preset_trains(preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: a debug preset that is itself broken on the day it is needed."""
+    monkeypatch.chdir(tmp_path)
+    small = [s for s in SHRUNK if not s.startswith(("trainer.steps", "trainer.evaluate_every", "trainer.minutes"))]
+    run = compose_and_train(f"+debug={preset}", *small, "tokenizer.vocab_size=400", f"name={preset}", "optim.lr=1e-2")
+    if preset == "overfit":
+        last = json.loads((run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+        assert last["train/loss"] < 2.5
+    if preset == "profile":
+        assert (run / "trace.json").exists()
+        assert "Self CPU" in (run / "log.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("group", "choice"), GROUPS)
+def test_every_choice_of_every_group_composes(group: str, choice: str) -> None:
+    """Guards: a YAML key that no dataclass knows."""
+    config, _, found = compose_config("train", TrainConfig, [f"{group}={choice}"])
+    assert found == []
+    assert config is not None
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_every_experiment_says_how_to_run_it(experiment: str) -> None:
+    """Guards: a recipe without its command."""
+    text = (ROOT / "configs" / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8")
+    assert f"python train.py +experiment={experiment}" in text

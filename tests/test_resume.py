@@ -1,0 +1,107 @@
+"""A stop at any moment loses nothing: resumed runs follow the uninterrupted curve to the last bit."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, TINY, environment
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+TIMES = ("seconds", "tokens_per_second")
+
+RECIPES = {
+    "gpt": ["data=text", "data.path=book.txt", "tokenizer=char", "trainer.accumulate=2", "trainer.ema=0.9", "trainer.steps=160"],
+    "translate": ["task=translate", "optim=muon", "trainer.steps=60"],
+}
+
+
+def curve(run: Path) -> list[dict]:
+    """metrics.jsonl without what a clock decides."""
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [{key: value for key, value in json.loads(line).items() if key not in TIMES} for line in lines]
+
+
+def start_and_stop(folder: Path, arguments: list[str], after: str, number: int) -> tuple[int, str]:
+    """Start train.py and send a signal once its output shows `after` -> exit code and the rest of the output."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", str(ROOT / "train.py"), *arguments], cwd=folder, env=environment(), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if line.startswith(after):
+            os.kill(process.pid, number)
+            break
+    rest = process.stdout.read()
+    return process.wait(timeout=60), seen + rest
+
+
+@pytest.mark.parametrize(("task", "number"), [("gpt", signal.SIGTERM), ("translate", signal.SIGINT)])
+def test_a_run_stopped_by_a_signal_and_resumed_follows_the_straight_curve_to_the_last_bit(
+    task: str, number: signal.Signals, program: Run, book: Path, tmp_path: Path
+) -> None:
+    """Guards: any state outside the checkpoint: random numbers, data position over an epoch's end, average, moments."""
+    recipe = [*TINY, *RECIPES[task], "model.dropout=0.1", "trainer.evaluate_every=20", "trainer.test=false", "name=straight"]
+    straight = program("train.py", *recipe)
+    assert straight.returncode == 0, straight.stderr
+    code, output = start_and_stop(tmp_path, [*recipe[:-1], "name=stopped"], "step 33/", number)
+    assert code == 128 + number, output
+    assert f"{number.name}: saved step" in output
+    stopped = tmp_path / "runs" / "stopped"
+    saved = int((stopped / "checkpoints" / "last").resolve().name.removeprefix("step-"))
+    assert 33 <= saved < 60
+    assert saved % 20, "the point is a stop between evaluations"
+    resumed = program("train.py", "resume=runs/stopped")
+    assert resumed.returncode == 0, resumed.stderr
+    assert curve(stopped) == curve(tmp_path / "runs" / "straight")
+    assert curve(stopped)[-1]["epoch"] > 1, "the point is a resume across an epoch's end"
+
+
+def test_a_kill_without_warning_resumes_from_the_last_evaluation(program: Run, book: Path, tmp_path: Path) -> None:
+    """Guards: metrics of steps that are taken again standing twice in the curve."""
+    recipe = [*TINY, *RECIPES["gpt"], "trainer.evaluate_every=20", "trainer.test=false", "trainer.steps=60"]
+    code, output = start_and_stop(tmp_path, [*recipe, "name=killed"], "step 33/", signal.SIGKILL)
+    assert code == -signal.SIGKILL, output
+    resumed = program("train.py", "resume=runs/killed")
+    assert resumed.returncode == 0, resumed.stderr
+    assert [line["step"] for line in curve(tmp_path / "runs" / "killed")] == [20, 40, 60]
+    straight = program("train.py", *recipe, "name=straight")
+    assert straight.returncode == 0
+    assert curve(tmp_path / "runs" / "killed") == curve(tmp_path / "runs" / "straight")
+
+
+def test_resume_says_what_changed_and_refuses_what_would_be_another_run(program: Run, book: Path, tmp_path: Path) -> None:
+    """Guards: `resume=… model.width=…` training something else under the old name; a finished run that seems to do nothing."""
+    recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
+    assert program("train.py", *recipe).returncode == 0
+    done = program("train.py", "resume=runs/run")
+    assert done.returncode == 0
+    assert "already at step 6" in done.stdout
+    refused = program("train.py", "resume=runs/run", "model.width=64", "data=pairs")
+    assert refused.returncode == 2
+    assert "model.width: cannot change on resume" in refused.stderr
+    assert "data: cannot change on resume" in refused.stderr
+    longer = program("train.py", "resume=runs/run", "trainer.steps=9")
+    assert longer.returncode == 0, longer.stderr
+    assert "trainer.steps=9 (was 6)" in longer.stdout
+    assert [line["step"] for line in curve(tmp_path / "runs" / "run")] == [3, 6, 9]
+
+
+def test_init_from_starts_a_new_run_from_the_weights(program: Run, book: Path, tmp_path: Path) -> None:
+    """Guards: init_from that keeps the old step or optimiser, or starts from random weights."""
+    recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "optim.lr=1e-2"]
+    assert program("train.py", *recipe, "name=first", "trainer.steps=60", "trainer.evaluate_every=60").returncode == 0
+    done = program("train.py", *recipe, "name=second", "init_from=runs/first", "trainer.steps=1", "trainer.evaluate_every=1", "optim.lr=1e-9")
+    assert done.returncode == 0, done.stderr
+    first, second = curve(tmp_path / "runs" / "first")[-1], curve(tmp_path / "runs" / "second")[-1]
+    assert second["step"] == 1
+    assert second["val/loss"] == pytest.approx(first["val/loss"], abs=1e-3)

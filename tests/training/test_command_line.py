@@ -1,0 +1,127 @@
+"""From arguments to a checked config: all problems at once, in words, exit code 2, nothing touched."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from training.command_line import all_keys, compose_config, field_documentation
+from training.config import TrainConfig, problems
+from training.generate_command import parse_command
+from training.generation_config import GenerateConfig
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def found_in(*arguments: str) -> list[str]:
+    config, _, found = compose_config("train", TrainConfig, list(arguments))
+    assert config is not None
+    converted = OmegaConf.to_object(config)
+    assert isinstance(converted, TrainConfig)
+    return found + problems(converted)
+
+
+def test_the_defaults_are_in_order() -> None:
+    """Guards: a default that fails its own checks."""
+    assert found_in() == []
+    assert found_in("task=translate") == []
+
+
+def test_all_problems_are_reported_together() -> None:
+    """Guards: a user who mends one mistake only to be told the next."""
+    found = "\n".join(found_in("model.width=30", "optim.lrr=1", "trainer.steps=many", "schedule.kind=cosin", "data=texts", "optim.beta1=1.5"))
+    for part in ("model.width", "optim.lrr: unknown setting (did you mean optim.lr?)", "trainer.steps=many", "schedule.kind=cosin", "data=texts", "did you mean text", "optim.beta1=1.5"):  # fmt: skip
+        assert part in found
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ("optim.rate=1", "optim.rate: unknown setting"),
+        ("lr=1", "did you mean optim.lr"),
+        ("+optim.lr=1", "without the plus"),
+        ("~optim.lr", "cannot be removed"),
+        ("optim.lr", "key=value"),
+        ("optim.lr=fast", "optim.lr=fast"),
+        ("+experiment=tatoba", "did you mean tatoeba"),
+        ("optim.lr=0", "greater than 0"),
+        ("name=a/b", "plain folder name"),
+    ],
+)
+def test_one_wrong_argument_gets_one_clear_message(argument: str, words: str) -> None:
+    """Guards: Hydra's grammar errors reaching the user."""
+    found = found_in(argument)
+    assert len(found) == 1
+    assert words in found[0]
+
+
+@pytest.mark.parametrize("path", ["a=b,c.txt", "日本語 の 本.txt", "it's (1).txt", "tab\there.txt", "back\\slash.txt", "{x}[y].txt"])
+def test_any_path_arrives_as_it_was_typed(path: str) -> None:
+    """Guards: Hydra's grammar choking on '=', ',' and Japanese in a file name."""
+    config, _, found = compose_config("train", TrainConfig, [f"data.path={path}", "data=text"])
+    assert found == []
+    assert config is not None
+    assert config.data.path == path
+
+
+def test_every_setting_is_documented() -> None:
+    """Guards: a field without a docstring, which --help would show empty."""
+    from dataclasses import is_dataclass
+
+    from training.command_line import inspect
+
+    def undocumented(schema: type) -> list[str]:
+        missing = []
+        for name, kind in inspect.get_annotations(schema, eval_str=True).items():
+            if is_dataclass(kind) and isinstance(kind, type):
+                missing += undocumented(kind)
+            elif not field_documentation(schema).get(name):
+                missing.append(f"{schema.__name__}.{name}")
+        return missing
+
+    assert undocumented(TrainConfig) == []
+    assert undocumented(GenerateConfig) == []
+
+
+def test_the_fixed_words_of_the_command_line_exist() -> None:
+    """Guards: renaming what people type and scripts parse."""
+    keys = set(all_keys(TrainConfig))
+    fixed = "task name resume init_from seed data.path tokenizer.kind tokenizer.vocab_size model.layers model.heads model.width model.dropout optim.lr trainer.steps trainer.minutes"  # fmt: skip
+    assert set(fixed.split()) <= keys
+    assert {"run", "prompt"} <= set(all_keys(GenerateConfig))
+
+
+NASTY = [
+    "Hello, world! a=b (c)", "a,b,c", "key=value", "prompt=prompt=x", "'single' \"double\"", "${oc.env:HOME} $HOME `ls`", "[1, 2, {a: b}]", "こんにちは、世界！",
+    "line one\nline two\n", "  spaces  kept  ", "", "null", "~tilde", "-m", "--help me", "back\\slash \\n", "100%", "# not a comment", "emoji 🎉 𠮷", "\ttab",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("prompt", NASTY)
+def test_any_prompt_arrives_verbatim(prompt: str) -> None:
+    """Guards: Hydra's override grammar or OmegaConf's interpolation seeing the prompt."""
+    assert parse_command([f"prompt={prompt}", f"stop={prompt or 'x'}", "run=runs/a=b,c"]).config == GenerateConfig(
+        run="runs/a=b,c", prompt=prompt, stop=[prompt or "x"]
+    )
+
+
+def test_bad_settings_leave_with_2_one_line_each_and_no_files(program: Run, tmp_path: Path) -> None:
+    """Guards: a traceback, exit code 1, or a run folder left behind by a command that never ran."""
+    done = program("train.py", "model.width=30", "optim.lrr=1", "data=texts")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("error: ") for line in lines)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_lists_every_setting_and_every_experiment(program: Run) -> None:
+    """Guards: a help page that goes stale."""
+    done = program("train.py", "--help")
+    assert done.returncode == 0
+    assert all(f"{key.rpartition('.')[2]}=" in done.stdout for key in all_keys(TrainConfig) if key not in ("data", "tokenizer", "model", "optim", "schedule", "trainer", "attention"))  # fmt: skip
+    experiments = Path(__file__).parents[2] / "configs" / "experiment"
+    assert all(path.stem in done.stdout for path in experiments.glob("*.yaml"))
