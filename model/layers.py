@@ -22,7 +22,7 @@ class _EagerRMSNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)  # [..., 1]
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.promote_types(x.dtype, torch.float32))
         scale = norm.square_().mul_(1 / x.shape[-1]).add_(eps).rsqrt_().to(x.dtype)  # [..., 1]
         ctx.save_for_backward(x, scale, weight)
         return (x * scale).mul_(weight)

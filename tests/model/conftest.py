@@ -1,0 +1,52 @@
+"""Small models with random weights: what is true of them is true of any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from model.config import ModelConfig
+
+CLASSIC = ModelConfig(layers=2, heads=2, width=32, context=16, norm="layer", qk_norm=False, bias=True)
+CLASSIC.position, CLASSIC.activation = "sinusoidal", "gelu"
+FLAVOURS = {
+    "rotary": ModelConfig(layers=2, heads=4, width=32, context=16),
+    "grouped": ModelConfig(layers=2, heads=4, kv_heads=2, width=32, context=16, activation="swiglu"),
+    "classic": CLASSIC,
+    "learned": ModelConfig(
+        layers=2, heads=4, kv_heads=1, width=32, context=16, position="learned", tie_embeddings=False
+    ),
+}
+"""Configurations that between them use every part of the model."""
+
+Sharpen = Callable[[nn.Module], nn.Module]
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture(params=FLAVOURS)
+def config(request: pytest.FixtureRequest) -> ModelConfig:
+    """Each of `FLAVOURS` in turn."""
+    return FLAVOURS[request.param]
+
+
+@pytest.fixture
+def sharpen() -> Sharpen:
+    """Random gains and biases, larger weights: a fresh model is so even-tempered that many mistakes would not show."""
+
+    def sharpened(model: nn.Module) -> nn.Module:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.dim() < 2:
+                    parameter.add_(torch.randn_like(parameter), alpha=0.3)
+                else:
+                    parameter.mul_(2.0)
+        return model.eval()
+
+    return sharpened

@@ -1,0 +1,130 @@
+"""The one attention function: every kernel computes the definition."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.attention import attention, attention_backend, reference_attention
+
+SHAPES = {
+    "self": (7, 7),
+    "cross": (5, 9),
+    "cached": (1, 8),
+    "chunk": (3, 8),
+}
+CASES = [
+    pytest.param(*case, id="-".join(map(str, case)))
+    for case in itertools.product(SHAPES, ["plain", "causal"], ["unpadded", "padded"], [4, 2, 1])
+    if case[:2] != ("cross", "causal")
+]
+DTYPES = [pytest.param(torch.float32, id="fp32"), pytest.param(torch.bfloat16, id="bf16")]
+
+
+def inputs(shape: str, kv_heads: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values as the modules make them: heads transposed, so not contiguous."""
+    queries, keys = SHAPES[shape]
+    query = torch.randn(3, queries, 4, 8).to(dtype).transpose(1, 2)
+    key, value = (torch.randn(3, keys, kv_heads, 8).to(dtype).transpose(1, 2) for _ in range(2))
+    return query, key, value
+
+
+def padding(keys: int) -> Tensor:
+    """Right padding of different lengths; the first key is always real, so that no query is left without."""
+    return torch.arange(keys) < torch.tensor([[keys], [keys // 2], [1]])
+
+
+def by_loops(query: Tensor, key: Tensor, value: Tensor, causal: bool, key_mask: Tensor | None) -> Tensor:
+    """The definition, one query at a time, in float64: shares no code with the model."""
+    batch, heads, queries, width = query.shape
+    keys = key.shape[2]
+    result = torch.zeros(query.shape, dtype=torch.float64)
+    for b, h, t in itertools.product(range(batch), range(heads), range(queries)):
+        kv = h * key.shape[1] // heads
+        last = keys - queries + t if causal else keys - 1
+        seen = [s for s in range(last + 1) if key_mask is None or key_mask[b, s]]
+        scores = [float(query[b, h, t].double() @ key[b, kv, s].double()) / math.sqrt(width) for s in seen]
+        shares = [math.exp(score - max(scores)) for score in scores]
+        for s, share in zip(seen, shares, strict=True):
+            result[b, h, t] += share / sum(shares) * value[b, kv, s].double()
+    return result
+
+
+@pytest.mark.parametrize(("shape", "kind", "pad", "kv_heads"), CASES)
+def test_the_reference_is_the_definition(shape: str, kind: str, pad: str, kv_heads: int) -> None:
+    """Guards the yardstick itself: alignment of cached queries, which query head reads which key head, the scale."""
+    query, key, value = inputs(shape, kv_heads, torch.float32)
+    mask = padding(key.shape[2]) if pad == "padded" else None
+    output, weights = reference_attention(query, key, value, causal=kind == "causal", key_mask=mask)
+    expected = by_loops(query, key, value, kind == "causal", mask)
+    torch.testing.assert_close(output.double(), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("shape", "kind", "pad", "kv_heads"), CASES)
+def test_the_fast_path_agrees_with_the_reference(
+    shape: str, kind: str, pad: str, kv_heads: int, dtype: torch.dtype
+) -> None:
+    """A kernel that reads the flag or the mask otherwise, in values or gradients, quietly trains a wrong model."""
+    mask = padding(SHAPES[shape][1]) if pad == "padded" else None
+    tensors = inputs(shape, kv_heads, dtype)
+    fast = [tensor.detach().requires_grad_() for tensor in tensors]
+    exact = [tensor.detach().float().requires_grad_() for tensor in tensors]
+    output = attention(*fast, causal=kind == "causal", key_mask=mask)
+    expected, _ = reference_attention(*exact, causal=kind == "causal", key_mask=mask)
+    assert output.dtype == dtype
+    rtol, atol = (1e-5, 1e-5) if dtype == torch.float32 else (3e-2, 3e-2)
+    torch.testing.assert_close(output.float(), expected, rtol=rtol, atol=atol)
+    with torch.no_grad():  # without gradients another kernel may run
+        again = attention(*tensors, causal=kind == "causal", key_mask=mask)
+    torch.testing.assert_close(again.float(), expected, rtol=rtol, atol=atol)
+
+    direction = torch.randn_like(expected)
+    output.backward(direction.to(dtype))
+    expected.backward(direction)
+    for mine, reference in zip(fast, exact, strict=True):
+        assert mine.grad is not None
+        assert reference.grad is not None
+        torch.testing.assert_close(mine.grad.float(), reference.grad, rtol=rtol, atol=2 * atol)
+
+
+def test_long_bf16_training_leaves_the_explicit_kernel() -> None:
+    """The explicit products need memory quadratic in the length; beyond 512 keys the fused kernel must take over."""
+    query = torch.randn(1, 1, 513, 8, dtype=torch.bfloat16, requires_grad=True)
+    assert "scaled_dot_product" in attention_backend(query, query, query, causal=True)
+    expected, _ = reference_attention(query, query, query, causal=True)
+    torch.testing.assert_close(attention(query, query, query, causal=True).float(), expected, rtol=3e-2, atol=3e-2)
+
+
+def test_the_log_names_the_kernel_that_runs() -> None:
+    """A start-up line that names a kernel which does not run: it must follow dtype, gradient and dropout."""
+    query = torch.randn(2, 4, 16, 8)
+    assert attention_backend(query, query, query, causal=True) == "scaled_dot_product_attention, flash attention"
+    half = query.bfloat16().requires_grad_()
+    assert attention_backend(half, half, half, causal=True) == "explicit bfloat16 products"
+    assert "explicit" in attention_backend(query, query, query, dropout=0.1)
+    with torch.no_grad():
+        assert "flash" in attention_backend(half, half, half, causal=True)
+
+
+def test_dropped_weights_leave_the_mean_as_it_was() -> None:
+    """Attention dropout on a CPU takes its own path: it must drop, and must scale what it keeps."""
+    query, key = torch.randn(1, 2, 4, 8), torch.randn(1, 2, 16, 8)
+    value = torch.randn(1, 2, 16, 8)
+    exact = attention(query, key, value)
+    draws = torch.stack([attention(query, key, value, dropout=0.25) for _ in range(3000)])
+    assert not torch.allclose(draws[0], draws[1])
+    error = draws.mean(0) - exact
+    assert error.abs().max() < 6 * (draws.std(0) / 3000**0.5).max()
+
+
+def test_more_causal_queries_than_keys_are_refused() -> None:
+    """The first queries would see no key at all, and their softmax would be NaN."""
+    query, key = torch.randn(1, 1, 5, 8), torch.randn(1, 1, 4, 8)
+    with pytest.raises(ValueError, match="5 causal queries"):
+        attention(query, key, key, causal=True)

@@ -1,0 +1,131 @@
+"""Decoding with a cache computes what a whole pass computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from model.beam_search import beam_search
+from model.cache import KVCache
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from model.sampling import SamplingConfig, generate
+
+Sharpen = Callable[[Any], Any]
+GREEDY = SamplingConfig(temperature=0.0, max_new_tokens=40)
+
+
+@torch.no_grad()
+def greedy_without_cache(model: GPT, prompt: list[int], new_tokens: int, stop: int | None = None) -> list[int]:
+    """What `generate` promises, in the plainest form: the whole window again for each token."""
+    window, written = prompt[-model.config.context :], []
+    for _ in range(new_tokens):
+        token = int(model(torch.tensor([window]))[0, -1].argmax())
+        if token == stop:
+            break
+        written.append(token)
+        if len(window) == model.config.context:
+            window = window[-(model.config.context // 2) :]
+        window = [*window, token]
+    return written
+
+
+def texts(steps: list[list[int | None]]) -> list[list[int]]:
+    """The steps that `generate` yields, turned into one list of tokens per text."""
+    return [[token for token in text if token is not None] for text in zip(*steps, strict=True)]
+
+
+@torch.no_grad()
+def test_logits_with_a_cache_are_those_of_a_whole_pass(config: ModelConfig, sharpen: Sharpen) -> None:
+    """Positions off by one, or keys cached before they are turned, in chunks of several tokens too."""
+    gpt: GPT = sharpen(GPT(config, 19))
+    tokens = torch.randint(19, (3, 16))
+    cache = gpt.new_cache()
+    pieces = [gpt(tokens[:, a:b], cache) for a, b in ((0, 5), (5, 6), (6, 10), (10, 11), (11, 16))]
+    torch.testing.assert_close(torch.cat(pieces, dim=1), gpt(tokens), rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_translation_logits_with_a_cache_are_those_of_a_whole_pass(config: ModelConfig, sharpen: Sharpen) -> None:
+    """The source is read once; a padded one must stay masked in every later step."""
+    model: EncoderDecoder = sharpen(EncoderDecoder(config, 19, 23))
+    source, target = torch.randint(19, (3, 9)), torch.randint(23, (3, 8))
+    mask = torch.arange(9) < torch.tensor([[9], [4], [1]])
+    cache = model.new_cache()
+    pieces = [model(source, target[:, a:b], mask, cache) for a, b in ((0, 3), (3, 4), (4, 8))]
+    torch.testing.assert_close(torch.cat(pieces, dim=1), model(source, target, mask), rtol=1e-5, atol=1e-5)
+
+
+def test_texts_with_a_cache_are_those_without(config: ModelConfig, sharpen: Sharpen) -> None:
+    """Ragged prompts, one longer than the context, writing on far past it, each text ending in its own step."""
+    gpt: GPT = sharpen(GPT(config, 19))
+    prompts = [torch.randint(19, (length,)).tolist() for length in (3, 1, 16, 7, 21)]
+    alone = [greedy_without_cache(gpt, prompt, 40) for prompt in prompts]
+    assert texts(list(generate(gpt, prompts, GREEDY))) == alone
+    stop = alone[0][9]
+    stopped = [greedy_without_cache(gpt, prompt, 40, stop) for prompt in prompts]
+    assert len({len(text) for text in stopped}) > 1, "the texts should end at different times for this test to bite"
+    assert texts(list(generate(gpt, prompts, GREEDY, stop_ids={stop}))) == stopped
+
+
+def test_greedy_translation_with_a_cache_is_that_without(config: ModelConfig, sharpen: Sharpen) -> None:
+    """Beam search of size 1 against the arg max of whole passes, sentence by sentence."""
+    model: EncoderDecoder = sharpen(EncoderDecoder(config, 19, 23))
+    source = torch.randint(4, 19, (6, 9))
+    lengths = [9, 4, 1, 7, 2, 9]
+    mask = torch.arange(9) < torch.tensor(lengths).unsqueeze(1)
+    found = beam_search(model, source, mask, bos_id=2, eos_id=3, beam_size=1, max_length=12)
+    for row, length in enumerate(lengths):
+        written = [2]
+        with torch.no_grad():
+            while len(written) <= 12:
+                token = int(model(source[row : row + 1, :length], torch.tensor([written]))[0, -1].argmax())
+                if token == 3:
+                    break
+                written.append(token)
+        assert [hypothesis.tokens for hypothesis in found[row]] == [written[1:]]
+
+
+def test_a_full_cache_refuses_more() -> None:
+    """Writing past the end would broadcast or vanish."""
+    gpt = GPT(ModelConfig(layers=1, heads=2, width=32, context=8), 19).eval()
+    cache = gpt.new_cache(4)
+    with torch.no_grad(), pytest.raises(ValueError, match="holds 4 tokens per row, 5 are needed"):
+        gpt(torch.zeros(1, 5, dtype=torch.int64), cache)
+
+
+def filled_cache() -> KVCache:
+    """Three rows of 2 tokens, one layer: row b holds b + 1 everywhere."""
+    cache = KVCache(capacity=4)
+    rows = torch.arange(1.0, 4.0).view(3, 1, 1, 1).expand(3, 2, 2, 8)
+    cache.append(0, rows, -rows)
+    cache.advance(2)
+    return cache
+
+
+def test_rows_can_be_repeated_reordered_and_left_out() -> None:
+    """Beams that read each other's past give fluent wrong translations."""
+    cache = filled_cache()
+    cache.reorder(torch.tensor([2, 0, 0, 2]))
+    new = torch.zeros(4, 2, 1, 8)
+    keys, values, mask = cache.append(0, new, new)
+    assert keys[:, 0, :, 0].tolist() == [[3, 3, 0], [1, 1, 0], [1, 1, 0], [3, 3, 0]]
+    assert torch.equal(values, -keys)
+    assert mask is None
+
+
+def test_rows_of_different_lengths_grow_each_at_its_end() -> None:
+    """The mask must hide what an earlier, longer content left behind."""
+    cache = filled_cache()
+    cache.set_lengths([2, 1, 2])
+    new = torch.full((3, 2, 1, 8), 9.0)
+    keys, _, mask = cache.append(0, new, new)
+    assert mask is not None
+    visible = [keys[row, 0, mask[row], 0].tolist() for row in range(3)]
+    assert visible == [[1, 1, 9], [2, 9], [3, 3, 9]]
+    with pytest.raises(ValueError, match="one token at a time"):
+        cache.append(0, new.expand(3, 2, 2, 8), new.expand(3, 2, 2, 8))

@@ -1,0 +1,172 @@
+"""Norms, dropout, MLP and positions against their formulas."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from model.config import ModelConfig
+from model.layers import Dropout, FeedForward, RMSNorm, dropout, make_norm
+from model.positions import RotaryPositions, SinusoidalPositions, rotate
+
+
+@pytest.mark.parametrize("shape", [(6, 32), (2, 5, 4, 32)])
+def test_rms_norm_and_its_gradient_are_the_formula(shape: tuple[int, ...]) -> None:
+    """The gradient is written by hand: wrong, it would still train, only badly."""
+    norm = RMSNorm(32).double()
+    torch.nn.init.normal_(norm.weight)
+    x = torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+    expected = x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt() * norm.weight
+    torch.testing.assert_close(norm(x), expected)
+    direction = torch.randn_like(expected)
+    wanted = torch.autograd.grad(expected, (x, norm.weight), direction)
+    found = torch.autograd.grad(norm(x), (x, norm.weight), direction)
+    torch.testing.assert_close(found, wanted)
+    with torch.no_grad():  # evaluation takes another path
+        torch.testing.assert_close(norm(x), expected)
+
+
+def test_rms_norm_takes_inputs_that_are_not_contiguous() -> None:
+    """Queries and keys are a slice of one fused projection."""
+    norm = RMSNorm(8)
+    whole = torch.randn(2, 5, 6, 8, requires_grad=True)
+    torch.testing.assert_close(norm(whole[:, :, :4]), norm(whole)[:, :, :4])
+    direction = torch.randn(2, 4, 5, 8).transpose(1, 2)
+    (sliced,) = torch.autograd.grad(norm(whole[:, :, :4]), whole, direction)
+    (full,) = torch.autograd.grad(norm(whole.contiguous())[:, :, :4], whole, direction.contiguous())
+    torch.testing.assert_close(sliced, full)
+
+
+def test_rms_norm_in_bf16_stays_close() -> None:
+    """Training weights are bfloat16 on a CPU; the norm must not lose more than the dtype does."""
+    norm = RMSNorm(32)
+    x = torch.randn(64, 32, requires_grad=True)
+    direction = torch.randn(64, 32)
+    wanted = torch.autograd.grad(norm(x), (x, norm.weight), direction)
+    half = norm.bfloat16()
+    found = torch.autograd.grad(half(x.bfloat16()), (x, half.weight), direction.bfloat16())
+    torch.testing.assert_close(found[0], wanted[0], rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(found[1].float(), wanted[1], rtol=2e-2, atol=0.1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("probability", [0.1, 0.3, 0.5])
+def test_dropout_drops_and_scales_as_it_says(probability: float, dtype: torch.dtype) -> None:
+    """Eight masks come from one random number: rates, scale, and independence of neighbours must survive that."""
+    ones = torch.ones(1001, 999, dtype=dtype)  # not a multiple of 8
+    dropped = dropout(ones, probability)
+    kept = dropped != 0
+    true_rate = round(probability * 256) / 256
+    deviation = math.sqrt(true_rate * (1 - true_rate) / ones.numel())
+    assert abs((1 - kept.double().mean()) - true_rate) < 5 * deviation
+    assert set(dropped.unique().tolist()) == {0.0, torch.tensor(1 / (1 - true_rate)).to(dtype).item()}
+    assert abs(dropped.double().mean() - 1) < 0.004  # bfloat16 rounds the scale by up to 1/256
+    centred = kept.flatten().double() - kept.double().mean()
+    for lag in (1, 2, 7, 8, 64):
+        correlation = (centred[lag:] * centred[:-lag]).mean() / centred.square().mean()
+        assert abs(correlation) < 5 / math.sqrt(ones.numel()), f"elements {lag} apart are dropped together"
+    assert not torch.equal(dropout(ones, probability) != 0, kept), "each call draws anew"
+
+
+def test_the_gradient_uses_the_same_mask() -> None:
+    """Another draw in the backward pass trains with noise that the forward pass never had."""
+    x = torch.randn(50, 40, requires_grad=True)
+    dropped = dropout(x, 0.3)
+    (gradient,) = torch.autograd.grad(dropped, x, torch.ones_like(x))
+    torch.testing.assert_close(gradient * x, dropped)
+    assert set((gradient == 0).flatten().tolist()) == {True, False}
+
+
+def test_dropout_is_the_identity_in_evaluation_and_at_zero() -> None:
+    """Evaluation with noise; a probability of 0 that costs a pass."""
+    layer = Dropout(0.5)
+    x = torch.randn(10, 10)
+    assert not torch.equal(layer(x), x)
+    assert layer.eval()(x) is x
+    assert Dropout(0.0).train()(x) is x
+
+
+def test_dropout_follows_the_seed() -> None:
+    """Resumed runs restore torch's generator and must see the same masks."""
+    x = torch.randn(10, 10)
+    torch.manual_seed(5)
+    first = dropout(x, 0.5)
+    torch.manual_seed(5)
+    assert torch.equal(dropout(x, 0.5), first)
+
+
+def test_feed_forward_bends_as_named() -> None:
+    """SiLU on the wrong half, or ReLU without its square."""
+    x = torch.randn(3, 32)
+    for name in ("relu2", "gelu", "swiglu"):
+        layer = FeedForward(ModelConfig(width=32, heads=2, activation=name))
+        hidden = x @ layer.expand.weight.T
+        if name == "relu2":
+            hidden = hidden.clamp(min=0) ** 2
+        elif name == "gelu":
+            hidden = hidden * 0.5 * (1 + torch.erf(hidden / 2**0.5))
+        else:
+            gate, value = hidden[:, :96], hidden[:, 96:]  # 8/3 · 32 rounded up to 96
+            hidden = gate * torch.sigmoid(gate) * value
+        torch.testing.assert_close(layer(x), hidden @ layer.project.weight.T, rtol=1e-4, atol=1e-5)
+
+
+def test_sinusoids_are_the_published_ones() -> None:
+    """Sine and cosine interleaved, wavelengths from 2π to 10000 · 2π."""
+    vectors = SinusoidalPositions(50, 8)(0, 50)
+    for position, pair in ((0, 0), (7, 1), (49, 3)):
+        angle = position / 10000 ** (2 * pair / 8)
+        assert vectors[position, 2 * pair] == pytest.approx(math.sin(angle), abs=1e-6)
+        assert vectors[position, 2 * pair + 1] == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_rotation_turns_each_pair_by_its_angle() -> None:
+    """Against 2 x 2 rotation matrices; a start in the middle; a start per row."""
+    rotary = RotaryPositions(16, 8)
+    x = torch.randn(2, 5, 3, 8)
+    turned = rotate(x, rotary(4, 5))
+    for t, pair in ((0, 0), (3, 1), (4, 3)):
+        angle = (4 + t) / 10000 ** (2 * pair / 8)
+        matrix = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+        part = slice(2 * pair, 2 * pair + 2)
+        torch.testing.assert_close(turned[:, t, :, part], x[:, t, :, part] @ matrix.T, rtol=1e-5, atol=1e-6)
+    ragged = rotate(x, rotary(torch.tensor([4, 9]), 5))
+    torch.testing.assert_close(ragged[0], turned[0])
+    torch.testing.assert_close(ragged[1:], rotate(x[1:], rotary(9, 5)))
+
+
+def test_scores_of_turned_vectors_depend_on_distance_alone() -> None:
+    """The one property that rotary positions exist for."""
+    rotary = RotaryPositions(64, 8)
+    query, key = torch.randn(2, 1, 1, 1, 8).unbind()
+    near = [(rotate(query, rotary(p + 5, 1)) * rotate(key, rotary(p, 1))).sum() for p in (0, 3, 50)]
+    assert near == pytest.approx([near[0].item()] * 3, abs=1e-4)
+    assert (rotate(query, rotary(9, 1)) * rotate(key, rotary(0, 1))).sum() != pytest.approx(near[0].item(), abs=1e-3)
+
+
+def test_compiled_rotation_is_the_eager_one() -> None:
+    """The compiler gets real arithmetic, eager mode a complex product: two forms of one function."""
+    rotation = RotaryPositions(16, 8)(0, 5)
+    x = torch.randn(2, 5, 3, 8)
+    compiled = torch.compile(rotate, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x, rotation), rotate(x, rotation), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [RotaryPositions, SinusoidalPositions])
+def test_position_tables_survive_conversions_exactly(kind: type[RotaryPositions | SinusoidalPositions]) -> None:
+    """Training in bfloat16 and back would leave rounded tables: not what a freshly loaded model computes with."""
+    fresh, used = kind(16, 8), kind(16, 8).bfloat16().float()
+    assert torch.equal(used.table, fresh.table)
+    assert kind(16, 8).bfloat16().table.dtype == torch.float32
+    assert not fresh.state_dict()
+
+
+def test_layer_norm_has_a_bias_only_when_configured() -> None:
+    """model.bias=false says "linear layers and norms"."""
+    config = ModelConfig(norm="layer", bias=False)
+    assert make_norm(config).bias is None
+    x = torch.randn(3, 128)
+    torch.testing.assert_close(make_norm(ModelConfig(norm="layer", bias=True))(x), F.layer_norm(x, (128,)))

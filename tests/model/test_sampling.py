@@ -1,0 +1,166 @@
+"""Sampling: filters against distributions worked out by hand, and generation that can be reproduced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.gpt import GPT
+from model.sampling import (
+    SamplingConfig,
+    choose,
+    generate,
+    keep_min_p,
+    keep_top_k,
+    keep_top_p,
+    penalise_repetition,
+    problems,
+)
+
+Sharpen = Callable[[Any], Any]
+PROBABILITIES = torch.tensor([[0.1, 0.4, 0.05, 0.25, 0.2]])
+LOGITS = PROBABILITIES.log()
+
+
+def distribution(logits: Tensor) -> list[float]:
+    """Probabilities of one row, rounded so that they can be written down."""
+    return [round(p, 4) for p in logits.softmax(-1)[0].tolist()]
+
+
+def test_top_k_keeps_the_k_likeliest() -> None:
+    """Off by one, or a k larger than the vocabulary."""
+    assert distribution(keep_top_k(LOGITS, 2)) == [0, 0.6154, 0, 0.3846, 0]  # 0.4 / 0.65, 0.25 / 0.65
+    assert distribution(keep_top_k(LOGITS, 1)) == [0, 1, 0, 0, 0]
+    assert torch.equal(keep_top_k(LOGITS, 99), LOGITS)
+
+
+def test_top_p_keeps_the_smallest_sufficient_set() -> None:
+    """The token that crosses p belongs to the set; the likeliest always does; the order of ids must be restored."""
+    assert distribution(keep_top_p(LOGITS, 0.6)) == [0, 0.6154, 0, 0.3846, 0]  # 0.4 < 0.6 <= 0.65
+    assert distribution(keep_top_p(LOGITS, 0.7)) == [0, 0.4706, 0, 0.2941, 0.2353]  # 0.65 < 0.7 <= 0.85
+    assert distribution(keep_top_p(LOGITS, 0.01)) == [0, 1, 0, 0, 0]
+    assert distribution(keep_top_p(LOGITS, 1.0)) == distribution(LOGITS)
+
+
+def test_min_p_is_relative_to_the_likeliest() -> None:
+    """A fraction of the best, not an absolute probability."""
+    assert distribution(keep_min_p(LOGITS, 0.45)) == [0, 0.4706, 0, 0.2941, 0.2353]  # at least 0.18
+    assert distribution(keep_min_p(LOGITS, 0.0)) == distribution(LOGITS)
+    assert distribution(keep_min_p(LOGITS, 1.0)) == [0, 1, 0, 0, 0]
+
+
+def test_repetition_makes_a_token_less_likely_whatever_its_sign() -> None:
+    """Dividing a negative logit would make a repeated token likelier."""
+    logits = torch.tensor([[2.0, -2.0, 2.0, -2.0]])
+    seen = torch.tensor([[True, True, False, False]])
+    assert penalise_repetition(logits, seen, 2.0).tolist() == [[1.0, -4.0, 2.0, -2.0]]
+
+
+def test_chosen_tokens_follow_the_filtered_distribution() -> None:
+    """Filters, temperature and the draw together: shares of every token, and nothing outside the kept set."""
+    count = 200_000
+    uniform = (torch.arange(count, dtype=torch.float64) + 0.5) / count  # every chance once
+    config = SamplingConfig(temperature=0.5, top_k=4, top_p=0.9)
+    # p² ∝ 16 6.25 4 1 (k = 4): shares .587 .229 .147 .037; .963 of it is enough for p = 0.9: 16 6.25 4.
+    expected = torch.tensor([0, 16, 0, 6.25, 4]) / 26.25
+    chosen = choose(LOGITS.expand(count, -1), uniform, config)
+    shares = torch.bincount(chosen, minlength=5) / count
+    torch.testing.assert_close(shares, expected, rtol=0, atol=1e-4)
+
+
+def test_the_extremes_of_chance_choose_possible_tokens() -> None:
+    """A chance of exactly 0, or just below 1, must not fall on a token of probability 0 at either end."""
+    logits = torch.tensor([[float("-inf"), 0.0, float("-inf"), 0.0, float("-inf")]]).expand(2, -1)
+    chances = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)
+    assert choose(logits, chances, SamplingConfig()).tolist() == [1, 3]
+
+
+def test_temperature_zero_takes_the_likeliest() -> None:
+    """Division by zero, or chance where none is wanted."""
+    config = SamplingConfig(temperature=0.0)
+    assert choose(LOGITS.expand(50, -1), torch.rand(50, dtype=torch.float64), config).tolist() == [1] * 50
+
+
+@pytest.fixture
+def gpt(sharpen: Sharpen) -> GPT:
+    """A GPT whose vocabulary of 19 is padded to 32."""
+    return sharpen(GPT(ModelConfig(layers=2, heads=4, width=32, context=16, vocab_multiple=32), 19))
+
+
+def write(gpt: GPT, prompts: list[list[int]], seed: int = 0, **options: Any) -> list[list[int | None]]:
+    """Everything that `generate` yields, text by text."""
+    known = {"stop_ids", "banned_ids"}
+    config = SamplingConfig(**{key: value for key, value in options.items() if key not in known})
+    generator = torch.Generator().manual_seed(seed)
+    arguments = {key: value for key, value in options.items() if key in known}
+    return [list(text) for text in zip(*generate(gpt, prompts, config, generator=generator, **arguments), strict=True)]
+
+
+def test_a_seed_reproduces_and_another_does_not(gpt: GPT) -> None:
+    """Draws from the global generator would make a seed worthless."""
+    torch.manual_seed(1)
+    first = write(gpt, [[1], [1]], max_new_tokens=30)
+    torch.manual_seed(2)
+    assert write(gpt, [[1], [1]], max_new_tokens=30) == first
+    assert write(gpt, [[1], [1]], seed=1, max_new_tokens=30) != first
+    assert first[0] != first[1], "several samples of one prompt must differ"
+
+
+def test_a_sampled_text_does_not_depend_on_the_others(gpt: GPT) -> None:
+    """Neighbours that are longer, or end earlier, must not shift a text's random numbers."""
+    alone = write(gpt, [[1, 5, 2]], max_new_tokens=30)
+    together = write(gpt, [[1, 5, 2], [4], list(range(16))], max_new_tokens=30)
+    assert together[0] == alone[0]
+    stop = next(token for token in together[1] if token not in alone[0][:25])
+    stopped = write(gpt, [[1, 5, 2], [4], list(range(16))], max_new_tokens=25, stop_ids={stop})
+    assert None in stopped[1]
+    assert stopped[0] == alone[0][:25]
+
+
+def test_generation_ends_with_the_last_text(gpt: GPT) -> None:
+    """A stop token is not part of the text, and nothing is computed after the last one stopped."""
+    text = write(gpt, [[1]], temperature=0.0, max_new_tokens=30)[0]
+    stop = text[4]
+    stopped = write(gpt, [[1]], temperature=0.0, max_new_tokens=30, stop_ids={stop})[0]
+    assert stopped == [*text[: text.index(stop)], None]
+
+
+def test_banned_and_padded_ids_are_never_written(gpt: GPT) -> None:
+    """Padding rows of the table, and special tokens that no text may hold, even where they are the likeliest."""
+    with torch.no_grad():
+        gpt.head.weight[19:] = 50.0 * gpt.features(torch.tensor([[1]]))[0, 0]
+    free = write(gpt, [[1], [2]], temperature=3.0, max_new_tokens=200)
+    assert {token for text in free for token in text if token is not None} <= set(range(19))
+    banned = {0, 1, 2, 3, 18}
+    written = write(gpt, [[1], [2]], temperature=3.0, max_new_tokens=200, banned_ids=banned)
+    assert not banned & {token for text in written for token in text}
+
+
+def test_the_repetition_penalty_sees_prompt_and_new_tokens(gpt: GPT) -> None:
+    """Seen tokens of a neighbour, or a prompt that does not count, would change the likeliest token."""
+    prompts = [[7, 8], [4]]
+    texts = write(gpt, prompts, temperature=0.0, repetition_penalty=1.5, max_new_tokens=12)
+    for prompt, text in zip(prompts, texts, strict=True):
+        written = list(prompt)
+        for token in text:
+            with torch.no_grad():
+                logits = gpt(torch.tensor([written]))[0, -1].tolist()
+            fair = [x if i not in written else x / 1.5 if x > 0 else x * 1.5 for i, x in enumerate(logits)]
+            assert token == fair.index(max(fair))
+            written.append(token)
+
+
+def test_impossible_requests_are_all_named(gpt: GPT) -> None:
+    """One message for all that is wrong, before any work."""
+    config = SamplingConfig(-1.0, -1.0, 0, 0.0, 2.0, 0)
+    assert [sentence.split()[0] for sentence in problems(config)] == [
+        "repetition_penalty", "temperature", "top_k", "top_p", "min_p", "max_new_tokens",
+    ]  # fmt: skip
+    assert problems(SamplingConfig()) == []
+    with pytest.raises(ValueError, match=r"top_k must be at least 1.*model\.eval\(\).*prompt 1 has no tokens"):
+        next(generate(gpt.train(), [[1], []], SamplingConfig(top_k=0)))

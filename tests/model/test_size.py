@@ -1,0 +1,54 @@
+"""Parameters and operations, against torch's own counter (which knows plain products, but no fused CPU attention)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from model.attention import record_attention
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from model.size import count_multiplied, count_parameters, flops_per_token, training_flops
+
+
+def test_gpt2_has_its_published_size() -> None:
+    """124 M: the number by which everyone checks a GPT-2; 0.855 GFLOP per token at 1024."""
+    gpt2 = ModelConfig(
+        layers=12, heads=12, width=768, context=1024, norm="layer", position="learned", activation="gelu",
+        qk_norm=False, bias=True,
+    )  # fmt: skip
+    with torch.device("meta"):
+        gpt = GPT(gpt2, 50257)
+    assert count_parameters(gpt) == 124_439_808
+    assert count_multiplied(gpt) == 124_439_808 - 1024 * 768 - 12 * (9 + 4) * 768 - 2 * 768
+    assert flops_per_token(gpt, 1024) == pytest.approx(0.855e9, rel=2e-3)
+
+
+def test_gpt_operations_are_those_that_torch_counts(config: ModelConfig) -> None:
+    """A factor of two, or a projection forgotten, makes utilisation a fiction."""
+    gpt = GPT(config, 19).eval()
+    with record_attention(gpt), FlopCounterMode(display=False) as counter:
+        gpt(torch.zeros(1, 12, dtype=torch.int64))
+    assert 3 * counter.get_total_flops() == training_flops(gpt, 12)
+    assert flops_per_token(gpt, 12) == training_flops(gpt, 12) / 12
+
+
+def test_translation_operations_are_those_that_torch_counts(config: ModelConfig) -> None:
+    """Source and target tokens pay for different weights."""
+    config = ModelConfig(**{**vars(config), "encoder_layers": 3})
+    model = EncoderDecoder(config, 19, 23).eval()
+    with record_attention(model), FlopCounterMode(display=False) as counter:
+        model(torch.zeros(1, 9, dtype=torch.int64), torch.zeros(1, 12, dtype=torch.int64))
+    assert 3 * counter.get_total_flops() == training_flops(model, 12, 9)
+    assert flops_per_token(model, 12) == training_flops(model, 12, 12) / 24
+
+
+def test_shared_tables_count_once() -> None:
+    """Three-way tying reported as three tables."""
+    config = ModelConfig(layers=1, heads=2, width=32, context=8)
+    tied = EncoderDecoder(config, 100, 100, shared=True)
+    untied = EncoderDecoder(ModelConfig(**{**vars(config), "tie_embeddings": False}), 100, 100)
+    assert count_parameters(untied) - count_parameters(tied) == 2 * 100 * 32
+    assert count_multiplied(untied) == count_multiplied(tied)
