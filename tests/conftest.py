@@ -31,7 +31,9 @@ def environment() -> dict[str, str]:
 def program(tmp_path: Path) -> Run:
     """`program("train.py", "key=value", …, input=…)`: run one of the programs in `tmp_path`, as a user would."""
 
-    def run(script: str, *arguments: str, input: str | bytes = "", timeout: float = 180) -> subprocess.CompletedProcess[str]:
+    def run(
+        script: str, *arguments: str, input: str | bytes = "", timeout: float = 180
+    ) -> subprocess.CompletedProcess[str]:
         data = input.encode() if isinstance(input, str) else input
         done = subprocess.run(
             [sys.executable, str(ROOT / script), *arguments], cwd=tmp_path, env=environment(), input=data, capture_output=True,

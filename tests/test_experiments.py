@@ -13,7 +13,11 @@ from training.run import train
 
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "configs" / "experiment").glob("*.yaml"))
 DEBUG = sorted(path.stem for path in (ROOT / "configs" / "debug").glob("*.yaml"))
-GROUPS = [(path.parent.name, path.stem) for path in sorted((ROOT / "configs").glob("*/*.yaml")) if path.parent.name not in ("experiment", "debug")]  # fmt: skip
+GROUPS = [
+    (path.parent.name, path.stem)
+    for path in sorted((ROOT / "configs").glob("*/*.yaml"))
+    if path.parent.name not in ("experiment", "debug")
+]
 
 SHRUNK = [
     "model.layers=1", "model.encoder_layers=null", "model.heads=2", "model.kv_heads=null", "model.width=32", "model.context=32",
@@ -26,7 +30,9 @@ SHRUNK = [
 @pytest.fixture
 def corpora(tmp_path: Path, book: Path) -> dict[str, str]:
     """Small files in the formats that the recipes name."""
-    pairs = [(f"the {a} {b} runs .", f"{c} {d} が 走る 。") for a, c in (("red", "赤い"), ("old", "古い"), ("big", "大きい")) for b, d in (("fox", "狐"), ("cat", "猫"), ("cow", "牛"), ("hen", "鶏"))]  # fmt: skip
+    adjectives = {"red": "赤い", "old": "古い", "big": "大きい"}
+    animals = {"fox": "狐", "cat": "猫", "cow": "牛", "hen": "鶏"}
+    pairs = [(f"the {a} {b} runs .", f"{adjectives[a]} {animals[b]} が 走る 。") for a in adjectives for b in animals]
     many = [(f"{a} {n}", f"{n} {b}") for n in range(20) for a, b in pairs]
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text("".join(f"{split} {a}\t{b}\n" for a, b in many), encoding="utf-8")
@@ -59,7 +65,10 @@ def test_every_experiment_composes_and_trains_two_steps(
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "configs" / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8")
     data = [] if "data: primer" in text else [f"data.path={corpora.get(experiment, corpora['text'])}"]
-    vocabulary = [] if "tokenizer: char" in text else ["tokenizer.vocab_size=600"] if "primer" in text else ["tokenizer.vocab_size=60", "tokenizer.byte_fallback=false"]  # fmt: skip
+    pieces = 600 if "data: primer" in text else 60
+    vocabulary = (
+        [] if "tokenizer: char" in text else [f"tokenizer.vocab_size={pieces}", "tokenizer.byte_fallback=false"]
+    )
     source = ["data=text"] if experiment == "gpt2_124m" else []
     run = compose_and_train(f"+experiment={experiment}", *source, *data, *vocabulary, *SHRUNK)
     assert run.name == experiment

@@ -4,7 +4,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,16 +16,22 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny run of each task; the story model spells unknown characters as bytes."""
     folder = tmp_path_factory.mktemp("trained")
-    for task, more in {"gpt": ["tokenizer.byte_fallback=true", "tokenizer.vocab_size=500"], "translate": ["trainer.steps=40"]}.items():
+    for task, more in {
+        "gpt": ["tokenizer.byte_fallback=true", "tokenizer.vocab_size=500"],
+        "translate": ["trainer.steps=40"],
+    }.items():
         done = subprocess.run(
-            [sys.executable, str(ROOT / "train.py"), *TINY, f"task={task}", f"name={task}", "trainer.test=false", "trainer.evaluate_every=50", *more],
+            [
+                sys.executable, str(ROOT / "train.py"), *TINY, f"task={task}", f"name={task}", "trainer.test=false",
+                "trainer.evaluate_every=50", *more,
+            ],
             cwd=folder, env=environment(), capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-    yield folder
+    return folder
 
 
 @pytest.fixture
@@ -34,8 +40,10 @@ def shell(trained: Path) -> Run:
 
     def run(line: str, input: bytes = b"") -> subprocess.CompletedProcess[str]:
         program = f"{shlex.quote(sys.executable)} {shlex.quote(str(ROOT / 'generate.py'))}"
-        script = f"generate() {{ {program} \"$@\"; }}; {line}"
-        done = subprocess.run(["bash", "-c", script], cwd=trained, env=environment(), input=input, capture_output=True, check=False)
+        script = f'generate() {{ {program} "$@"; }}; {line}'
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=trained, env=environment(), input=input, capture_output=True, check=False
+        )
         return subprocess.CompletedProcess(line, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run
@@ -44,7 +52,9 @@ def shell(trained: Path) -> Run:
 def test_nasty_prompts_pass_through_a_real_shell(shell: Run) -> None:
     """Guards: a prompt that the shell can pass but our command line mangles: each must come back at the head of the text."""
     chosen = [prompt for prompt in NASTY if prompt]
-    line = "; ".join(f"generate run=runs/gpt max_tokens=1 prompt={shlex.quote(prompt)}; printf '\\0'" for prompt in chosen[::3])
+    line = "; ".join(
+        f"generate run=runs/gpt max_tokens=1 prompt={shlex.quote(prompt)}; printf '\\0'" for prompt in chosen[::3]
+    )
     done = shell(line)
     assert done.returncode == 0, done.stderr
     texts = done.stdout.split("\0")[:-1]
@@ -76,7 +86,9 @@ def test_500_lines_keep_order_and_count_empty_lines_included(shell: Run) -> None
     assert answers.pop() == ""
     assert len(answers) == 500
     for number in range(5):
-        alone = shell("generate run=runs/translate beam_size=2", (sentences[number] + "\n").encode()).stdout.removesuffix("\n")
+        alone = shell(
+            "generate run=runs/translate beam_size=2", (sentences[number] + "\n").encode()
+        ).stdout.removesuffix("\n")
         assert set(answers[number::5]) == {alone}
         assert (alone == "") == (sentences[number].strip() == "")
 
@@ -96,7 +108,8 @@ def test_a_run_folder_copied_elsewhere_writes_and_translates(trained: Path, tmp_
     for task in ("gpt", "translate"):
         shutil.copytree(trained / "runs" / task, tmp_path / "elsewhere" / task)
         prompt = "prompt=The dog runs."
-        there = subprocess.run([sys.executable, str(ROOT / "generate.py"), f"run=runs/{task}", prompt], cwd=trained, env=environment(), capture_output=True, text=True, check=False)  # fmt: skip
+        command = [sys.executable, str(ROOT / "generate.py"), f"run=runs/{task}", prompt]
+        there = subprocess.run(command, cwd=trained, env=environment(), capture_output=True, text=True, check=False)
         here = program("generate.py", f"run=elsewhere/{task}", prompt)
         assert here.returncode == 0, here.stderr
         assert here.stdout == there.stdout

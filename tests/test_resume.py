@@ -17,7 +17,14 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 TIMES = ("seconds", "tokens_per_second")
 
 RECIPES = {
-    "gpt": ["data=text", "data.path=book.txt", "tokenizer=char", "trainer.accumulate=2", "trainer.ema=0.9", "trainer.steps=160"],
+    "gpt": [
+        "data=text",
+        "data.path=book.txt",
+        "tokenizer=char",
+        "trainer.accumulate=2",
+        "trainer.ema=0.9",
+        "trainer.steps=160",
+    ],
     "translate": ["task=translate", "optim=muon", "trainer.steps=60"],
 }
 
@@ -50,7 +57,14 @@ def test_a_run_stopped_by_a_signal_and_resumed_follows_the_straight_curve_to_the
     task: str, number: signal.Signals, program: Run, book: Path, tmp_path: Path
 ) -> None:
     """Guards: any state outside the checkpoint: random numbers, data position over an epoch's end, average, moments."""
-    recipe = [*TINY, *RECIPES[task], "model.dropout=0.1", "trainer.evaluate_every=20", "trainer.test=false", "name=straight"]
+    recipe = [
+        *TINY,
+        *RECIPES[task],
+        "model.dropout=0.1",
+        "trainer.evaluate_every=20",
+        "trainer.test=false",
+        "name=straight",
+    ]
     straight = program("train.py", *recipe)
     assert straight.returncode == 0, straight.stderr
     code, output = start_and_stop(tmp_path, [*recipe[:-1], "name=stopped"], "step 33/", number)
@@ -79,7 +93,9 @@ def test_a_kill_without_warning_resumes_from_the_last_evaluation(program: Run, b
     assert curve(tmp_path / "runs" / "killed") == curve(tmp_path / "runs" / "straight")
 
 
-def test_resume_says_what_changed_and_refuses_what_would_be_another_run(program: Run, book: Path, tmp_path: Path) -> None:
+def test_resume_says_what_changed_and_refuses_what_would_be_another_run(
+    program: Run, book: Path, tmp_path: Path
+) -> None:
     """Guards: `resume=… model.width=…` training something else under the old name; a finished run that seems to do nothing."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
     assert program("train.py", *recipe).returncode == 0
@@ -100,7 +116,15 @@ def test_init_from_starts_a_new_run_from_the_weights(program: Run, book: Path, t
     """Guards: init_from that keeps the old step or optimiser, or starts from random weights."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "optim.lr=1e-2"]
     assert program("train.py", *recipe, "name=first", "trainer.steps=60", "trainer.evaluate_every=60").returncode == 0
-    done = program("train.py", *recipe, "name=second", "init_from=runs/first", "trainer.steps=1", "trainer.evaluate_every=1", "optim.lr=1e-9")
+    done = program(
+        "train.py",
+        *recipe,
+        "name=second",
+        "init_from=runs/first",
+        "trainer.steps=1",
+        "trainer.evaluate_every=1",
+        "optim.lr=1e-9",
+    )
     assert done.returncode == 0, done.stderr
     first, second = curve(tmp_path / "runs" / "first")[-1], curve(tmp_path / "runs" / "second")[-1]
     assert second["step"] == 1

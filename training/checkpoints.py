@@ -17,7 +17,9 @@ from training.errors import UserError
 WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
 
 
-def save_checkpoint(folder: Path, step: int, weights: dict[str, Tensor], state: dict, summary: dict, *, best: bool, keep: int) -> Path:
+def save_checkpoint(
+    folder: Path, step: int, weights: dict[str, Tensor], state: dict, summary: dict, *, best: bool, keep: int
+) -> Path:
     """Write `folder/step-…` completely (temporary folder, flush, rename), point `last` (and `best`) at it, drop older ones.
 
     A process killed at any moment leaves the previous checkpoint in place and at most a `.tmp-…` folder, removed by the next save.
@@ -27,7 +29,9 @@ def save_checkpoint(folder: Path, step: int, weights: dict[str, Tensor], state: 
     temporary = folder / f".tmp-{final.name}"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
-    save_file({name: t.contiguous().cpu() for name, t in weights.items()}, temporary / WEIGHTS, metadata={"step": str(step)})
+    save_file(
+        {name: t.contiguous().cpu() for name, t in weights.items()}, temporary / WEIGHTS, metadata={"step": str(step)}
+    )
     torch.save(state, temporary / STATE)
     (temporary / SUMMARY).write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for path in [*temporary.iterdir(), temporary]:
@@ -76,7 +80,9 @@ def checkpoint_path(run: Path, which: str = "last") -> Path:
     folder = run / "checkpoints"
     complete = sorted(path.parent for path in folder.glob(f"step-*/{SUMMARY}"))
     if not complete:
-        raise UserError(f"{run}: no checkpoint in it. Is it a run folder (runs/<name>), and did the run reach its first evaluation?")
+        raise UserError(
+            f"{run}: no checkpoint in it. Is it a run folder (runs/<name>), and did the run reach its first evaluation?"
+        )
     link = folder / which
     # A copy made without symbolic links still has its newest checkpoint.
     return link.resolve() if (link / SUMMARY).exists() else complete[-1]
@@ -94,7 +100,9 @@ def load_state(checkpoint: Path) -> dict:
     """The training state of a checkpoint: tensors and plain values only, on the CPU."""
     try:
         return torch.load(checkpoint / STATE, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises a dozen kinds for a damaged archive; all of them mean the same to the user
+    except (
+        Exception
+    ) as error:  # torch raises a dozen kinds for a damaged archive; all of them mean the same to the user
         raise UserError(damaged(checkpoint / STATE, error)) from error
 
 
@@ -102,5 +110,9 @@ def damaged(path: Path, error: Exception) -> str:
     """What to say of a file that cannot be read, and what to do about it."""
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     others = sorted(p.name for p in path.parent.parent.glob("step-*") if p != path.parent)
-    fix = f"delete {path.parent} to fall back to {others[-1]}" if others else "copy the run again from where it was trained"
+    fix = (
+        f"delete {path.parent} to fall back to {others[-1]}"
+        if others
+        else "copy the run again from where it was trained"
+    )
     return f"{path}: missing or damaged ({reason}). To mend it: {fix}."

@@ -23,7 +23,18 @@ from omegaconf.errors import OmegaConfBaseException
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
-PATH_KEYS = ("data.path", "data.valid_path", "data.test_path", "data.cache", "resume", "init_from", "run", "name", "runs", "output")
+PATH_KEYS = (
+    "data.path",
+    "data.valid_path",
+    "data.test_path",
+    "data.cache",
+    "resume",
+    "init_from",
+    "run",
+    "name",
+    "runs",
+    "output",
+)
 """Keys whose values are taken verbatim: Hydra's grammar has no room for '=', ',' or Japanese in an unquoted path."""
 
 Config = TypeVar("Config")
@@ -36,7 +47,9 @@ def fail(messages: list[str]) -> NoReturn:
     raise SystemExit(2)
 
 
-def compose_config(name: str, schema: type[Config], arguments: list[str]) -> tuple[DictConfig | None, list[str], list[str]]:
+def compose_config(
+    name: str, schema: type[Config], arguments: list[str]
+) -> tuple[DictConfig | None, list[str], list[str]]:
     """Compose `configs/<name>.yaml` with `arguments` -> (config, normalised overrides, problems).
 
     Every argument is checked by itself against the dataclass, so that all problems are found in one go; those that are
@@ -88,7 +101,9 @@ def parse(argument: str, found: list[str]) -> Override | None:
         return OverridesParser.create().parse_override(argument)
     except (HydraException, OverrideParseException):
         key = argument.partition("=")[0]
-        found.append(f"{argument}: not understood; put a value with special characters in two pairs of quotes: {key}='\"…\"'")
+        found.append(
+            f"{argument}: not understood; put a value with special characters in two pairs of quotes: {key}='\"…\"'"
+        )
         return None
 
 
@@ -96,7 +111,9 @@ def group_problem(override: Override) -> str | None:
     """What is wrong with choosing a file of a config group, or None."""
     group = override.key_or_group
     options = sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
-    chosen = [str(value) for value in override.sweep_iterator()] if override.is_sweep_override() else [str(override.value())]
+    chosen = (
+        [str(value) for value in override.sweep_iterator()] if override.is_sweep_override() else [str(override.value())]
+    )
     for choice in chosen:
         if choice not in options and not choice.startswith("glob("):
             return f"{group}={choice}: no such choice{suggestion(choice, options)}; there are {', '.join(options)}"
@@ -146,7 +163,11 @@ def field_documentation(schema: type) -> dict[str, str]:
     assert isinstance(body, ast.ClassDef)
     documented = {}
     for statement, following in zip(body.body, body.body[1:], strict=False):
-        if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+        ):
             assert isinstance(statement.target, ast.Name)
             documented[statement.target.id] = " ".join(str(following.value.value).split())
     return documented

@@ -211,8 +211,12 @@ def problems(config: TrainConfig) -> list[str]:
     if config.trainer.steps is None and config.trainer.minutes is None:
         found.append("trainer.steps and trainer.minutes are both null: give the run a budget with one of them")
     if config.resume and config.init_from:
-        found.append("resume and init_from exclude each other: resume goes on with a run, init_from starts a new one from its weights")
-    if config.name is not None and (not config.name or set(config.name) & set("/\\=, \t\n") or config.name.startswith(".")):
+        found.append(
+            "resume and init_from exclude each other: resume goes on with a run, init_from starts a new one from its weights"
+        )
+    if config.name is not None and (
+        not config.name or set(config.name) & set("/\\=, \t\n") or config.name.startswith(".")
+    ):
         found.append(f"name={config.name!r}: a plain folder name without slashes, spaces, '=' or ',' is needed")
     found += model.config.problems(config.model)
     found += data.config.problems(config.data, config.tokenizer, config.task)

@@ -82,7 +82,9 @@ def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]
     train = prepared.rows("train")
     train_targets = train["target"][:]
     memory = TranslationMemory(train["source"][:], train_targets)
-    nearest = [memory.translate(s) for s in tqdm(sources, desc="translation memory", leave=False, disable=None, delay=2)]
+    nearest = [
+        memory.translate(s) for s in tqdm(sources, desc="translation memory", leave=False, disable=None, delay=2)
+    ]
     return {
         "nearest training sentence": score(nearest, references),
         "most frequent sentence": score([constant_sentence(train_targets)] * len(references), references),

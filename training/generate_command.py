@@ -102,14 +102,20 @@ def read_input() -> str:
         return raw.decode("utf-8").removesuffix("\n")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
-        raise UserError(f"standard input is not UTF-8: line {line}, byte {error.start}; convert it first (iconv -t UTF-8)") from error
+        raise UserError(
+            f"standard input is not UTF-8: line {line}, byte {error.start}; convert it first (iconv -t UTF-8)"
+        ) from error
 
 
 def ask(task: str) -> Iterator[str]:
     """Lines typed at a prompt, until end of input."""
     import readline  # noqa: F401  (line editing and history for input())
 
-    print("Type the beginning of a text." if task == "gpt" else "Type a sentence to translate.", "Ctrl-D ends.", file=sys.stderr)
+    print(
+        "Type the beginning of a text." if task == "gpt" else "Type a sentence to translate.",
+        "Ctrl-D ends.",
+        file=sys.stderr,
+    )
     while True:
         try:
             yield input("> ")

@@ -57,7 +57,9 @@ def write(run: LoadedRun, config: GenerateConfig, prompt: str) -> None:
     warn_unknown(tokenizer, prompt, ids)
     context = run.model.config.context
     if len(ids) + 1 > context:
-        print(f"note: the prompt has {len(ids)} tokens, the model reads the last {context - 1} of them", file=sys.stderr)
+        print(
+            f"note: the prompt has {len(ids)} tokens, the model reads the last {context - 1} of them", file=sys.stderr
+        )
     sampling = SamplingConfig(
         temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, min_p=config.min_p,
         repetition_penalty=config.repetition_penalty, max_new_tokens=config.max_tokens,
@@ -67,7 +69,9 @@ def write(run: LoadedRun, config: GenerateConfig, prompt: str) -> None:
         if sample:
             print("-" * 20)
         generator = torch.Generator(device=device).manual_seed(config.seed + sample)
-        stream_sample(run.model, tokenizer, prompt, [tokenizer.eos_id, *ids][-context:], sampling, generator, config.stop)
+        stream_sample(
+            run.model, tokenizer, prompt, [tokenizer.eos_id, *ids][-context:], sampling, generator, config.stop
+        )
 
 
 def stream_sample(
@@ -77,7 +81,9 @@ def stream_sample(
     show(prompt)
     decoder, stop = StreamingDecoder(tokenizer), StopText(stops)
     banned = sorted(set(tokenizer.special_ids) - {tokenizer.eos_id})
-    for (token,) in generate(model, [ids], sampling, generator=generator, stop_ids={tokenizer.eos_id}, banned_ids=banned):
+    for (token,) in generate(
+        model, [ids], sampling, generator=generator, stop_ids={tokenizer.eos_id}, banned_ids=banned
+    ):
         if token is None or token == tokenizer.eos_id:
             break
         show(stop.feed(decoder.feed([token])))
@@ -97,7 +103,7 @@ def warn_unknown(tokenizer: Tokenizer, text: str, ids: list[int]) -> None:
     """Name the characters that the model has never seen."""
     if tokenizer.unk_id in ids:
         unknown = sorted({character for character in text if tokenizer.unk_id in tokenizer.encode(character)})
-        named = ", ".join(f"{c} ({unicodedata.name(c, 'U+%04X' % ord(c))})" for c in unknown[:5])
+        named = ", ".join(f"{c} ({unicodedata.name(c, f'U+{ord(c):04X}')})" for c in unknown[:5])
         print(f"note: the model has never seen {named}; it reads <unk> there", file=sys.stderr)
 
 
@@ -114,7 +120,9 @@ def translate_lines(run: LoadedRun, config: GenerateConfig, text: str) -> None:
         print(f"note: so were {len(cut) - 5} more lines", file=sys.stderr)
     options = TranslationOptions(config.beam_size, config.length_penalty, config.n_best, config.batch_size)
     translations: dict[int, list[Translation]] = {}
-    with tqdm(total=len(lines), desc="translating", unit="line", disable=None if len(lines) > 1 else True, delay=2) as bar:
+    with tqdm(
+        total=len(lines), desc="translating", unit="line", disable=None if len(lines) > 1 else True, delay=2
+    ) as bar:
         for index, found in translate(run.model, run.tokenizers, lines, options):
             translations[index] = found
             bar.update()

@@ -15,7 +15,9 @@ def summed_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -
     Label smoothing after Szegedy et al. 2016, section 7.
     """
     return F.cross_entropy(
-        logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED, reduction="sum", label_smoothing=label_smoothing
+        logits.flatten(0, 1).float(),
+        targets.flatten(),
+        ignore_index=IGNORED,
+        reduction="sum",
+        label_smoothing=label_smoothing,
     )
-
-

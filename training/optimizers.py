@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from training.config import OptimConfig
 
@@ -11,7 +11,7 @@ from training.config import OptimConfig
 class Optimizer:
     """One or two torch optimisers behind one `step`, with clipping and learning rates set from outside each step."""
 
-    def __init__(self, config: OptimConfig, names: list[str], masters: list[nn.Parameter]) -> None:
+    def __init__(self, config: OptimConfig, names: list[str], masters: list[Tensor]) -> None:
         self.clip = config.clip
         self.masters = masters
         named = list(zip(names, masters, strict=True))
@@ -21,11 +21,18 @@ class Optimizer:
         self.optimizers: list[torch.optim.Optimizer] = [
             torch.optim.AdamW(
                 [
-                    {"params": [p for p in rest if p.ndim >= 2], "weight_decay": config.weight_decay, "peak": config.lr},
+                    {
+                        "params": [p for p in rest if p.ndim >= 2],
+                        "weight_decay": config.weight_decay,
+                        "peak": config.lr,
+                    },
                     {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0, "peak": config.lr},
                 ],
-                lr=config.lr, betas=(config.beta1, config.beta2), eps=config.eps, fused=masters[0].device.type in ("cpu", "cuda"),
-            )  # fmt: skip
+                lr=config.lr,
+                betas=(config.beta1, config.beta2),
+                eps=config.eps,
+                fused=masters[0].device.type in ("cpu", "cuda"),
+            )
         ]
         if muon:
             # Decoupled decay is scaled by the learning rate; Muon's is larger, so the same strength needs a smaller factor.

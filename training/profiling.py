@@ -22,5 +22,7 @@ def profiler(run: Path, log: RunLog) -> Iterator[profile]:
         log.line(finished.key_averages().table(sort_by=order, row_limit=20))
 
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])
-    with profile(activities=activities, schedule=schedule(wait=4, warmup=1, active=5, repeat=1), on_trace_ready=report) as running:
+    with profile(
+        activities=activities, schedule=schedule(wait=4, warmup=1, active=5, repeat=1), on_trace_ready=report
+    ) as running:
         yield running

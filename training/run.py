@@ -64,14 +64,20 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
     run_folder.save_tokenizers(tokenizers, run)
     log = RunLog(run, state["progress"]["step"] if state else 0)
     evaluator = evaluator_for(config, prepared, model, run, log)
-    trainer = Trainer(config, model, stream, hardware, run, log, evaluator.evaluate, flops_per_token(model, config.model.context))
+    trainer = Trainer(
+        config, model, stream, hardware, run, log, evaluator.evaluate, flops_per_token(model, config.model.context)
+    )
     if state and weights:
         trainer.restore(weights, state)
         evaluator.forget_after(trainer.progress.step)
-    announce(config, log, run, model, prepared, hardware.description, evaluator.attention_backend(hardware), changes or [])
+    announce(
+        config, log, run, model, prepared, hardware.description, evaluator.attention_backend(hardware), changes or []
+    )
     try:
         if state and trainer.finished():
-            log.line(f"already at step {trainer.progress.step}: the budget is spent. trainer.steps=… or trainer.minutes=… extends it")
+            log.line(
+                f"already at step {trainer.progress.step}: the budget is spent. trainer.steps=… or trainer.minutes=… extends it"
+            )
         else:
             trainer.train()
             best = checkpoint_path(run, "best")
@@ -99,14 +105,20 @@ def announce(
     kinds = " + ".join(f"{config.tokenizer.kind} {tokenizer.vocab_size}" for tokenizer in tokenizers_of(prepared))
     if changes:
         log.line(f"resumed with {', '.join(changes)}")
-    log.line(f"{run}: {config.task}, {short(count_parameters(model))} parameters, tokenizer {kinds}, {hardware}, attention by {backend}")
+    log.line(
+        f"{run}: {config.task}, {short(count_parameters(model))} parameters, tokenizer {kinds}, {hardware}, attention by {backend}"
+    )
     if isinstance(prepared, PreparedText):
         log.line("data: " + ", ".join(f"{split} {short(prepared.tokens(split))} tokens" for split in prepared.splits))
     else:
         log.line("data: " + ", ".join(f"{split} {short(len(prepared.rows(split)))} pairs" for split in prepared.splits))
     yaml = OmegaConf.to_yaml(OmegaConf.structured(config))
     log.markdown("config", code_block(yaml), 0)
-    log.markdown("versions", code_block(json.dumps({"python": platform.python_version(), "torch": torch.__version__}, indent=1)), 0)
+    log.markdown(
+        "versions",
+        code_block(json.dumps({"python": platform.python_version(), "torch": torch.__version__}, indent=1)),
+        0,
+    )
 
 
 __all__ = ["UserError", "train"]

@@ -110,7 +110,9 @@ def load_into(model: Model, weights: dict[str, Tensor], origin: Path) -> None:
     parameters = dict(model.named_parameters())
     missing, foreign = sorted(parameters.keys() - weights.keys()), sorted(weights.keys() - parameters.keys())
     if missing or foreign:
-        raise UserError(f"{origin}: holds another model: {(missing or foreign)[0]} is {'missing' if missing else 'not part of this config'}")
+        raise UserError(
+            f"{origin}: holds another model: {(missing or foreign)[0]} is {'missing' if missing else 'not part of this config'}"
+        )
     for name, parameter in parameters.items():
         if parameter.shape != weights[name].shape:
             have, need = tuple(weights[name].shape), tuple(parameter.shape)

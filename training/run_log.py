@@ -77,7 +77,9 @@ def code_block(text: str) -> str:
 def table(header: list[str], rows: list[list[str]]) -> str:
     """A Markdown table; bars and line breaks inside cells are defused."""
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in lines)
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in lines
+    )
 
 
 def short(number: float) -> str:

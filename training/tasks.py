@@ -23,7 +23,7 @@ from training.evaluation import TranslationExample, baselines, held_out_loss, tr
 from training.hardware import Hardware
 from training.metrics import Scores, signatures
 from training.run_log import RunLog, code_block, table
-from training.translation import TranslationOptions
+from training.translation import TranslationOptions, translate_all
 
 
 class Evaluator(ABC):
@@ -33,7 +33,6 @@ class Evaluator(ABC):
         self, config: TrainConfig, prepared: PreparedText | PreparedPairs, model: GPT | EncoderDecoder, run: Path, log: RunLog
     ) -> None:  # fmt: skip
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
-        self.examples: list[Example] = []
 
     def evaluate(self, step: int, metrics: dict) -> float:
         """Measure the validation split, show samples, record maps; adds to the metrics record -> loss in nats per token."""
@@ -59,7 +58,12 @@ class Evaluator(ABC):
         """Store the maps of the probe examples, their measures as curves, and one picture."""
         labels = self.labelling_tokenizer()
         recording = record(
-            self.model, self.examples, labels.special_ids, step, pieces=labels.pieces, max_tokens=self.config.attention.max_tokens
+            self.model,
+            self.examples(),
+            labels.special_ids,
+            step,
+            pieces=labels.pieces,
+            max_tokens=self.config.attention.max_tokens,
         )
         attention_maps.store.save(recording, self.run)
         self.log.scalars(dict(scalars(recording)), step)
@@ -103,6 +107,10 @@ class Evaluator(ABC):
         """Samples or translations to read; scores where there are references."""
 
     @abstractmethod
+    def examples(self) -> list[Example]:
+        """The probes and the first validation examples, whose attention is recorded."""
+
+    @abstractmethod
     def labelling_tokenizer(self) -> Tokenizer:
         """The tokenizer of the side that the model writes."""
 
@@ -118,10 +126,6 @@ class TextEvaluator(Evaluator):
         super().__init__(config, prepared, model, run, log)
         self.prepared: PreparedText = prepared
         self.model: GPT = model
-        tokenizer = prepared.tokenizer
-        named = {f"probe {n}": text for n, text in enumerate(config.attention.probes, 1)}
-        named |= {f"valid {n}": text for n, text in enumerate(prepared.texts("valid", config.attention.examples), 1)}
-        self.examples = [Example.text([tokenizer.eos_id, *tokenizer.encode(text)], tokenizer, name) for name, text in named.items()]
 
     def batches(self, split: str) -> Iterable[Batch]:
         """Windows over the whole split."""
@@ -140,6 +144,15 @@ class TextEvaluator(Evaluator):
             self.log.markdown("samples", "\n\n---\n\n".join(map(code_block, texts)), step)
             self.log.line("sample: " + texts[0].strip().replace("\n", " / ")[:300])
 
+    def examples(self) -> list[Example]:
+        """Texts, each read from its beginning."""
+        tokenizer, attention = self.prepared.tokenizer, self.config.attention
+        named = {f"probe {n}": text for n, text in enumerate(attention.probes, 1)}
+        named |= {f"valid {n}": text for n, text in enumerate(self.prepared.texts("valid", attention.examples), 1)}
+        return [
+            Example.text([tokenizer.eos_id, *tokenizer.encode(text)], tokenizer, name) for name, text in named.items()
+        ]
+
     def labelling_tokenizer(self) -> Tokenizer:
         """The only one."""
         return self.prepared.tokenizer
@@ -152,30 +165,38 @@ class TextEvaluator(Evaluator):
                 f"{split}: loss {loss.per_token:.4f} | perplexity {loss.perplexity:.2f} | {loss.bits_per_byte:.4f} bits per byte "
                 f"({loss.tokens} tokens, checkpoint of step {step})"
             )
-            self.report(step, split, {"loss": loss.per_token, "perplexity": loss.perplexity, "bits_per_byte": loss.bits_per_byte})
+            self.report(
+                step,
+                split,
+                {"loss": loss.per_token, "perplexity": loss.perplexity, "bits_per_byte": loss.bits_per_byte},
+            )
 
 
 class PairEvaluator(Evaluator):
     """Translation: BLEU, chrF and exact match, a table to read, baselines beside the test scores."""
 
-    def __init__(self, config: TrainConfig, prepared: PreparedPairs, model: EncoderDecoder, run: Path, log: RunLog) -> None:
+    def __init__(
+        self, config: TrainConfig, prepared: PreparedPairs, model: EncoderDecoder, run: Path, log: RunLog
+    ) -> None:
         super().__init__(config, prepared, model, run, log)
         self.prepared: PreparedPairs = prepared
         self.model: EncoderDecoder = model
         self.tokenizers = [prepared.source_tokenizer, prepared.target_tokenizer]
-        valid = prepared.rows("valid")
-        self.valid_rows = valid[: config.trainer.evaluate_sentences]
-        named = {f"probe {n}": probe.partition(" ||| ")[::2] for n, probe in enumerate(config.attention.probes, 1)}
-        shown = valid[: config.attention.examples]
-        named |= {f"valid {n}": pair for n, pair in enumerate(zip(shown["source"], shown["target"], strict=True), 1)}
-        self.examples = [self.example(name, source, target) for name, (source, target) in named.items()]
+        self.valid_rows = prepared.rows("valid")[: config.trainer.evaluate_sentences]
 
-    def example(self, name: str, source: str, target: str) -> Example:
-        """A pair to record; without a target only the beginning of the decoder is seen."""
-        source_tokenizer, target_tokenizer = self.tokenizers
-        return Example.pair(
-            source_tokenizer.encode(source), target_tokenizer.encode(target), source_tokenizer, target_tokenizer, name
-        )
+    def examples(self) -> list[Example]:
+        """Pairs; a probe that is given without its translation is shown with the one that the model makes now."""
+        attention = self.config.attention
+        named = {f"probe {n}": probe.partition(" ||| ")[::2] for n, probe in enumerate(attention.probes, 1)}
+        alone = {name: source for name, (source, target) in named.items() if not target}
+        made = translate_all(self.model, self.tokenizers, list(alone.values()), TranslationOptions(beam_size=1))
+        named |= {name: (alone[name], target) for name, target in zip(alone, made, strict=True)}
+        shown = self.prepared.rows("valid")[: attention.examples]
+        named |= {f"valid {n}": pair for n, pair in enumerate(zip(shown["source"], shown["target"], strict=True), 1)}
+        source, target = self.tokenizers
+        return [
+            Example.pair(source.encode(s), target.encode(t), source, target, name) for name, (s, t) in named.items()
+        ]
 
     def batches(self, split: str) -> Iterable[Batch]:
         """All pairs of the split, bucketed by length."""
@@ -207,7 +228,9 @@ class PairEvaluator(Evaluator):
         for split in self.test_splits():
             rows = self.prepared.rows(split)[:]
             scores, examples = translate_rows(self.model, self.tokenizers, rows, options)
-            compared = {f"this model (beam {trainer.beam_size})": scores} | baselines(self.prepared, rows["source"], rows["target"])
+            compared = {f"this model (beam {trainer.beam_size})": scores} | baselines(
+                self.prepared, rows["source"], rows["target"]
+            )
             lines = [[name, f"{s.bleu:.1f}", f"{s.chrf:.1f}", f"{s.exact:.1f} %"] for name, s in compared.items()]
             heading = f"{split}: {len(examples)} sentences"
             report = table([heading, "char-BLEU", "chrF", "exact"], lines)

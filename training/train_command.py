@@ -134,11 +134,13 @@ def resume_config(composed: DictConfig, overrides: list[str], found: list[str]) 
 
 def print_help() -> None:
     """Every group and every setting with its default and its documentation."""
-    groups = {path.name: sorted(file.stem for file in path.glob("*.yaml")) for path in sorted(CONFIGS.iterdir()) if path.is_dir()}
+    groups = {
+        path.name: sorted(file.stem for file in path.glob("*.yaml"))
+        for path in sorted(CONFIGS.iterdir())
+        if path.is_dir()
+    }
     config, _, _ = compose_config("train", TrainConfig, [])
     assert config is not None
     shown = "\n".join(f"  {name:12s}{', '.join(options)}" for name, options in groups.items())
     print(HELP.format(experiment=", ".join(groups.get("experiment", [])), groups=shown))
     print("\n".join(describe_settings(TrainConfig, to_dataclass(config))))
-
-

@@ -231,7 +231,10 @@ class Trainer:
             "optimizer": self.optimizer.state_dict(),
             "stream": self.stream.state_dict(),
             "progress": self.progress.state_dict(),
-            "rng": {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []},
+            "rng": {
+                "cpu": torch.get_rng_state(),
+                "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+            },
             "intervals": [vars(i) | {"loss": float(i.loss)} for i in (self.since_log, self.since_evaluation)],
         }
         save_checkpoint(

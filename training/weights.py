@@ -25,9 +25,11 @@ class Weights:
         named = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
         self.names = list(named)
         self.separate = dtype != torch.float32
-        self.masters = [nn.Parameter(p.detach().float().clone()) if self.separate else p for p in named.values()]
+        self.masters: list[Tensor] = [
+            nn.Parameter(p.detach().float().clone()) if self.separate else p for p in named.values()
+        ]
         model.to(dtype)
-        self.computing = list(dict(model.named_parameters()).values())
+        self.computing: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
         self.decay = ema
         self.average = [p.detach().clone() for p in self.masters] if ema else []
         self.updates = 0
@@ -37,11 +39,12 @@ class Weights:
         if not self.separate:
             return
         gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.computing]
-        if self.masters[0].grad is None:
+        sums = [master.grad for master in self.masters if master.grad is not None]
+        if sums:
+            add_all(sums, [gradient.float() for gradient in gradients])
+        else:
             for master, gradient in zip(self.masters, gradients, strict=True):
                 master.grad = gradient.float()
-        else:
-            add_all([m.grad for m in self.masters], [g.float() for g in gradients])
         for parameter in self.computing:
             parameter.grad = None
 

@@ -33,7 +33,11 @@ def test_keep_leaves_that_many_older_ones(tmp_path: Path) -> None:
     """Guards: an off-by-one in what is deleted."""
     for step in (1, 2, 3, 4, 5):
         save(tmp_path, step, keep=2)
-    assert [name for name in names(tmp_path) if name.startswith("step")] == ["step-00000003", "step-00000004", "step-00000005"]
+    assert [name for name in names(tmp_path) if name.startswith("step")] == [
+        "step-00000003",
+        "step-00000004",
+        "step-00000005",
+    ]
 
 
 def test_a_half_written_checkpoint_is_never_picked_up(tmp_path: Path) -> None:

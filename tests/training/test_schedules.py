@@ -1,5 +1,6 @@
 """Learning-rate schedules."""
 
+import itertools
 import math
 
 import pytest
@@ -21,7 +22,7 @@ def test_warm_up_rises_in_equal_steps_from_above_zero_to_the_peak(kind: str) -> 
     factors = curve(kind=kind, warmup=99)
     assert factors[0] == pytest.approx(0.01)
     assert factors[98] == pytest.approx(0.99)
-    rises = [b - a for a, b in zip(factors[:98], factors[1:99], strict=True)]
+    rises = [b - a for a, b in itertools.pairwise(factors[:99])]
     assert min(rises) == pytest.approx(max(rises))
     assert max(factors) <= 1
 

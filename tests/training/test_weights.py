@@ -78,5 +78,6 @@ def test_saved_and_restored_weights_are_the_same_to_the_last_bit(dtype: torch.dt
     other = nn.Linear(16, 16)
     restored = Weights(other, dtype, ema)
     restored.load_state_dict(weights.state_dict(), best)
-    for a, b in zip([*weights.masters, *weights.average, *model.parameters()], [*restored.masters, *restored.average, *other.parameters()], strict=True):  # fmt: skip
-        assert torch.equal(a, b)
+    copies = [*weights.masters, *weights.average, *model.parameters()]
+    restored_copies = [*restored.masters, *restored.average, *other.parameters()]
+    assert all(torch.equal(a, b) for a, b in zip(copies, restored_copies, strict=True))

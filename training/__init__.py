@@ -1,0 +1,1 @@
+"""The training application: configuration, the loop, checkpoints, evaluation, generation."""
