@@ -1,0 +1,154 @@
+"""Bad input gets one clear message and exit code 2, and touches nothing."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TINY
+from training.generate_command import generate_command
+from training.train_command import train_command
+
+Fails = Callable[..., str]
+
+
+@pytest.fixture
+def fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Fails:
+    """Run a command in `tmp_path`; it must leave with 2 and without a new file -> its one message."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(command: Callable[[], None], *arguments: str) -> str:
+        before = snapshot(tmp_path)
+        monkeypatch.setattr(sys, "argv", [command.__name__, *arguments])
+        with pytest.raises(SystemExit) as left:
+            command()
+        captured = capsys.readouterr()
+        assert left.value.code == 2, captured.err
+        assert snapshot(tmp_path) == before, "something was written"
+        lines = captured.err.strip().splitlines()
+        assert len(lines) == 1, captured.err
+        assert lines[0].startswith("error: ")
+        return lines[0]
+
+    return run
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """Every file with its content; the cache of prepared data may grow."""
+    return {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file() and ".cache" not in p.parts}
+
+
+PAIRS = ["task=translate", "data=pairs", *[a for a in TINY if not a.startswith("tokenizer")], "tokenizer=char", "data.valid_fraction=0.2"]
+TEXT = ["data=text", *[a for a in TINY if not a.startswith("tokenizer")], "tokenizer=char"]
+
+
+def test_a_missing_file_is_named(fails: Fails) -> None:
+    """Guards: a FileNotFoundError traceback from deep inside a library."""
+    assert "nowhere.txt" in fails(train_command, *TEXT, "data.path=nowhere.txt")
+
+
+def test_an_empty_file_is_named(fails: Fails, tmp_path: Path) -> None:
+    """Guards: training on nothing."""
+    (tmp_path / "empty.txt").write_bytes(b"")
+    assert "empty.txt" in fails(train_command, *TEXT, "data.path=empty.txt")
+
+
+def test_text_that_is_not_utf8_is_named_with_its_place(fails: Fails, tmp_path: Path) -> None:
+    """Guards: silently replaced characters."""
+    (tmp_path / "latin.txt").write_bytes("first line\ncafé\n".encode("latin-1") * 50)
+    message = fails(train_command, *TEXT, "data.path=latin.txt")
+    assert "latin.txt" in message
+    assert "UTF-8" in message
+    assert "line 2" in message
+
+
+def test_sides_of_different_length_are_refused_with_both_counts(fails: Fails, tmp_path: Path) -> None:
+    """Guards: every pair after a missing line being wrong."""
+    (tmp_path / "a.en").write_text("one\n" * 40, encoding="utf-8")
+    (tmp_path / "a.ja").write_text("一\n" * 39, encoding="utf-8")
+    message = fails(train_command, *PAIRS, "data.path=a.en,a.ja")
+    assert "40" in message
+    assert "39" in message
+
+
+def test_a_table_without_the_column_is_named(fails: Fails, tmp_path: Path) -> None:
+    """Guards: an IndexError for a short line, or the wrong column taken."""
+    (tmp_path / "pairs.tsv").write_text("one\t一\n" * 20 + "no second column\n" + "two\t二\n" * 20, encoding="utf-8")
+    message = fails(train_command, *PAIRS, "data.path=pairs.tsv", "data.source_column=1", "data.target_column=2")
+    assert "pairs.tsv" in message
+    assert "21" in message
+    (tmp_path / "table.tsv").write_text("english\tjapanese\n" + "one\t一\n" * 20, encoding="utf-8")
+    message = fails(train_command, *PAIRS, "data.path=table.tsv", "data.header=true", "data.source_column=English", "data.target_column=japanese")
+    assert "English" in message
+    assert "english" in message
+
+
+def test_a_vocabulary_larger_than_the_text_can_fill_is_refused_with_the_limit(fails: Fails, book: Path) -> None:
+    """Guards: SentencePiece's internal error."""
+    message = fails(train_command, *TEXT, "data.path=book.txt", "tokenizer=bpe", "tokenizer.vocab_size=5000")
+    assert "tokenizer.vocab_size=5000" in message
+    assert "at most" in message
+
+
+def test_a_context_longer_than_the_text_is_refused(fails: Fails, book: Path) -> None:
+    """Guards: an empty epoch that spins for ever."""
+    message = fails(train_command, *TEXT, "data.path=book.txt", "model.context=100000")
+    assert "model.context=100000" in message
+
+
+def test_width_that_heads_do_not_divide_is_refused(fails: Fails) -> None:
+    """Guards: a shape error in the first forward pass."""
+    message = fails(train_command, *TEXT, "data.path=book.txt", "model.width=33")
+    assert "model.width" in message
+
+
+def test_unknown_keys_are_refused(fails: Fails) -> None:
+    """Guards: a typo that trains with the default."""
+    assert "modl.width" in fails(train_command, "modl.width=64")
+
+
+@pytest.fixture
+def finished(tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small finished GPT run in `tmp_path/runs/done`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["train.py", *TEXT, "data.path=book.txt", "name=done", "trainer.keep=5"])
+    train_command()
+    return tmp_path / "runs" / "done"
+
+
+def test_an_existing_run_is_never_overwritten(fails: Fails, finished: Path) -> None:
+    """Guards: yesterday's run lost to today's typo."""
+    message = fails(train_command, *TEXT, "data.path=book.txt", "name=done")
+    assert "resume=runs/done" in message
+
+
+def test_a_run_folder_without_checkpoint_is_named(fails: Fails, finished: Path) -> None:
+    """Guards: random weights writing nonsense."""
+    shutil.rmtree(finished / "checkpoints")
+    for command, argument in ((train_command, "resume=runs/done"), (generate_command, "run=runs/done")):
+        assert "no checkpoint" in fails(command, argument)
+    assert "no such run folder" in fails(train_command, "resume=runs/none")
+
+
+def test_a_truncated_checkpoint_is_named_with_the_fix(fails: Fails, finished: Path) -> None:
+    """Guards: a torch traceback, or half of the weights loaded."""
+    for name, command, argument in (
+        ("weights.safetensors", generate_command, "run=runs/done"),
+        ("weights.safetensors", train_command, "resume=runs/done"),
+        ("state.pt", train_command, "resume=runs/done"),
+    ):
+        path = finished / "checkpoints" / "last" / name
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        message = fails(command, argument, *(["prompt=x", "checkpoint=last"] if command is generate_command else []))
+        assert name in message
+        assert "damaged" in message
+        assert "fall back to step-00000003" in message
+        path.write_bytes(whole)
+
+
+def test_a_prompt_for_the_wrong_task_is_refused(fails: Fails, finished: Path) -> None:
+    """Guards: translation settings silently ignored by a GPT."""
+    assert "n_best" in fails(generate_command, "run=runs/done", "prompt=Hello", "n_best=3")
