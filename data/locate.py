@@ -51,10 +51,9 @@ def locate(config: DataConfig, task: str) -> Located:
     if not config.path:
         raise DataError(f"data.path is not set: give a file, folder, glob or address for data={config.source}")
     folder = Path(config.path).expanduser()
-    if folder.is_dir():
-        splits = _discover(folder, config, task)
-    else:
-        splits = {"train": _entries(config.path, "data.path", config)}
+    splits = (
+        _discover(folder, config, task) if folder.is_dir() else {"train": _entries(config.path, "data.path", config)}
+    )
     for split, path, key in (
         ("valid", config.valid_path, "data.valid_path"),
         ("test", config.test_path, "data.test_path"),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from data.batches import IGNORED, Batch, BatchStream
-from data.buckets import Ints, padded, sorted_batches, training_batches
+from data.buckets import Bucketed, Ints, sorted_batches, training_batches
 from data.sentences import Sentences, sentences_of
 from data.tokenizer import Tokenizer
 
@@ -26,11 +26,11 @@ class Pairs:
     source: Sentences
     target: Sentences
 
-    def batch(self, rows: Ints, context: int, multiple: int = 1) -> Batch:
-        """Batch of some rows, lengths padded to `multiple`, cut to `context` tokens (eos included)."""
-        source, source_mask = _with_eos(self.source, rows, context, multiple)
+    def batch(self, rows: Ints, context: int, source_width: int = 0, target_width: int = 0) -> Batch:
+        """Batch of some rows, cut to `context` tokens (eos included) and padded to at least the given widths."""
+        source, source_mask = _with_eos(self.source, rows, context, source_width)
         # A target that was cut does not end there: nothing may teach or score an end.
-        target, real = _with_eos(self.target, rows, context, multiple, end_cut_rows=False)
+        target, real = _with_eos(self.target, rows, context, target_width, end_cut_rows=False)
         inputs = np.empty_like(target)
         inputs[:, 0] = Tokenizer.bos_id
         inputs[:, 1:] = np.where(real[:, 1:], target[:, :-1], Tokenizer.pad_id)
@@ -43,14 +43,14 @@ class Pairs:
 
 
 def _with_eos(
-    side: Sentences, rows: Ints, context: int, multiple: int, end_cut_rows: bool = True
+    side: Sentences, rows: Ints, context: int, width: int, end_cut_rows: bool = True
 ) -> tuple[Ints, NDArray[np.bool_]]:
-    """Rows ending with eos and cut to `context`, zero-padded: ids [B,W] int64, and where they are real, bool [B,W]."""
+    """Rows ending with eos, cut to `context`, zero-padded: ids [B,W] int64, and where they are real, bool [B,W]."""
     lengths = side.offsets[rows + 1] - side.offsets[rows]
     if end_cut_rows:
         lengths = np.minimum(lengths, context - 1)
     # Padding beyond the context would ask the model for a position that it does not have.
-    width = min(context, int(padded(lengths.max(keepdims=True) + 1, multiple)[0]))
+    width = min(context, max(width, int(lengths.max()) + 1))
     tokens, _ = side.rows(rows, width)
     columns = np.arange(width)
     tokens[columns == lengths[:, None]] = Tokenizer.eos_id
@@ -76,7 +76,7 @@ class PairStream(BatchStream):
         super().__init__(seed, rank, world)
         self._pairs_of_epoch = pairs_of_epoch
         self._batch_tokens, self._context, self._multiple = batch_tokens, context, multiple
-        self._plan: tuple[tuple[int, int], Pairs, list[Ints]] | None = None
+        self._plan: tuple[tuple[int, int], Pairs, list[Bucketed]] | None = None
 
     @property
     def epoch_batches(self) -> int:
@@ -98,9 +98,10 @@ class PairStream(BatchStream):
             if turn == self.rank:
                 mine = pairs, batches[self._position]
             self._position += 1
-        return mine[0].batch(mine[1], self._context, self._multiple)
+        pairs, (rows, source_width, target_width) = mine
+        return pairs.batch(rows, self._context, source_width, target_width)
 
-    def _planned(self) -> tuple[Pairs, list[Ints]]:
+    def _planned(self) -> tuple[Pairs, list[Bucketed]]:
         if self._plan is None or self._plan[0] != (self.seed, self._epoch):
             pairs, rows = self._pairs_of_epoch(self.seed, self._epoch)
             batches = training_batches(
@@ -110,7 +111,7 @@ class PairStream(BatchStream):
                 self._multiple,
                 np.random.default_rng((self.seed, self._epoch)),
             )
-            self._plan = (self.seed, self._epoch), pairs, [rows[batch] for batch in batches]
+            self._plan = (self.seed, self._epoch), pairs, [one._replace(rows=rows[one.rows]) for one in batches]
         return self._plan[1], self._plan[2]
 
 
@@ -125,7 +126,7 @@ class SourceBatch:
 
 
 def encode_sources(
-    tokenizer: Tokenizer, texts: Sequence[str], batch_tokens: int, context: int, multiple: int = 1
+    tokenizer: Tokenizer, texts: Sequence[str], batch_tokens: int, context: int
 ) -> Iterator[SourceBatch]:
     """Batches of sources sorted by length (longest first: memory runs out at once or never), each ending with eos.
 
@@ -136,7 +137,7 @@ def encode_sources(
     lengths = side.lengths + 1
     if cut := int((lengths > context).sum()):
         log.warning("%d of %d sentences are longer than model.context=%d tokens and were cut", cut, len(texts), context)
-    lengths = padded(np.minimum(lengths, context), multiple)
+    lengths = np.minimum(lengths, context)
     for rows in reversed(list(sorted_batches(lengths, np.zeros_like(lengths), batch_tokens))):
-        source, mask = _with_eos(side, rows, context, multiple)
+        source, mask = _with_eos(side, rows, context, 0)
         yield SourceBatch(rows.tolist(), torch.from_numpy(source), None if mask.all() else torch.from_numpy(mask))

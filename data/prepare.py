@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from data.cache import cached_folder, content_key
 from data.config import DataConfig, TokenizerConfig
+from data.errors import DataError
 from data.prepared import PreparedPairs, PreparedText
 from data.sentences import SentenceWriter
 from data.sources import Rows, load
@@ -105,7 +106,11 @@ def _train_tokenizers(task: str, rows: Rows, config: TokenizerConfig, folder: Pa
     else:
         training = {f"tokenizer.{side}.model": _column_texts(train, side) for side in ("source", "target")}
     for name, texts in training.items():
-        Tokenizer.train(_progress(texts, "reading text for the tokenizer"), config).save(folder / name)
+        try:
+            Tokenizer.train(_progress(texts, "reading text for the tokenizer"), config).save(folder / name)
+        except DataError as error:
+            side = name.split(".")[1]
+            raise DataError(f"{side} side: {error}" if len(training) > 1 else str(error)) from error
 
 
 def _write_tokens(task: str, rows: Rows, tokenizers: Sequence[Tokenizer], folder: Path) -> None:

@@ -17,18 +17,18 @@ from data.config import TokenizerConfig
 from data.errors import DataError
 from data.tokenizer_training import SPECIAL_NAMES, train_model
 
-# SentencePiece writes spaces as U+2581 and drops tabs and NULs from its training text. To keep every text exact they
-# travel as Unicode noncharacters (which no text should hold); a text that does hold these gets them escaped by U+FDD0
-# and a digit.
+# SentencePiece writes spaces as U+2581 and drops tabs, NULs and final carriage returns from its training text. To keep
+# every text exact they travel as Unicode noncharacters (which no text should hold); a text that does hold these gets
+# them escaped by U+FDD0 and a digit.
 _ESCAPE = "\ufdd0"
-_STAND_INS = {"\t": "\ufdd1", "\0": "\ufdd2", "\u2581": "\ufdd3"}
-_NEEDS_ESCAPE = re.compile("[\t\0\u2581\ufdd0-\ufdd3\ud800-\udfff]")
+_STAND_INS = {"\t": "\ufdd1", "\0": "\ufdd2", "\r": "\ufdd3", "\u2581": "\ufdd4"}
+_NEEDS_ESCAPE = re.compile("[\t\0\r\u2581\ufdd0-\ufdd4\ud800-\udfff]")
 _TO_MODEL = str.maketrans(
     _STAND_INS
-    | {character: f"{_ESCAPE}{digit}" for digit, character in enumerate("\ufdd0\ufdd1\ufdd2\ufdd3")}
+    | {character: f"{_ESCAPE}{digit}" for digit, character in enumerate("\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4")}
     | {chr(half): "\ufffd" for half in range(0xD800, 0xE000)}  # bytes of a prompt that were no UTF-8: no text either
 )
-_ESCAPED = re.compile("\ufdd0([0-3]?)|([\ufdd1-\ufdd3])")
+_ESCAPED = re.compile("\ufdd0([0-4]?)|([\ufdd1-\ufdd4])")
 _LABELS = {"\n": "\u21b5", "\t": "\u21e5", "\r": "\u240d", "\0": "\u2400"}  # ↵ ⇥ ␍ ␀: a label stays on one line
 _LONG_LINE = 4096  # characters; beyond it a line is cut before a space, which no piece ever spans
 _ROWS_PER_THREAD = 8192  # sampled encoding: a fixed share per thread, so that the result does not depend on the machine
@@ -41,7 +41,7 @@ def _escape(text: str) -> str:
 def _unescape(text: str) -> str:
     def original(match: re.Match[str]) -> str:
         if match[2]:
-            return "\t\0\u2581"[ord(match[2]) - 0xFDD1]
+            return "\t\0\r\u2581"[ord(match[2]) - 0xFDD1]
         return chr(0xFDD0 + int(match[1])) if match[1] else "\ufffd"
 
     return _ESCAPED.sub(original, text)
@@ -80,6 +80,10 @@ class Tokenizer:
 
     def __init__(self, model: bytes) -> None:
         self.model = model
+        if not model:
+            raise ValueError(
+                "an empty SentencePiece model"
+            )  # SentencePiece itself would accept it, and then know no text
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._bytes: list[bytes] | None = None
 
