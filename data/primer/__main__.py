@@ -10,13 +10,18 @@ from data.primer import rows
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m data.primer", description="Write the embedded English-Japanese corpus.")
+    parser = argparse.ArgumentParser(
+        prog="python -m data.primer", description="Write the embedded English-Japanese corpus."
+    )
     parser.add_argument("--kind", choices=("sentences", "stories"), default="sentences")
     parser.add_argument("--pairs", type=int, default=1000, help="how many distinct pairs (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="another seed, another selection (default: %(default)s)")
     parser.add_argument("--split", choices=("train", "valid", "test", "novel"), help="only this split")
     parser.add_argument(
-        "--format", choices=("tsv", "jsonl"), default="tsv", help="tsv: English, Japanese; jsonl: whole rows with gold spans"
+        "--format",
+        choices=("tsv", "jsonl"),
+        default="tsv",
+        help="tsv: English, Japanese; jsonl: whole rows with gold spans",
     )
     options = parser.parse_args(arguments)
     if options.pairs < 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from typing import TypeVar
 
 from data.primer import lexicon, noun_phrases
@@ -19,7 +19,7 @@ CALLED = tuple(name for name in NAMES if not name.family)
 FAMILY = tuple(name for name in NAMES if name.family)
 BARE = frozenset(("meal", "tv", "sport", "language", "study", "season"))
 """Kinds without any determiner: eat breakfast, play tennis, study math."""
-UNIQUE = frozenset(("door", "window", "sea", "TV", "homework", "newspaper", "radio"))
+UNIQUE = frozenset(("door", "window", "sea", "homework", "newspaper", "radio"))
 """Nouns that take 'the' at first mention."""
 OWNED = frozenset(("item", "goods", "clean", "pet"))
 """Kinds that somebody has: his bag, Emi's room."""
@@ -27,16 +27,14 @@ HUNGER = frozenset(("hungry", "thirsty", "tired", "happy", "angry", "sick", "bus
 """Passing states: predicates, hardly ever said before a noun."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def verbs(*, without: tuple[str, ...] = (), transitive: bool | None = None) -> tuple[Verb, ...]:
     """The verbs that describe an event of one or two parties, without the given features."""
-    barred = {"double", "source", "state", *without}
-    return tuple(
-        verb for verb in lexicon.VERBS if not verb.features & barred and transitive in (None, verb.transitive)
-    )
+    barred = {"double", "source", "apart", *without}
+    return tuple(verb for verb in lexicon.VERBS if not verb.features & barred and transitive in (None, verb.transitive))
 
 
-@lru_cache(maxsize=None)
+@cache
 def places(verb: Verb, noun: Noun | None) -> tuple[Noun, ...]:
     """Where one does that, by the table of scenes."""
 
@@ -48,7 +46,7 @@ def places(verb: Verb, noun: Noun | None) -> tuple[Noun, ...]:
     return tuple(lexicon.noun(scene.place) for scene in lexicon.SCENES if scene.verb == verb.english and fits(scene))
 
 
-@lru_cache(maxsize=None)
+@cache
 def objects(verb: Verb) -> tuple[Noun | Name, ...]:
     """What the verb can be done to: nouns, and cities or people by name."""
     found: list[Noun | Name] = list(nouns(*verb.object))
@@ -57,11 +55,13 @@ def objects(verb: Verb) -> tuple[Noun | Name, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=None)
-def _cast(kinds: tuple[str, ...], speaker: bool) -> tuple[tuple[Name, ...], tuple[Name, ...], tuple[str, ...], tuple[Noun, ...]]:
+@cache
+def _cast(
+    kinds: tuple[str, ...], speaker: bool
+) -> tuple[tuple[Name, ...], tuple[Name, ...], tuple[str, ...], tuple[Noun, ...]]:
     """Who can be of these kinds: names, the speaker's family, pronouns, nouns."""
     named = tuple(name for name in CALLED if is_a(name, kinds))
-    family = tuple(name for name in FAMILY if is_a(name, kinds))
+    family = tuple(name for name in FAMILY if is_a(name, kinds)) if speaker else ()
     pronouns = tuple(sorted({name.pronoun for name in named}))
     if len(pronouns) == 2:
         pronouns += ("they", "I", "we") if speaker else ("they",)
@@ -105,10 +105,10 @@ class Chooser:
         return noun_phrases.name(entry)
 
     def subject(self, kinds: tuple[str, ...], speaker: bool = True) -> NounPhrase:
-        """Somebody who can do it: names most of all, pronouns, nouns for people and animals. `speaker` allows 'I' and 'we'."""
+        """Somebody who can do it: names most of all, pronouns, nouns for people and animals. `speaker` allows 'I', 'we', 'my mother'."""
         names, family, pronouns, roles = _cast(kinds, speaker)
         draw = self._random()
-        if names and (draw < 0.5 or not roles and draw < 0.72):
+        if names and (draw < 0.5 or (not roles and draw < 0.72)):
             return noun_phrases.name(self.pick(names))
         if family and draw < 0.58 + 0.2 * (not roles):
             return noun_phrases.name(self.pick(family))
@@ -126,7 +126,7 @@ class Chooser:
 
     def opening(self, noun: Noun, subject: NounPhrase | None, owned: bool) -> Determiner | str:
         """A determiner that suits the noun and its place in the sentence."""
-        if noun.kinds & BARE or noun.plural is None and not noun.kinds & OWNED and noun.english not in UNIQUE:
+        if noun.kinds & BARE or (noun.plural is None and not noun.kinds & OWNED and noun.english not in UNIQUE):
             return "" if noun.kinds & BARE or self.chance(0.6) else "the"
         if noun.english in UNIQUE:
             return "the"
@@ -138,13 +138,15 @@ class Chooser:
                 return own
             if subject and subject.person == 1:
                 return "the"
-            return "my" if draw < 0.2 else possessive(noun_phrases.name(self.pick(CALLED)))
+            return "my" if draw < 0.2 else possessive(self.person(*([subject] if subject else [])))
         if homely or noun.plural is None:
             return "the"
         return "a" if draw < 0.6 else "the" if draw < 0.86 else "this" if draw < 0.93 else "that"
 
     def known(self, noun: Noun, subject: NounPhrase | None = None, described: float = 0.2) -> NounPhrase:
         """A particular one, as a subject to speak about: the cat, this cat, Emi's cat."""
+        if noun.kinds & BARE:
+            return self.kind_of(noun)
         modifiers = self.describe(noun, described)
         draw = self._random()
         if noun.kinds & OWNED and draw < 0.3:
@@ -153,7 +155,13 @@ class Chooser:
         return common(noun, opening, *modifiers)
 
     def thing(
-        self, noun: Noun, subject: NounPhrase | None = None, *, owned: bool = True, described: float = 0.25, counted: float = 0.0
+        self,
+        noun: Noun,
+        subject: NounPhrase | None = None,
+        *,
+        owned: bool = True,
+        described: float = 0.25,
+        counted: float = 0.0,
     ) -> NounPhrase:
         """A noun phrase around the noun: an apple, the red apple, three apples, this apple."""
         if noun.counter and not noun.kinds & {"place"} and self.chance(counted):
@@ -163,24 +171,40 @@ class Chooser:
         plural = opening == "the" and noun.plural is not None and noun.english not in UNIQUE and self.chance(0.15)
         return common(noun, opening, *modifiers, plural=plural and not noun.kinds & {"place", "public"})
 
+    def kind_of(self, noun: Noun) -> NounPhrase:
+        """The kind as such: apples, milk, the violin."""
+        if noun.english in UNIQUE or "instrument" in noun.kinds:
+            return common(noun, "the")
+        return common(noun, "", plural=noun.plural is not None)
+
     def goal(self, entry: Noun | Name) -> NounPhrase:
         """A place to go to, as one says it without having mentioned it: the park, school, Kyoto."""
         if isinstance(entry, Name):
             return noun_phrases.name(entry)
         return common(entry, "" if entry.english == "school" else "the")
 
-    def object(self, verb: Verb, subject: NounPhrase, counted: float = 0.12) -> Complement:
-        """An object that makes sense with the verb."""
-        if "named" in verb.object or "person" in verb.object and self.chance(0.6):
+    def object(
+        self, verb: Verb, subject: NounPhrase, counted: float = 0.12, modality: str = "", generic: bool = False
+    ) -> Complement:
+        """An object that makes sense with the verb, with its particle."""
+        if "named" in verb.object or ("person" in verb.object and self.chance(0.6)):
             phrase = self.person(subject)
         else:
             entry = self.pick(objects(verb))
             owned = "gain" not in verb.features
-            if isinstance(entry, Name) or entry.kinds & {"place"} and verb.english in ("go to", "come to", "arrive at"):
+            if generic and isinstance(entry, Noun) and not entry.kinds & {"place", "public", "seat"}:
+                phrase = self.kind_of(entry)
+            elif isinstance(entry, Name) or (
+                entry.kinds & {"place"} and verb.english in ("go to", "come to", "arrive at")
+            ):
                 phrase = self.goal(entry)
             else:
                 phrase = self.thing(entry, subject, owned=owned, counted=counted)
-        return marked(phrase, "", verb.particle, 0, 7)
+            if isinstance(entry, Noun) and "instrument" in entry.kinds and verb.english in ("play", "practice"):
+                phrase = common(entry, "the")
+        # What one can do stands with が; of living things that would make them the doer.
+        particle = "が" if modality == "can" and verb.particle == "を" and not phrase.animate else verb.particle
+        return marked(phrase, "", particle, 0, 7)
 
     # When, where, how
 
@@ -224,13 +248,14 @@ class Chooser:
         counted: float = 0.12,
         question: bool = False,
         speaker: bool = True,
+        generic: bool = False,
     ) -> Clause:
         """A clause around the verb with sensible subject, object and perhaps time, place, companion or means."""
         subject = subject or self.subject(verb.subject, speaker)
         complements: list[Complement] = []
         noun: Noun | None = None
         if verb.transitive:
-            direct = self.object(verb, subject, counted)
+            direct = self.object(verb, subject, counted, mode.modality, generic)
             noun = direct.entry if isinstance(direct.entry, Noun) else None
             complements.append(direct)
         where = self.place(verb, noun) if self.chance(placed) else None
@@ -248,7 +273,21 @@ class Chooser:
         return Clause(verb_head(verb), subject, mode, tuple(complements), question)
 
 
-AT = frozenset(("school", "station", "zoo", "university", "pool", "supermarket", "bakery", "bookstore", "bank", "hospital", "post office"))
+AT = frozenset(
+    (
+        "school",
+        "station",
+        "zoo",
+        "university",
+        "pool",
+        "supermarket",
+        "bakery",
+        "bookstore",
+        "bank",
+        "hospital",
+        "post office",
+    )
+)
 
 
 def is_animal(phrase: NounPhrase) -> bool:

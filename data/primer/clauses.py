@@ -66,16 +66,19 @@ class Head:
     lemma: str = ""
 
 
-def verb_head(verb: Verb) -> Head:
-    return Head(verb.predicate, verb, lemma=verb.english)
+def verb_head(verb: Verb, predicate: ja.Predicate | None = None) -> Head:
+    """The verb as the head of a clause; `predicate` where Japanese uses another word than the lexicon's."""
+    return Head(predicate or verb.predicate, verb, lemma=verb.english)
 
 
-def adjective_head(adjective: Adjective, *before: Part, degree: Parts = ()) -> Head:
-    """is big; `degree` replaces the English adjective by its comparative or by 'very big'."""
-    link = Link()
-    side = degree or (Word(adjective.english, link, True),)
-    links = [word.link for word in side if isinstance(word, Word) and word.content]
-    return Head(adjective.predicate, None, side, tuple(before), links[-1] or link, adjective.english)
+def adjective_head(
+    adjective: Adjective, english: Parts | None = None, before: Parts = (), link: Link | None = None
+) -> Head:
+    """is big - 大きいです. `english` replaces the plain adjective ('more interesting than …') and carries `link` on it;
+    `before` stands before the Japanese adjective (とても, より …)."""
+    link = link or Link()
+    side = english or (Word(adjective.english, link, True),)
+    return Head(adjective.predicate, None, side, before, link, adjective.english)
 
 
 def noun_head(phrase: NounPhrase) -> Head:
@@ -105,10 +108,14 @@ MODALITIES = {
     "can": Modality("can", "", "base", ja.potential),
     "want": Modality("want", "to", "base", ja.evident_desire),
     "must": Modality("must", "", "base", ja.duty, ja.prohibition, positive_is_negative=True),
-    "have to": Modality("have", "to", "base", ja.duty, ja.release, positive_is_negative=True, negative_is_negative=False),
+    "have to": Modality(
+        "have", "to", "base", ja.duty, ja.release, positive_is_negative=True, negative_is_negative=False
+    ),
     "may": Modality("may", "", "base", ja.permission),
     "experience": Modality("have been", "", "participle", ja.experience),
 }
+NONFINITE = "nonfinite"
+"""The modality of a clause without a finite English verb: imperative, infinitive, gerund."""
 _MODALS = {"can": "could", "must": "must", "may": "may", "will": "will"}
 
 
@@ -141,7 +148,9 @@ class Clause:
             return "be" if bare else en.be(subject.person, subject.plural, past)
         if lexeme in _MODALS:
             return _MODALS[lexeme] if past else lexeme
-        base, past_form = (verb.english, verb.past) if verb else {"have": ("have", "had")}.get(lexeme, (lexeme, en.past(lexeme)))
+        base, past_form = (
+            (verb.english, verb.past) if verb else {"have": ("have", "had")}.get(lexeme, (lexeme, en.past(lexeme)))
+        )
         if bare:
             return base
         if past:
@@ -152,12 +161,18 @@ class Clause:
         """Auxiliaries (the first inverts in a question) and the rest of the verb group."""
         head, mode, ending = self.head, self.mode, self._ending
         modality = MODALITIES.get(mode.modality)
+        if mode.modality == NONFINITE:
+            return (), ()
         lexeme, verb, rest = "be", None, list(head.english)
         if head.verb is not None:
             if modality is None:
                 lexeme, verb, rest = "", head.verb, []
             else:
-                form = {"base": head.verb.english, "ing": en.ing(head.verb.english), "participle": head.verb.participle}[modality.form]
+                form = {
+                    "base": head.verb.english,
+                    "ing": en.ing(head.verb.english),
+                    "participle": head.verb.participle,
+                }[modality.form]
                 particle: list[Part] = [Word(modality.particle, ending)] if modality.particle else []
                 lexeme, rest = modality.finite, [*particle, Word(form, head.link, True)]
         perfect = lexeme == "have been"
@@ -178,6 +193,8 @@ class Clause:
         if not mode.negative:
             return (Word(auxiliary, ending),), tuple(rest)
         short = en.CONTRACTIONS.get((auxiliary, "not")) if mode.contracted else None
+        if short is None and auxiliary == "can":
+            short = "cannot"
         if short:
             return (Word(short, ending),), tuple(rest)
         return (Word(auxiliary, ending), Word("never" if perfect else "not", ending)), tuple(rest)
@@ -193,12 +210,24 @@ class Clause:
             return (*self._auxiliary[:1], *who, *self._auxiliary[1:], *middle, *self._verb, *tail)
         return (*who, *self._auxiliary, *middle, *self._verb, *tail)
 
-    def imperative(self) -> Parts:
-        """The English verb with its complements, as in a request: 'open the window'."""
+    def _bare(self, form: str) -> Parts:
         tail = sorted(self.complements, key=lambda complement: complement.english_rank)
+        return (Word(form, self.head.link, True), *(part for complement in tail for part in complement.english))
+
+    def infinitive(self) -> Parts:
+        """'borrow a book', after 'to'."""
         assert self.head.verb is not None
-        verb = Word(self.head.verb.english, self.head.link, True)
-        return (verb, *(part for complement in tail for part in complement.english))
+        return self._bare(self.head.verb.english)
+
+    def gerund(self) -> Parts:
+        """'swimming in the sea'."""
+        assert self.head.verb is not None
+        return self._bare(en.ing(self.head.verb.english))
+
+    def imperative(self, opening: str) -> Parts:
+        """'please do not open the window', 'let's go': the opening links to the Japanese ending."""
+        negation = (Word("do not", self._ending),) if self.mode.negative else ()
+        return (Word(opening, self._ending), *negation, *self.infinitive())
 
     # Japanese
 
@@ -207,7 +236,7 @@ class Clause:
         verb, mode, predicate = self.head.verb, self.mode, self.head.predicate
         modality = MODALITIES.get(mode.modality)
         if modality is None:
-            stative = verb is not None and "stative" in verb.features
+            stative = verb is not None and "stative" in verb.features and mode.tense != "future"
             return (ja.progressive(predicate) if stative else predicate), mode.negative
         derive = modality.derive
         if mode.modality == "want" and self.subject.person != 3:
@@ -216,9 +245,15 @@ class Clause:
             return (modality.derive_negative or derive)(predicate), modality.negative_is_negative
         return derive(predicate), modality.positive_is_negative
 
-    def japanese(self, form: ja.Form | None = None, *, topic: str | None = "は", gap: Complement | None = None) -> Parts:
-        """The clause in Japanese order. `form` ends it (default: polite, or plain when contracted); `topic` marks the subject, None drops it."""
-        order = sorted((c for c in self.complements if c is not gap), key=lambda complement: complement.japanese_rank)
+    def japanese(
+        self, form: ja.Form | None = None, *, topic: str | None = "は", skip: tuple[Complement, ...] = ()
+    ) -> Parts:
+        """The clause in Japanese order.
+
+        `form` ends it (default: polite, or plain when contracted); `topic` marks the subject, None leaves it out; `skip` are
+        complements said elsewhere.
+        """
+        order = sorted((c for c in self.complements if c not in skip), key=lambda complement: complement.japanese_rank)
         said: list[Part] = []
         if topic is not None and not self.subject.dropped:
             said += [*self.subject.japanese, Word(topic)]
@@ -235,8 +270,3 @@ class Clause:
             inflected = form(self.predicate, past=past, negative=self.negative)
         ending = self._ending if self._auxiliary or self.mode.modality else self.head.link
         return (*self.head.before, Word(inflected.stem, self.head.link, True), Word(inflected.ending, ending))
-
-
-def plain(predicate: ja.Predicate, *, past: bool, negative: bool) -> ja.Inflected:
-    """The plain finite form, as a `Form`."""
-    return ja.finite(predicate, past=past, negative=negative, polite=False)

@@ -155,13 +155,28 @@ def ba(predicate: Predicate) -> Inflected:
     return _cut(predicate, bases(predicate.tail, predicate.kind).hypothetical, "ば")
 
 
-def volitional(predicate: Predicate, *, polite: bool = True) -> Inflected:
+def volitional(predicate: Predicate, *, past: bool = False, negative: bool = False, polite: bool = True) -> Inflected:
     """Let us: 行きましょう, plain 行こう."""
     verb = bases(predicate.tail, predicate.kind)
     return _cut(predicate, verb.continuative, "ましょう") if polite else _cut(predicate, verb.volitional, "う")
 
 
-def continuative(predicate: Predicate) -> Inflected:
+def dictionary(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
+    """The plain non-past whatever the tense: 読む before の, 前に."""
+    return finite(predicate, negative=negative, polite=False)
+
+
+def ta(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
+    """The plain past whatever the tense: 読んだ before 後で."""
+    return finite(predicate, past=True, negative=negative, polite=False)
+
+
+def plain(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
+    """The plain finite form."""
+    return finite(predicate, past=past, negative=negative, polite=False)
+
+
+def continuative(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
     """The ます-stem, before ながら and the like."""
     return _cut(predicate, bases(predicate.tail, predicate.kind).continuative, "")
 
@@ -246,7 +261,19 @@ def becoming(predicate: Predicate) -> Predicate:
     return _derive(_after(adverbial(predicate), "なる"), "godan")
 
 
-def request(predicate: Predicate, *, negative: bool = False) -> Inflected:
+def excess(predicate: Predicate) -> Predicate:
+    """Too: 高すぎる, 危険すぎる, よすぎる."""
+    if predicate.kind == "da":
+        return Predicate(predicate.head, "すぎる", "ichidan")
+    return _derive(_cut(predicate, _adverbial_stem(predicate)[:-1], "すぎる"), "ichidan")
+
+
+def favor(predicate: Predicate) -> Predicate:
+    """Does it for the speaker's side: 見せてくれる."""
+    return _derive(_after(te(predicate), "くれる"), "ichidan")
+
+
+def request(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
     """Please: 食べてください, 食べないでください."""
     if negative:
         return _after(finite(predicate, negative=True, polite=False), "でください")
@@ -254,4 +281,4 @@ def request(predicate: Predicate, *, negative: bool = False) -> Inflected:
 
 
 Form = Callable[..., Inflected]
-"""A way to end a clause: called with the predicate and, by keyword, `past` and `negative`."""
+"""A way to end a clause: called with the predicate and, by keyword, `past` and `negative`, of which it takes what it can express."""

@@ -30,6 +30,8 @@ class NounPhrase:
     """The pronoun that can stand for it later."""
     animate: bool = False
     referent: Referent | None = None
+    link: Link | None = None
+    """Of a pronoun, for the Japanese words that say it."""
 
     @property
     def as_object(self) -> Parts:
@@ -48,9 +50,12 @@ def _mention(parts: Parts, referent: Referent | None, pronoun: bool = False) -> 
 def name(entry: Name, referent: Referent | None = None) -> NounPhrase:
     """Emi - エミ, my mother - 母."""
     link = Link()
+    referent = referent or Referent(entry.english)
     side = _mention((Word(entry.english, link, True),), referent)
     animate = entry.pronoun != "it"
-    return NounPhrase(side, (Word(entry.writing, link, True),), entry, pronoun=entry.pronoun, animate=animate, referent=referent)
+    return NounPhrase(
+        side, (Word(entry.writing, link, True),), entry, pronoun=entry.pronoun, animate=animate, referent=referent
+    )
 
 
 PRONOUNS = {
@@ -67,7 +72,9 @@ PRONOUNS = {
 POSSESSIVES = {"I": "my", "he": "his", "she": "her", "it": "its", "we": "our", "they": "their"}
 
 
-def pronoun(which: str, referent: Referent | None = None, dropped: bool = False, japanese: Parts | None = None) -> NounPhrase:
+def pronoun(
+    which: str, referent: Referent | None = None, dropped: bool = False, japanese: Parts | None = None
+) -> NounPhrase:
     """A pronoun; `japanese` overrides what it is in Japanese (in stories often the name again), `dropped` leaves it unsaid."""
     subject, obj, writing, person, plural = PRONOUNS[which]
     link = Link()
@@ -84,6 +91,7 @@ def pronoun(which: str, referent: Referent | None = None, dropped: bool = False,
         pronoun=which,
         animate=which != "it",
         referent=referent,
+        link=link,
     )
 
 
@@ -140,6 +148,7 @@ def common(
 ) -> NounPhrase:
     """A noun with what surrounds it. With `number` the noun is counted and the counter goes to `quantity`."""
     opening = determiner(opening) if isinstance(opening, str) else opening
+    referent = referent or Referent(noun.english)
     link = Link()
     plural = plural or (number or 1) > 1
     quantity: Parts = ()
@@ -156,9 +165,16 @@ def common(
     adjectives = [part for modifier in modifiers if not modifier.after for part in modifier.japanese]
     side = (*opening.english, *numeral, *before, Word(form, link, True), *after)
     ja = (*opening.japanese, *clauses, *adjectives, Word(noun.writing, link, True))
-    which = "they" if plural else "it"
+    which = "they" if plural else next((word for word in ("he", "she") if word in noun.kinds), "it")
     return NounPhrase(
-        _mention(side, referent), ja, noun, plural=plural, quantity=quantity, pronoun=which, animate=noun.animate, referent=referent
+        _mention(side, referent),
+        ja,
+        noun,
+        plural=plural,
+        quantity=quantity,
+        pronoun=which,
+        animate=noun.animate,
+        referent=referent,
     )
 
 

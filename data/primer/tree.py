@@ -90,6 +90,11 @@ def words(parts: Iterable[Part]) -> Iterator[Word]:
             yield from words(part.parts)
 
 
+def text(parts: Iterable[Part]) -> str:
+    """The Japanese spelling of a sequence."""
+    return "".join(word.text for word in words(parts))
+
+
 def write(parts: Iterable[Part], *, english: bool) -> Written:
     """Spell a sequence: spaces, a/an and the capital on the English side; Japanese runs on."""
     events: list[Word | tuple[Phrase, int]] = []
@@ -113,20 +118,20 @@ def write(parts: Iterable[Part], *, english: bool) -> Written:
                     written.mentions.append(Mention(phrase.referent, start, position, phrase.pronoun))
             continue
         index += 1
-        text = event.text
-        if not text:
+        spelling = event.text
+        if not spelling:
             continue
         if english:
-            if text == A and event.link is None:
-                text = article(plain[index].text)
-            if pieces and text not in _ATTACHED:
+            if spelling == A and event.link is None:
+                spelling = article(plain[index].text)
+            if pieces and spelling not in _ATTACHED:
                 pieces.append(" ")
                 position += 1
             if capital:
-                text = text[0].upper() + text[1:]
-            capital = text in (".", "?", "!")
-        pieces.append(text)
-        start, position = position, position + len(text)
+                spelling = spelling[0].upper() + spelling[1:]
+            capital = spelling in (".", "?", "!")
+        pieces.append(spelling)
+        start, position = position, position + len(spelling)
         written.words.append((event, start, position))
         if event.link is not None:
             spans = written.spans.setdefault(event.link, [])

@@ -67,7 +67,9 @@ def too(chooser: Chooser) -> Draft:
     link = Link()
     also = Complement((Word("also", link),), (), -1, 0)
     clause.complements = (also, *clause.complements)
-    return Draft(clause.english(), (*clause.subject.japanese, Word("も", link), *clause.japanese(topic=None)), (clause,))
+    return Draft(
+        clause.english(), (*clause.subject.japanese, Word("も", link), *clause.japanese(topic=None)), (clause,)
+    )
 
 
 @construction(1.0)
@@ -81,7 +83,9 @@ def journey(chooser: Chooser) -> Draft:
     ]
     if chooser.chance(0.4):
         complements.append(chooser.time("past"))
-    return statement(Clause(verb_head(one), chooser.subject(one.subject), Mode("past", chooser.chance(0.15)), tuple(complements)))
+    return statement(
+        Clause(verb_head(one), chooser.subject(one.subject), Mode("past", chooser.chance(0.15)), tuple(complements))
+    )
 
 
 def clock(hour: int) -> NounPhrase:
@@ -109,7 +113,9 @@ def _lasting(one: Verb) -> bool:
 @construction(0.8)
 def at_hour(chooser: Chooser) -> Draft:
     """Anna got up at seven this morning. - アンナは今朝七時に起きました。"""
-    one = verb(chooser.pick(("get up", "sleep", "come to", "go to", "arrive at", "eat", "call", "meet", "close", "open")))
+    one = verb(
+        chooser.pick(("get up", "sleep", "come to", "go to", "arrive at", "eat", "call", "meet", "close", "open"))
+    )
     clause = chooser.event(one, Mode("past"), timed=0.5, placed=0.0, counted=0.0)
     hour = marked(clock(5 + int(chooser.chance(0.5)) + 2 * int(chooser.chance(0.5))), "at", "に", 6, 1)
     clause.complements = (*clause.complements, hour)
@@ -122,7 +128,11 @@ def at_hour(chooser: Chooser) -> Draft:
 def beside(position: Position, landmark: NounPhrase) -> tuple[Parts, Parts]:
     """under the table - テーブルの下に."""
     link = Link()
-    return (Word(position.english, link), *landmark.english), (*landmark.japanese, Word(position.writing, link), Word("に", link))
+    return (Word(position.english, link), *landmark.english), (
+        *landmark.japanese,
+        Word(position.writing, link),
+        Word("に", link),
+    )
 
 
 def _setting(chooser: Chooser) -> tuple[Position, Noun, Noun]:
@@ -188,13 +198,21 @@ def identity(chooser: Chooser) -> Draft:
     job = common(chooser.pick(nouns("job", "learner")), "" if subject.plural else "a", plural=subject.plural)
     tense = chooser.pick(("present", "present", "past"))
     contracted = chooser.chance(0.4) and subject.person == 3
-    return statement(Clause(noun_head(job), subject, Mode(tense, contracted or chooser.chance(0.25), contracted=contracted)))
+    return statement(
+        Clause(noun_head(job), subject, Mode(tense, contracted or chooser.chance(0.25), contracted=contracted))
+    )
 
 
 @construction(0.8)
 def having(chooser: Chooser) -> Draft:
     """Jun has two dogs. - ジュンは犬を二匹飼っています。"""
-    noun = chooser.pick([noun for noun in nouns("pet", "goods") if noun.plural and not noun.kinds & {"top", "hat", "foot", "plant", "furniture"}])
+    noun = chooser.pick(
+        [
+            noun
+            for noun in nouns("pet", "goods")
+            if noun.plural and not noun.kinds & {"top", "hat", "foot", "plant", "furniture"}
+        ]
+    )
     one = verb("have", noun)
     subject = chooser.subject(("named",))
     mode = Mode(chooser.pick(("present", "past")), chooser.chance(0.2))
@@ -204,11 +222,3 @@ def having(chooser: Chooser) -> Draft:
     elif mode.negative:
         phrase = common(noun, "a")
     return statement(Clause(verb_head(one), subject, mode, (marked(phrase, "", one.particle, 0, 7),)))
-
-
-@construction(0.5)
-def home_town(chooser: Chooser) -> Draft:
-    """Rosa lived in Paris last year. - ローザは去年パリに住んでいました。"""
-    one = next(v for v in verbs() if v.english == "live in")
-    goal = marked(noun_phrases.name(chooser.pick(CITIES)), "", one.particle, 0, 7)
-    return statement(Clause(verb_head(one), chooser.subject(("named",)), Mode(chooser.pick(("present", "past")), chooser.chance(0.2)), (goal,)))

@@ -6,8 +6,8 @@ To add a word, add a line. `kinds` tie the tables together: a verb or an adjecti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from pathlib import Path
 
 from data.primer import english
@@ -77,10 +77,10 @@ class Adjective:
 
     @property
     def comparative(self) -> str | None:
-        """The -er form or its irregular substitute; None when the comparative is made with 'more'."""
+        """The -er form or 'better'; None when the comparative is made with 'more'."""
         if "more" in self.features:
             return None
-        return {"good": "better", "bad": "worse"}.get(self.english) or english.comparative(self.english)
+        return "better" if "better" in self.features else english.comparative(self.english)
 
     @property
     def predicate(self) -> Predicate:
@@ -185,7 +185,9 @@ def _nouns() -> list[Noun]:
         spelled = {"-": None, "+": english.plural(row["english"])}
         plural = spelled[row["plural"]] if row["plural"] in spelled else row["plural"]
         counter = None if row["counter"] == "-" else row["counter"]
-        rows.append(Noun(row["english"], plural, row["writing"], row["reading"], counter, frozenset(_words(row["kinds"]))))
+        rows.append(
+            Noun(row["english"], plural, row["writing"], row["reading"], counter, frozenset(_words(row["kinds"])))
+        )
     return rows
 
 
@@ -209,7 +211,10 @@ def _adjectives() -> list[Adjective]:
 
 
 NOUNS = _nouns()
-NAMES = [Name(row["english"], row["writing"], row["pronoun"], frozenset({"person", "named", row["pronoun"]})) for row in _rows("names")]
+NAMES = [
+    Name(row["english"], row["writing"], row["pronoun"], frozenset({"person", "named", row["pronoun"]}))
+    for row in _rows("names")
+]
 CITIES = [Name(row["english"], row["writing"], "it", frozenset({"city"})) for row in _rows("cities")]
 VERBS = _verbs()
 ADJECTIVES = _adjectives()
@@ -241,6 +246,7 @@ REASONS = [
     )
     for row in _rows("reasons")
 ]
+CHANGES = {row["adjective"]: _words(row["things"]) for row in _rows("changes")}
 SEQUELS = [Sequel(row["first"], row["second"], row["object"]) for row in _rows("sequels")]
 
 
@@ -249,18 +255,18 @@ def is_a(noun: Noun | Name, kinds: tuple[str, ...]) -> bool:
     return any(kind in noun.kinds for kind in kinds) or noun.english.replace(" ", "-") in kinds
 
 
-@lru_cache(maxsize=None)
+@cache
 def nouns(*kinds: str) -> tuple[Noun, ...]:
     """All nouns of one of the kinds, in the order of the table."""
     return tuple(noun for noun in NOUNS if is_a(noun, kinds))
 
 
-@lru_cache(maxsize=None)
+@cache
 def noun(name: str) -> Noun:
     return next(entry for entry in NOUNS if entry.english == name)
 
 
-@lru_cache(maxsize=None)
+@cache
 def verb(name: str, thing: Noun | None = None) -> Verb:
     """The verb of that name, for that object: 'wear' is 着る for a shirt and かぶる for a hat; without one, the intransitive if there is one."""
     candidates = [entry for entry in VERBS if entry.english == name]
@@ -272,9 +278,24 @@ def verb(name: str, thing: Noun | None = None) -> Verb:
     return candidates[0]
 
 
-@lru_cache(maxsize=None)
+@cache
 def adjective(name: str) -> Adjective:
     return next(entry for entry in ADJECTIVES if entry.english == name)
+
+
+@cache
+def takers(name: str, kind: str) -> tuple[tuple[Verb, Noun], ...]:
+    """The verb of that name with each noun of the kind that it takes."""
+    return tuple(
+        (entry, thing) for entry in VERBS if entry.english == name for thing in nouns(kind) if is_a(thing, entry.object)
+    )
+
+
+@cache
+def without_preposition(entry: Verb) -> Verb:
+    """go to -> go, for 'where did he go'."""
+    first = {form: getattr(entry, form).split()[0] for form in ("english", "past", "participle")}
+    return replace(entry, **first)
 
 
 def suiting(entry: Noun | Name, names: tuple[str, ...]) -> list[Adjective]:
@@ -282,7 +303,7 @@ def suiting(entry: Noun | Name, names: tuple[str, ...]) -> list[Adjective]:
     return [adjective(name) for name in names if is_a(entry, adjective(name).kinds)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def adjectives_for(entry: Noun | Name) -> tuple[Adjective, ...]:
     """The adjectives that can sensibly be said of the noun."""
     return tuple(adjective for adjective in ADJECTIVES if is_a(entry, adjective.kinds))

@@ -1,0 +1,324 @@
+"""What things are like: qualities, comparison, preference, change, and what people like."""
+
+from __future__ import annotations
+
+from data.primer import english as en
+from data.primer import japanese as ja
+from data.primer import noun_phrases
+from data.primer.choice import Chooser
+from data.primer.clauses import Clause, Complement, Head, Mode, adjective_head, marked, verb_head
+from data.primer.constructions.basic import statement
+from data.primer.lexicon import (
+    ADJECTIVES,
+    CHANGES,
+    SCALES,
+    Adjective,
+    Noun,
+    adjective,
+    adjectives_for,
+    noun,
+    nouns,
+    suiting,
+    verb,
+)
+from data.primer.noun_phrases import NounPhrase, common, describing, possessive, pronoun
+from data.primer.sentences import Draft, construction
+from data.primer.tree import Link, Parts, Word, text
+
+
+def described(chooser: Chooser, *, asked: bool = False) -> tuple[NounPhrase, Adjective]:
+    """Somebody or something, and a quality that it can have."""
+    quality = chooser.pick(ADJECTIVES)
+    if quality.kinds[0] in ("person", "job"):
+        subject = chooser.subject(("person", "named", *quality.kinds), speaker=not asked and quality.english != "happy")
+        return subject, quality
+    options = [thing for thing in nouns(*quality.kinds) if "person" not in thing.kinds]
+    if not options:
+        return chooser.person(), quality
+    return chooser.known(chooser.pick(options), described=0.0), quality
+
+
+@construction(2.5)
+def quality(chooser: Chooser) -> Draft:
+    """The lemon was very sour. - レモンはとてもすっぱかったです。"""
+    subject, said = described(chooser)
+    mode = Mode(chooser.pick(("present", "past")), chooser.chance(0.25))
+    head = adjective_head(said)
+    if not mode.negative and chooser.chance(0.3) and said.english != "delicious":
+        very, link = Link(), Link()
+        word = Word(said.english, link, True)
+        head = adjective_head(said, (Word("very", very), word), (Word("とても", very),), link)
+    return statement(Clause(head, subject, mode))
+
+
+@construction(1.0)
+def casual_quality(chooser: Chooser) -> Draft:
+    """The lemon isn't sweet. - レモンは甘くない。"""
+    subject, said = described(chooser)
+    while subject.person == 1:
+        subject, said = described(chooser)
+    return statement(
+        Clause(adjective_head(said), subject, Mode(chooser.pick(("present", "past")), True, contracted=True))
+    )
+
+
+@construction(1.2)
+def quality_question(chooser: Chooser) -> Draft:
+    """Was the movie interesting? - 映画は面白かったですか。"""
+    subject, said = described(chooser, asked=True)
+    clause = Clause(adjective_head(said), subject, Mode(chooser.pick(("present", "past"))), question=True)
+    return Draft(clause.english(), clause.japanese(), (clause,), "?")
+
+
+# Comparison
+
+
+def more(said: Adjective, link: Link, degree: Link | None = None) -> Parts:
+    """bigger, more interesting: the comparative carries the link of the adjective, 'more' that of 'than'."""
+    short = said.comparative
+    return (Word(short, link, True),) if short else (Word("more", degree), Word(said.english, link, True))
+
+
+def comparing(said: Adjective, standard: NounPhrase) -> Head:
+    """bigger than the cat - 猫より大きい."""
+    link, than = Link(), Link()
+    english = (*more(said, link, than), Word("than", than), *standard.as_object)
+    return adjective_head(said, english, (*standard.japanese, Word("より", than)), link)
+
+
+OPINIONS = frozenset(
+    "expensive cheap delicious interesting difficult easy useful cute good beautiful important famous fast slow heavy light".split()
+)
+"""Qualities in which things of different kinds can be compared without saying nonsense."""
+
+
+def _comparable(thing: Noun) -> list[Adjective]:
+    return [said for said in adjectives_for(thing) if "nocompare" not in said.features]
+
+
+def compared(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective]:
+    """Two people, two things of one name (this bag, that bag; Ken's dog, Emi's dog), or two things of one kind."""
+    draw = chooser.pick(("people", "owners", "this", "kinds"))
+    if draw == "people":
+        said = adjective(chooser.pick(("tall", "kind", "gentle", "smart", "brave", "serious", "busy", "strong")))
+        first = chooser.subject(("named",), speaker=False)
+        return first, chooser.person(first), said
+    if draw == "kinds":
+        scale = chooser.pick(SCALES)
+        first_noun, second_noun = chooser.pair(nouns(scale.kind))
+        both = [
+            said for said in _comparable(first_noun) if said in _comparable(second_noun) and said.english in OPINIONS
+        ]
+        if both:
+            return chooser.known(first_noun, described=0), chooser.known(second_noun, described=0), chooser.pick(both)
+    thing = chooser.pick([thing for thing in nouns("goods", "pet", "text", "dish") if thing.plural])
+    said = chooser.pick(_comparable(thing))
+    if draw == "this" or not thing.kinds & {"goods", "pet"}:
+        return common(thing, "this"), common(thing, "that"), said
+    first = chooser.person()
+    return common(thing, possessive(first)), common(thing, possessive(chooser.person(first))), said
+
+
+@construction(2.0)
+def comparison(chooser: Chooser) -> Draft:
+    """This bag is heavier than that bag. - このかばんはあのかばんより重いです。"""
+    first, second, said = compared(chooser)
+    clause = Clause(comparing(said, second), first, Mode(chooser.pick(("present", "present", "past"))))
+    things = tuple((said.english, phrase.entry.english) for phrase in (first, second) if isinstance(phrase.entry, Noun))
+    return Draft(clause.english(), clause.japanese(), (clause,), pairs=things)
+
+
+@construction(0.8)
+def which_is(chooser: Chooser) -> Draft:
+    """Which is cheaper, the apple or the orange? - りんごとオレンジではどちらが安いですか。"""
+    first, second, said = compared(chooser)
+    if first.entry is None:
+        first = chooser.person(second)
+    link, choice = Link(), Link()
+    human = first.animate and "person" in first.entry.kinds if first.entry else True
+    which = noun_phrases.asked("who" if human else "which", "どちら")
+    clause = Clause(adjective_head(said, more(said, link), (), link), which, Mode("present"))
+    english = (*clause.english(), Word(","), *first.english, Word("or", choice), *second.english)
+    japanese = (*first.japanese, Word("と", choice), *second.japanese, Word("では"), *clause.japanese(topic="が"))
+    return Draft(english, japanese, (clause,), "?", _pairs(said.english, first, second))
+
+
+def _pairs(predicate: str, *phrases: NounPhrase) -> tuple[tuple[str, str], ...]:
+    return tuple((predicate, phrase.entry.english) for phrase in phrases if isinstance(phrase.entry, Noun))
+
+
+@construction(0.8)
+def superlative(chooser: Chooser) -> Draft:
+    """Emi is the kindest student in the school. - エミは学校で一番親切な学生です。"""
+    said = adjective(chooser.pick(("tall", "kind", "gentle", "smart", "brave", "serious", "young", "busy")))
+    subject = chooser.person()
+    role, place = chooser.pick(ROLES)
+    person = noun(role)
+    top, link, at = Link(), Link(), Link()
+    short = said.comparative
+    word = (
+        (Word(en.superlative(said.english), link, True),)
+        if short
+        else (Word("most", top), Word(said.english, link, True))
+    )
+    where = common(noun(place))
+    modifier = ja.attributive(said.predicate).text
+    who = Link()
+    english = (Word("the", top), *word, Word(role, who, True), Word("in", at), *where.english)
+    before = (
+        *where.japanese,
+        Word("で", at),
+        Word("一番", top),
+        Word(modifier, link, True),
+        Word(person.writing, who, True),
+    )
+    head = Head(ja.Predicate("", "", "da", "の"), None, english, before, lemma=said.english)
+    clause = Clause(head, subject, Mode(chooser.pick(("present", "past"))))
+    return Draft(clause.english(), clause.japanese(), (clause,), pairs=((said.english, role),))
+
+
+ROLES = (
+    ("student", "school"),
+    ("student", "university"),
+    ("teacher", "school"),
+    ("doctor", "hospital"),
+    ("nurse", "hospital"),
+    ("chef", "restaurant"),
+    ("child", "village"),
+    ("carpenter", "village"),
+)
+
+
+# Liking and preferring
+
+
+@construction(1.8)
+def liking(chooser: Chooser) -> Draft:
+    """Leo likes apples and peaches. Do you like cats? - …が好きです。"""
+    one = verb(chooser.pick(("like", "like", "love", "hate")), None)
+    things = nouns(*one.object)
+    phrase = chooser.kind_of(chooser.pick(things))
+    if chooser.chance(0.25):
+        first, second = chooser.pair(nouns(chooser.pick(("fruit", "sweets", "brewed", "sport", "vegetable", "study"))))
+        phrase = noun_phrases.together(chooser.kind_of(first), chooser.kind_of(second))
+    asked = chooser.chance(0.25)
+    you = asked and chooser.chance(0.6)
+    subject = pronoun("you") if you else chooser.subject(("person", "named"), speaker=not asked)
+    negative = not asked and one.english == "like" and chooser.chance(0.45)
+    mode = Mode(chooser.pick(("present", "present", "past")), negative)
+    clause = Clause(verb_head(one), subject, mode, (marked(phrase, "", "が", 0, 7),), asked)
+    return Draft(clause.english(), clause.japanese(), (clause,), "?" if asked else ".")
+
+
+@construction(0.5)
+def understanding(chooser: Chooser) -> Draft:
+    """John does not understand French. - ジョンはフランス語がわかりません。"""
+    one = verb("understand")
+    entry = chooser.pick(nouns(*one.object))
+    phrase = chooser.thing(entry, owned=False)
+    asked = chooser.chance(0.25)
+    subject = (
+        pronoun("you") if asked and chooser.chance(0.6) else chooser.subject(("person", "named"), speaker=not asked)
+    )
+    mode = Mode(chooser.pick(("present", "past")), not asked and chooser.chance(0.5))
+    clause = Clause(verb_head(one), subject, mode, (marked(phrase, "", "が", 0, 7),), asked)
+    return Draft(clause.english(), clause.japanese(), (clause,), "?" if asked else ".")
+
+
+@construction(0.8)
+def becoming(chooser: Chooser) -> Draft:
+    """The soup became cold. - スープは冷たくなりました。"""
+    name = chooser.pick(tuple(CHANGES))
+    said, things = adjective(name), CHANGES[name]
+    subject = (
+        chooser.subject(things) if "person" in things else chooser.known(chooser.pick(nouns(*things)), described=0.0)
+    )
+    link = Link()
+    writing = ja.adverbial(said.predicate).text
+    result = Complement((Word(said.english, link, True),), (Word(writing, link, True),), 0, 7)
+    clause = Clause(verb_head(verb("become")), subject, Mode(chooser.pick(("past", "past", "future"))), (result,))
+    return Draft(clause.english(), clause.japanese(), (clause,), pairs=_pairs(said.english, subject))
+
+
+def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
+    """Two things of a kind, a quality, and how it decides: 'more' of a good one, 'less' of a bad one, 'too' much of a bad one."""
+    scale = chooser.pick(SCALES)
+    if chooser.chance(0.3) and scale.kind in ("gift", "container", "machine", "top", "book", "instrument"):
+        thing = chooser.pick([thing for thing in nouns(scale.kind) if thing.plural])
+        first_color, second_color = chooser.pair(COLORS if suiting(thing, ("red",)) else ("old", "new"))
+        first, second = (common(thing, "the", describing(adjective(word))) for word in (first_color, second_color))
+        taken, entries = {first_color, second_color}, (thing, thing)
+    else:
+        entries = chooser.pair(nouns(scale.kind))
+        definite = chooser.chance(0.75) and all(entry.plural for entry in entries)
+        first, second = (_rival(chooser, entry, definite) for entry in entries)
+        taken = set()
+    how = chooser.pick(("more", "less", "too"))
+    names = scale.good if how == "more" else scale.bad
+    options = [
+        said for said in suiting(entries[0], names) if said in suiting(entries[1], names) and said.english not in taken
+    ]
+    return (first, second, chooser.pick(options), how) if options else _rivals(chooser)
+
+
+COLORS = ("red", "blue", "white", "black", "yellow")
+
+
+def _rival(chooser: Chooser, entry: Noun, definite: bool) -> NounPhrase:
+    return common(entry, "the") if definite else chooser.kind_of(entry)
+
+
+def _preferring(chooser: Chooser, subject: NounPhrase, better: NounPhrase, worse: NounPhrase, mode: Mode) -> Clause:
+    """prefers the apple over the orange, likes the apple better than the orange - オレンジよりりんごの方が好き."""
+    over, which = Link(), Link()
+    wording = chooser.pick((("prefer", "over"), ("prefer", "over"), ("prefer", "to"), ("like", "better than")))
+    standard = Complement((Word(wording[1], over), *worse.as_object), (*worse.japanese, Word("より", over)), 1, 6)
+    preferred = Complement(
+        better.as_object, (*better.japanese, Word("の方", over), Word("が", which)), 0, 7, better.entry
+    )
+    like = verb("like")
+    head = verb_head(verb("prefer")) if wording[0] == "prefer" else verb_head(like)
+    return Clause(head, subject, mode, (preferred, standard))
+
+
+@construction(1.5)
+def preference(chooser: Chooser) -> Draft:
+    """Emi prefers the apple over the orange. - エミはオレンジよりりんごの方が好きです。"""
+    better, worse, _, _ = _rivals(chooser)
+    subject = chooser.subject(("person", "named"))
+    clause = _preferring(chooser, subject, better, worse, Mode(chooser.pick(("present", "present", "past"))))
+    return Draft(clause.english(), clause.japanese(), (clause,), pairs=_pairs("prefer", better, worse))
+
+
+@construction(3.0)
+def preference_because(chooser: Chooser) -> Draft:
+    """Emi prefers the apple over the orange because it is less acidic. - …。すっぱくないからです。
+
+    What 'it' is, only the meaning tells: what is less acidic or sweeter is the thing preferred, what is too acidic the other one.
+    """
+    better, worse, said, how = _rivals(chooser)
+    subject = chooser.subject(("person", "named"))
+    tense = chooser.pick(("present", "present", "past"))
+    main = _preferring(chooser, subject, better, worse, Mode(tense))
+    meant = worse if how == "too" else better
+    link, degree, because, it = Link(), Link(), Link(), pronoun(meant.pronoun, meant.referent)
+    word = Word(said.english, link, True)
+    english = {
+        "more": more(said, link, degree),
+        "less": (Word("less", degree), word),
+        "too": (Word("too", degree), word),
+    }[how]
+    predicate = ja.excess(said.predicate) if how == "too" else said.predicate
+    reason = Clause(Head(predicate, None, english, link=link, lemma=said.english), it, Mode(tense, how == "less"))
+    again = Word(text(meant.japanese), it.link)
+    said_of = {"more": (again, Word("の方", degree), Word("が")), "less": (), "too": (again, Word("は"))}[how]
+    affirmed = Clause(reason.head, it, Mode(tense))  # English says 'less', only Japanese negates
+    japanese = (
+        *main.japanese(),
+        Word("。"),
+        *said_of,
+        *reason.japanese(ja.plain, topic=None),
+        Word("から", because),
+        Word("です", because),
+    )
+    return Draft((*main.english(), Word("because", because), *affirmed.english()), japanese, (main, reason))

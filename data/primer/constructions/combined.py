@@ -1,0 +1,287 @@
+"""Clauses joined: reasons, conditions, times, sequences, contrasts, thoughts."""
+
+from __future__ import annotations
+
+from data.primer import japanese as ja
+from data.primer.choice import Chooser, verbs
+from data.primer.clauses import Clause, Complement, Mode, adjective_head, marked, verb_head
+from data.primer.constructions.adjectives import described
+from data.primer.constructions.verbs import scene_event
+from data.primer.lexicon import (
+    REASONS,
+    SCALES,
+    SCENES,
+    SEQUELS,
+    Noun,
+    Verb,
+    adjective,
+    noun,
+    nouns,
+    suiting,
+    takers,
+    verb,
+)
+from data.primer.noun_phrases import NounPhrase, common, pronoun
+from data.primer.sentences import Draft, construction
+from data.primer.tree import Link, Parts, Word, words
+
+
+def protagonist(chooser: Chooser) -> NounPhrase:
+    """Somebody whom 'he' or 'she' can mean later: a name, a boy, a woman."""
+    return chooser.person() if chooser.chance(0.85) else common(chooser.pick(nouns("he", "she")))
+
+
+def again(phrase: NounPhrase) -> NounPhrase:
+    """The pronoun for it; Japanese leaves it unsaid."""
+    return pronoun(phrase.pronoun, phrase.referent, dropped=True)
+
+
+def particular(chooser: Chooser, one: Verb, entry: Noun, *, known: bool = False) -> NounPhrase:
+    """An object to come back to: a bag, the bag, this bag, without an adjective; `known` when something is said about it."""
+    if one.english == "go to":
+        return chooser.goal(entry)
+    if known:
+        return common(entry, chooser.pick(("the", "the", "this", "that")) if entry.plural else "the")
+    return chooser.thing(entry, owned=False, described=0.0)
+
+
+def acting(doer: NounPhrase, one: Verb, thing: NounPhrase | None, mode: Mode) -> Clause:
+    """The doer does it, to the thing if there is one."""
+    complements = (marked(thing, "", one.particle, 0, 7),) if thing else ()
+    return Clause(verb_head(one), doer, mode, complements)
+
+
+def aside(clause: Clause, said: Parts, *, shared: bool) -> Parts:
+    """The Japanese main clause with an adverbial clause: after the topic when they share it, else before it."""
+    topic = (*clause.subject.japanese, Word("は"))
+    rest = clause.japanese(topic=None)
+    return (*topic, *said, *rest) if shared else (*said, *topic, *rest)
+
+
+# Reasons and conditions
+
+
+def caused(
+    chooser: Chooser, tense: str, *, negated: bool = True
+) -> tuple[Clause, NounPhrase | None, Clause, NounPhrase]:
+    """What somebody did or did not do, to what; and the quality that explains it, said of whom or what (doer or thing)."""
+    reason = chooser.pick([reason for reason in REASONS if negated or not reason.negative])
+    doer, thing = protagonist(chooser), None
+    if reason.object is None:
+        one = verb(reason.verb)
+    else:
+        options = takers(reason.verb, reason.object)
+        if not reason.of_subject:
+            options = tuple(pair for pair in options if suiting(pair[1], reason.adjectives))
+        one, entry = chooser.pick(options)
+        thing = particular(chooser, one, entry, known=not reason.of_subject)
+    main = acting(doer, one, thing, Mode(tense, reason.negative))
+    if reason.of_subject or thing is None:
+        about, said = doer, adjective(chooser.pick(reason.adjectives))
+    else:
+        assert isinstance(thing.entry, Noun)
+        about, said = thing, chooser.pick(suiting(thing.entry, reason.adjectives))
+    why = Clause(adjective_head(said), again(about), Mode("past" if tense == "past" else "present"))
+    return main, thing, why, about
+
+
+@construction(3.0)
+def because(chooser: Chooser) -> Draft:
+    """Ken drank water because he was thirsty. - ケンはのどがかわいていたので、水を飲みました。
+
+    The reason comes first in Japanese. Its subject is not said: after the topic it is the doer, before the topic it is the thing.
+    """
+    main, _, why, about = caused(chooser, "past")
+    link = Link()
+    reason = (*why.japanese(ja.before_node, topic=None), Word("ので", link), Word("、"))
+    english = (*main.english(), Word("because", link), *why.english())
+    return Draft(english, aside(main, reason, shared=about is main.subject), (main, why))
+
+
+@construction(1.5)
+def so(chooser: Chooser) -> Draft:
+    """The bag was cheap, so Emi bought it. - かばんは安かったから、エミは買いました。"""
+    main, thing, why, about = caused(chooser, "past")
+    first = Clause(why.head, about, why.mode)
+    link = Link()
+    doer = main.subject
+    if about is doer:
+        second = Clause(main.head, again(doer), main.mode, main.complements)
+    else:
+        assert thing is not None
+        assert main.head.verb is not None
+        second = acting(doer, main.head.verb, again(thing), main.mode)
+    english = (*first.english(), Word(","), Word("so", link), *second.english())
+    japanese = (*first.japanese(ja.plain), Word("から", link), Word("、"), *second.japanese())
+    return Draft(english, japanese, (first, main))
+
+
+@construction(1.5)
+def condition(chooser: Chooser) -> Draft:
+    """If the bag is cheap, Emi will buy it. - かばんが安かったら、エミは買います。"""
+    main, thing, why, about = caused(chooser, "future", negated=False)
+    link = Link()
+    doer = main.subject
+    first = Clause(why.head, about, Mode("present"))
+    if about is doer:
+        second = Clause(main.head, again(doer), main.mode, main.complements)
+    else:
+        assert thing is not None
+        assert main.head.verb is not None
+        second = acting(doer, main.head.verb, again(thing), main.mode)
+    english = (Word("if", link), *first.english(), Word(","), *second.english())
+    *said, predicate, ending = first.japanese(ja.conditional, topic="は" if about is doer else "が")
+    assert isinstance(ending, Word)
+    japanese = (*said, predicate, Word(ending.text, link), Word("、"), *second.japanese())
+    return Draft(english, japanese, (first, main))
+
+
+# Time and order
+
+
+@construction(1.2)
+def when(chooser: Chooser) -> Draft:
+    """When Ken came to the park, Emi was playing tennis. - ケンが公園へ来た時、エミはテニスをしていました。"""
+    arrival = verb(chooser.pick(("come to", "arrive at", "call", "go to", "open", "close")), None)
+    first = chooser.event(arrival, Mode("past"), chooser.person(), timed=0.0, placed=0.0, accompanied=0.0)
+    one = chooser.pick([one for one in verbs(without=("punctual", "stative")) if "person" in one.subject])
+    mode = Mode("past", modality="progressive")
+    second = chooser.event(one, mode, chooser.person(first.subject), timed=0.0, placed=0.0, accompanied=0.0)
+    link = Link()
+    english = (Word("when", link), *first.english(), Word(","), *second.english())
+    japanese = (*first.japanese(ja.ta, topic="が"), Word("時", link), Word("、"), *second.japanese())
+    return Draft(english, japanese, (first, second))
+
+
+def _sequel(
+    chooser: Chooser, first_mode: Mode, second_mode: Mode, *, later_first: bool = False
+) -> tuple[Clause, Clause]:
+    """Two things done to one object, the second said with pronouns (or the first, when it is said later)."""
+    sequel = chooser.pick([sequel for sequel in SEQUELS if sequel.second != "wear"])
+    entry = chooser.pick([thing for _, thing in takers(sequel.first, sequel.object) if takers_of(sequel.second, thing)])
+    doer = protagonist(chooser)
+    one, other = verb(sequel.first, entry), verb(sequel.second, entry)
+    thing = particular(chooser, one, entry)
+    if later_first:
+        return acting(again(doer), one, again(thing), first_mode), acting(doer, other, thing, second_mode)
+    return acting(doer, one, thing, first_mode), acting(again(doer), other, again(thing), second_mode)
+
+
+def takers_of(name: str, thing: Noun) -> bool:
+    """Whether a verb of that name takes the thing."""
+    return any(entry is thing for _, entry in takers(name, thing.english.replace(" ", "-")))
+
+
+@construction(1.2)
+def before(chooser: Chooser) -> Draft:
+    """Emi washed the apple before she ate it. - エミは食べる前に、りんごを洗いました。"""
+    first, second = _sequel(chooser, Mode("past"), Mode("past"))
+    link = Link()
+    later = (*second.japanese(ja.dictionary, topic=None), Word("前に", link), Word("、"))
+    return Draft(
+        (*first.english(), Word("before", link), *second.english()), aside(first, later, shared=True), (first, second)
+    )
+
+
+@construction(1.2)
+def after(chooser: Chooser) -> Draft:
+    """Emi ate the apple after she washed it. - エミは洗った後で、りんごを食べました。"""
+    first, second = _sequel(chooser, Mode("past"), Mode("past"), later_first=True)
+    link = Link()
+    earlier = (*first.japanese(ja.ta, topic=None), Word("後で", link), Word("、"))
+    return Draft(
+        (*second.english(), Word("after", link), *first.english()), aside(second, earlier, shared=True), (second, first)
+    )
+
+
+@construction(1.2)
+def sequence(chooser: Chooser) -> Draft:
+    """Ken went to the bakery and bought bread. - ケンはパン屋へ行って、パンを買いました。"""
+    scene = chooser.pick([scene for scene in SCENES if "visit" in noun(scene.place).kinds])
+    tense = chooser.pick(("past", "past", "future"))
+    subject = chooser.subject(("person", "named"))
+    goal = marked(chooser.goal(noun(scene.place)), "", "へ", 0, 7)
+    time = (chooser.time(tense),) if chooser.chance(0.3) else ()
+    going = Clause(verb_head(verb("go to")), subject, Mode(tense), (goal,))
+    doing = scene_event(chooser, scene.verb, scene.object, subject, Mode(tense))
+    doing.complements = (*doing.complements, *time)
+    link = Link()
+    shared = doing.english(subject=False)
+    english = (*going.english(), Word("and", link), *(shared[1:] if tense == "future" else shared))
+    times = tuple(part for complement in time for part in complement.japanese)
+    stem = going.japanese(ja.te, topic=None)
+    japanese = (*subject.japanese, Word("は"), *times, *stem, Word("、"), *doing.japanese(topic=None, skip=time))
+    return Draft(english, japanese, (going, doing))
+
+
+# Contrast and thought
+
+OPPOSITES = [{"cheap", "expensive"}, {"new", "old"}, {"light", "heavy"}, {"fast", "slow"}, {"easy", "difficult"}]
+OPPOSITES += [{"interesting", "boring"}, {"quiet", "noisy"}, {"sweet", "sour"}, {"sweet", "acidic"}]
+
+
+@construction(1.5)
+def but(chooser: Chooser) -> Draft:
+    """Emi bought a book, but she did not read it. - エミは本を買いましたが、読みませんでした。"""
+    link = Link()
+    if chooser.chance(0.6):
+        first, second = _sequel(chooser, Mode("past"), Mode("past", True))
+        clauses = first, second
+    else:
+        scale = chooser.pick([scale for scale in SCALES if scale.kind not in ("study", "sport")])
+        thing = chooser.pick(nouns(scale.kind))
+        good, bad = suiting(thing, scale.good), suiting(thing, scale.bad)
+        if not good or not bad or thing.plural is None:
+            return but(chooser)
+        said, other = chooser.pick(good), chooser.pick(bad)
+        if {said.english, other.english} in OPPOSITES:
+            return but(chooser)
+        if chooser.chance(0.5):
+            said, other = other, said
+        subject = chooser.known(thing, described=0.0)
+        mode = Mode(chooser.pick(("present", "past")))
+        clauses = Clause(adjective_head(said), subject, mode), Clause(adjective_head(other), again(subject), mode)
+    first, second = clauses
+    english = (*first.english(), Word(","), Word("but", link), *second.english())
+    return Draft(english, (*first.japanese(), Word("が", link), Word("、"), *second.japanese()), clauses)
+
+
+@construction(1.2)
+def search_in_vain(chooser: Chooser) -> Draft:
+    """Leo looked for the key, but he could not find it. - レオは鍵を探しましたが、見つけられませんでした。"""
+    looking, finding = verb("look for", noun("key")), verb("find", noun("key"))
+    entry = chooser.pick(nouns(*looking.object))
+    doer = protagonist(chooser)
+    thing = chooser.thing(entry, doer)
+    clauses = (
+        acting(doer, looking, thing, Mode("past")),
+        acting(again(doer), finding, again(thing), Mode("past", True, "can")),
+    )
+    link = Link()
+    english = (*clauses[0].english(), Word(","), Word("but", link), *clauses[1].english())
+    return Draft(english, (*clauses[0].japanese(), Word("が", link), Word("、"), *clauses[1].japanese()), clauses)
+
+
+@construction(1.5)
+def thought(chooser: Chooser) -> Draft:
+    """Emi thinks that the movie is interesting. - エミは映画が面白いと思っています。 I think - 思います."""
+    subject = chooser.subject(("person", "named"))
+    about, said = described(chooser, asked=True)
+    while about.entry is None or about.entry is subject.entry or next(words(about.english)).text == "that":
+        about, said = described(chooser, asked=True)
+    inner = Clause(adjective_head(said), about, Mode(chooser.pick(("present", "present", "past")), chooser.chance(0.2)))
+    which = chooser.pick(("think", "think", "say"))
+    one = verb(which)
+    quote = Link()
+    content = Complement(
+        (Word("that", quote), *inner.english()), (*inner.japanese(ja.plain, topic="が"), Word("と", quote)), 0, 7
+    )
+    own = which == "think" and subject.person == 1
+    head = verb_head(one) if own else verb_head(one, progressive_of(one))
+    clause = Clause(head, subject, Mode("present"), (content,))
+    return Draft(clause.english(), clause.japanese(), (clause, inner))
+
+
+def progressive_of(one: Verb) -> ja.Predicate:
+    """What others think and say is reported as going on: 思っている, 言っている."""
+    return ja.progressive(one.predicate)

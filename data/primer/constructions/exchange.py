@@ -1,0 +1,82 @@
+"""Giving and receiving: who stands on whose side decides the Japanese verb (あげる, くれる, もらう)."""
+
+from __future__ import annotations
+
+from data.primer import japanese as ja
+from data.primer.choice import Chooser
+from data.primer.clauses import Clause, Complement, Mode, marked, verb_head
+from data.primer.constructions.basic import statement
+from data.primer.lexicon import Verb, noun, nouns, verb
+from data.primer.noun_phrases import NounPhrase, pronoun
+from data.primer.sentences import Draft, construction
+
+GIVING = tuple(
+    verb(name, noun(thing))
+    for name, thing in (("give", "ring"), ("show", "photo"), ("send", "letter"), ("lend", "book"))
+)
+
+
+def toward(giver: NounPhrase, taker: NounPhrase, one: Verb) -> ja.Predicate:
+    """To the speaker's side from outside, あげる is くれる and another verb takes てくれる; otherwise the verb stays."""
+    inward = taker.speaker_side and not giver.speaker_side
+    if taker.person == 1 and giver.person != 1:
+        inward = True
+    if not inward:
+        return one.predicate
+    return ja.Predicate("", "くれる", "ichidan") if one.english == "give" else ja.favor(one.predicate)
+
+
+def _parties(chooser: Chooser) -> tuple[NounPhrase, NounPhrase]:
+    """Two different people, one of them often the speaker."""
+    draw = chooser.pick(("I", "me", "named", "named", "named"))
+    other = chooser.subject(("named",), speaker=False)
+    if draw == "I":
+        return pronoun("I"), other if other.entry else chooser.person()
+    if draw == "me":
+        return other, pronoun("I")
+    return other, chooser.person(other)
+
+
+def giving(chooser: Chooser, one: Verb, giver: NounPhrase, taker: NounPhrase, mode: Mode, thing: NounPhrase) -> Clause:
+    """Ken gave Emi a book, or: Ken gave a book to Emi."""
+    direct = marked(thing, "", "を", 1, 7)
+    recipient = marked(taker, "", "に", 0, 6) if chooser.chance(0.6) else marked(taker, "to", "に", 2, 6)
+    return Clause(verb_head(one, toward(giver, taker, one)), giver, mode, (direct, recipient))
+
+
+@construction(2.5)
+def give(chooser: Chooser) -> Draft:
+    """Ken gave Emi a book. - ケンはエミに本をあげました。 gave me - くれました, lent me - 貸してくれました."""
+    one = chooser.pick(GIVING)
+    giver, taker = _parties(chooser)
+    thing = chooser.thing(chooser.pick(nouns(*one.object)), giver, owned=one.english in ("show", "lend"), counted=0.12)
+    tense = chooser.pick(("past", "past", "future"))
+    mode = Mode(tense, chooser.chance(0.15))
+    clause = giving(chooser, one, giver, taker, mode, thing)
+    if chooser.chance(0.35):
+        clause.complements = (*clause.complements, chooser.time(tense))
+    return statement(clause)
+
+
+@construction(0.8)
+def give_question(chooser: Chooser) -> Draft:
+    """Did Ken give Emi a ring? - ケンはエミに指輪をあげましたか。"""
+    one = chooser.pick(GIVING)
+    giver = chooser.subject(("named",), speaker=False)
+    taker = chooser.person(giver)
+    thing = chooser.thing(chooser.pick(nouns(*one.object)), giver, owned=False, counted=0.1)
+    direct, recipient = marked(thing, "", "を", 1, 7), marked(taker, "", "に", 0, 6)
+    clause = Clause(verb_head(one, toward(giver, taker, one)), giver, Mode("past"), (direct, recipient), question=True)
+    return Draft(clause.english(), clause.japanese(), (clause,), "?")
+
+
+@construction(1.2)
+def receive(chooser: Chooser) -> Draft:
+    """Emi received a letter from Ken. - エミはケンから手紙をもらいました。"""
+    one = verb("receive", noun("ring"))
+    taker = chooser.subject(("named",))
+    giver = chooser.person(taker)
+    thing = chooser.thing(chooser.pick(nouns(*one.object)), taker, owned=False, counted=0.12)
+    direct, source = marked(thing, "", "を", 0, 7), marked(giver, "from", "から", 1, 6)
+    time: tuple[Complement, ...] = (chooser.time("past"),) if chooser.chance(0.35) else ()
+    return statement(Clause(verb_head(one), taker, Mode("past", chooser.chance(0.15)), (direct, source, *time)))

@@ -1,0 +1,152 @@
+"""Questions with yes or no, with a question word, and with their answers."""
+
+from __future__ import annotations
+
+from data.primer.choice import Chooser, verbs
+from data.primer.clauses import Clause, Complement, Mode, marked, verb_head
+from data.primer.counters import question
+from data.primer.lexicon import SCENES, nouns, verb, without_preposition
+from data.primer.noun_phrases import NounPhrase, asked, common, pronoun
+from data.primer.sentences import Draft, construction
+from data.primer.tree import Link, Word
+
+
+def _asked_event(chooser: Chooser, subject: NounPhrase | None = None) -> Clause:
+    tense = chooser.pick(("past", "past", "present", "future"))
+    barred = {"past": (), "present": ("rare",), "future": ("accident", "stative")}[tense]
+    one = chooser.pick([one for one in verbs(without=barred) if subject is None or "person" in one.subject])
+    return chooser.event(one, Mode(tense), subject, question=True, speaker=False, accompanied=0.1)
+
+
+@construction(2.0)
+def yes_no_question(chooser: Chooser) -> Draft:
+    """Did Emi read the letter? - エミは手紙を読みましたか。"""
+    clause = _asked_event(chooser)
+    return Draft(clause.english(), clause.japanese(), (clause,), "?")
+
+
+@construction(1.0)
+def question_to_you(chooser: Chooser) -> Draft:
+    """Did you buy the tickets yesterday? - 昨日切符を買いましたか。 Japanese does not say 'you'."""
+    clause = _asked_event(chooser, pronoun("you"))
+    return Draft(clause.english(), clause.japanese(), (clause,), "?")
+
+
+@construction(1.0)
+def what_question(chooser: Chooser) -> Draft:
+    """What did Ken eat in the park? - ケンは公園で何を食べましたか。"""
+    tense = chooser.pick(("past", "past", "future"))
+    barred = ("accident", "stative") if tense == "future" else ("stative",)
+    one = chooser.pick([v for v in verbs(without=barred, transitive=True) if v.particle == "を" and v.english in WHAT and "soup" not in v.object[:1]])
+    subject = pronoun("you") if chooser.chance(0.3) else chooser.subject(one.subject, speaker=False)
+    clause = chooser.event(one, Mode(tense), subject, question=True, timed=0.6)
+    what = marked(asked("what", "何"), "", one.particle, 0, 7)
+    clause.complements = (what, *clause.complements[1:])
+    return Draft((*what.english, *clause.english(gap=what)), clause.japanese(), (clause,), "?")
+
+
+WHAT = frozenset(
+    ("eat", "drink", "make", "bake", "order", "cut", "buy", "sell", "choose", "read", "write", "draw", "study")
+)
+WHAT |= frozenset(
+    ("practice", "forget", "use", "find", "look for", "lose", "break", "fix", "borrow", "carry", "wash", "open")
+)
+
+
+@construction(1.0)
+def who_question(chooser: Chooser) -> Draft:
+    """Who broke the clock? - 誰が時計を壊しましたか。"""
+    one = chooser.pick([one for one in verbs(without=("stative",)) if "person" in one.subject])
+    clause = chooser.event(one, Mode("past"), asked("who", "誰"), timed=0.4, accompanied=0.0)
+    return Draft(clause.english(), clause.japanese(topic="が"), (clause,), "?")
+
+
+@construction(0.8)
+def where_question(chooser: Chooser) -> Draft:
+    """Where did Ken play tennis? - ケンはどこでテニスをしましたか。"""
+    one = chooser.pick([one for one in verbs() if one.english in SOMEWHERE])
+    subject = pronoun("you") if chooser.chance(0.3) else chooser.subject(one.subject, speaker=False)
+    clause = chooser.event(one, Mode("past"), subject, question=True, placed=0.0)
+    link = Link()
+    where = Complement((Word("where", link),), (Word("どこ", link), Word("で")), 9, 2)
+    clause.complements = (*clause.complements, where)
+    return Draft((*where.english, *clause.english(gap=where)), clause.japanese(), (clause,), "?")
+
+
+SOMEWHERE = frozenset(scene.verb for scene in SCENES) - {"run", "walk", "plant"}
+"""What is done 'at' a place (で). One runs through a park (を) and plants into a garden (に)."""
+
+
+@construction(0.5)
+def where_to(chooser: Chooser) -> Draft:
+    """Where did Emi go last week? - エミは先週どこへ行きましたか。"""
+    go = verb("go to")
+    subject = pronoun("you") if chooser.chance(0.2) else chooser.subject(go.subject, speaker=False)
+    tense = chooser.pick(("past", "future"))
+    link = Link()
+    where = Complement((Word("where", link),), (Word("どこ", link), Word("へ")), 0, 7)
+    rest = [chooser.time(tense)]
+    rest += [chooser.companion(subject)] if chooser.chance(0.3) else []
+    rest += [chooser.means()] if chooser.chance(0.1) else []
+    clause = Clause(verb_head(without_preposition(go)), subject, Mode(tense), (where, *rest), True)
+    return Draft((*where.english, *clause.english(gap=where)), clause.japanese(), (clause,), "?")
+
+
+@construction(0.8)
+def when_question(chooser: Chooser) -> Draft:
+    """When did Ken buy the camera? - ケンはいつカメラを買いましたか。"""
+    one = chooser.pick(verbs(without=("stative",)))
+    subject = pronoun("you") if chooser.chance(0.3) else chooser.subject(one.subject, speaker=False)
+    clause = chooser.event(one, Mode("past"), subject, question=True, timed=0.0, placed=0.1)
+    link = Link()
+    time = Complement((Word("when", link),), (Word("いつ", link),), 9, 1)
+    clause.complements = (*clause.complements, time)
+    return Draft((*time.english, *clause.english(gap=time)), clause.japanese(), (clause,), "?")
+
+
+@construction(1.0)
+def how_many(chooser: Chooser) -> Draft:
+    """How many oranges did Hana buy? - ハナはオレンジを何個買いましたか。"""
+    name = chooser.pick(
+        ("buy", "eat", "make", "read", "cut", "bake", "draw", "find", "wash", "choose", "sell", "carry")
+    )
+    one = next(v for v in verbs(transitive=True) if v.english == name)
+    noun = chooser.pick([noun for noun in nouns(*one.object) if noun.counter and noun.plural])
+    subject = pronoun("you") if chooser.chance(0.25) else chooser.subject(one.subject, speaker=False)
+    link = Link()
+    counted = common(noun, "", plural=True)
+    assert noun.counter is not None
+    phrase = NounPhrase(
+        (Word("how many", link), *counted.english),
+        counted.japanese,
+        noun,
+        quantity=(Word(question(noun.counter), link),),
+    )
+    number = marked(phrase, "", one.particle, 0, 7)
+    rest = [chooser.time("past")] if chooser.chance(0.5) else []
+    clause = Clause(verb_head(one), subject, Mode("past"), (number, *rest), True)
+    return Draft((*number.english, *clause.english(gap=number)), clause.japanese(), (clause,), "?")
+
+
+@construction(0.8)
+def question_and_answer(chooser: Chooser) -> Draft:
+    """Did Emi eat the cake? Yes, she did. - エミはケーキを食べましたか。はい、食べました。"""
+    subject = chooser.person()
+    one = chooser.pick([one for one in verbs(without=("stative",)) if "person" in one.subject])
+    clause = chooser.event(one, Mode("past"), subject, question=True, accompanied=0.0)
+    positive = chooser.chance(0.5)
+    answer = Clause(verb_head(one), subject, Mode("past", not positive))
+    stop, yes, did = Link(), Link(), Link()
+    who = pronoun(subject.pronoun)
+    english = (
+        *clause.english(),
+        Word("?", stop),
+        Word("Yes" if positive else "No", yes),
+        Word(","),
+        *who.english,
+        Word("did" if positive else "did not", did),
+    )
+    reply = "".join(word.text for word in answer.ended() if isinstance(word, Word))
+    asked_part = (*clause.japanese(), Word("か", stop), Word("。", stop))
+    japanese = (*asked_part, Word("はい" if positive else "いいえ", yes), Word("、"), Word(reply, did))
+    return Draft(english, japanese, (clause,))

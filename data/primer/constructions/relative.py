@@ -1,0 +1,118 @@
+"""Relative clauses: after the noun in English, before it in Japanese."""
+
+from __future__ import annotations
+
+from data.primer import japanese as ja
+from data.primer.choice import Chooser, verbs
+from data.primer.clauses import Clause, Mode, adjective_head, marked, verb_head
+from data.primer.constructions.adjectives import comparing
+from data.primer.constructions.combined import acting, again, aside, protagonist, takers_of
+from data.primer.lexicon import REASONS, SEQUELS, Noun, Verb, adjectives_for, nouns, suiting, takers, verb
+from data.primer.noun_phrases import Modifier, NounPhrase, asked, common
+from data.primer.sentences import Draft, construction
+from data.primer.tree import Link, Word
+
+
+def made_by(chooser: Chooser, one: Verb, entry: Noun, *others: NounPhrase) -> tuple[NounPhrase, Clause]:
+    """the cake that Ken made - ケンが作ったケーキ."""
+    doer = chooser.person(*others)
+    gap = marked(asked("", ""), "", one.particle, 0, 7)
+    clause = Clause(verb_head(one), doer, Mode("past"), (gap,))
+    modifier = Modifier(
+        (Word("that"), *clause.english(gap=gap)), clause.japanese(ja.attributive, topic="が", skip=(gap,)), after=True
+    )
+    inner = Clause(clause.head, doer, clause.mode, (marked(common(entry), "", one.particle, 0, 7),))
+    return common(entry, "the", modifier), inner
+
+
+def who(chooser: Chooser) -> tuple[NounPhrase, Clause]:
+    """the woman who bought the hat - 帽子を買った女の人."""
+    role = chooser.pick(nouns("person"))
+    one = chooser.pick([one for one in verbs() if "person" in one.subject])
+    blank = asked("", "", animate=True)
+    clause = chooser.event(one, Mode("past"), blank, timed=0.2, placed=0.2, accompanied=0.1)
+    modifier = Modifier(
+        (Word("who"), *clause.english(subject=False)), clause.japanese(ja.attributive, topic=None), after=True
+    )
+    return common(role, "the", modifier), clause
+
+
+def _made(chooser: Chooser) -> tuple[Verb, Verb, Noun]:
+    """How a thing came about and what is done with it then: make, eat, cake."""
+    sequel = chooser.pick(SEQUELS)
+    entry = chooser.pick([thing for _, thing in takers(sequel.first, sequel.object) if takers_of(sequel.second, thing)])
+    return verb(sequel.first, entry), verb(sequel.second, entry), entry
+
+
+@construction(2.0)
+def object_relative(chooser: Chooser) -> Draft:
+    """Emi ate the cake that Ken made. - エミはケンが作ったケーキを食べました。"""
+    one, other, entry = _made(chooser)
+    subject = chooser.subject(("person", "named"))
+    thing, inner = made_by(chooser, one, entry, subject)
+    main = acting(subject, other, thing, Mode("past", chooser.chance(0.2)))
+    return Draft(main.english(), main.japanese(), (main, inner))
+
+
+@construction(1.5)
+def object_relative_quality(chooser: Chooser) -> Draft:
+    """The cake that Ken made was sweet. - ケンが作ったケーキは甘かったです。"""
+    one, _, entry = _made(chooser)
+    thing, inner = made_by(chooser, one, entry)
+    said = chooser.pick(adjectives_for(entry))
+    main = Clause(adjective_head(said), thing, Mode(chooser.pick(("present", "past")), chooser.chance(0.2)))
+    return Draft(main.english(), main.japanese(), (main, inner))
+
+
+@construction(1.5)
+def subject_relative(chooser: Chooser) -> Draft:
+    """The woman who bought the hat was tired. - 帽子を買った女の人は疲れていました。"""
+    person, inner = who(chooser)
+    assert isinstance(person.entry, Noun)
+    options = [said for said in adjectives_for(person.entry) if "person" in said.kinds]
+    main = Clause(
+        adjective_head(chooser.pick(options)), person, Mode(chooser.pick(("present", "past")), chooser.chance(0.15))
+    )
+    return Draft(main.english(), main.japanese(), (main, inner))
+
+
+@construction(1.2)
+def meeting_who(chooser: Chooser) -> Draft:
+    """Ken met the woman who lives in Tokyo. - ケンは東京に住んでいる女の人に会いました。"""
+    one = verb(chooser.pick(("meet", "help", "wait for")), nouns("friend")[0])
+    person, inner = who(chooser)
+    subject = chooser.subject(("person", "named"))
+    while any(c.entry is subject.entry for c in inner.complements if c.entry):
+        subject = chooser.subject(("person", "named"))
+    main = acting(subject, one, person, Mode("past", chooser.chance(0.15)))
+    return Draft(main.english(), main.japanese(), (main, inner))
+
+
+@construction(1.0)
+def compared_relatives(chooser: Chooser) -> Draft:
+    """The cake that Ken made is sweeter than the cake that Emi made. - ケンが作ったケーキはエミが作ったケーキより甘いです。"""
+    one, _, entry = _made(chooser)
+    first, inner = made_by(chooser, one, entry)
+    second, other = made_by(chooser, one, entry, inner.subject)
+    said = chooser.pick([said for said in adjectives_for(entry) if "nocompare" not in said.features])
+    main = Clause(comparing(said, second), first, Mode(chooser.pick(("present", "past"))))
+    return Draft(main.english(), main.japanese(), (main, inner, other))
+
+
+@construction(1.2)
+def because_of_relative(chooser: Chooser) -> Draft:
+    """Emi did not eat the cake that Ken made because it was sour. - すっぱかったので、エミはケンが作ったケーキを食べませんでした。"""
+    one, other, entry = _made(chooser)
+    reasons = [r for r in REASONS if r.verb == other.english and not r.of_subject and suiting(entry, r.adjectives)]
+    reasons = [r for r in reasons if r.object and any(thing is entry for _, thing in takers(r.verb, r.object))]
+    if not reasons:
+        return because_of_relative(chooser)
+    reason = chooser.pick(reasons)
+    doer = protagonist(chooser)
+    thing, inner = made_by(chooser, one, entry, doer)
+    main = acting(doer, other, thing, Mode("past", reason.negative))
+    why = Clause(adjective_head(chooser.pick(suiting(entry, reason.adjectives))), again(thing), Mode("past"))
+    link = Link()
+    words = (*why.japanese(ja.before_node, topic=None), Word("ので", link), Word("、"))
+    english = (*main.english(), Word("because", link), *why.english())
+    return Draft(english, aside(main, words, shared=False), (main, why, inner))
