@@ -57,6 +57,9 @@ class KVCache:
         else:
             if tokens != 1:
                 raise ValueError(f"rows of different lengths grow by one token at a time, not by {tokens}")
+            # Shorter rows leave the new column unwritten: hidden, but 0 times what uninitialised memory holds may be NaN.
+            keys[:, :, self.length] = 0
+            values[:, :, self.length] = 0
             rows = torch.arange(batch, device=key.device)
             keys[rows, :, self.row_lengths] = key[:, :, 0]
             values[rows, :, self.row_lengths] = value[:, :, 0]

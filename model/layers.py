@@ -96,6 +96,29 @@ class Dropout(nn.Module):
         return f"probability={self.probability}"
 
 
+class _EagerSquaredReLU(torch.autograd.Function):
+    """relu(x)² with two passes backwards instead of four: 2 y already is 0 where the ReLU is shut."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = F.relu(x)
+        ctx.save_for_backward(y)
+        return y * y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return (grad * y).mul_(2)
+
+
+def squared_relu(x: Tensor) -> Tensor:
+    """max(x, 0)² (So et al. 2021). Eagerly half the time of `F.relu(x).square()`, whose gradient makes more passes."""
+    if torch.compiler.is_compiling():
+        return F.relu(x).square()
+    return _EagerSquaredReLU.apply(x)
+
+
 class FeedForward(nn.Module):
     """The MLP of a block: expand, bend, project back; [..., C] to [..., C].
 
@@ -114,7 +137,7 @@ class FeedForward(nn.Module):
         """x [..., C] to [..., C]."""
         x = self.expand(x)  # [..., hidden], twice that for swiglu
         if self.activation == "relu2":
-            x = F.relu(x).square()
+            x = squared_relu(x)
         elif self.activation == "gelu":
             x = F.gelu(x)
         else:

@@ -102,6 +102,7 @@ def test_a_beam_wide_enough_finds_the_best_of_all(model: EncoderDecoder, alpha: 
         assert_same(found[row], expected[:10])
 
 
+@pytest.mark.usefixtures("poisoned_memory")
 @pytest.mark.parametrize("beam_size", [1, 2, 3])
 def test_a_narrow_beam_follows_the_documented_algorithm(model: EncoderDecoder, beam_size: int) -> None:
     """Cache rows of the wrong parent, sentences that leave the batch taking another's source along, padding."""

@@ -60,6 +60,7 @@ def test_translation_logits_with_a_cache_are_those_of_a_whole_pass(config: Model
     torch.testing.assert_close(torch.cat(pieces, dim=1), model(source, target, mask), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.usefixtures("poisoned_memory")
 def test_texts_with_a_cache_are_those_without(config: ModelConfig, sharpen: Sharpen) -> None:
     """Ragged prompts, one longer than the context, writing on far past it, each text ending in its own step."""
     gpt: GPT = sharpen(GPT(config, 19))
@@ -72,6 +73,7 @@ def test_texts_with_a_cache_are_those_without(config: ModelConfig, sharpen: Shar
     assert texts(list(generate(gpt, prompts, GREEDY, stop_ids={stop}))) == stopped
 
 
+@pytest.mark.usefixtures("poisoned_memory")
 def test_greedy_translation_with_a_cache_is_that_without(config: ModelConfig, sharpen: Sharpen) -> None:
     """Beam search of size 1 against the arg max of whole passes, sentence by sentence."""
     model: EncoderDecoder = sharpen(EncoderDecoder(config, 19, 23))

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from model.config import ModelConfig
-from model.layers import Dropout, FeedForward, RMSNorm, dropout, make_norm
+from model.layers import Dropout, FeedForward, RMSNorm, dropout, make_norm, squared_relu
 from model.positions import RotaryPositions, SinusoidalPositions, rotate
 
 
@@ -96,6 +96,14 @@ def test_dropout_follows_the_seed() -> None:
     first = dropout(x, 0.5)
     torch.manual_seed(5)
     assert torch.equal(dropout(x, 0.5), first)
+
+
+def test_squared_relu_and_its_gradient_are_the_formula() -> None:
+    """The gradient is written by hand; a factor of 2 would pass for a smaller learning rate."""
+    x = torch.tensor([-2.0, -0.5, 0.0, 0.5, 3.0], requires_grad=True)
+    assert squared_relu(x).tolist() == [0, 0, 0, 0.25, 9]
+    (gradient,) = torch.autograd.grad(squared_relu(x), x, torch.tensor([1.0, 1.0, 1.0, 1.0, 10.0]))
+    assert gradient.tolist() == [0, 0, 0, 1, 60]
 
 
 def test_feed_forward_bends_as_named() -> None:
