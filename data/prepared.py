@@ -206,7 +206,7 @@ class PreparedPairs:
     def _sampled(self, side: Sentences, column: str, tokenizer: Tokenizer, seed: int, epoch: int) -> Sentences:
         """New segmentations of the kept rows; where one is longer than the context, the usual one."""
         texts = self._rows["train"].select(self._kept)[column][:]
-        key = int(np.random.SeedSequence((seed, epoch, len(column))).generate_state(1)[0])
+        key = int(np.random.SeedSequence((seed, epoch, column == "target")).generate_state(1)[0])
         drawn = tokenizer.encode_batch_sampled(texts, self._sampling, key)
         for index, ids in enumerate(drawn):
             if len(ids) + 1 > self._context:

@@ -6,12 +6,15 @@ import codecs
 import hashlib
 import os
 import re
-import threading
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import sentencepiece
+from numpy.typing import NDArray
 
 from data.config import TokenizerConfig
 from data.errors import DataError
@@ -31,7 +34,8 @@ _TO_MODEL = str.maketrans(
 _ESCAPED = re.compile("\ufdd0([0-4]?)|([\ufdd1-\ufdd4])")
 _LABELS = {"\n": "\u21b5", "\t": "\u21e5", "\r": "\u240d", "\0": "\u2400"}  # ↵ ⇥ ␍ ␀: a label stays on one line
 _LONG_LINE = 4096  # characters; beyond it a line is cut before a space, which no piece ever spans
-_ROWS_PER_THREAD = 8192  # sampled encoding: a fixed share per thread, so that the result does not depend on the machine
+_CANDIDATES = 32  # segmentations of a sentence that sampling chooses from
+_SHARE = 8192  # sentences that one seed serves: fixed, so that a draw does not depend on the number of cores
 
 
 def _escape(text: str) -> str:
@@ -116,11 +120,11 @@ class Tokenizer:
         """Hash of the model: equal fingerprints give equal tokens."""
         return hashlib.sha256(self.model).hexdigest()[:16]
 
-    def encode(self, text: str, sample: bool = False, alpha: float = 0.1) -> list[int]:
-        """Token ids of a text, without bos and eos. `sample` draws a random segmentation with temperature `alpha`."""
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text, without bos and eos."""
         ids: list[int] = []
         for part in segments(_escape(text)):
-            ids += self._processor.encode(part, out_type=int, enable_sampling=sample, alpha=alpha, nbest_size=-1)
+            ids += self._processor.encode(part, out_type=int)
         return ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -140,35 +144,35 @@ class Tokenizer:
         return rows
 
     def encode_batch_sampled(self, texts: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
-        """A random segmentation of every text (Kudo 2018; BPE-dropout), the same for the same seed on every machine.
+        """A random segmentation of every text, the same for the same seed everywhere (unigram models only).
 
-        SentencePiece keeps one random generator per thread, seeded when the thread first samples and never again; so
-        every share of the rows gets a fresh thread.
+        Subword regularisation, Kudo 2018 section 3.1: one of the 32 best segmentations, with probability ~ P(x)^alpha.
+        SentencePiece's own sampling cannot be used: its generator is salted anew in every process, whatever the seed,
+        and a run that resumes must see the segmentations that it would have seen.
         """
-        rows: list[list[list[int]]] = [[] for _ in range(0, len(texts), _ROWS_PER_THREAD)]
+        shares = [list(texts[first : first + _SHARE]) for first in range(0, len(texts), _SHARE)]
+        with ThreadPoolExecutor(_threads()) as pool:  # SentencePiece releases the interpreter lock
+            drawn = pool.map(partial(self._draw, alpha), shares, np.random.SeedSequence(seed).spawn(len(shares)))
+            return [ids for share in drawn for ids in share]
 
-        def encode_share(share: int) -> None:
-            parts = texts[share * _ROWS_PER_THREAD : (share + 1) * _ROWS_PER_THREAD]
-            rows[share] = self._processor.encode(
-                [_escape(text) for text in parts],
-                out_type=int,
-                num_threads=1,
-                enable_sampling=True,
-                alpha=alpha,
-                nbest_size=-1,
-            )
+    def _draw(self, alpha: float, texts: list[str], seed: np.random.SeedSequence) -> list[list[int]]:
+        found = self._processor.NBestEncode([_escape(text) for text in texts], nbest_size=_CANDIDATES, out_type=int)
+        candidates = [ids for best in found for ids in best]
+        pieces = self._scores[np.fromiter(chain.from_iterable(candidates), dtype=np.int64)]
+        totals = np.concatenate(([0.0], np.cumsum(pieces)))
+        scores = np.diff(totals[np.cumsum([0, *map(len, candidates)])])  # log-probability of each candidate
+        # The largest of log-weight plus Gumbel noise is a draw from the softmax of the log-weights.
+        keys = alpha * scores + np.random.default_rng(seed).gumbel(size=len(scores))
+        ends = np.cumsum([len(best) for best in found])
+        return [
+            candidates[end - size + int(np.argmax(keys[end - size : end]))]
+            for end, size in zip(ends, map(len, found), strict=True)
+        ]
 
-        sentencepiece.set_random_generator_seed(seed % 2**32)
-        for first in range(0, len(rows), _threads()):
-            group = [
-                threading.Thread(target=encode_share, args=(share,))
-                for share in range(first, min(first + _threads(), len(rows)))
-            ]
-            for thread in group:
-                thread.start()
-            for thread in group:
-                thread.join()
-        return [ids for share in rows for ids in share]
+    @cached_property
+    def _scores(self) -> NDArray[np.float64]:
+        """Log-probability of each piece."""
+        return np.array([self._processor.get_score(token) for token in range(self.vocab_size)])
 
     def piece_bytes(self, token: int) -> bytes:
         """The UTF-8 bytes a token stands for (model side: stand-ins not yet resolved); empty for padding, bos and

@@ -407,9 +407,9 @@ def test_paths_and_splits_that_lead_nowhere_are_explained(
     ("context", "tokenizer", "message"),
     [
         (
-            5000,
+            50000,
             TokenizerConfig(kind="char"),
-            r"model.context=5000 is longer than the text: .* has 4\d\d\d tokens; set model.context",
+            r"model.context=50000 is longer than the text: .* has \d+ tokens; set model.context",
         ),
         (8, TokenizerConfig(kind="bpe", vocab_size=9999), r"tokenizer.vocab_size=9999 .* set it to at most \d+"),
     ],
