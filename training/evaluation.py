@@ -95,7 +95,7 @@ def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, count: int, see
     """Sample texts from one prompt; an empty prompt means: begin a document. Leaves the global random state alone."""
     config = SamplingConfig(temperature=0.8, max_new_tokens=max_tokens)
     prompts = [[tokenizer.eos_id, *tokenizer.encode(prompt)] for _ in range(count)]
-    generator = torch.Generator(device=next(model.parameters()).device).manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     banned = sorted(set(tokenizer.special_ids) - {tokenizer.eos_id})
     written: list[list[int]] = [[] for _ in prompts]
     for tokens in generate(model, prompts, config, generator=generator, stop_ids={tokenizer.eos_id}, banned_ids=banned):

@@ -64,11 +64,10 @@ def write(run: LoadedRun, config: GenerateConfig, prompt: str) -> None:
         temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, min_p=config.min_p,
         repetition_penalty=config.repetition_penalty, max_new_tokens=config.max_tokens,
     )  # fmt: skip
-    device = next(run.model.parameters()).device
     for sample in range(config.samples):
         if sample:
             print("-" * 20)
-        generator = torch.Generator(device=device).manual_seed(config.seed + sample)
+        generator = torch.Generator().manual_seed(config.seed + sample)
         stream_sample(
             run.model, tokenizer, prompt, [tokenizer.eos_id, *ids][-context:], sampling, generator, config.stop
         )

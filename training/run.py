@@ -82,7 +82,7 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
             trainer.train()
             best = checkpoint_path(run, "best")
             if config.trainer.test:
-                run_folder.load_into(model.float(), load_weights(best), best)
+                run_folder.load_into(model.float().eval(), load_weights(best), best)
                 evaluator.test(int(best.name.removeprefix("step-")))
             log.line(f"best validation loss {trainer.progress.best_loss:.4f} nats per token; everything is in {run}")
     finally:
@@ -112,6 +112,8 @@ def announce(
         log.line("data: " + ", ".join(f"{split} {short(prepared.tokens(split))} tokens" for split in prepared.splits))
     else:
         log.line("data: " + ", ".join(f"{split} {short(len(prepared.rows(split)))} pairs" for split in prepared.splits))
+    for note in prepared.notes:
+        log.line(f"note: {note}")
     yaml = OmegaConf.to_yaml(OmegaConf.structured(config))
     log.markdown("config", code_block(yaml), 0)
     log.markdown(
