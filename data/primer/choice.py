@@ -221,8 +221,7 @@ class Chooser:
         if not known:
             return None
         where = self.pick(known)
-        preposition = "on" if where.english == "farm" else "at" if where.english in AT else "in"
-        return marked(self.goal(where), preposition, "で", 4, 2)
+        return marked(self.goal(where), preposition(where), "で", 4, 2)
 
     def companion(self, *others: NounPhrase) -> Complement:
         return marked(self.person(*others), "with", "と", 2, 3)
@@ -288,6 +287,11 @@ AT = frozenset(
         "post office",
     )
 )
+
+
+def preposition(place: Noun) -> str:
+    """in the park, at the station, on the farm."""
+    return "on" if place.english == "farm" else "at" if place.english in AT else "in"
 
 
 def is_animal(phrase: NounPhrase) -> bool:

@@ -66,9 +66,9 @@ class Head:
     lemma: str = ""
 
 
-def verb_head(verb: Verb, predicate: ja.Predicate | None = None) -> Head:
+def verb_head(verb: Verb, predicate: ja.Predicate | None = None, lemma: str = "") -> Head:
     """The verb as the head of a clause; `predicate` where Japanese uses another word than the lexicon's."""
-    return Head(predicate or verb.predicate, verb, lemma=verb.english)
+    return Head(predicate or verb.predicate, verb, lemma=lemma or verb.english)
 
 
 def adjective_head(

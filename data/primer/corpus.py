@@ -10,6 +10,7 @@ from data.primer import constructions  # noqa: F401  (registers the construction
 from data.primer.choice import Chooser
 from data.primer.sentences import derive
 from data.primer.splits import quotas, split
+from data.primer.stories import story_row
 from data.primer.tree import alignment, antecedents
 
 Row = dict[str, Any]
@@ -60,4 +61,6 @@ def rows(kind: str, count: int, seed: int) -> list[Row]:
     if kind not in ("sentences", "stories"):
         raise ValueError(f"no kind of rows {kind!r}; there are 'sentences' and 'stories'")
     chooser = Chooser(random.Random(seed))
+    if kind == "stories":
+        return list(distinct(lambda: story_row(chooser), count, "text", "japanese"))
     return list(distinct(lambda: sentence_row(chooser), count, "source", "target"))

@@ -225,6 +225,13 @@ def understanding(chooser: Chooser) -> Draft:
     return Draft(clause.english(), clause.japanese(), (clause,), "?" if asked else ".")
 
 
+def turned(said: Adjective) -> Complement:
+    """What something becomes: cold - 冷たく."""
+    link = Link()
+    writing = ja.adverbial(said.predicate).text
+    return Complement((Word(said.english, link, True),), (Word(writing, link, True),), 0, 7)
+
+
 @construction(0.8)
 def becoming(chooser: Chooser) -> Draft:
     """The soup became cold. - スープは冷たくなりました。"""
@@ -233,10 +240,7 @@ def becoming(chooser: Chooser) -> Draft:
     subject = (
         chooser.subject(things) if "person" in things else chooser.known(chooser.pick(nouns(*things)), described=0.0)
     )
-    link = Link()
-    writing = ja.adverbial(said.predicate).text
-    result = Complement((Word(said.english, link, True),), (Word(writing, link, True),), 0, 7)
-    clause = Clause(verb_head(verb("become")), subject, Mode(chooser.pick(("past", "past", "future"))), (result,))
+    clause = Clause(verb_head(verb("become")), subject, Mode(chooser.pick(("past", "past", "future"))), (turned(said),))
     return Draft(clause.english(), clause.japanese(), (clause,), pairs=_pairs(said.english, subject))
 
 
@@ -268,7 +272,7 @@ def _rival(chooser: Chooser, entry: Noun, definite: bool) -> NounPhrase:
     return common(entry, "the") if definite else chooser.kind_of(entry)
 
 
-def _preferring(chooser: Chooser, subject: NounPhrase, better: NounPhrase, worse: NounPhrase, mode: Mode) -> Clause:
+def preferring(chooser: Chooser, subject: NounPhrase, better: NounPhrase, worse: NounPhrase, mode: Mode) -> Clause:
     """prefers the apple over the orange, likes the apple better than the orange - オレンジよりりんごの方が好き."""
     over, which = Link(), Link()
     wording = chooser.pick((("prefer", "over"), ("prefer", "over"), ("prefer", "to"), ("like", "better than")))
@@ -277,7 +281,7 @@ def _preferring(chooser: Chooser, subject: NounPhrase, better: NounPhrase, worse
         better.as_object, (*better.japanese, Word("の方", over), Word("が", which)), 0, 7, better.entry
     )
     like = verb("like")
-    head = verb_head(verb("prefer")) if wording[0] == "prefer" else verb_head(like)
+    head = verb_head(verb("prefer") if wording[0] == "prefer" else like, lemma="prefer")
     return Clause(head, subject, mode, (preferred, standard))
 
 
@@ -286,7 +290,7 @@ def preference(chooser: Chooser) -> Draft:
     """Emi prefers the apple over the orange. - エミはオレンジよりりんごの方が好きです。"""
     better, worse, _, _ = _rivals(chooser)
     subject = chooser.subject(("person", "named"))
-    clause = _preferring(chooser, subject, better, worse, Mode(chooser.pick(("present", "present", "past"))))
+    clause = preferring(chooser, subject, better, worse, Mode(chooser.pick(("present", "present", "past"))))
     return Draft(clause.english(), clause.japanese(), (clause,), pairs=_pairs("prefer", better, worse))
 
 
@@ -299,7 +303,16 @@ def preference_because(chooser: Chooser) -> Draft:
     better, worse, said, how = _rivals(chooser)
     subject = chooser.subject(("person", "named"))
     tense = chooser.pick(("present", "present", "past"))
-    main = _preferring(chooser, subject, better, worse, Mode(tense))
+    main = preferring(chooser, subject, better, worse, Mode(tense))
+    english, japanese, reason = with_reason(main, better, worse, said, how)
+    return Draft(english, japanese, (main, reason), pairs=_pairs("prefer", better, worse))
+
+
+def with_reason(
+    main: Clause, better: NounPhrase, worse: NounPhrase, said: Adjective, how: str, topic: str | None = "は"
+) -> tuple[Parts, Parts, Clause]:
+    """A preference and why, on both sides: 'more' or 'less' of a quality in the better thing, or 'too' much of it in the other."""
+    tense = main.mode.tense
     meant = worse if how == "too" else better
     link, degree, because, it = Link(), Link(), Link(), pronoun(meant.pronoun, meant.referent)
     word = Word(said.english, link, True)
@@ -312,13 +325,13 @@ def preference_because(chooser: Chooser) -> Draft:
     reason = Clause(Head(predicate, None, english, link=link, lemma=said.english), it, Mode(tense, how == "less"))
     again = Word(text(meant.japanese), it.link)
     said_of = {"more": (again, Word("の方", degree), Word("が")), "less": (), "too": (again, Word("は"))}[how]
-    affirmed = Clause(reason.head, it, Mode(tense))  # English says 'less', only Japanese negates
+    affirmed = Clause(reason.head, it, Mode(tense)) if how == "less" else reason  # 'less': only Japanese negates
     japanese = (
-        *main.japanese(),
+        *main.japanese(topic=topic),
         Word("。"),
         *said_of,
         *reason.japanese(ja.plain, topic=None),
         Word("から", because),
         Word("です", because),
     )
-    return Draft((*main.english(), Word("because", because), *affirmed.english()), japanese, (main, reason))
+    return (*main.english(), Word("because", because), *affirmed.english()), japanese, reason

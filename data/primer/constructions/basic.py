@@ -8,7 +8,7 @@ from data.primer.clauses import Clause, Complement, Head, Mode, marked, noun_hea
 from data.primer.counters import count
 from data.primer.english import NUMBERS, be
 from data.primer.japanese import Predicate, finite
-from data.primer.lexicon import CITIES, POSITIONS, Noun, Position, Verb, nouns, verb
+from data.primer.lexicon import POSITIONS, Noun, Position, Verb, nouns, verb
 from data.primer.noun_phrases import NounPhrase, common
 from data.primer.sentences import Draft, construction
 from data.primer.tree import Link, Parts, Word

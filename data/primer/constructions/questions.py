@@ -37,7 +37,13 @@ def what_question(chooser: Chooser) -> Draft:
     """What did Ken eat in the park? - ケンは公園で何を食べましたか。"""
     tense = chooser.pick(("past", "past", "future"))
     barred = ("accident", "stative") if tense == "future" else ("stative",)
-    one = chooser.pick([v for v in verbs(without=barred, transitive=True) if v.particle == "を" and v.english in WHAT and "soup" not in v.object[:1]])
+    one = chooser.pick(
+        [
+            v
+            for v in verbs(without=barred, transitive=True)
+            if v.particle == "を" and v.english in WHAT and "soup" not in v.object[:1]
+        ]
+    )
     subject = pronoun("you") if chooser.chance(0.3) else chooser.subject(one.subject, speaker=False)
     clause = chooser.event(one, Mode(tense), subject, question=True, timed=0.6)
     what = marked(asked("what", "何"), "", one.particle, 0, 7)

@@ -273,8 +273,8 @@ def verb(name: str, thing: Noun | None = None) -> Verb:
     for entry in candidates:
         if is_a(thing, entry.object) if thing else not entry.transitive:
             return entry
-    if thing:
-        raise LookupError(f"no verb {name!r} for {thing.english!r}")
+    if thing and len(candidates) > 1:
+        raise LookupError(f"which verb {name!r} is meant for {thing.english!r}?")
     return candidates[0]
 
 

@@ -1,0 +1,27 @@
+"""Stories as rows: a plot told by a `Teller`, written on both sides, with the antecedents of its pronouns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from data.primer.choice import Chooser
+from data.primer.plots import PLOTS
+from data.primer.splits import split
+from data.primer.telling import Teller
+from data.primer.tree import alignment, antecedents, write
+
+
+def story_row(chooser: Chooser) -> dict[str, Any]:
+    """One story: text, japanese, alignment, antecedents (spans in text), construction (the plot's name), split."""
+    name, plot = chooser.pick(PLOTS)
+    teller = Teller(chooser)
+    combination = plot(teller, chooser)
+    source, target = write(teller.english, english=True), write(teller.japanese, english=False)
+    return {
+        "text": source.text,
+        "japanese": target.text,
+        "alignment": alignment(source, target),
+        "antecedents": antecedents(source),
+        "construction": name,
+        "split": split(target.text, [("story", name, *combination)]),
+    }
