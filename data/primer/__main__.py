@@ -10,6 +10,7 @@ from data.primer import rows
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Print rows; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m data.primer", description="Write the embedded English-Japanese corpus."
     )

@@ -75,9 +75,11 @@ class Chooser:
         self._random = rng.random
 
     def pick(self, options: Sequence[T]) -> T:
+        """One of the options, all alike."""
         return options[int(self._random() * len(options))]
 
     def chance(self, probability: float) -> bool:
+        """True with the probability."""
         return self._random() < probability
 
     def weighted(self, options: Sequence[tuple[T, float]]) -> T:
@@ -213,6 +215,7 @@ class Chooser:
         return when(self.pick([time for time in TIMES if time.tense in tenses]))
 
     def frequency(self) -> Complement:
+        """often, always."""
         return when(self.pick([time for time in TIMES if time.tense == "frequency"]), MIDDLE)
 
     def place(self, verb: Verb, noun: Noun | None) -> Complement | None:
@@ -224,16 +227,14 @@ class Chooser:
         return marked(self.goal(where), preposition(where), "で", 4, 2)
 
     def companion(self, *others: NounPhrase) -> Complement:
+        """with Emi - エミと."""
         return marked(self.person(*others), "with", "と", 2, 3)
 
     def means(self) -> Complement:
+        """by bus - バスで."""
         return marked(common(self.pick(nouns("transport")), ""), "by", "で", 3, 4)
 
     # A whole event
-
-    def mode(self, verb: Verb, *tenses: str, negative: float = 0.0) -> Mode:
-        tense = self.pick(tenses)
-        return Mode(tense, self.chance(negative))
 
     def event(
         self,
@@ -295,6 +296,7 @@ def preposition(place: Noun) -> str:
 
 
 def is_animal(phrase: NounPhrase) -> bool:
+    """Whether it is an animal, which does nothing 'with Emi'."""
     return phrase.entry is not None and "animal" in phrase.entry.kinds
 
 

@@ -1,8 +1,8 @@
 """A clause is built once, as predicate, subject and complements, and written in two orders: English SVO, Japanese SOV.
 
 The verb group is where the languages differ most. English puts tense, negation and modality into auxiliaries ("did not want to");
-Japanese folds them into the ending of the predicate (食べ|たがっていませんでした). So auxiliaries, "be" and "not" link to that ending, and the
-content word links to the stem; without an auxiliary ("ate") one link covers stem and ending.
+Japanese folds them into the ending of the predicate (食べ|たがっていませんでした). So auxiliaries, "be" and "not" link to that
+ending, and the content word links to the stem; without an auxiliary ("ate") one link covers stem and ending.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 
 class Counted(NamedTuple):
+    """A number with its counter: 三匹, さんびき."""
+
     writing: str
     reading: str
 

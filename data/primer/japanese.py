@@ -24,6 +24,7 @@ class Inflected(NamedTuple):
 
     @property
     def text(self) -> str:
+        """The whole form."""
         return self.stem + self.ending
 
 
@@ -80,7 +81,7 @@ def bases(verb: str, kind: str) -> Bases:
     a, i, e, o, onbin, te, ta = _GODAN[verb[-1]]
     if kind == "iku":
         onbin, te, ta = "っ", "て", "た"
-    return Bases(*(root + vowel for vowel in (a, i, e, o, onbin)), te, ta)
+    return Bases(root + a, root + i, root + e, root + o, root + onbin, te, ta)
 
 
 def _cut(predicate: Predicate, stem: str, ending: str) -> Inflected:

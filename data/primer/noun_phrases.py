@@ -35,6 +35,7 @@ class NounPhrase:
 
     @property
     def as_object(self) -> Parts:
+        """The English side after a verb or a preposition."""
         return self.object_form or self.english
 
     @property

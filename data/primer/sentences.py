@@ -24,6 +24,7 @@ class Sentence:
     combinations: tuple[Combination, ...]
 
     def written(self) -> tuple[Written, Written]:
+        """English and Japanese as text with spans."""
         return write(self.english, english=True), write(self.japanese, english=False)
 
 

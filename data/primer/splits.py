@@ -25,6 +25,7 @@ def fraction(text: str) -> float:
 
 
 def held_out(combination: tuple[str, ...]) -> bool:
+    """Whether the combination is never trained on."""
     return fraction("novel\t" + "\t".join(combination)) < HELD_OUT
 
 

@@ -98,10 +98,7 @@ class Teller:
             and self.chooser.chance(0.85 if continuing else 0.6)
         )
         full = figure.full()
-        if use_pronoun:
-            phrase = pronoun(figure.pronoun, figure.referent, japanese=full.japanese)
-        else:
-            phrase = full
+        phrase = pronoun(figure.pronoun, figure.referent, japanese=full.japanese) if use_pronoun else full
         self._mention(figure)
         if continuing and use_pronoun:
             return phrase, None

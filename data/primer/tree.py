@@ -27,6 +27,8 @@ class Referent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Word:
+    """A word (or a fixed group such as 'look for') of either side."""
+
     text: str
     link: Link | None = None
     content: bool = False
@@ -53,6 +55,8 @@ _ATTACHED = frozenset((".", ",", "?", "!", "'s"))
 
 @dataclass(slots=True)
 class Mention:
+    """Where a text mentions a referent."""
+
     referent: Referent
     start: int
     end: int

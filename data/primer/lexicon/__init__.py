@@ -7,7 +7,7 @@ To add a word, add a line. `kinds` tie the tables together: a verb or an adjecti
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 from data.primer import english
@@ -16,6 +16,8 @@ from data.primer.japanese import Predicate
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noun:
+    """A common noun."""
+
     english: str
     plural: str | None
     """None for a mass noun: no article 'a', no number."""
@@ -26,6 +28,7 @@ class Noun:
 
     @property
     def animate(self) -> bool:
+        """People and animals: いる, not ある."""
         return bool(self.kinds & {"person", "animal"})
 
 
@@ -46,6 +49,8 @@ class Name:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verb:
+    """A verb with one object type; a second line of the same English verb is another Japanese verb for other objects."""
+
     english: str
     past: str
     participle: str
@@ -59,15 +64,19 @@ class Verb:
 
     @property
     def transitive(self) -> bool:
+        """Whether it takes an object (or a goal)."""
         return bool(self.object)
 
     @property
     def predicate(self) -> Predicate:
+        """What inflects in Japanese."""
         return verb_predicate(self.writing, self.kind)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjective:
+    """An adjective and what it can be said of."""
+
     english: str
     writing: str
     reading: str
@@ -84,11 +93,14 @@ class Adjective:
 
     @property
     def predicate(self) -> Predicate:
+        """What inflects in Japanese."""
         return adjective_predicate(self.writing, self.kind)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Time:
+    """A time expression and the tense it goes with."""
+
     english: str
     writing: str
     reading: str
@@ -154,6 +166,7 @@ def verb_predicate(writing: str, kind: str) -> Predicate:
 
 
 def adjective_predicate(writing: str, kind: str) -> Predicate:
+    """静かな -> 静か + だ, お腹がすいている -> お腹がすい + ている, 高い as it is."""
     if kind in ("na", "no"):
         return Predicate(writing[:-1], "", "da", writing[-1])
     if kind == "state":
@@ -263,12 +276,13 @@ def nouns(*kinds: str) -> tuple[Noun, ...]:
 
 @cache
 def noun(name: str) -> Noun:
+    """The noun of that name."""
     return next(entry for entry in NOUNS if entry.english == name)
 
 
 @cache
 def verb(name: str, thing: Noun | None = None) -> Verb:
-    """The verb of that name, for that object: 'wear' is 着る for a shirt and かぶる for a hat; without one, the intransitive if there is one."""
+    """The verb of that name for that object ('wear' is 着る for a shirt, かぶる for a hat); without one, the intransitive if any."""
     candidates = [entry for entry in VERBS if entry.english == name]
     for entry in candidates:
         if is_a(thing, entry.object) if thing else not entry.transitive:
@@ -280,6 +294,7 @@ def verb(name: str, thing: Noun | None = None) -> Verb:
 
 @cache
 def adjective(name: str) -> Adjective:
+    """The adjective of that name."""
     return next(entry for entry in ADJECTIVES if entry.english == name)
 
 

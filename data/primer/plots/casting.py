@@ -1,0 +1,69 @@
+"""Who and what plays in a plot, and the register of plots.
+
+A plot tells its story through a `Teller`, which decides on pronouns, and returns the content words that make it this story and no
+other (for the `novel` split). Sentences are three to eight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from data.primer.choice import CALLED, Chooser, preposition
+from data.primer.clauses import Complement, marked
+from data.primer.constructions.basic import beside
+from data.primer.lexicon import POSITIONS, Noun, adjectives_for, noun
+from data.primer.noun_phrases import common
+from data.primer.telling import Figure, Teller
+from data.primer.tree import Link, Word
+
+Plot = Callable[[Teller, Chooser], tuple[str, ...]]
+PLOTS: list[tuple[str, Plot]] = []
+
+
+def plot(function: Plot) -> Plot:
+    """Register a plot under the name of its function."""
+    PLOTS.append((function.__name__, function))
+    return function
+
+
+# Casting and places
+
+
+def people(chooser: Chooser) -> tuple[Figure, Figure]:
+    """Two people, most often one 'he' and one 'she'."""
+    first, second = chooser.pair(CALLED)
+    while first.pronoun == second.pronoun and chooser.chance(0.6):
+        first, second = chooser.pair(CALLED)
+    return Figure(first), Figure(second)
+
+
+COLORS = frozenset(("red", "blue", "white", "black", "yellow"))
+VISIBLE = COLORS | {"big", "small", "new", "old", "pretty", "beautiful"}
+
+
+def thing(chooser: Chooser, entry: Noun, plain: float = 0.3, qualities: frozenset[str] = VISIBLE) -> Figure:
+    """A thing, with a quality that can be seen or without."""
+    seen = [said for said in adjectives_for(entry) if said.english in qualities]
+    return Figure(entry, None if not seen or chooser.chance(plain) else chooser.pick(seen))
+
+
+FINDABLE = tuple("key ball doll ring watch umbrella pen photo toy letter hat camera notebook book ticket map".split())
+INDOORS = ("kitchen", "room", "garden", "library", "classroom", "park", "house")
+
+
+def at(place: str, particle: str = "で") -> Complement:
+    """in the kitchen - 台所で."""
+    return marked(common(noun(place)), preposition(noun(place)), particle, 4, 2)
+
+
+def spot(
+    chooser: Chooser, particle: str = "で", landmarks: tuple[str, ...] = ("table", "bed", "sofa", "desk", "chair")
+) -> Complement:
+    """under the bed - ベッドの下で."""
+    under = next(position for position in POSITIONS if position.english == "under")
+    behind = next(position for position in POSITIONS if position.english == "behind")
+    position = chooser.pick((under, under, behind))
+    english, (*place, _) = beside(position, common(noun(chooser.pick(landmarks))))
+    return Complement(
+        english, (*place, Word(particle, english[0].link if isinstance(english[0], Word) else Link())), 4, 2
+    )
