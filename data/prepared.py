@@ -14,7 +14,8 @@ from data.buckets import Ints, sorted_batches
 from data.config import DataConfig
 from data.errors import DataError
 from data.pairs import Pairs, PairStream, SourceBatch, encode_sources
-from data.sentences import Sentences, open_sentences, sentences_of
+from data.sampling import SegmentationSampler
+from data.sentences import open_sentences
 from data.sources import Rows
 from data.token_file import Tokens, open_tokens
 from data.tokenizer import Tokenizer
@@ -194,22 +195,16 @@ class PreparedPairs:
         return encode_sources(self.source_tokenizer, texts, budget, self._context)
 
     def _epoch_pairs(self, seed: int, epoch: int) -> tuple[Pairs, Ints]:
-        pairs = self._pairs["train"]
         if not self._sampling:
-            return pairs, self._kept
-        sampled = Pairs(
-            self._sampled(pairs.source, "source", self.source_tokenizer, seed, epoch),
-            self._sampled(pairs.target, "target", self.target_tokenizer, seed, epoch),
+            return self._pairs["train"], self._kept
+        source, target = self._samplers
+        drawn = Pairs(
+            source.draw((seed, epoch, 0), self._context - 1), target.draw((seed, epoch, 1), self._context - 1)
         )
-        return sampled, np.arange(len(self._kept))
+        return drawn, np.arange(len(self._kept))
 
-    def _sampled(self, side: Sentences, column: str, tokenizer: Tokenizer, seed: int, epoch: int) -> Sentences:
-        """New segmentations of the kept rows; where one is longer than the context, the usual one."""
-        texts = self._rows["train"].select(self._kept)[column][:]
-        key = int(np.random.SeedSequence((seed, epoch, column == "target")).generate_state(1)[0])
-        drawn = tokenizer.encode_batch_sampled(texts, self._sampling, key)
-        for index, ids in enumerate(drawn):
-            if len(ids) + 1 > self._context:
-                row = self._kept[index]
-                drawn[index] = side.tokens[side.offsets[row] : side.offsets[row + 1]].tolist()
-        return sentences_of(drawn, tokenizer.vocab_size)
+    @cached_property
+    def _samplers(self) -> list[SegmentationSampler]:
+        rows = self._rows["train"].select(self._kept)
+        sides = (("source", self.source_tokenizer), ("target", self.target_tokenizer))
+        return [SegmentationSampler(tokenizer, rows[side][:], self._sampling) for side, tokenizer in sides]

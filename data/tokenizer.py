@@ -7,14 +7,11 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
-from itertools import chain
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import sentencepiece
-from numpy.typing import NDArray
 
 from data.config import TokenizerConfig
 from data.errors import DataError
@@ -34,8 +31,6 @@ _TO_MODEL = str.maketrans(
 _ESCAPED = re.compile("\ufdd0([0-4]?)|([\ufdd1-\ufdd4])")
 _LABELS = {"\n": "\u21b5", "\t": "\u21e5", "\r": "\u240d", "\0": "\u2400"}  # ↵ ⇥ ␍ ␀: a label stays on one line
 _LONG_LINE = 4096  # characters; beyond it a line is cut before a space, which no piece ever spans
-_CANDIDATES = 32  # segmentations of a sentence that sampling chooses from
-_SHARE = 8192  # sentences that one seed serves: fixed, so that a draw does not depend on the number of cores
 
 
 def _escape(text: str) -> str:
@@ -143,36 +138,15 @@ class Tokenizer:
             first += count
         return rows
 
-    def encode_batch_sampled(self, texts: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
-        """A random segmentation of every text, the same for the same seed everywhere (unigram models only).
-
-        Subword regularisation, Kudo 2018 section 3.1: one of the 32 best segmentations, with probability ~ P(x)^alpha.
-        SentencePiece's own sampling cannot be used: its generator is salted anew in every process, whatever the seed,
-        and a run that resumes must see the segmentations that it would have seen.
-        """
-        shares = [list(texts[first : first + _SHARE]) for first in range(0, len(texts), _SHARE)]
-        with ThreadPoolExecutor(_threads()) as pool:  # SentencePiece releases the interpreter lock
-            drawn = pool.map(partial(self._draw, alpha), shares, np.random.SeedSequence(seed).spawn(len(shares)))
-            return [ids for share in drawn for ids in share]
-
-    def _draw(self, alpha: float, texts: list[str], seed: np.random.SeedSequence) -> list[list[int]]:
-        found = self._processor.NBestEncode([_escape(text) for text in texts], nbest_size=_CANDIDATES, out_type=int)
-        candidates = [ids for best in found for ids in best]
-        pieces = self._scores[np.fromiter(chain.from_iterable(candidates), dtype=np.int64)]
-        totals = np.concatenate(([0.0], np.cumsum(pieces)))
-        scores = np.diff(totals[np.cumsum([0, *map(len, candidates)])])  # log-probability of each candidate
-        # The largest of log-weight plus Gumbel noise is a draw from the softmax of the log-weights.
-        keys = alpha * scores + np.random.default_rng(seed).gumbel(size=len(scores))
-        ends = np.cumsum([len(best) for best in found])
-        return [
-            candidates[end - size + int(np.argmax(keys[end - size : end]))]
-            for end, size in zip(ends, map(len, found), strict=True)
-        ]
+    def best_segmentations(self, texts: Sequence[str], count: int) -> list[list[tuple[list[int], float]]]:
+        """Up to `count` segmentations of each text with their log-probabilities, best first (unigram models only)."""
+        found = self._processor.NBestEncode([_escape(text) for text in texts], nbest_size=count, out_type=int)
+        return [[(ids, sum(map(self._scores.__getitem__, ids))) for ids in best] for best in found]
 
     @cached_property
-    def _scores(self) -> NDArray[np.float64]:
+    def _scores(self) -> list[float]:
         """Log-probability of each piece."""
-        return np.array([self._processor.get_score(token) for token in range(self.vocab_size)])
+        return [self._processor.get_score(token) for token in range(self.vocab_size)]
 
     def piece_bytes(self, token: int) -> bytes:
         """The UTF-8 bytes a token stands for (model side: stand-ins not yet resolved); empty for padding, bos and

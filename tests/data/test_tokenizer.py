@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -197,34 +194,6 @@ def test_a_missing_or_damaged_model_file_is_named(content: bytes | None, tmp_pat
         path.write_bytes(content)
     with pytest.raises(DataError, match=r"tokenizer\.model"):
         Tokenizer.load(path)
-
-
-def test_sampled_segmentations_follow_the_seed_in_every_process() -> None:
-    """Guards exact resume with subword sampling, which SentencePiece's own generator breaks: it is salted by process."""
-    program = (
-        "from tests.data.test_tokenizer import trained, made_text\n"
-        "print(trained('unigram', 300).encode_batch_sampled(made_text(100).splitlines(), alpha=0.2, seed=7))"
-    )
-    command = [sys.executable, "-c", program]
-    elsewhere = subprocess.run(
-        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
-    ).stdout
-    tokenizer = trained("unigram", 300)
-    texts = made_text(100).splitlines()
-    first = tokenizer.encode_batch_sampled(texts, alpha=0.2, seed=7)
-    assert str(first) == elsewhere.strip()
-    assert tokenizer.encode_batch_sampled(texts, alpha=0.2, seed=8) != first
-    assert tokenizer.encode_batch_sampled([], alpha=0.2, seed=7) == []
-
-
-def test_sampled_segmentations_spell_the_text_and_favour_the_probable() -> None:
-    """Guards sampling: always the same text, many ways for small alpha, the best way for large alpha."""
-    tokenizer = trained("unigram", 300)
-    texts = ["Line 7: the wet fox met 433 hens.", "猫がとても座った。", ""] * 200
-    wild, tame = (tokenizer.encode_batch_sampled(texts, alpha, seed=1) for alpha in (0.1, 1000.0))
-    assert [tokenizer.decode(ids) for ids in wild] == texts
-    assert len({tuple(ids) for ids in wild[::3]}) > 10
-    assert tame == tokenizer.encode_batch(texts)
 
 
 def test_token_files_use_two_bytes_where_they_can(tmp_path) -> None:
