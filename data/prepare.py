@@ -133,10 +133,10 @@ def _write_text(rows: Any, split: str, tokenizer: Tokenizer, folder: Path, notes
             encoded = tokenizer.encode_batch([text for _, text in share])
             for (starts_document, text), ids in zip(share, encoded, strict=True):
                 if starts_document and documents:
-                    writer.write([[tokenizer.eos_id]])
+                    ids.insert(0, tokenizer.eos_id)
                 documents += starts_document
-                writer.write([ids])
                 size += len(text.encode())
+            writer.write(encoded)
     notes += _unknown_notes(split, writer)
     # A document's end is information too: one byte, as the line end it stands for.
     return {"tokens": writer.count, "bytes": size + max(0, documents - 1)}
