@@ -23,8 +23,15 @@ UNIQUE = frozenset(("door", "window", "sea", "homework", "newspaper", "radio"))
 """Nouns that take 'the' at first mention."""
 OWNED = frozenset(("item", "goods", "clean", "pet"))
 """Kinds that somebody has: his bag, Emi's room."""
-HUNGER = frozenset(("hungry", "thirsty", "tired", "happy", "angry", "sick", "busy"))
+FEMALE = frozenset(("ladies", "foot"))
+"""Dresses and skirts, which not everybody owns."""
+HUNGER = frozenset(("hungry", "thirsty", "tired", "happy", "angry", "sick", "busy", "healthy"))
 """Passing states: predicates, hardly ever said before a noun."""
+PRICES = frozenset(("cheap", "expensive"))
+TRADING = frozenset(("buy", "sell", "choose", "order", "receive", "want", "give"))
+"""Verbs with which one speaks of a cheap or an expensive thing."""
+SLOW = frozenset(("grow",))
+"""What takes longer than a day: no 'this morning'."""
 
 
 @cache
@@ -117,11 +124,14 @@ class Chooser:
         if pronouns and (draw < 0.78 or not roles):
             return noun_phrases.pronoun(self.pick(pronouns))
         role = self.pick(roles)
+        if role.english == "friend":
+            return common(role, "my" if speaker else "the")
         return common(role, "the", *self.describe(role, 0.15), plural=self.chance(0.15))
 
-    def describe(self, noun: Noun, probability: float) -> tuple[Modifier, ...]:
-        """Perhaps an adjective that suits the noun."""
-        options = [adjective for adjective in lexicon.adjectives_for(noun) if adjective.english not in HUNGER]
+    def describe(self, noun: Noun, probability: float, priced: bool = False) -> tuple[Modifier, ...]:
+        """Perhaps an adjective that suits the noun; its price only where the verb trades (`priced`)."""
+        barred = HUNGER if priced else HUNGER | PRICES
+        options = [adjective for adjective in lexicon.adjectives_for(noun) if adjective.english not in barred]
         return (describing(self.pick(options)),) if options and self.chance(probability) else ()
 
     # What
@@ -134,7 +144,7 @@ class Chooser:
             return "the"
         homely = bool(noun.kinds & {"clean"})
         draw = self._random()
-        if owned and noun.kinds & OWNED and draw < 0.3:
+        if owned and noun.kinds & OWNED and not noun.kinds & FEMALE and draw < 0.3:
             own = noun_phrases.POSSESSIVES.get(subject.pronoun) if subject else None
             if own in ("his", "her") and draw < 0.15:
                 return own
@@ -151,7 +161,7 @@ class Chooser:
             return self.kind_of(noun)
         modifiers = self.describe(noun, described)
         draw = self._random()
-        if noun.kinds & OWNED and draw < 0.3:
+        if noun.kinds & OWNED and not noun.kinds & FEMALE and draw < 0.3:
             return common(noun, "my" if draw < 0.08 else possessive(self.person()), *modifiers)
         opening = "the" if draw < 0.8 or noun.plural is None else "this" if draw < 0.92 else "that"
         return common(noun, opening, *modifiers)
@@ -164,12 +174,13 @@ class Chooser:
         owned: bool = True,
         described: float = 0.25,
         counted: float = 0.0,
+        priced: bool = False,
     ) -> NounPhrase:
         """A noun phrase around the noun: an apple, the red apple, three apples, this apple."""
         if noun.counter and not noun.kinds & {"place"} and self.chance(counted):
-            return common(noun, "", *self.describe(noun, described / 2), number=2 + int(self._random() * 4))
+            return common(noun, "", *self.describe(noun, described / 2, priced), number=2 + int(self._random() * 4))
         opening = self.opening(noun, subject, owned)
-        modifiers = () if noun.kinds & BARE else self.describe(noun, described)
+        modifiers = () if noun.kinds & BARE else self.describe(noun, described, priced)
         plural = opening == "the" and noun.plural is not None and noun.english not in UNIQUE and self.chance(0.15)
         return common(noun, opening, *modifiers, plural=plural and not noun.kinds & {"place", "public"})
 
@@ -201,7 +212,7 @@ class Chooser:
             ):
                 phrase = self.goal(entry)
             else:
-                phrase = self.thing(entry, subject, owned=owned, counted=counted)
+                phrase = self.thing(entry, subject, owned=owned, counted=counted, priced=verb.english in TRADING)
             if isinstance(entry, Noun) and "instrument" in entry.kinds and verb.english in ("play", "practice"):
                 phrase = common(entry, "the")
         # What one can do stands with が; of living things that would make them the doer.
@@ -255,6 +266,8 @@ class Chooser:
         complements: list[Complement] = []
         noun: Noun | None = None
         if verb.transitive:
+            if verb.particle != "を" or "stative" in verb.features or mode.modality == "progressive":
+                counted = 0.0  # 犬に三匹触る, is eating five melons: not said
             direct = self.object(verb, subject, counted, mode.modality, generic)
             noun = direct.entry if isinstance(direct.entry, Noun) else None
             complements.append(direct)
@@ -268,7 +281,12 @@ class Chooser:
         habitual = mode.tense == "present" and not mode.modality
         if habitual and "stative" not in verb.features:
             complements.append(self.frequency() if not mode.negative and self.chance(0.4) else self.time("habit"))
-        elif mode.tense in ("past", "future") and "stative" not in verb.features and self.chance(timed):
+        elif (
+            mode.tense in ("past", "future")
+            and "stative" not in verb.features
+            and verb.english not in SLOW
+            and self.chance(timed)
+        ):
             complements.append(self.time(mode.tense))
         return Clause(verb_head(verb), subject, mode, tuple(complements), question)
 

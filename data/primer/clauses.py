@@ -62,7 +62,8 @@ class Head:
     english: Parts = ()
     before: Parts = ()
     """Japanese words directly before the predicate: the noun phrase of 'is a doctor'."""
-    link: Link = field(default_factory=Link)
+    link: Link | None = field(default_factory=Link)
+    """None where the predicate says no more than 'be': います in 猫は庭にいます."""
     lemma: str = ""
 
 
@@ -269,4 +270,6 @@ class Clause:
         else:
             inflected = form(self.predicate, past=past, negative=self.negative)
         ending = self._ending if self._auxiliary or self.mode.modality else self.head.link
-        return (*self.head.before, Word(inflected.stem, self.head.link, True), Word(inflected.ending, ending))
+        content = self.head.link is not None
+        stem = Word(inflected.stem, self.head.link if content else ending, content)
+        return (*self.head.before, stem, Word(inflected.ending, ending))

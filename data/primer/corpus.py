@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from data.primer import constructions  # noqa: F401  (registers the constructions)
 from data.primer.choice import Chooser
 from data.primer.sentences import derive
-from data.primer.splits import quotas, split
+from data.primer.splits import parts, quotas, split
 from data.primer.stories import story_row
 from data.primer.tree import alignment, antecedents
 
 Row = dict[str, Any]
+Combinations = Sequence[tuple[str, ...]]
 PATIENCE = 200
 """Derivations per row asked for, on average, before the corpus is declared exhausted."""
+ENOUGH = 10_000
+"""From so many rows on, training has met nearly every word in every construction, and `novel` rows are held to it."""
 
 
-def sentence_row(chooser: Chooser) -> Row:
+def sentence_row(chooser: Chooser) -> tuple[Row, Combinations]:
     """One derivation as a row: source, target, alignment, antecedents (spans in source), construction, split."""
     sentence = derive(chooser)
     source, target = sentence.written()
-    return {
+    row = {
         "source": source.text,
         "target": target.text,
         "alignment": alignment(source, target),
@@ -30,30 +33,40 @@ def sentence_row(chooser: Chooser) -> Row:
         "construction": sentence.construction,
         "split": split(target.text, sentence.combinations),
     }
+    return row, sentence.combinations
 
 
-def distinct(draw: Callable[[], Row], count: int, source: str, target: str) -> Iterator[Row]:
-    """`count` rows that differ in column `source`, each split up to its quota.
+def distinct(draw: Callable[[], tuple[Row, Combinations]], count: int, source: str, target: str) -> list[Row]:
+    """`count` rows that differ in column `source`, each split up to its quota, in the order they were drawn.
 
-    A text that two constructions put into different splits (it happens a few times in 100,000) stays where it was first.
-    Raises ValueError when so many rows cannot be found.
+    A text that two constructions put into different splits (it happens a few times in 100,000) stays where it was first. A novel row
+    is kept when training has seen each of its parts. Raises ValueError when so many rows cannot be found.
     """
     left = quotas(count)
+    novel = left.pop("novel")
     seen: set[str] = set()
     home: dict[str, str] = {}
-    wanted = count
-    for _ in range(PATIENCE * count + 10_000):
-        if not wanted:
-            return
-        row = draw()
-        split_name = row["split"]
-        if left[split_name] and row[source] not in seen and home.setdefault(row[target], split_name) == split_name:
-            seen.add(row[source])
-            left[split_name] -= 1
-            wanted -= 1
-            yield row
-    if wanted:
-        raise ValueError(f"the embedded corpus has fewer than {count} distinct rows; ask for at most {count - wanted}")
+    known: set[tuple[str, ...]] = set()
+    kept: list[tuple[int, Row]] = []
+    candidates: list[tuple[int, Row, frozenset[tuple[str, ...]]]] = []
+    for number in range(PATIENCE * count + 10_000):
+        if not any(left.values()) and len(candidates) >= novel:
+            fit = [(at, row) for at, row, asked in candidates if count < ENOUGH or asked <= known]
+            if len(fit) >= novel:
+                return [row for _, row in sorted(kept + fit[:novel], key=lambda item: item[0])]
+        row, combinations = draw()
+        name = row["split"]
+        if row[source] in seen or home.setdefault(row[target], name) != name or not left.get(name, 1):
+            continue
+        seen.add(row[source])
+        if name == "novel":
+            candidates.append((number, row, parts(combinations)))
+            continue
+        left[name] -= 1
+        kept.append((number, row))
+        if name == "train":
+            known |= parts(combinations)
+    raise ValueError(f"the embedded corpus has fewer than {count} distinct rows; it has at least {len(seen)}")
 
 
 def rows(kind: str, count: int, seed: int) -> list[Row]:
@@ -62,5 +75,5 @@ def rows(kind: str, count: int, seed: int) -> list[Row]:
         raise ValueError(f"no kind of rows {kind!r}; there are 'sentences' and 'stories'")
     chooser = Chooser(random.Random(seed))
     if kind == "stories":
-        return list(distinct(lambda: story_row(chooser), count, "text", "japanese"))
-    return list(distinct(lambda: sentence_row(chooser), count, "source", "target"))
+        return distinct(lambda: story_row(chooser), count, "text", "japanese")
+    return distinct(lambda: sentence_row(chooser), count, "source", "target")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from data.primer.choice import Chooser
+from data.primer.choice import Chooser, objects
 from data.primer.clauses import Clause
 from data.primer.lexicon import Noun
 from data.primer.tree import Link, Parts, Word, Written, write
@@ -55,8 +55,15 @@ def construction(weight: float = 1.0) -> Callable[[Construction], Construction]:
     return register
 
 
+FREE = 8
+"""A verb that goes with fewer nouns is not recombined: 'do homework' held out would leave no 'do' to learn."""
+
+
 def pairs(clause: Clause) -> Iterable[tuple[str, str]]:
     """(predicate, noun) of a clause: its nouns if it has complements with nouns, else its subject."""
+    verb = clause.head.verb
+    if verb is not None and verb.transitive and len(objects(verb)) < FREE:
+        return []
     found = [c.entry.english for c in clause.complements if isinstance(c.entry, Noun) and c.english_rank <= 1]
     if not found and isinstance(clause.subject.entry, Noun):
         found = [clause.subject.entry.english]

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable
 
 SPLITS = ("train", "valid", "test", "novel")
-HELD_OUT = 0.02
+HELD_OUT = 0.03
 """Share of the combinations that are held out."""
 EVALUATED = 0.03
 """Share of the remaining sentences in each of valid and test."""
@@ -35,6 +35,13 @@ def split(japanese: str, combinations: Iterable[tuple[str, ...]]) -> str:
         return "novel"
     place = fraction("split\t" + japanese)
     return "valid" if place < EVALUATED else "test" if place < 2 * EVALUATED else "train"
+
+
+def parts(combinations: Iterable[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
+    """What a combination is made of, each of which training must have seen: the predicate in its construction, and the nouns."""
+    return frozenset(
+        part for name, predicate, *rest in combinations for part in ((name, predicate), *((noun,) for noun in rest))
+    )
 
 
 def quotas(count: int) -> dict[str, int]:

@@ -11,17 +11,18 @@ from data.primer.telling import Teller
 from data.primer.tree import alignment, antecedents, write
 
 
-def story_row(chooser: Chooser) -> dict[str, Any]:
+def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
     """One story: text, japanese, alignment, antecedents (spans in text), construction (the plot's name), split."""
     name, plot = chooser.pick(PLOTS)
     teller = Teller(chooser)
-    combination = plot(teller, chooser)
+    combination = ("story", name, *plot(teller, chooser))
     source, target = write(teller.english, english=True), write(teller.japanese, english=False)
-    return {
+    row = {
         "text": source.text,
         "japanese": target.text,
         "alignment": alignment(source, target),
         "antecedents": antecedents(source),
         "construction": name,
-        "split": split(target.text, [("story", name, *combination)]),
+        "split": split(target.text, [combination]),
     }
+    return row, [combination]

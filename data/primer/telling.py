@@ -88,14 +88,14 @@ class Teller:
         around = [other for other in (*self._recent, *self._now) if other.pronoun == figure.pronoun]
         return figure in around and all(other is figure for other in around)
 
-    def subject(self, figure: Figure) -> tuple[NounPhrase, str | None]:
-        """The figure as subject, and its Japanese topic particle (None: unsaid)."""
+    def subject(self, figure: Figure, again: bool = False) -> tuple[NounPhrase, str | None]:
+        """The figure as subject, and its Japanese topic particle (None: unsaid); `again` within a sentence, never twice by name."""
         new = not figure.introduced
         continuing = self._topic is figure
         use_pronoun = (
             figure.introduced
             and (continuing or self._clear(figure))
-            and self.chooser.chance(0.85 if continuing else 0.6)
+            and ((again and continuing) or self.chooser.chance(0.85 if continuing else 0.6))
         )
         full = figure.full()
         phrase = pronoun(figure.pronoun, figure.referent, japanese=full.japanese) if use_pronoun else full
@@ -130,9 +130,10 @@ class Teller:
         negative: bool = False,
         modality: str = "",
         toward: str | None = None,
+        again: bool = False,
     ) -> Said:
-        """Somebody does something: `to` a person (giving), `toward` a place (going)."""
-        subject, topic = self.subject(who)
+        """Somebody does something: `to` a person (giving), `toward` a place (going), `again` in one sentence."""
+        subject, topic = self.subject(who, again)
         complements: list[Complement] = list(more)
         if toward:
             one = verb(action, noun(toward))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from data.primer import english as en
 from data.primer import japanese as ja
 from data.primer import noun_phrases
-from data.primer.choice import Chooser
+from data.primer.choice import BARE, FEMALE, Chooser, preposition
 from data.primer.clauses import Clause, Complement, Head, Mode, adjective_head, marked, verb_head
 from data.primer.constructions.basic import statement
 from data.primer.lexicon import (
@@ -96,6 +96,10 @@ def _comparable(thing: Noun) -> list[Adjective]:
     return [said for said in adjectives_for(thing) if "nocompare" not in said.features]
 
 
+MIXED = frozenset(("gift", "machine"))
+"""Kinds whose members have little in common: a ring is compared with a ring."""
+
+
 def compared(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective]:
     """Two people, two things of one name (this bag, that bag; Ken's dog, Emi's dog), or two things of one kind."""
     draw = chooser.pick(("people", "owners", "this", "kinds"))
@@ -104,16 +108,21 @@ def compared(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective]:
         first = chooser.subject(("named",), speaker=False)
         return first, chooser.person(first), said
     if draw == "kinds":
-        scale = chooser.pick(SCALES)
+        scale = chooser.pick([scale for scale in SCALES if scale.kind not in MIXED])
         first_noun, second_noun = chooser.pair(nouns(scale.kind))
         both = [
             said for said in _comparable(first_noun) if said in _comparable(second_noun) and said.english in OPINIONS
         ]
         if both:
-            return chooser.known(first_noun, described=0), chooser.known(second_noun, described=0), chooser.pick(both)
+            openings = chooser.pick((("the", "the"), ("the", "the"), ("this", "that")))
+            first, second = (
+                chooser.kind_of(entry) if entry.kinds & BARE else common(entry, opening if entry.plural else "the")
+                for entry, opening in zip((first_noun, second_noun), openings, strict=True)
+            )
+            return first, second, chooser.pick(both)
     thing = chooser.pick([thing for thing in nouns("goods", "pet", "text", "dish") if thing.plural])
     said = chooser.pick(_comparable(thing))
-    if draw == "this" or not thing.kinds & {"goods", "pet"}:
+    if draw == "this" or not thing.kinds & {"goods", "pet"} or thing.kinds & FEMALE:
         return common(thing, "this"), common(thing, "that"), said
     first = chooser.person()
     return common(thing, possessive(first)), common(thing, possessive(chooser.person(first))), said
@@ -164,7 +173,7 @@ def superlative(chooser: Chooser) -> Draft:
     where = common(noun(place))
     modifier = ja.attributive(said.predicate).text
     who = Link()
-    english = (Word("the", top), *word, Word(role, who, True), Word("in", at), *where.english)
+    english = (Word("the", top), *word, Word(role, who, True), Word(preposition(noun(place)), at), *where.english)
     before = (
         *where.japanese,
         Word("で", at),
@@ -247,7 +256,7 @@ def becoming(chooser: Chooser) -> Draft:
 def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
     """Two things of a kind, a quality, and how it decides: 'more' of a good one, 'less' of a bad one, 'too' much of a bad one."""
     scale = chooser.pick(SCALES)
-    if chooser.chance(0.3) and scale.kind in ("gift", "container", "machine", "top", "book", "instrument"):
+    if scale.kind in MIXED or (chooser.chance(0.3) and scale.kind in ("container", "top", "book", "instrument")):
         thing = chooser.pick([thing for thing in nouns(scale.kind) if thing.plural])
         first_color, second_color = chooser.pair(COLORS if suiting(thing, ("red",)) else ("old", "new"))
         first, second = (common(thing, "the", describing(adjective(word))) for word in (first_color, second_color))
@@ -258,9 +267,15 @@ def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
         first, second = (_rival(chooser, entry, definite) for entry in entries)
         taken = set()
     how = chooser.pick(("more", "less", "too"))
-    names = scale.good if how == "more" else scale.bad
+    names = (
+        scale.good
+        if how == "more"
+        else [name for name in scale.bad if how == "too" or name not in ("old", "slow", "big")]
+    )
     options = [
-        said for said in suiting(entries[0], names) if said in suiting(entries[1], names) and said.english not in taken
+        said
+        for said in suiting(entries[0], tuple(names))
+        if said in suiting(entries[1], tuple(names)) and said.english not in taken
     ]
     return (first, second, chooser.pick(options), how) if options else _rivals(chooser)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from data.primer import noun_phrases
-from data.primer.choice import Chooser, verbs
+from data.primer.choice import Chooser, verbs, when
 from data.primer.clauses import Clause, Complement, Head, Mode, marked, noun_head, verb_head
 from data.primer.counters import count
 from data.primer.english import NUMBERS, be
 from data.primer.japanese import Predicate, finite
-from data.primer.lexicon import POSITIONS, Noun, Position, Verb, nouns, verb
+from data.primer.lexicon import POSITIONS, TIMES, Noun, Position, Verb, nouns, verb
 from data.primer.noun_phrases import NounPhrase, common
 from data.primer.sentences import Draft, construction
 from data.primer.tree import Link, Parts, Word
@@ -110,13 +110,18 @@ def _lasting(one: Verb) -> bool:
     return one.english in ("work", "study", "sleep", "practice", "play", "rest", "walk", "swim", "listen to")
 
 
+DAYS = ("yesterday", "this morning", "last night")
+
+
 @construction(0.8)
 def at_hour(chooser: Chooser) -> Draft:
     """Anna got up at seven this morning. - アンナは今朝七時に起きました。"""
     one = verb(
         chooser.pick(("get up", "sleep", "come to", "go to", "arrive at", "eat", "call", "meet", "close", "open"))
     )
-    clause = chooser.event(one, Mode("past"), timed=0.5, placed=0.0, counted=0.0)
+    clause = chooser.event(one, Mode("past"), timed=0.0, placed=0.0, counted=0.0)
+    if chooser.chance(0.5):
+        clause.complements = (*clause.complements, when(chooser.pick([time for time in TIMES if time.english in DAYS])))
     hour = marked(clock(5 + int(chooser.chance(0.5)) + 2 * int(chooser.chance(0.5))), "at", "に", 6, 1)
     clause.complements = (*clause.complements, hour)
     return statement(clause)
@@ -183,7 +188,7 @@ def location(chooser: Chooser) -> Draft:
     english, japanese = beside(position, common(landmark))
     subject = chooser.known(thing)
     tense, asked = chooser.pick(("present", "past")), chooser.chance(0.2)
-    head = Head(being(thing.animate), None, english, japanese, lemma=position.english)
+    head = Head(being(thing.animate), None, english, japanese, None, position.english)
     clause = Clause(head, subject, Mode(tense, not asked and chooser.chance(0.2)), question=asked)
     return Draft(clause.english(), clause.japanese(), (clause,), "?" if asked else ".")
 

@@ -42,6 +42,8 @@ def particular(chooser: Chooser, one: Verb, entry: Noun, *, known: bool = False)
         return chooser.goal(entry)
     if known:
         return common(entry, chooser.pick(("the", "the", "this", "that")) if entry.plural else "the")
+    if "instrument" in entry.kinds:
+        return common(entry)
     return chooser.thing(entry, owned=False, described=0.0)
 
 
@@ -270,7 +272,7 @@ def thought(chooser: Chooser) -> Draft:
     while about.entry is None or about.entry is subject.entry or next(words(about.english)).text == "that":
         about, said = described(chooser, asked=True)
     inner = Clause(adjective_head(said), about, Mode(chooser.pick(("present", "present", "past")), chooser.chance(0.2)))
-    which = chooser.pick(("think", "think", "say"))
+    which = "think" if subject.person == 1 else chooser.pick(("think", "think", "say"))
     one = verb(which)
     quote = Link()
     content = Complement(

@@ -136,8 +136,12 @@ def experience(chooser: Chooser) -> Draft:
 # Doing as a thing: the clause becomes a noun with の, or a purpose with に.
 
 
-def _doing(chooser: Chooser, subject: NounPhrase, *without: str) -> Clause:
-    one = chooser.pick(_human("rare", *AT_WILL, *without))
+CHORES = frozenset(("open", "close", "call", "wait for", "order", "come to", "carry", "use"))
+"""What is done, but hardly liked for itself."""
+
+
+def _doing(chooser: Chooser, subject: NounPhrase) -> Clause:
+    one = chooser.pick([one for one in _human("rare", *AT_WILL) if one.english not in CHORES])
     return chooser.event(one, Mode("present", modality=NONFINITE), subject, timed=0.0, generic=True, accompanied=0.1)
 
 

@@ -80,9 +80,9 @@ def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
     if c.chance(0.7):
         t.tell(t.doing(friend, "eat", dish, modality="want"))
         if "sweets" in entry.kinds or "dish" in entry.kinds:
-            t.joined(t.being(hero, "kind"), "so", t.doing(hero, "give", dish, to=friend))
+            t.joined(t.being(hero, "kind"), "so", t.doing(hero, "give", dish, to=friend, again=True))
     else:
-        t.because(t.doing(hero, "eat", dish), dish, "delicious")
+        t.because(t.doing(hero, "eat", dish), hero, "hungry")
         t.tell(t.doing(hero, "sleep"), "then")
     return (entry.english, bought.english)
 
@@ -134,7 +134,7 @@ def chase(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.because(t.doing(hunter, "find", prey, negative=True, modality="can"), prey, "small")
     else:
         t.tell(t.doing(hunter, "find", prey, negative=True, modality="can"))
-    t.joined(t.being(hunter, "tired"), "so", t.doing(hunter, "sleep"))
+    t.joined(t.being(hunter, "tired"), "so", t.doing(hunter, "sleep", again=True))
     if c.chance(0.6):
         meal = Figure(noun(c.pick(("cheese", "carrot", "bread", "apple"))))
         t.tell(t.doing(prey, "eat", meal, at(c.pick(("kitchen", "garden")))), "then")
@@ -171,7 +171,7 @@ def climbing(t: Teller, c: Chooser) -> tuple[str, ...]:
     t.tell(t.doing(hero, "climb", mountain), c.pick(("", "one day", "yesterday")))
     t.joined(t.being(mountain, "high", very=c.chance(0.3)), "and", t.being(hero, "thirsty"))
     t.tell(t.doing(hero, "meet", friend), c.pick(("soon", "then")))
-    t.joined(t.being(friend, c.pick(("kind", "gentle"))), "so", t.doing(friend, "give", drink, to=hero))
+    t.joined(t.being(friend, c.pick(("kind", "gentle"))), "so", t.doing(friend, "give", drink, to=hero, again=True))
     t.because(
         t.doing(hero, "drink", drink),
         drink,

@@ -18,8 +18,8 @@ def lost_and_found(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.doing(hero, "lose", it, at(c.pick(("park", "library", "garden")))), c.pick(("one day", "yesterday")))
     else:
         t.tell(t.doing(hero, "lose", it), c.pick(("", "one day", "yesterday")))
-    if c.chance(0.3):
-        t.tell(t.being(hero, c.pick(("angry", "tired"))))
+        if c.chance(0.4):
+            t.tell(t.being(hero, c.pick(("angry", "busy"))))
     first, second = c.pair(INDOORS)
     t.tell(t.doing(hero, "look for", it, at(first)))
     if c.chance(0.5):
@@ -44,7 +44,6 @@ SHOPS = (
     ("bookstore", "book"),
     ("supermarket", "fruit"),
     ("supermarket", "tart"),
-    ("flower shop", "plant"),
 )
 
 
@@ -132,7 +131,7 @@ def borrowed(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.doing(reader, action, it, modality="want"))
     t.tell(t.doing(owner, "lend", it, to=reader), c.pick(("", "one day", "yesterday")))
     t.tell(t.doing(reader, action, it, at(c.pick(("park", "library", "room", "garden")))), c.pick(("", "that evening")))
-    good = suiting(entry, ("interesting", "useful", "light", "new"))
+    good = suiting(entry, ("interesting", "useful", "light"))
     bad = suiting(entry, ("difficult", "heavy", "boring"))
     if good and c.chance(0.5):
         t.tell(t.being(it, c.pick(good).english, very=c.chance(0.4)))

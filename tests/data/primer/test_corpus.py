@@ -1,0 +1,231 @@
+"""The embedded corpus as rows: spans, links, splits, determinism, one English sentence - one Japanese sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.primer import rows
+from data.primer.choice import Chooser
+from data.primer.corpus import ENOUGH, Combinations, distinct, sentence_row
+from data.primer.lexicon import NAMES, VERBS, lemmas
+from data.primer.sentences import CONSTRUCTIONS, Sentence, derive, finish
+from data.primer.splits import SPLITS, held_out, parts, quotas
+
+Row = dict[str, Any]
+SIDES = {"sentences": ("source", "target"), "stories": ("text", "japanese")}
+PRONOUNS = {"he", "she", "it", "they", "him", "her", "them"}
+
+
+@cache
+def some(kind: str, count: int) -> list[Row]:
+    """Rows shared by the tests."""
+    return rows(kind, count, seed=11)
+
+
+@cache
+def derivations(count: int) -> list[Sentence]:
+    """Sentences before they become rows."""
+    chooser = Chooser(random.Random(7))
+    return [derive(chooser) for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", ["sentences", "stories"])
+def test_spans_lie_inside_and_on_word_boundaries(kind: str) -> None:
+    """A span that is off by one links half words, and no tokenizer projection would show it."""
+    source, target = SIDES[kind]
+    for row in some(kind, 1500):
+        assert row["alignment"], row
+        for a, b, c, d in row["alignment"]:
+            english, japanese = row[source][a:b], row[target][c:d]
+            assert 0 <= a < b <= len(row[source])
+            assert 0 <= c < d <= len(row[target])
+            assert english == english.strip()
+            before, after = row[source][a - 1 : a], row[source][b : b + 1]
+            assert not (before.isalpha() and english[0].isalpha()), (row[source], english)
+            assert not (after.isalpha() and english[-1].isalpha()), (row[source], english)
+            assert japanese
+
+
+def test_spans_spell_the_linked_words() -> None:
+    """The words of a link must be those the rule linked: names and their katakana are known beforehand."""
+    katakana = {name.english: name.writing for name in NAMES}
+    seen = Counter[str]()
+    for row in some("sentences", 1500):
+        linked = defaultdict(list)
+        for a, b, c, d in row["alignment"]:
+            linked[row["source"][a:b]].append(row["target"][c:d])
+        for name, writing in katakana.items():
+            if name in linked:
+                assert set(linked[name]) == {writing}, row
+                seen[name] += 1
+    assert len(seen) >= 20
+
+
+def test_every_content_word_is_linked_on_both_sides() -> None:
+    """An unlinked noun or verb would count as 'attends to nothing' when heads are scored."""
+    for sentence in derivations(4000):
+        source, target = sentence.written()
+        for side, other in ((source, target), (target, source)):
+            for word, _, _ in side.words:
+                if word.content:
+                    assert word.link in other.spans, (sentence.construction, word.text, source.text, target.text)
+
+
+def test_one_english_sentence_has_one_translation() -> None:
+    """Exact match is measured: a second right translation would count as a mistake that no model can avoid."""
+    known: dict[str, str] = {}
+    for sentence in derivations(20000):
+        source, target = sentence.written()
+        assert known.setdefault(source.text, target.text) == target.text, source.text
+
+
+def test_stories_have_three_to_eight_sentences() -> None:
+    """A plot whose branches add up would outgrow the context of a small model."""
+    lengths = [row["text"].count(".") for row in some("stories", 1500)]
+    assert min(lengths) >= 3
+    assert max(lengths) <= 8
+
+
+@pytest.mark.parametrize("kind", ["sentences", "stories"])
+def test_no_text_is_in_two_splits_and_none_twice(kind: str) -> None:
+    """Leakage would make the test score a memory score."""
+    source, target = SIDES[kind]
+    data = some(kind, 6000 if kind == "sentences" else 1500)
+    assert len({row[source] for row in data}) == len(data)
+    for column in (source, target):
+        homes = defaultdict(set)
+        for row in data:
+            homes[row[column]].add(row["split"])
+        assert max(map(len, homes.values())) == 1
+    assert Counter(row["split"] for row in data) == quotas(len(data))
+
+
+def test_small_requests_fill_every_split() -> None:
+    """A shrunk run needs a test sentence too."""
+    assert set(Counter(row["split"] for row in rows("sentences", 40, 1))) == set(SPLITS)
+    assert quotas(40000)["test"] >= 500
+    assert quotas(40000)["novel"] >= 500
+
+
+def test_novel_combinations_are_new_but_their_parts_are_not() -> None:
+    """`novel` must ask for recombination: never the same combination in training, always known predicates and nouns."""
+    chooser = Chooser(random.Random(3))
+    made_of: dict[str, Combinations] = {}
+
+    def draw() -> tuple[Row, Combinations]:
+        row, combinations = sentence_row(chooser)
+        made_of[row["source"]] = combinations
+        return row, combinations
+
+    data = distinct(draw, ENOUGH, "source", "target")
+    trained = {found for row in data if row["split"] == "train" for found in made_of[row["source"]]}
+    novel = [made_of[row["source"]] for row in data if row["split"] == "novel"]
+    assert len(novel) == quotas(ENOUGH)["novel"]
+    assert all(any(held_out(found) for found in combinations) for combinations in novel)
+    assert not trained & {found for combinations in novel for found in combinations if held_out(found)}
+    assert all(parts(combinations) <= parts(trained) for combinations in novel)
+
+
+@pytest.mark.parametrize("kind", ["sentences", "stories"])
+def test_antecedents_are_a_pronoun_and_an_earlier_noun_phrase(kind: str) -> None:
+    """Swapped or shifted spans would score heads against nonsense."""
+    source, _ = SIDES[kind]
+    found = 0
+    for row in some(kind, 1500):
+        for a, b, c, d in row["antecedents"]:
+            pronoun, noun_phrase = row[source][a:b].lower(), row[source][c:d]
+            assert pronoun in PRONOUNS, row
+            assert d <= a
+            assert noun_phrase.lower() not in PRONOUNS
+            assert re.fullmatch(r"[A-Za-z' ]+", noun_phrase)
+            found += 1
+    assert found > (200 if kind == "sentences" else 4000)
+
+
+def test_it_is_not_always_the_same_place_in_the_preference_family() -> None:
+    """'because it is less acidic' means the first fruit, 'because it is too acidic' the second: meaning decides, not position."""
+    first = second = 0
+    for row in some("sentences", 6000):
+        if row["construction"] == "preference_because":
+            (_, _, start, _), *_ = row["antecedents"]
+            verb = re.search(r"(prefer\w*|like\w*) ", row["source"])
+            assert verb is not None
+            is_first = start == verb.end()
+            first, second = first + is_first, second + (not is_first)
+            assert is_first != (" too " in row["source"]), row["source"]
+    assert min(first, second) > 30
+
+
+def test_the_lessons_sentence_can_be_derived() -> None:
+    """'Emi prefers the apple over the orange because it is less acidic' is what the project is about."""
+    pattern = re.compile(r"(\w+) prefers the (\w+) over the (\w+) because it is less (acidic|sour)\.")
+    chooser = Chooser(random.Random(1))
+    build = CONSTRUCTIONS["preference_because"][0]
+    for _ in range(3000):
+        source, target = finish("preference_because", build(chooser)).written()
+        if match := pattern.fullmatch(source.text):
+            assert re.fullmatch(r".+は.+より.+の方が好きです。すっぱくないからです。", target.text), target.text
+            assert match[2] != match[3]
+            return
+    pytest.fail("never derived")
+
+
+@pytest.mark.parametrize(
+    ("kind", "digest"),
+    [("sentences", "d6079b5697741518"), ("stories", "20f2e2426bc51382")],
+)
+def test_the_same_seed_gives_the_same_bytes(kind: str, digest: str) -> None:
+    """A corpus that changes with the Python version or the hash seed makes no run comparable. After a wanted change, renew the hash."""
+    data = json.dumps(rows(kind, 200, seed=1), ensure_ascii=False)
+    assert hashlib.sha256(data.encode()).hexdigest()[:16] == digest
+
+
+def test_size() -> None:
+    """The floor that the demo and the documentation rely on."""
+    assert lemmas() >= 400
+    assert len(CONSTRUCTIONS) >= 50
+    assert len({sentence.written()[1].text for sentence in derivations(4000)}) > 3700
+
+
+def test_every_verb_and_construction_occurs() -> None:
+    """A word or rule that can never be chosen is dead data."""
+    seen = Counter(sentence.construction for sentence in derivations(20000))
+    assert set(seen) == set(CONSTRUCTIONS)
+    assert min(seen.values()) >= 40
+    english = " ".join(row["text"] for row in some("stories", 1500)).lower()
+    for sentence in derivations(4000):
+        english += " " + sentence.written()[0].text.lower()
+    assert all(any(form in english for form in (entry.english, entry.past)) for entry in VERBS)
+
+
+def test_command_prints_tab_separated_and_json_lines() -> None:
+    """People who want the corpus elsewhere use the command alone."""
+    root = Path(__file__).resolve().parents[3]
+
+    def run(*options: str) -> list[str]:
+        command = [sys.executable, "-m", "data.primer", *options]
+        return subprocess.run(
+            command, cwd=root, capture_output=True, text=True, encoding="utf-8", check=True
+        ).stdout.splitlines()
+
+    table = run("--pairs", "12", "--seed", "5")
+    assert [line.split("\t") for line in table] == [[row["source"], row["target"]] for row in rows("sentences", 12, 5)]
+    lines = run("--kind", "stories", "--pairs", "6", "--format", "jsonl")
+    assert [json.loads(line) for line in lines] == rows("stories", 6, 1)
+
+
+def test_bad_requests_are_refused() -> None:
+    """A wrong kind must not silently give sentences."""
+    with pytest.raises(ValueError, match="no kind of rows 'poems'"):
+        rows("poems", 10, 1)
