@@ -129,14 +129,14 @@ class Clause:
     mode: Mode = Mode()
     complements: tuple[Complement, ...] = ()
     question: bool = False
+    ending: Link = field(default_factory=Link)
+    """Links the English auxiliaries to the Japanese ending."""
     predicate: ja.Predicate = field(init=False)
     negative: bool = field(init=False)
     _auxiliary: Parts = field(init=False)
     _verb: Parts = field(init=False)
-    _ending: Link = field(init=False)
 
     def __post_init__(self) -> None:
-        self._ending = Link()
         self._auxiliary, self._verb = self._verb_group()
         self.predicate, self.negative = self._derived()
 
@@ -160,7 +160,7 @@ class Clause:
 
     def _verb_group(self) -> tuple[Parts, Parts]:
         """Auxiliaries (the first inverts in a question) and the rest of the verb group."""
-        head, mode, ending = self.head, self.mode, self._ending
+        head, mode, ending = self.head, self.mode, self.ending
         modality = MODALITIES.get(mode.modality)
         if mode.modality == NONFINITE:
             return (), ()
@@ -227,8 +227,8 @@ class Clause:
 
     def imperative(self, opening: str) -> Parts:
         """'please do not open the window', 'let's go': the opening links to the Japanese ending."""
-        negation = (Word("do not", self._ending),) if self.mode.negative else ()
-        return (Word(opening, self._ending), *negation, *self.infinitive())
+        negation = (Word("do not", self.ending),) if self.mode.negative else ()
+        return (Word(opening, self.ending), *negation, *self.infinitive())
 
     # Japanese
 
@@ -269,7 +269,7 @@ class Clause:
             inflected = ja.finite(self.predicate, past=past, negative=self.negative, polite=not self.mode.contracted)
         else:
             inflected = form(self.predicate, past=past, negative=self.negative)
-        ending = self._ending if self._auxiliary or self.mode.modality else self.head.link
+        ending = self.ending if self._auxiliary or self.mode.modality else self.head.link
         content = self.head.link is not None
         stem = Word(inflected.stem, self.head.link if content else ending, content)
         return (*self.head.before, stem, Word(inflected.ending, ending))

@@ -337,10 +337,17 @@ def with_reason(
         "too": (Word("too", degree), word),
     }[how]
     predicate = ja.excess(said.predicate) if how == "too" else said.predicate
-    reason = Clause(Head(predicate, None, english, link=link, lemma=said.english), it, Mode(tense, how == "less"))
+    reason = Clause(
+        Head(predicate, None, english, link=link, lemma=said.english),
+        it,
+        Mode(tense, how == "less"),
+        ending=Link() if how == "more" else degree,
+    )
     again = Word(text(meant.japanese), it.link)
     said_of = {"more": (again, Word("の方", degree), Word("が")), "less": (), "too": (again, Word("は"))}[how]
-    affirmed = Clause(reason.head, it, Mode(tense)) if how == "less" else reason  # 'less': only Japanese negates
+    affirmed = (
+        Clause(reason.head, it, Mode(tense), ending=degree) if how == "less" else reason
+    )  # 'less': only Japanese negates
     japanese = (
         *main.japanese(topic=topic),
         Word("。"),
