@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TINY = (
     "model.layers=1 model.heads=2 model.width=32 model.context=32 trainer.steps=6 trainer.evaluate_every=3 trainer.log_every=1 "
     "trainer.batch_size=4 trainer.samples=1 trainer.evaluate_sentences=8 data.sentences=600 data.stories=300 data.batch_tokens=512 "
-    "tokenizer.vocab_size=400 attention.examples=1 schedule.warmup=2"
+    "tokenizer.vocab_size=700 attention.examples=1 schedule.warmup=2"
 ).split()
 """The real config, shrunk until a run takes a second or two."""
 

@@ -40,7 +40,13 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     return {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file() and ".cache" not in p.parts}
 
 
-PAIRS = ["task=translate", "data=pairs", *[a for a in TINY if not a.startswith("tokenizer")], "tokenizer=char", "data.valid_fraction=0.2"]
+PAIRS = [
+    "task=translate",
+    "data=pairs",
+    *[a for a in TINY if not a.startswith("tokenizer")],
+    "tokenizer=char",
+    "data.valid_fraction=0.2",
+]
 TEXT = ["data=text", *[a for a in TINY if not a.startswith("tokenizer")], "tokenizer=char"]
 
 
@@ -80,7 +86,14 @@ def test_a_table_without_the_column_is_named(fails: Fails, tmp_path: Path) -> No
     assert "pairs.tsv" in message
     assert "21" in message
     (tmp_path / "table.tsv").write_text("english\tjapanese\n" + "one\t一\n" * 20, encoding="utf-8")
-    message = fails(train_command, *PAIRS, "data.path=table.tsv", "data.header=true", "data.source_column=English", "data.target_column=japanese")
+    message = fails(
+        train_command,
+        *PAIRS,
+        "data.path=table.tsv",
+        "data.header=true",
+        "data.source_column=English",
+        "data.target_column=japanese",
+    )
     assert "English" in message
     assert "english" in message
 

@@ -65,7 +65,7 @@ def test_every_experiment_composes_and_trains_two_steps(
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "configs" / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8")
     data = [] if "data: primer" in text else [f"data.path={corpora.get(experiment, corpora['text'])}"]
-    pieces = 600 if "data: primer" in text else 60
+    pieces = 800 if "data: primer" in text else 60
     vocabulary = (
         [] if "tokenizer: char" in text else [f"tokenizer.vocab_size={pieces}", "tokenizer.byte_fallback=false"]
     )
@@ -83,7 +83,7 @@ def test_every_debug_preset_trains(preset: str, tmp_path: Path, monkeypatch: pyt
     """Guards: a debug preset that is itself broken on the day it is needed."""
     monkeypatch.chdir(tmp_path)
     small = [s for s in SHRUNK if not s.startswith(("trainer.steps", "trainer.evaluate_every", "trainer.minutes"))]
-    run = compose_and_train(f"+debug={preset}", *small, "tokenizer.vocab_size=400", f"name={preset}", "optim.lr=1e-2")
+    run = compose_and_train(f"+debug={preset}", *small, "tokenizer.vocab_size=800", f"name={preset}", "optim.lr=1e-2")
     if preset == "overfit":
         last = json.loads((run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
         assert last["train/loss"] < 2.5

@@ -20,7 +20,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny run of each task; the story model spells unknown characters as bytes."""
     folder = tmp_path_factory.mktemp("trained")
     for task, more in {
-        "gpt": ["tokenizer.byte_fallback=true", "tokenizer.vocab_size=500"],
+        "gpt": ["tokenizer.byte_fallback=true"],
         "translate": ["trainer.steps=40"],
     }.items():
         done = subprocess.run(

@@ -50,5 +50,9 @@ def test_every_package_is_installed() -> None:
     import tomllib
 
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
-    found = {str(path.parent.relative_to(ROOT)).replace("/", ".") for name in MAY_IMPORT for path in (ROOT / name).rglob("__init__.py")}
+    found = {
+        str(path.parent.relative_to(ROOT)).replace("/", ".")
+        for name in MAY_IMPORT
+        for path in (ROOT / name).rglob("__init__.py")
+    }
     assert found == set(listed)

@@ -61,6 +61,8 @@ def point(link: Path, target: str) -> None:
     """Let the symbolic link `link` point at `target`, replacing an older one in a single step."""
     temporary = link.with_name(f".tmp-{link.name}")
     temporary.unlink(missing_ok=True)
+    if link.is_dir() and not link.is_symlink():  # a copy of the run that followed the link
+        shutil.rmtree(link)
     temporary.symlink_to(target)
     temporary.replace(link)
 
@@ -86,6 +88,14 @@ def checkpoint_path(run: Path, which: str = "last") -> Path:
     link = folder / which
     # A copy made without symbolic links still has its newest checkpoint.
     return link.resolve() if (link / SUMMARY).exists() else complete[-1]
+
+
+def checkpoint_step(checkpoint: Path) -> int:
+    """The step a checkpoint was written at; a copy of the run may have lost the folder's name."""
+    try:
+        return int(json.loads((checkpoint / SUMMARY).read_text(encoding="utf-8"))["step"])
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(damaged(checkpoint / SUMMARY, error)) from error
 
 
 def load_weights(checkpoint: Path) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from data.prepare import PreparedPairs, PreparedText, prepare
 from model.size import count_parameters, flops_per_token
 from training import run_folder
-from training.checkpoints import checkpoint_path, load_state, load_weights
+from training.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights
 from training.config import TrainConfig
 from training.errors import UserError
 from training.hardware import choose_hardware, set_deterministic
@@ -83,7 +83,7 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
             best = checkpoint_path(run, "best")
             if config.trainer.test:
                 run_folder.load_into(model.float().eval(), load_weights(best), best)
-                evaluator.test(int(best.name.removeprefix("step-")))
+                evaluator.test(checkpoint_step(best))
             log.line(f"best validation loss {trainer.progress.best_loss:.4f} nats per token; everything is in {run}")
     finally:
         log.close()

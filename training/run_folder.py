@@ -13,7 +13,7 @@ from torch import Tensor
 from data.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from training.checkpoints import checkpoint_path, load_weights
+from training.checkpoints import checkpoint_path, checkpoint_step, load_weights
 from training.config import TrainConfig
 from training.errors import UserError
 
@@ -138,4 +138,4 @@ def load_run(run: Path, which: str = "best") -> LoadedRun:
     tokenizers = load_tokenizers(run)
     model = build_model(config, tokenizers)
     load_into(model, load_weights(checkpoint), checkpoint)
-    return LoadedRun(run, config, model.eval(), tokenizers, int(checkpoint.name.removeprefix("step-")))
+    return LoadedRun(run, config, model.eval(), tokenizers, checkpoint_step(checkpoint))

@@ -1,11 +1,12 @@
 """Checkpoints on disk."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
-from training.checkpoints import checkpoint_path, load_state, load_weights, save_checkpoint
+from training.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights, save_checkpoint
 from training.errors import UserError
 
 
@@ -63,6 +64,18 @@ def test_a_copy_without_symbolic_links_still_has_its_newest_checkpoint(tmp_path:
     save(tmp_path, 10)
     (tmp_path / "checkpoints" / "last").unlink()
     assert checkpoint_path(tmp_path).name == "step-00000010"
+
+
+def test_a_copy_that_followed_the_links_goes_on(tmp_path: Path) -> None:
+    """Guards: `cp -rL` or an archive turning `last` and `best` into folders, which no link can replace."""
+    save(tmp_path / "run", 10, best=True)
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path / "run", copy)
+    assert not (copy / "checkpoints" / "last").is_symlink()
+    assert checkpoint_step(checkpoint_path(copy, "best")) == 10
+    save(copy, 20)
+    assert checkpoint_step(checkpoint_path(copy, "last")) == 20
+    assert checkpoint_step(checkpoint_path(copy, "best")) == 10
 
 
 def test_a_folder_without_checkpoint_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,176 @@
+"""The loop: exact accumulation, budgets, evaluation, what TensorBoard gets."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from data.batches import IGNORED, Batch, BatchStream
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
+from training.evaluation import held_out_loss
+from training.hardware import Hardware
+from training.run_log import RunLog, truncate_metrics
+from training.trainer import Interval, Trainer
+
+CPU = Hardware(torch.device("cpu"), torch.float32, None, "cpu")
+
+
+class Listed(BatchStream):
+    """The same batches over and over."""
+
+    def __init__(self, batches: list[Batch]) -> None:
+        super().__init__(seed=0)
+        self.batches = batches
+
+    @property
+    def epoch_batches(self) -> int:
+        return len(self.batches)
+
+    @property
+    def epoch(self) -> float:
+        return self._epoch + self._position / len(self.batches)
+
+    def next_batch(self) -> Batch:
+        batch = self.batches[self._position]
+        self._epoch, self._position = divmod(self._epoch * len(self.batches) + self._position + 1, len(self.batches))
+        return batch
+
+
+def pairs(seed: int = 0) -> list[Batch]:
+    """Four one-row batches of translation with targets of different length."""
+    torch.manual_seed(seed)
+    batches = []
+    for length in (3, 9, 5, 7):
+        targets = torch.full((1, 9), IGNORED)
+        targets[0, :length] = torch.randint(4, 20, (length,))
+        batches.append(Batch(torch.randint(4, 20, (1, 9)), targets, torch.randint(4, 20, (1, 6))))
+    return batches
+
+
+def together(batches: list[Batch]) -> Batch:
+    """The same rows as one batch."""
+    return Batch(
+        torch.cat([b.inputs for b in batches]),
+        torch.cat([b.targets for b in batches]),
+        torch.cat([b.source for b in batches if b.source is not None]),
+    )
+
+
+def trainer(tmp_path: Path, batches: list[Batch], name: str, **settings: object) -> Trainer:
+    config = TrainConfig(
+        task="translate",
+        trainer=TrainerConfig(**({"steps": 5, "log_every": 1, "evaluate_every": 5} | settings)),  # type: ignore[arg-type]
+        schedule=ScheduleConfig(warmup=0, kind="constant"),
+        optim=OptimConfig(lr=1e-2),
+    )
+    torch.manual_seed(1)
+    model = EncoderDecoder(ModelConfig(layers=1, heads=2, width=16, context=16), 20, 20, shared=True)
+    (tmp_path / name).mkdir()
+    return Trainer(
+        config,
+        model,
+        Listed(batches),
+        CPU,
+        tmp_path / name,
+        RunLog(tmp_path / name, 0),
+        lambda step, record: 1.0 / step,
+        1.0,
+    )
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_four_micro_batches_of_one_equal_one_of_four_with_padding(tmp_path: Path, smoothing: float) -> None:
+    """Guards: a mean per micro-batch, which weighs tokens of short rows more (several libraries had this bug for years)."""
+    batches = pairs()
+    four = trainer(tmp_path, batches, "four", accumulate=4, label_smoothing=smoothing)
+    one = trainer(tmp_path, [together(batches)], "one", accumulate=1, label_smoothing=smoothing)
+    for each in (four, one):
+        for _ in range(3):
+            each.step()
+    assert four.since_log.targets == one.since_log.targets == 3 * 24
+    assert four.since_log.mean_loss == pytest.approx(one.since_log.mean_loss, rel=1e-5)
+    for a, b in zip(four.model.parameters(), one.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_tokens_per_second_count_real_tokens_and_only_training_time() -> None:
+    """Guards: padding counted as speed, evaluation counted as slowness, a rate that divides by a time stamp."""
+    interval = Interval()
+    interval.add(torch.tensor(10.0), 5, 12, 0.5)
+    interval.add(torch.tensor(20.0), 5, 12, 1.5)
+    assert interval.tokens_per_second == 12.0
+    assert interval.mean_loss == 3.0
+    assert pairs()[0].tokens == 6 + 3
+
+
+def test_a_budget_of_time_ends_the_run_and_anneals_the_rate(tmp_path: Path) -> None:
+    """Guards: a wall-clock budget that is ignored, or stops at the peak of the learning rate."""
+    timed = trainer(tmp_path, pairs(), "timed", steps=None, minutes=0.02, evaluate_every=10**6)
+    timed.config.schedule = ScheduleConfig(kind="linear", warmup=0)
+    timed.train()
+    assert 1.2 <= timed.progress.seconds < 10
+    assert timed.optimizer.optimizers[0].param_groups[0]["lr"] < 0.05 * timed.config.optim.lr
+    assert timed.progress.evaluated_step == timed.progress.step
+
+
+def test_patience_stops_after_that_many_evaluations_without_a_better_loss(tmp_path: Path) -> None:
+    """Guards: an early stop that is one evaluation off, or that counts any evaluation."""
+    losses = iter([3.0, 2.0, 2.5, 2.2, 2.1, 1.0])
+    patient = trainer(tmp_path, pairs(), "patient", steps=100, evaluate_every=1, patience=3)
+    patient.evaluate_model = lambda step, record: next(losses)
+    patient.train()
+    assert patient.progress.step == 5
+    assert patient.progress.best_loss == 2.0
+    assert (tmp_path / "patient" / "checkpoints" / "best").resolve().name == "step-00000002"
+
+
+def test_full_pass_loss_counts_every_token_once_whatever_the_batches() -> None:
+    """Guards: a mean of batch means, which depends on the batch size."""
+    torch.manual_seed(0)
+    model = GPT(ModelConfig(layers=1, heads=2, width=16, context=8), 20).eval()
+    tokens = torch.randint(0, 20, (5, 9))
+    targets = tokens[:, 1:].clone()
+    targets[4, 3:] = IGNORED
+    rows = [Batch(tokens[i : i + 1, :-1], targets[i : i + 1]) for i in range(5)]
+    one = held_out_loss(model, rows, 100)
+    two = held_out_loss(model, [Batch(tokens[:3, :-1], targets[:3]), Batch(tokens[3:, :-1], targets[3:])], 100)
+    assert one.tokens == two.tokens == 35
+    assert one.per_token == pytest.approx(two.per_token, rel=1e-6)
+    with torch.no_grad():
+        by_hand = sum(
+            -float(model(row.inputs).log_softmax(-1)[0, t, row.targets[0, t]])
+            for row in rows
+            for t in range(8)
+            if row.targets[0, t] >= 0
+        )
+    assert one.nats == pytest.approx(by_hand, rel=1e-5)
+    assert one.bits_per_byte == pytest.approx(by_hand / 0.693147 / 100, rel=1e-5)
+
+
+def test_curves_reach_tensorboard(tmp_path: Path) -> None:
+    """Guards: scalars written under other names, or lost in a buffer."""
+    each = trainer(tmp_path, pairs(), "curves")
+    each.train()
+    each.log.close()
+    events = EventAccumulator(str(tmp_path / "curves")).Reload()
+    tags = events.Tags()["scalars"]
+    assert {"train/loss", "train/learning_rate", "train/gradient_norm", "speed/tokens_per_second"} <= set(tags)
+    assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5]
+    lines = [
+        json.loads(line) for line in (tmp_path / "curves" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    assert [line["step"] for line in lines] == [5]
+    assert {"step", "tokens", "seconds", "train/loss", "tokens_per_second"} <= set(lines[0])
+
+
+def test_metrics_after_the_resumed_step_and_half_lines_are_dropped(tmp_path: Path) -> None:
+    """Guards: a line that a kill cut in half breaking every later reader."""
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 10}\n{"step": 20}\n{"step": 30}\n{"st', encoding="utf-8")
+    truncate_metrics(path, 20)
+    assert path.read_text(encoding="utf-8") == '{"step": 10}\n{"step": 20}\n'
