@@ -6,8 +6,10 @@ import ast
 import difflib
 import functools
 import inspect
+import os
 import re
 import sys
+import textwrap
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -183,7 +185,9 @@ def describe_settings(schema: type, config: Any, prefix: str = "") -> list[str]:
             nested.append((field.name, value))
             continue
         shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else value
-        lines += [f"  {prefix}{field.name}={shown}", f"      {field_documentation(schema).get(field.name, '')}"]
+        lines.append(f"  {prefix}{field.name}={shown}")
+        documentation = field_documentation(schema).get(field.name, "")
+        lines += textwrap.wrap(documentation, width=110, initial_indent=" " * 6, subsequent_indent=" " * 6)
     for name, value in nested:
         lines += ["", f"{name}: {inspect.getdoc(type(value))}", *describe_settings(type(value), value, f"{name}.")]
     return lines
@@ -200,6 +204,8 @@ def run_guarded(action: Callable[[], None]) -> None:
         fail([str(error)])
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
-        sys.stderr.close()
+    except (
+        BrokenPipeError
+    ):  # the reader of our output, `head` say, has seen enough; nothing more may be flushed into it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None

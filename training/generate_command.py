@@ -63,8 +63,7 @@ def generate_command() -> None:
     """Run `generate.py`."""
     arguments = sys.argv[1:]
     if "--help" in arguments or "-h" in arguments:
-        print(HELP)
-        print("\n".join(describe_settings(GenerateConfig, GenerateConfig())))
+        run_guarded(lambda: print(HELP, *describe_settings(GenerateConfig, GenerateConfig()), sep="\n"))
         return
     command = parse_command(arguments)
     run_guarded(lambda: execute(command))

@@ -28,6 +28,9 @@ FREE_ON_RESUME = (
 )  # fmt: skip
 """What a resumed run may change; anything else would make it another run, which `init_from` starts."""
 
+FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--info", "-i", "--config-dir", "-cd")
+"""Flags of Hydra whose value is an argument of its own."""
+
 HELP = """Train a small transformer: a GPT that writes, or an encoder-decoder that translates.
 
   python train.py                                     GPT on the embedded corpus
@@ -48,16 +51,30 @@ def train_command() -> None:
     """Check all arguments, report all problems at once, then let Hydra compose and run (once, or once per sweep point)."""
     arguments = sys.argv[1:]
     if "--help" in arguments or "-h" in arguments:
-        print_help()
+        run_guarded(print_help)
         return
-    settings = [argument for argument in arguments if not argument.startswith("-")]
+    flags, settings = split_flags(arguments)
     config, overrides, found = compose_config("train", TrainConfig, settings)
     if config is not None:
         run_guarded(lambda: check(config, overrides, found))
     if found:
         fail(found)
-    sys.argv[1:] = [argument for argument in arguments if argument.startswith("-")] + overrides
+    sys.argv[1:] = flags + overrides
     hydra.main(config_path=str(CONFIGS), config_name="train", version_base="1.3")(job)()
+
+
+def split_flags(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Hydra's own flags with their values (`-m`, `--cfg job`), and the settings."""
+    flags, settings = [], []
+    remaining = iter(arguments)
+    for argument in remaining:
+        if not argument.startswith("-"):
+            settings.append(argument)
+            continue
+        flags.append(argument)
+        if argument in FLAGS_WITH_VALUE:
+            flags += [value for value in [next(remaining, None)] if value is not None]
+    return flags, settings
 
 
 def check(config: DictConfig, overrides: list[str], found: list[str]) -> None:

@@ -1,12 +1,14 @@
 """From arguments to a checked config: all problems at once, in words, exit code 2, nothing touched."""
 
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
+from tests.conftest import ROOT, TINY
 from training.command_line import all_keys, compose_config, field_documentation
 from training.config import TrainConfig, problems
 from training.generate_command import parse_command
@@ -142,3 +144,31 @@ def test_help_lists_every_setting_and_every_experiment(program: Run) -> None:
     assert all(f"  {key}=" in done.stdout for key in all_keys(TrainConfig) if key not in groups)
     experiments = Path(__file__).parents[2] / "configs" / "experiment"
     assert all(path.stem in done.stdout for path in experiments.glob("*.yaml"))
+
+
+def test_a_sweep_trains_one_run_for_each_value(program: Run, book: Path, tmp_path: Path) -> None:
+    """Guards: `-m` refused by our own checks, or the second run overwriting the first."""
+    tiny = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.steps=1", "trainer.test=false"]
+    done = program("train.py", "-m", *tiny, "optim.lr=1e-3,3e-3")
+    assert done.returncode == 0, done.stderr
+    rates = [OmegaConf.load(tmp_path / "runs" / run / "config.yaml").optim.lr for run in ("gpt-text", "gpt-text-2")]
+    assert rates == [1e-3, 3e-3]
+    wrong = program("train.py", "-m", *tiny, "optim.lr=1e-3,fast")
+    assert wrong.returncode == 2
+    assert "optim.lr=fast" in wrong.stderr
+
+
+def test_printing_the_config_trains_nothing(program: Run, tmp_path: Path) -> None:
+    """Guards: Hydra's own flags being taken for settings."""
+    done = program("train.py", "--cfg", "job", "optim.lr=0.5")
+    assert done.returncode == 0, done.stderr
+    assert "lr: 0.5" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_stops_early_gets_no_traceback(tmp_path: Path) -> None:
+    """Guards: `train.py --help | head` ending in a BrokenPipeError."""
+    command = f"{sys.executable} {ROOT / 'train.py'} --help | head -1"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("Train a small transformer")
+    assert done.stderr == ""
