@@ -25,13 +25,34 @@ OWNED = frozenset(("item", "goods", "clean", "pet"))
 """Kinds that somebody has: his bag, Emi's room."""
 FEMALE = frozenset(("ladies", "foot"))
 """Dresses and skirts, which not everybody owns."""
-HUNGER = frozenset(("hungry", "thirsty", "tired", "happy", "angry", "sick", "busy", "healthy"))
+HUNGER = frozenset(("hungry", "thirsty", "tired", "happy", "sad", "angry", "sick", "busy", "healthy"))
 """Passing states: predicates, hardly ever said before a noun."""
 PRICES = frozenset(("cheap", "expensive"))
+FLAWS = frozenset(("heavy", "old", "dirty", "slow", "hot"))
+"""Nobody says of what is bought or wished for that it is so."""
+SIZES, PAPERS = frozenset(("big", "small")), frozenset(("ticket", "stamp", "postcard", "letter", "photo", "key"))
+"""Nobody buys a big ticket."""
 TRADING = frozenset(("buy", "sell", "choose", "order", "receive", "want", "give"))
 """Verbs with which one speaks of a cheap or an expensive thing."""
 SLOW = frozenset(("grow",))
 """What takes longer than a day: no 'this morning'."""
+BRIEF = frozenset(
+    (
+        *"sleep rest laugh cry walk run cook eat drink order cut wash clean open close throw hide touch watch".split(),
+        *("wait for", "listen to", "pick up", "sit on", "get up", "arrive at"),
+    )
+)
+"""What one remembers of a day, not of a month: nobody 'slept last month'."""
+DAILY = ("yesterday", "last night", "this morning", "last Sunday", "tomorrow", "tonight")
+CREATING = frozenset(("make", "bake", "write", "draw", "take", "grow", "plant", "order"))
+"""The thing is there only afterwards, or soon eaten: not 'will draw that picture', 'takes the old photo'."""
+UNSEEN = frozenset(("write", "draw", "take", "plant", "grow"))
+"""What is made by these has no quality yet."""
+GENERIC = CREATING | {"eat", "drink", "cut", "read", "watch", "sing", "listen to"}
+"""A habit is about the kind of thing: 'reads novels', not 'reads that novel every morning'."""
+SKILLS = frozenset(("play", "read", "write", "draw", "do", "make", "bake", "sing", "eat", "drink"))
+"""With these, what one can do takes が: ピアノが弾ける; elsewhere を is what one hears: 窓を閉められる."""
+GROCERIES = ("food", "vegetable", "drink")
 
 
 @cache
@@ -130,7 +151,8 @@ class Chooser:
 
     def describe(self, noun: Noun, probability: float, priced: bool = False) -> tuple[Modifier, ...]:
         """Perhaps an adjective that suits the noun; its price only where the verb trades (`priced`)."""
-        barred = HUNGER if priced else HUNGER | PRICES
+        barred = HUNGER | (FLAWS if priced else PRICES)
+        barred = barred | SIZES if noun.english in PAPERS else barred
         options = [adjective for adjective in lexicon.adjectives_for(noun) if adjective.english not in barred]
         return (describing(self.pick(options)),) if options and self.chance(probability) else ()
 
@@ -144,7 +166,7 @@ class Chooser:
             return "the"
         homely = bool(noun.kinds & {"clean"})
         draw = self._random()
-        if owned and noun.kinds & OWNED and not noun.kinds & FEMALE and draw < 0.3:
+        if owned and noun.kinds & OWNED and not noun.kinds & FEMALE and noun.english != "classroom" and draw < 0.3:
             own = noun_phrases.POSSESSIVES.get(subject.pronoun) if subject else None
             if own in ("his", "her") and draw < 0.15:
                 return own
@@ -159,6 +181,8 @@ class Chooser:
         """A particular one, as a subject to speak about: the cat, this cat, Emi's cat."""
         if noun.kinds & BARE:
             return self.kind_of(noun)
+        if noun.english == "friend":
+            return common(noun, "my")
         modifiers = self.describe(noun, described)
         draw = self._random()
         if noun.kinds & OWNED and not noun.kinds & FEMALE and draw < 0.3:
@@ -175,11 +199,15 @@ class Chooser:
         described: float = 0.25,
         counted: float = 0.0,
         priced: bool = False,
+        pointed: bool = True,
     ) -> NounPhrase:
-        """A noun phrase around the noun: an apple, the red apple, three apples, this apple."""
+        """A noun phrase around the noun: an apple, the red apple, three apples; `pointed` allows 'this apple'."""
         if noun.counter and not noun.kinds & {"place"} and self.chance(counted):
             return common(noun, "", *self.describe(noun, described / 2, priced), number=2 + int(self._random() * 4))
         opening = self.opening(noun, subject, owned)
+        if noun.english == "friend":
+            return common(noun, "a")
+        opening = "a" if opening in ("this", "that") and not pointed else opening
         modifiers = () if noun.kinds & BARE else self.describe(noun, described, priced)
         plural = opening == "the" and noun.plural is not None and noun.english not in UNIQUE and self.chance(0.15)
         return common(noun, opening, *modifiers, plural=plural and not noun.kinds & {"place", "public"})
@@ -203,31 +231,51 @@ class Chooser:
         if "named" in verb.object or ("person" in verb.object and self.chance(0.6)):
             phrase = self.person(subject)
         else:
-            entry = self.pick(objects(verb))
+            known = objects(verb)
+            if generic and verb.english == "buy":
+                known = nouns(*GROCERIES)
+            entry = self.pick(known)
             owned = "gain" not in verb.features
-            if generic and isinstance(entry, Noun) and not entry.kinds & {"place", "public", "seat"}:
+            if generic and isinstance(entry, Noun) and _kind_is_meant(verb, entry):
                 phrase = self.kind_of(entry)
             elif isinstance(entry, Name) or (
                 entry.kinds & {"place"} and verb.english in ("go to", "come to", "arrive at")
             ):
                 phrase = self.goal(entry)
             else:
-                phrase = self.thing(entry, subject, owned=owned, counted=counted, priced=verb.english in TRADING)
+                making, living = verb.english in CREATING, entry.animate
+                described = 0.08 if living or making or verb.english in BRIEF else 0.2
+                described = 0.0 if verb.english in UNSEEN or "person" in entry.kinds else described
+                phrase = self.thing(
+                    entry,
+                    subject,
+                    owned=owned,
+                    described=described,
+                    counted=counted,
+                    priced=verb.english in TRADING,
+                    pointed=not making and not living,
+                )
             if isinstance(entry, Noun) and "instrument" in entry.kinds and verb.english in ("play", "practice"):
                 phrase = common(entry, "the")
-        # What one can do stands with が; of living things that would make them the doer.
-        particle = "が" if modality == "can" and verb.particle == "を" and not phrase.animate else verb.particle
+        # What one has the skill to do stands with が; of living things that would make them the doer.
+        skill = modality == "can" and verb.particle == "を" and verb.english in SKILLS and not phrase.animate
+        particle = "が" if skill else verb.particle
         return marked(phrase, "", particle, 0, 7)
 
     # When, where, how
 
-    def time(self, *tenses: str) -> Complement:
-        """yesterday, every morning, now."""
-        return when(self.pick([time for time in TIMES if time.tense in tenses]))
+    def time(self, *tenses: str, brief: bool = False) -> Complement:
+        """yesterday, every morning; `brief` for what fills no week."""
+        known = [time for time in TIMES if time.tense in tenses]
+        return when(self.pick([time for time in known if time.english in DAILY] if brief else known))
 
     def frequency(self) -> Complement:
         """often, always."""
         return when(self.pick([time for time in TIMES if time.tense == "frequency"]), MIDDLE)
+
+    def seldom(self) -> Complement:
+        """not often - あまり, beside the predicate. 'Not every day' is not 毎日…ない, so a negated habit takes no other."""
+        return when(next(time for time in TIMES if time.tense == "seldom"), MIDDLE, 6)
 
     def place(self, verb: Verb, noun: Noun | None) -> Complement | None:
         """Where it happens; None when the table knows no place for it."""
@@ -265,6 +313,8 @@ class Chooser:
         subject = subject or self.subject(verb.subject, speaker)
         complements: list[Complement] = []
         noun: Noun | None = None
+        habitual = mode.tense == "present" and not mode.modality
+        generic = generic or verb.english in SLOW or (habitual and verb.english in (*GENERIC, "buy"))
         if verb.transitive:
             if verb.particle != "を" or "stative" in verb.features or mode.modality == "progressive":
                 counted = 0.0  # 犬に三匹触る, is eating five melons: not said
@@ -276,18 +326,20 @@ class Chooser:
             complements.append(where)
         if "together" in verb.features and subject.animate and not is_animal(subject) and self.chance(accompanied):
             complements.append(self.companion(subject))
-        if "means" in verb.features and self.chance(0.25):
+        if "means" in verb.features and mode.modality != "experience" and self.chance(0.25):
             complements.append(self.means())
-        habitual = mode.tense == "present" and not mode.modality
         if habitual and "stative" not in verb.features:
-            complements.append(self.frequency() if not mode.negative and self.chance(0.4) else self.time("habit"))
+            if not mode.negative:
+                complements.append(self.frequency() if self.chance(0.4) else self.time("habit"))
+            elif self.chance(0.5):
+                complements.append(self.seldom())
         elif (
             mode.tense in ("past", "future")
             and "stative" not in verb.features
             and verb.english not in SLOW
             and self.chance(timed)
         ):
-            complements.append(self.time(mode.tense))
+            complements.append(self.time(mode.tense, brief=verb.english in BRIEF))
         return Clause(verb_head(verb), subject, mode, tuple(complements), question)
 
 
@@ -304,6 +356,11 @@ AT = frozenset(
         "bank",
         "hospital",
         "post office",
+        "hotel",
+        "department store",
+        "museum",
+        "flower shop",
+        "toy store",
     )
 )
 
@@ -318,7 +375,12 @@ def is_animal(phrase: NounPhrase) -> bool:
     return phrase.entry is not None and "animal" in phrase.entry.kinds
 
 
-def when(time: Time, rank: int = 9) -> Complement:
+def _kind_is_meant(verb: Verb, noun: Noun) -> bool:
+    """Whether one can like doing it to the kind as such: climbing mountains, but not going to parks."""
+    return verb.english == "climb" or not noun.kinds & {"place", "public", "seat"}
+
+
+def when(time: Time, rank: int = 9, japanese_rank: int = 1) -> Complement:
     """A time expression as a complement."""
     link = Link()
-    return Complement((Word(time.english, link, True),), (Word(time.writing, link, True),), rank, 1)
+    return Complement((Word(time.english, link, True),), (Word(time.writing, link, True),), rank, japanese_rank)

@@ -8,7 +8,7 @@ from data.primer import english
 from data.primer.counters import count
 from data.primer.japanese import attributive
 from data.primer.lexicon import Adjective, Name, Noun
-from data.primer.tree import A, Link, Part, Parts, Phrase, Referent, Word
+from data.primer.tree import A, Link, Part, Parts, Phrase, Referent, Word, text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +80,7 @@ def pronoun(
     subject, obj, writing, person, plural = PRONOUNS[which]
     link = Link()
     dropped = dropped or which == "you"
-    said = japanese if japanese is not None else (Word(writing, link),)
+    said = (Word(text(japanese) if japanese is not None else writing, link),)
     return NounPhrase(
         _mention((Word(subject, link),), referent, True),
         () if dropped else said,
@@ -147,7 +147,11 @@ def common(
     number: int | None = None,
     referent: Referent | None = None,
 ) -> NounPhrase:
-    """A noun with what surrounds it. With `number` the noun is counted and the counter goes to `quantity`."""
+    """A noun with what surrounds it. With `number` the noun is counted and the counter goes to `quantity`.
+
+    Japanese marks the plural of particular people alone: the women 女の人たち, but doctors 医者, two women 女の人…二人.
+    """
+    several = plural and opening == "the" and "person" in noun.kinds and noun.english != "friend"
     opening = determiner(opening) if isinstance(opening, str) else opening
     referent = referent or Referent(noun.english)
     link = Link()
@@ -165,7 +169,7 @@ def common(
     clauses = [part for modifier in modifiers if modifier.after for part in modifier.japanese]
     adjectives = [part for modifier in modifiers if not modifier.after for part in modifier.japanese]
     side = (*opening.english, *numeral, *before, Word(form, link, True), *after)
-    ja = (*opening.japanese, *clauses, *adjectives, Word(noun.writing, link, True))
+    ja = (*opening.japanese, *clauses, *adjectives, Word(noun.writing + "たち" * several, link, True))
     which = "they" if plural else next((word for word in ("he", "she") if word in noun.kinds), "it")
     return NounPhrase(
         _mention(side, referent),

@@ -1,7 +1,8 @@
 """Telling a story: who and what has been mentioned, and hence when English says 'she' or 'it' and Japanese says nothing.
 
 English takes a pronoun for the subject of the sentence before, and for a thing or person that the last sentences mentioned when no
-other of the same pronoun was. Japanese leaves a continuing subject out, names people again otherwise, and says それ for an object.
+other of the same pronoun was. Japanese leaves a continuing subject out, and a thing just spoken of where the verb says enough
+(探しました, ケンに返しました); it names people and, with other verbs, things again. A newcomer enters with が.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from data.primer.clauses import Clause, Complement, Mode, adjective_head, marked
 from data.primer.constructions.adjectives import comparing, preferring, turned, with_reason
 from data.primer.lexicon import Adjective, Name, Noun, adjective, noun, verb
 from data.primer.noun_phrases import Determiner, NounPhrase, common, describing, possessive, pronoun, together
-from data.primer.tree import Link, Part, Parts, Referent, Word
+from data.primer.tree import Link, Part, Parts, Referent, Word, text
 
 
 @dataclass(eq=False)
@@ -25,15 +26,20 @@ class Figure:
     entry: Name | Noun
     adjective: Adjective | None = None
     owner: Figure | None = None
+    plural: bool = False
     referent: Referent = field(init=False)
     introduced: bool = False
+    since: int = 0
+    """The number of the sentence that introduced it."""
 
     def __post_init__(self) -> None:
         self.referent = Referent(self.entry.english)
 
     @property
     def pronoun(self) -> str:
-        """he, she or it."""
+        """he, she, it or they."""
+        if self.plural:
+            return "they"
         return self.entry.pronoun if isinstance(self.entry, Name) else "it"
 
     @property
@@ -48,12 +54,12 @@ class Figure:
         if self.entry.kinds & BARE:
             return common(self.entry, "", referent=self.referent)
         if self.introduced:
-            return common(self.entry, "the", referent=self.referent)
+            return common(self.entry, "the", plural=self.plural, referent=self.referent)
         modifiers = (describing(self.adjective),) if self.adjective else ()
-        opening: Determiner | str = "a" if self.entry.plural else ""
+        opening: Determiner | str = "a" if self.entry.plural and not self.plural else ""
         if self.owner:
             opening = possessive(self.owner.full())
-        return common(self.entry, opening, *modifiers, referent=self.referent)
+        return common(self.entry, opening, *modifiers, plural=self.plural, referent=self.referent)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,13 +79,15 @@ class Teller:
         self.japanese: list[Part] = []
         self.sentences = 0
         self._topic: Figure | None = None
+        self._entered: Figure | None = None
         self._recent: list[Figure] = []
         self._now: list[Figure] = []
 
     # Mentions
 
     def _mention(self, figure: Figure) -> None:
-        figure.introduced = True
+        if not figure.introduced:
+            figure.introduced, figure.since = True, self.sentences
         if figure not in self._now:
             self._now.append(figure)
 
@@ -90,7 +98,8 @@ class Teller:
 
     def subject(self, figure: Figure, again: bool = False) -> tuple[NounPhrase, str | None]:
         """The figure as subject, and its Japanese topic particle (None: unsaid); `again` within a sentence, never twice by name."""
-        new = not figure.introduced
+        new, entered = not figure.introduced, self._entered
+        self._entered = None
         continuing = self._topic is figure
         use_pronoun = (
             figure.introduced
@@ -101,14 +110,17 @@ class Teller:
         phrase = pronoun(figure.pronoun, figure.referent, japanese=full.japanese) if use_pronoun else full
         self._mention(figure)
         if continuing and use_pronoun:
-            return phrase, None
-        return phrase, "が" if new and figure.owner is None and not isinstance(figure.entry, Name) else "は"
+            return phrase, "は" if entered is figure else None
+        if new and figure.owner is None and (self.sentences or not isinstance(figure.entry, Name)):
+            self._entered = figure
+            return phrase, "が"
+        return phrase, "は"
 
-    def object(self, figure: Figure) -> NounPhrase:
-        """The figure after a verb or preposition."""
+    def object(self, figure: Figure, action: str = "") -> NounPhrase:
+        """The figure after a verb or preposition; a thing or an animal goes unsaid with an action that needs no more."""
         if figure.introduced and self._clear(figure) and self.chooser.chance(0.8):
-            said = figure.full().japanese if figure.animate else None
-            phrase = pronoun(figure.pronoun, figure.referent, japanese=said)
+            unsaid = not isinstance(figure.entry, Name) and action in PLAIN_ENOUGH
+            phrase = pronoun(figure.pronoun, figure.referent, dropped=unsaid, japanese=figure.full().japanese)
         else:
             phrase = figure.full()
         self._mention(figure)
@@ -141,7 +153,7 @@ class Teller:
         else:
             one = verb(action, what.entry if what and isinstance(what.entry, Noun) else None)
         if what:
-            complements.append(marked(self.object(what), "", one.particle, 0, 7))
+            complements.append(marked(self.object(what, action), "", one.particle, 0, 7))
         if to:
             complements.append(marked(self.object(to), "to", "に", 1, 6))
         clause = Clause(verb_head(one), subject, Mode(tense, negative, modality), tuple(complements))
@@ -153,6 +165,7 @@ class Teller:
     ) -> Said:
         """Somebody or something is of a quality."""
         subject, topic = self.subject(who)
+        topic = topic and "は"
         said = adjective(quality)
         head = adjective_head(said)
         if very:
@@ -202,15 +215,18 @@ class Teller:
     def tell(self, said: Said, lead: str = "") -> None:
         """One clause as a sentence, perhaps after 'then', 'but', 'one day'."""
         opening, start = self._lead(lead)
-        self.add((*opening, *said.clause.english()), (*start, *said.clause.japanese(topic=said.topic)))
+        topic = "は" if lead == "one day" and said.topic is None else said.topic  # a new scene says who again
+        self.add((*opening, *said.clause.english()), (*start, *said.clause.japanese(topic=topic)))
 
     def joined(self, first: Said, word: str, second: Said, lead: str = "") -> None:
         """Two clauses with 'so', 'but' or 'and'."""
         opening, start = self._lead(lead)
         link = Link()
         form, particle = {"so": (ja.before_node, "ので"), "but": (None, "が"), "and": (ja.te, "")}[word]
-        comma = () if word == "and" else (Word(","),)
         shares = word == "and" and second.topic is None
+        # Another's reason has a subject of its own: 時計が古かったので、ケンは….
+        topic = "が" if word == "so" and first.topic and second.topic else first.topic
+        comma = () if shares else (Word(","),)
         english = (
             *opening,
             *first.clause.english(),
@@ -220,7 +236,7 @@ class Teller:
         )
         japanese = (
             *start,
-            *first.clause.japanese(form, topic=first.topic),
+            *first.clause.japanese(form, topic=topic),
             Word(particle, link),
             Word("、"),
             *second.clause.japanese(topic=second.topic),
@@ -228,15 +244,24 @@ class Teller:
         self.add(english, japanese)
 
     def because(self, main: Said, about: Figure, quality: str, *, negative: bool = False) -> None:
-        """A sentence with its reason, which English says second and Japanese first. The reason's subject is a pronoun."""
+        """A sentence with its reason, which English says second and Japanese first. The reason's subject is a pronoun.
+
+        In Japanese a thing already known is named in the reason (お茶がおいしかったので、アンナは飲みました), a new one in the main
+        clause (安かったので、本を買いました).
+        """
         link = Link()
         it = pronoun(about.pronoun, about.referent, dropped=True)
         why = Clause(adjective_head(adjective(quality)), it, Mode("past", negative))
         reason = (*why.japanese(ja.before_node, topic=None), Word("ので", link), Word("、"))
         clause = main.clause
-        topic: Parts = (*clause.subject.japanese, Word(main.topic)) if main.topic else ()
-        rest = clause.japanese(topic=None)
+        topic: Parts = (*clause.subject.japanese, Word("は")) if main.topic else ()
         shared = about.referent is clause.subject.referent
+        skip: tuple[Complement, ...] = ()
+        if not shared and about.since < self.sentences:
+            skip = tuple(complement for complement in clause.complements if complement.japanese_rank == 7)
+            named = tuple(part for complement in skip for part in complement.japanese[:-1])
+            reason = (*(named or (Word(text(about.full().japanese), it.link),)), Word("が"), *reason)
+        rest = clause.japanese(topic=None, skip=skip)
         japanese = (*topic, *reason, *rest) if shared else (*reason, *topic, *rest)
         self.add((*clause.english(), Word("because", link), *why.english()), japanese)
 
@@ -254,11 +279,16 @@ class Teller:
         self.sentences += 1
 
 
+PLAIN_ENOUGH = frozenset(
+    ("look for", "find", "lose", "return", "lend", "give", "use", "read", "eat", "drink", "hide", "fix", "draw")
+)
+"""Verbs whose object Japanese leaves out when it was just spoken of."""
+
 LEADS = {
     "one day": "ある日",
     "then": "それから",
     "after that": "その後",
-    "soon": "すぐに",
+    "soon": "まもなく",
     "the next day": "次の日",
     "at last": "とうとう",
     "yesterday": "昨日",

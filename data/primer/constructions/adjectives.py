@@ -5,7 +5,7 @@ from __future__ import annotations
 from data.primer import english as en
 from data.primer import japanese as ja
 from data.primer import noun_phrases
-from data.primer.choice import BARE, FEMALE, Chooser, preposition
+from data.primer.choice import BARE, FEMALE, PRICES, Chooser, preposition
 from data.primer.clauses import Clause, Complement, Head, Mode, adjective_head, marked, verb_head
 from data.primer.constructions.basic import statement
 from data.primer.lexicon import (
@@ -30,7 +30,9 @@ def described(chooser: Chooser, *, asked: bool = False) -> tuple[NounPhrase, Adj
     """Somebody or something, and a quality that it can have."""
     quality = chooser.pick(ADJECTIVES)
     if quality.kinds[0] in ("person", "job"):
-        subject = chooser.subject(("person", "named", *quality.kinds), speaker=not asked and quality.english != "happy")
+        subject = chooser.subject(
+            ("person", "named", *quality.kinds), speaker=not asked and quality.english not in ("happy", "sad")
+        )
         return subject, quality
     options = [thing for thing in nouns(*quality.kinds) if "person" not in thing.kinds]
     if not options:
@@ -224,7 +226,7 @@ def understanding(chooser: Chooser) -> Draft:
     """John does not understand French. - ジョンはフランス語がわかりません。"""
     one = verb("understand")
     entry = chooser.pick(nouns(*one.object))
-    phrase = chooser.thing(entry, owned=False)
+    phrase = chooser.kind_of(entry) if entry.kinds & BARE else common(entry, "the")
     asked = chooser.chance(0.25)
     subject = (
         pronoun("you") if asked and chooser.chance(0.6) else chooser.subject(("person", "named"), speaker=not asked)
@@ -249,6 +251,8 @@ def becoming(chooser: Chooser) -> Draft:
     subject = (
         chooser.subject(things) if "person" in things else chooser.known(chooser.pick(nouns(*things)), described=0.0)
     )
+    if isinstance(subject.entry, Noun) and name in PRICES and subject.entry.kinds & {"fruit", "vegetable"}:
+        subject = chooser.kind_of(subject.entry)  # a price changes for all: oranges became expensive
     clause = Clause(verb_head(verb("become")), subject, Mode(chooser.pick(("past", "past", "future"))), (turned(said),))
     return Draft(clause.english(), clause.japanese(), (clause,), pairs=_pairs(said.english, subject))
 
@@ -275,7 +279,9 @@ def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
     options = [
         said
         for said in suiting(entries[0], tuple(names))
-        if said in suiting(entries[1], tuple(names)) and said.english not in taken
+        if said in suiting(entries[1], tuple(names))
+        and said.english not in taken
+        and not (taken and said.english in ("easy", "difficult", "new"))
     ]
     return (first, second, chooser.pick(options), how) if options else _rivals(chooser)
 

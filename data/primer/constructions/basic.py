@@ -76,7 +76,7 @@ def too(chooser: Chooser) -> Draft:
 def journey(chooser: Chooser) -> Draft:
     """Leo walked from the station to the park. - レオは駅から公園まで歩きました。"""
     one = verb(chooser.pick(("walk", "run")))
-    start, goal = chooser.pair([place for place in nouns("visit") if not place.kinds & {"water", "climb"}])
+    start, goal = chooser.pair([place for place in nouns("visit") if not place.kinds & {"waters", "climb"}])
     complements = [
         marked(chooser.goal(start), "from", "から", 1, 5),
         marked(chooser.goal(goal), "to", "まで", 2, 7),
@@ -116,9 +116,7 @@ DAYS = ("yesterday", "this morning", "last night")
 @construction(0.8)
 def at_hour(chooser: Chooser) -> Draft:
     """Anna got up at seven this morning. - アンナは今朝七時に起きました。"""
-    one = verb(
-        chooser.pick(("get up", "sleep", "come to", "go to", "arrive at", "eat", "call", "meet", "close", "open"))
-    )
+    one = verb(chooser.pick(("get up", "come to", "go to", "arrive at", "eat", "call", "meet", "close", "open")))
     clause = chooser.event(one, Mode("past"), timed=0.0, placed=0.0, counted=0.0)
     if chooser.chance(0.5):
         clause.complements = (*clause.complements, when(chooser.pick([time for time in TIMES if time.english in DAYS])))
@@ -215,7 +213,7 @@ def having(chooser: Chooser) -> Draft:
         [
             noun
             for noun in nouns("pet", "goods")
-            if noun.plural and not noun.kinds & {"top", "hat", "foot", "plant", "furniture"}
+            if noun.plural and not noun.kinds & {"top", "hat", "foot", "plant", "furniture", "dishes"}
         ]
     )
     one = verb("have", noun)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from data.primer import japanese as ja
 from data.primer.choice import Chooser, verbs
 from data.primer.clauses import Clause, Complement, Mode, adjective_head, marked, verb_head
@@ -83,6 +85,9 @@ def caused(
     else:
         assert isinstance(thing.entry, Noun)
         about, said = thing, chooser.pick(suiting(thing.entry, reason.adjectives))
+    if said.english == "happy":
+        # A reason is told from inside; 喜んでいる is what others see.
+        said = replace(said, writing="うれしい", kind="i")
     why = Clause(adjective_head(said), again(about), Mode("past" if tense == "past" else "present"))
     return main, thing, why, about
 
@@ -102,7 +107,7 @@ def because(chooser: Chooser) -> Draft:
 
 @construction(1.5)
 def so(chooser: Chooser) -> Draft:
-    """The bag was cheap, so Emi bought it. - かばんは安かったから、エミは買いました。"""
+    """The bag was cheap, so Emi bought it. - かばんが安かったので、エミは買いました。"""
     main, thing, why, about = caused(chooser, "past")
     first = Clause(why.head, about, why.mode)
     link = Link()
@@ -114,7 +119,8 @@ def so(chooser: Chooser) -> Draft:
         assert main.head.verb is not None
         second = acting(doer, main.head.verb, again(thing), main.mode)
     english = (*first.english(), Word(","), Word("so", link), *second.english())
-    japanese = (*first.japanese(ja.plain), Word("から", link), Word("、"), *second.japanese())
+    reason = first.japanese(ja.before_node, topic="は" if about is doer else "が")
+    japanese = (*reason, Word("ので", link), Word("、"), *second.japanese(topic=None if about is doer else "は"))
     return Draft(english, japanese, (first, main))
 
 
@@ -146,7 +152,8 @@ def when(chooser: Chooser) -> Draft:
     """When Ken came to the park, Emi was playing tennis. - ケンが公園へ来た時、エミはテニスをしていました。"""
     arrival = verb(chooser.pick(("come to", "arrive at", "call", "go to", "open", "close")), None)
     first = chooser.event(arrival, Mode("past"), chooser.person(), timed=0.0, placed=0.0, accompanied=0.0)
-    one = chooser.pick([one for one in verbs(without=("punctual", "stative")) if "person" in one.subject])
+    going_on = [one for one in verbs(without=("punctual", "stative")) if one.english not in ("grow", "visit")]
+    one = chooser.pick([one for one in going_on if "person" in one.subject])
     mode = Mode("past", modality="progressive")
     second = chooser.event(one, mode, chooser.person(first.subject), timed=0.0, placed=0.0, accompanied=0.0)
     link = Link()
@@ -155,15 +162,25 @@ def when(chooser: Chooser) -> Draft:
     return Draft(english, japanese, (first, second))
 
 
+FIRSTS = frozenset(sequel.first for sequel in SEQUELS)
+PREPARING = frozenset(("wash", "cut", "fix"))
+"""What one can also leave undone: that something was bought before it was eaten goes without saying."""
+
+
 def _sequel(
-    chooser: Chooser, first_mode: Mode, second_mode: Mode, *, later_first: bool = False
+    chooser: Chooser,
+    first_mode: Mode,
+    second_mode: Mode,
+    *,
+    later_first: bool = False,
+    firsts: frozenset[str] = FIRSTS,
 ) -> tuple[Clause, Clause]:
     """Two things done to one object, the second said with pronouns (or the first, when it is said later)."""
-    sequel = chooser.pick([sequel for sequel in SEQUELS if sequel.second != "wear"])
+    sequel = chooser.pick([sequel for sequel in SEQUELS if sequel.second != "wear" and sequel.first in firsts])
     entry = chooser.pick([thing for _, thing in takers(sequel.first, sequel.object) if takers_of(sequel.second, thing)])
     doer = protagonist(chooser)
     one, other = verb(sequel.first, entry), verb(sequel.second, entry)
-    thing = particular(chooser, one, entry)
+    thing = particular(chooser, one, entry, known=later_first)
     if later_first:
         return acting(again(doer), one, again(thing), first_mode), acting(doer, other, thing, second_mode)
     return acting(doer, one, thing, first_mode), acting(again(doer), other, again(thing), second_mode)
@@ -177,7 +194,7 @@ def takers_of(name: str, thing: Noun) -> bool:
 @construction(1.2)
 def before(chooser: Chooser) -> Draft:
     """Emi washed the apple before she ate it. - エミは食べる前に、りんごを洗いました。"""
-    first, second = _sequel(chooser, Mode("past"), Mode("past"))
+    first, second = _sequel(chooser, Mode("past"), Mode("past"), firsts=PREPARING)
     link = Link()
     later = (*second.japanese(ja.dictionary, topic=None), Word("前に", link), Word("、"))
     return Draft(
@@ -187,23 +204,26 @@ def before(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def after(chooser: Chooser) -> Draft:
-    """Emi ate the apple after she washed it. - エミは洗った後で、りんごを食べました。"""
+    """Emi ate the apple after she washed it. - エミはりんごを洗った後で、食べました。 Japanese names it where it comes first."""
     first, second = _sequel(chooser, Mode("past"), Mode("past"), later_first=True)
     link = Link()
-    earlier = (*first.japanese(ja.ta, topic=None), Word("後で", link), Word("、"))
-    return Draft(
-        (*second.english(), Word("after", link), *first.english()), aside(second, earlier, shared=True), (second, first)
-    )
+    topic = (*second.subject.japanese, Word("は"))
+    things = tuple(part for complement in second.complements for part in complement.japanese)
+    earlier = (*things, *first.ended(ja.ta), Word("後で", link), Word("、"))
+    english = (*second.english(), Word("after", link), *first.english())
+    return Draft(english, (*topic, *earlier, *second.ended()), (second, first))
 
 
 @construction(1.2)
 def sequence(chooser: Chooser) -> Draft:
     """Ken went to the bakery and bought bread. - ケンはパン屋へ行って、パンを買いました。"""
-    scene = chooser.pick([scene for scene in SCENES if "visit" in noun(scene.place).kinds])
+    scene = chooser.pick(
+        [scene for scene in SCENES if "visit" in noun(scene.place).kinds and scene.verb not in ("work", "teach")]
+    )
     tense = chooser.pick(("past", "past", "future"))
     subject = chooser.subject(("person", "named"))
     goal = marked(chooser.goal(noun(scene.place)), "", "へ", 0, 7)
-    time = (chooser.time(tense),) if chooser.chance(0.3) else ()
+    time = (chooser.time(tense, brief=True),) if chooser.chance(0.3) else ()
     going = Clause(verb_head(verb("go to")), subject, Mode(tense), (goal,))
     doing = scene_event(chooser, scene.verb, scene.object, subject, Mode(tense))
     doing.complements = (*doing.complements, *time)
@@ -232,7 +252,8 @@ def but(chooser: Chooser) -> Draft:
     else:
         scale = chooser.pick([scale for scale in SCALES if scale.kind not in ("study", "sport")])
         thing = chooser.pick(nouns(scale.kind))
-        good, bad = suiting(thing, scale.good), suiting(thing, scale.bad)
+        good = [said for said in suiting(thing, scale.good) if said.english != "new"]
+        bad = suiting(thing, scale.bad)
         if not good or not bad or thing.plural is None:
             return but(chooser)
         said, other = chooser.pick(good), chooser.pick(bad)
@@ -269,7 +290,12 @@ def thought(chooser: Chooser) -> Draft:
     """Emi thinks that the movie is interesting. - エミは映画が面白いと思っています。 I think - 思います."""
     subject = chooser.subject(("person", "named"))
     about, said = described(chooser, asked=True)
-    while about.entry is None or about.entry is subject.entry or next(words(about.english)).text == "that":
+    while (
+        about.entry is None
+        or about.entry is subject.entry
+        or next(words(about.english)).text == "that"
+        or "が" in said.writing
+    ):
         about, said = described(chooser, asked=True)
     inner = Clause(adjective_head(said), about, Mode(chooser.pick(("present", "present", "past")), chooser.chance(0.2)))
     which = "think" if subject.person == 1 else chooser.pick(("think", "think", "say"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from data.primer import japanese as ja
-from data.primer.choice import Chooser, verbs
+from data.primer.choice import PRICES, TRADING, Chooser, verbs
 from data.primer.clauses import Clause, Mode, adjective_head, marked, verb_head
 from data.primer.constructions.adjectives import comparing
 from data.primer.constructions.combined import acting, again, aside, protagonist, takers_of
-from data.primer.lexicon import REASONS, SEQUELS, Noun, Verb, adjectives_for, nouns, suiting, takers, verb
+from data.primer.lexicon import REASONS, SEQUELS, Adjective, Noun, Verb, adjectives_for, nouns, suiting, takers, verb
 from data.primer.noun_phrases import Modifier, NounPhrase, asked, common
 from data.primer.sentences import Draft, construction
 from data.primer.tree import Link, Word
@@ -59,9 +59,14 @@ def object_relative_quality(chooser: Chooser) -> Draft:
     """The cake that Ken made was sweet. - ケンが作ったケーキは甘かったです。"""
     one, _, entry = _made(chooser)
     thing, inner = made_by(chooser, one, entry)
-    said = chooser.pick(adjectives_for(entry))
+    said = chooser.pick([said for said in adjectives_for(entry) if _told(one, said)])
     main = Clause(adjective_head(said), thing, Mode(chooser.pick(("present", "past")), chooser.chance(0.2)))
     return Draft(main.english(), main.japanese(), (main, inner))
+
+
+def _told(one: Verb, said: Adjective) -> bool:
+    """A price is told of what was bought or ordered."""
+    return said.english not in PRICES or one.english in TRADING
 
 
 @construction(1.5)
@@ -94,7 +99,9 @@ def compared_relatives(chooser: Chooser) -> Draft:
     one, _, entry = _made(chooser)
     first, inner = made_by(chooser, one, entry)
     second, other = made_by(chooser, one, entry, inner.subject)
-    said = chooser.pick([said for said in adjectives_for(entry) if "nocompare" not in said.features])
+    said = chooser.pick(
+        [said for said in adjectives_for(entry) if "nocompare" not in said.features and _told(one, said)]
+    )
     main = Clause(comparing(said, second), first, Mode(chooser.pick(("present", "past"))))
     return Draft(main.english(), main.japanese(), (main, inner, other))
 

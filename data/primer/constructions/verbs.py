@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from data.primer import japanese as ja
-from data.primer.choice import Chooser, verbs
+from data.primer.choice import CREATING, TRADING, Chooser, verbs
 from data.primer.clauses import NONFINITE, Clause, Complement, Mode, marked, verb_head
 from data.primer.constructions.basic import statement
 from data.primer.lexicon import SCENES, Verb, noun, nouns, takers, verb
@@ -12,6 +12,33 @@ from data.primer.sentences import Draft, construction
 from data.primer.tree import Link, Word
 
 AT_WILL = ("accident", "stative")
+UNWISHED = frozenset(("hide", "chase", "look for", "wait for", "carry", "pick up", "close", "open", "return", "sell"))
+"""What one does when it comes to it: no wish, and nothing to have done once in one's life."""
+HARMLESS = frozenset(("look for", "help", "wait for", "rest", "visit", "study", "return", "clean"))
+"""What nobody forbids."""
+MISCHIEF = frozenset(("hide", "chase", "touch", "catch"))
+"""What is nobody's duty."""
+COMMON = UNWISHED | {
+    *(
+        "come to",
+        "meet",
+        "throw",
+        "eat",
+        "drink",
+        "cut",
+        "order",
+        "wash",
+        "choose",
+        "use",
+        "call",
+        "sit on",
+        "do",
+        "practice",
+        "study",
+    ),
+    *("sleep", "rest", "walk", "run", "work", "hide", "play", "get up", "sing", "clean", "wear"),
+}
+"""What everybody has done: 'Ken has never slept' is no news. Of food the taste is: see `experience`."""
 
 
 def _person(chooser: Chooser, you: float = 0.0) -> NounPhrase:
@@ -29,15 +56,15 @@ def wish(chooser: Chooser) -> Draft:
     if chooser.chance(0.35):
         subject = pronoun("I")
     mode = Mode(chooser.pick(("present", "present", "past")), chooser.chance(0.25), "want")
-    return statement(chooser.event(chooser.pick(_human(*AT_WILL)), mode, subject, timed=0.0, counted=0.05))
+    one = chooser.pick([one for one in _human(*AT_WILL) if one.english not in UNWISHED])
+    return statement(chooser.event(one, mode, subject, timed=0.0, counted=0.05))
 
 
 @construction(0.6)
 def wish_question(chooser: Chooser) -> Draft:
     """Do you want to drink tea? - お茶を飲みたいですか。"""
-    clause = chooser.event(
-        chooser.pick(_human(*AT_WILL)), Mode("present", modality="want"), pronoun("you"), question=True
-    )
+    one = chooser.pick([one for one in _human(*AT_WILL) if one.english not in UNWISHED])
+    clause = chooser.event(one, Mode("present", modality="want"), pronoun("you"), question=True)
     return Draft(clause.english(), clause.japanese(), (clause,), "?")
 
 
@@ -48,7 +75,7 @@ def wanted_thing(chooser: Chooser) -> Draft:
     entry = chooser.pick(nouns(*one.object))
     subject = pronoun("I") if chooser.chance(0.35) else chooser.subject(("person", "named"))
     mode = Mode(chooser.pick(("present", "present", "past")), chooser.chance(0.2))
-    phrase = chooser.thing(entry, owned=False, described=0.6)
+    phrase = chooser.thing(entry, owned=False, described=0.6, priced=True)
     own = subject.person == 1
     head = verb_head(one) if own else verb_head(one, ja.Predicate("ほしが", "っている", "ichidan"))
     return statement(Clause(head, subject, mode, (marked(phrase, "", "が" if own else "を", 0, 7),)))
@@ -81,7 +108,8 @@ def duty(chooser: Chooser) -> Draft:
     negative = modality == "have to" and chooser.chance(0.4)
     tense = "past" if modality == "have to" and not negative and chooser.chance(0.3) else "present"
     mode = Mode(tense, negative, modality)
-    return statement(chooser.event(chooser.pick(_human(*AT_WILL)), mode, _person(chooser), timed=0.0, accompanied=0.05))
+    one = chooser.pick([one for one in _human(*AT_WILL) if one.english not in MISCHIEF])
+    return statement(chooser.event(one, mode, _person(chooser), timed=0.0, accompanied=0.05))
 
 
 @construction(0.8)
@@ -89,9 +117,8 @@ def prohibition(chooser: Chooser) -> Draft:
     """You must not touch the lion. - ライオンに触ってはいけません。"""
     mode = Mode("present", True, "must")
     subject = _person(chooser, you=0.7)
-    return statement(
-        chooser.event(chooser.pick(_human(*AT_WILL)), mode, subject, timed=0.0, accompanied=0.0, counted=0.0)
-    )
+    one = chooser.pick([one for one in _human(*AT_WILL) if one.english not in HARMLESS])
+    return statement(chooser.event(one, mode, subject, timed=0.0, accompanied=0.0, counted=0.0))
 
 
 @construction(0.8)
@@ -109,7 +136,10 @@ def permission(chooser: Chooser) -> Draft:
 def request(chooser: Chooser) -> Draft:
     """Please close the window. - 窓を閉めてください。 Please do not … - …ないでください。"""
     mode = Mode("present", chooser.chance(0.35), NONFINITE)
-    clause = chooser.event(chooser.pick(_human(*AT_WILL)), mode, pronoun("you"), timed=0.0, accompanied=0.0)
+    one = chooser.pick(
+        [one for one in _human(*AT_WILL) if one.english not in ("borrow", "ride", "chase", "choose", "meet")]
+    )
+    clause = chooser.event(one, mode, pronoun("you"), timed=0.0, accompanied=0.0)
     return Draft(clause.imperative("please"), clause.japanese(ja.request), (clause,))
 
 
@@ -125,12 +155,14 @@ def suggestion(chooser: Chooser) -> Draft:
 @construction(0.8)
 def experience(chooser: Chooser) -> Draft:
     """Mary has been to Kyoto. She has never eaten sushi. - …たことがあります。"""
-    one = chooser.pick(_human("stative", "accident"))
+    one = chooser.pick([one for one in _human("stative", "accident") if one.english not in COMMON or _tasting(one)])
     subject = chooser.subject(("person", "named"))
-    clause = chooser.event(
-        one, Mode("present", chooser.chance(0.45), "experience"), subject, timed=0.0, counted=0.0, placed=0.25
-    )
-    return statement(clause)
+    mode = Mode("present", chooser.chance(0.45), "experience")
+    return statement(chooser.event(one, mode, subject, timed=0.0, counted=0.0, placed=0.25, generic=True))
+
+
+def _tasting(one: Verb) -> bool:
+    return one.english == "eat" and "food" in one.object
 
 
 # Doing as a thing: the clause becomes a noun with の, or a purpose with に.
@@ -204,7 +236,15 @@ def scene_event(chooser: Chooser, name: str, kind: str | None, subject: NounPhra
         complements = (chooser.object(one, subject, 0.0),) if one.transitive else ()
         return Clause(verb_head(one), subject, mode, complements)
     one, entry = chooser.pick(takers(name, kind))
-    phrase = chooser.thing(entry, subject, owned="gain" not in one.features, counted=0.1)
+    phrase = chooser.thing(
+        entry,
+        subject,
+        owned="gain" not in one.features,
+        described=0.0 if entry.animate else 0.12,
+        counted=0.1,
+        priced=name in TRADING,
+        pointed=name not in CREATING,
+    )
     return Clause(verb_head(one), subject, mode, (marked(phrase, "", one.particle, 0, 7),))
 
 
@@ -216,7 +256,7 @@ def while_doing(chooser: Chooser) -> Draft:
     tense = chooser.pick(("past", "past", "future"))
     first = scene_event(chooser, main, kind, subject, Mode(tense))
     second = scene_event(chooser, aside, thing, subject, Mode(modality=NONFINITE))
-    time = (chooser.time(tense),) if chooser.chance(0.3) else ()
+    time = (chooser.time(tense, brief=True),) if chooser.chance(0.3) else ()
     clause = Clause(first.head, subject, Mode(tense), (*first.complements, *time))
     link = Link()
     aim = Complement(

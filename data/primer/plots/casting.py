@@ -53,7 +53,7 @@ INDOORS = ("kitchen", "room", "garden", "library", "classroom", "park", "house")
 
 def at(place: str, particle: str = "で") -> Complement:
     """in the kitchen - 台所で."""
-    return marked(common(noun(place)), preposition(noun(place)), particle, 4, 2)
+    return marked(common(noun(place), "" if place == "school" else "the"), preposition(noun(place)), particle, 4, 2)
 
 
 def spot(

@@ -15,7 +15,7 @@ def runaway(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A pet goes off by itself and is looked for."""
     hero, friend = people(c)
     pet = thing(c, noun(c.pick(PETS)))
-    place = c.pick(("park", "forest", "river", "garden", "station"))
+    place = c.pick(("park", "forest", "river", "garden"))
     t.tell(t.doing(hero, "have", pet))
     if c.chance(0.4):
         t.tell(t.being(pet, c.pick(("cute", "gentle" if "pet" in pet.entry.kinds else "cute")), very=c.chance(0.3)))
@@ -35,7 +35,7 @@ def runaway(t: Teller, c: Chooser) -> tuple[str, ...]:
         finder = hero
     t.tell(t.doing(finder, "find", pet, spot(c, landmarks=("tree",))), c.pick(("at last", "soon")))
     if c.chance(0.6):
-        t.joined(t.being(pet, c.pick(("tired", "hungry", "healthy"))), "but", t.being(hero, "happy"))
+        t.joined(t.being(pet, c.pick(("tired", "hungry"))), "but", t.being(hero, "happy"))
     else:
         t.tell(t.doing(pet, "sleep", modality="progressive"))
     return (pet.entry.english, place)
@@ -70,10 +70,10 @@ def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
     t.joined(
         t.being(hero, "hungry"),
         "so",
-        t.doing(hero, "go to", toward="supermarket"),
+        t.doing(hero, "go to", toward="supermarket", again=True),
         c.pick(("", "one day", "yesterday")),
     )
-    t.tell(t.doing(hero, "buy", thing(c, bought)))
+    t.tell(t.doing(hero, "buy", Figure(bought, plural=True)))
     t.tell(t.doing(hero, action, dish, at("kitchen")), c.pick(("then", "after that")))
     if c.chance(0.5):
         t.tell(t.being(dish, "delicious", very=c.chance(0.5)))
@@ -98,10 +98,8 @@ def garden(t: Teller, c: Chooser) -> tuple[str, ...]:
             t.becoming(plant, "big" if plant.entry.english == "tree" else c.pick(("pretty", "beautiful"))),
             c.pick(("soon", "at last")),
         )
-    t.tell(t.doing(friend, "see", plant, at("garden")), c.pick(("after that", "the next day", "then")))
-    t.because(
-        t.doing(friend, "draw", Figure(noun("picture"))), plant, "big" if plant.entry.english == "tree" else "beautiful"
-    )
+    t.tell(t.doing(friend, "see", plant, at("garden")), c.pick(("", "the next day")))
+    t.because(t.doing(friend, "draw", plant), plant, "big" if plant.entry.english == "tree" else "beautiful")
     if plant.entry.english != "tree":
         t.tell(t.doing(hero, "give", plant, to=friend), c.pick(("after that", "then")))
     if c.chance(0.6):
@@ -149,13 +147,15 @@ def race(t: Teller, c: Chooser) -> tuple[str, ...]:
     """The fast one rests, the slow one arrives."""
     names = c.pick(RACES)
     fast, slow = (thing(c, noun(name), 0.4, COLORS) for name in names)
-    goal = c.pick(("river", "lake", "mountain", "village", "sea"))
-    t.tell(t.doing(fast, "meet", slow, at(c.pick(("forest", "farm", "park")))), c.pick(("", "one day")))
-    t.tell(t.comparing(fast, c.pick(("big", "strong")), slow))
-    t.tell(t.doing(fast, "run"), "then")
+    goal = c.pick(("river", "lake", "mountain", "village"))
+    place = c.pick(("forest", "farm", "park"))
+    t.tell(t.doing(fast, "meet", slow, at(place)), c.pick(("", "one day")))
+    t.tell(t.comparing(fast, "fast", slow))
+    t.tell(t.doing(fast, "go to", toward=goal, modality="want"))
+    t.tell(t.doing(fast, "run", None, at(place)), "then")
     t.because(t.doing(fast, "sleep", None, spot(c, landmarks=("tree",))), fast, "tired")
     t.tell(t.doing(slow, "sleep", negative=True))
-    t.tell(t.doing(slow, "go to", toward=goal), "at last")
+    t.tell(t.doing(slow, "arrive at", toward=goal), "at last")
     if c.chance(0.7):
         t.tell(t.being(slow, "happy", very=c.chance(0.5)))
     return (*names, goal)
