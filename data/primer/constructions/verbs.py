@@ -16,7 +16,7 @@ UNWISHED = frozenset(("hide", "chase", "look for", "wait for", "carry", "pick up
 """What one does when it comes to it: no wish, and nothing to have done once in one's life."""
 HARMLESS = frozenset(("look for", "help", "wait for", "rest", "visit", "study", "return", "clean"))
 """What nobody forbids."""
-MISCHIEF = frozenset(("hide", "chase", "touch", "catch"))
+MISCHIEF = frozenset(("hide", "chase", "touch", "catch", "see"))
 """What is nobody's duty."""
 COMMON = UNWISHED | {
     *(
@@ -146,7 +146,9 @@ def request(chooser: Chooser) -> Draft:
 @construction(1.0)
 def suggestion(chooser: Chooser) -> Draft:
     """Let's play tennis in the park tomorrow. - 明日公園でテニスをしましょう。"""
-    one = chooser.pick([one for one in verbs(without=AT_WILL) if "together" in one.features])
+    one = chooser.pick(
+        [one for one in verbs(without=AT_WILL) if "together" in one.features and one.english != "come to"]
+    )
     mode = Mode("future", modality=NONFINITE)
     clause = chooser.event(one, mode, pronoun("we", dropped=True), accompanied=0.15)
     return Draft(clause.imperative("let's"), clause.japanese(ja.volitional), (clause,))

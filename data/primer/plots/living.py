@@ -76,7 +76,7 @@ def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
     t.tell(t.doing(hero, "buy", Figure(bought, plural=True)))
     t.tell(t.doing(hero, action, dish, at("kitchen")), c.pick(("then", "after that")))
     if c.chance(0.5):
-        t.tell(t.being(dish, "delicious", very=c.chance(0.5)))
+        t.tell(t.being(dish, "delicious"))
     if c.chance(0.7):
         t.tell(t.doing(friend, "eat", dish, modality="want"))
         if "sweets" in entry.kinds or "dish" in entry.kinds:

@@ -15,7 +15,7 @@ def lost_and_found(t: Teller, c: Chooser) -> tuple[str, ...]:
     it = thing(c, noun(c.pick(FINDABLE)))
     if c.chance(0.5):
         t.tell(t.doing(hero, "have", it))
-        t.tell(t.doing(hero, "lose", it, at(c.pick(("park", "library", "garden")))), c.pick(("one day", "yesterday")))
+        t.tell(t.doing(hero, "lose", it), c.pick(("one day", "yesterday")))
     else:
         t.tell(t.doing(hero, "lose", it), c.pick(("", "one day", "yesterday")))
         if c.chance(0.4):

@@ -183,7 +183,7 @@ def test_the_lessons_sentence_can_be_derived() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "digest"),
-    [("sentences", "b3b23b85796f080c"), ("stories", "c95269d101257f32")],
+    [("sentences", "aa78267f38d409ef"), ("stories", "a7cb6c09dae475ef")],
 )
 def test_the_same_seed_gives_the_same_bytes(kind: str, digest: str) -> None:
     """A corpus that changes with the Python version or the hash seed makes no run comparable. After a wanted change, renew the hash."""
