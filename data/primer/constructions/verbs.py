@@ -12,7 +12,9 @@ from data.primer.sentences import Draft, construction
 from data.primer.tree import Link, Word
 
 AT_WILL = ("accident", "stative")
-UNWISHED = frozenset(("hide", "chase", "look for", "wait for", "carry", "pick up", "close", "open", "return", "sell"))
+UNWISHED = frozenset(
+    ("hide", "chase", "look for", "wait for", "carry", "pick up", "close", "open", "return", "sell", "come to")
+)
 """What one does when it comes to it: no wish, and nothing to have done once in one's life."""
 HARMLESS = frozenset(("look for", "help", "wait for", "rest", "visit", "study", "return", "clean"))
 """What nobody forbids."""
@@ -23,6 +25,8 @@ COMMON = UNWISHED | {
         "come to",
         "meet",
         "throw",
+        "listen to",
+        "watch",
         "eat",
         "drink",
         "cut",

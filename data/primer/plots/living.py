@@ -93,7 +93,7 @@ def garden(t: Teller, c: Chooser) -> tuple[str, ...]:
     hero, friend = people(c)
     plant = thing(c, noun(c.pick(("flower", "rose", "tree"))), 0.2, COLORS | {"small"})
     t.tell(t.doing(hero, "plant", plant, at("garden", "に")), c.pick(("", "one day")))
-    if c.chance(0.6):
+    if plant.entry.english == "tree" or c.chance(0.6):
         t.tell(
             t.becoming(plant, "big" if plant.entry.english == "tree" else c.pick(("pretty", "beautiful"))),
             c.pick(("soon", "at last")),
