@@ -55,13 +55,6 @@ class Batch:
         }
         return Batch(**moved)
 
-    def pin_memory(self) -> Batch:
-        """The same batch in page-locked memory, for copies that overlap with computing."""
-        pinned = {
-            field.name: value.pin_memory() for field in fields(self) if (value := getattr(self, field.name)) is not None
-        }
-        return Batch(**pinned)
-
 
 class BatchStream(ABC):
     """Endless batches. The order is a function of (seed, epoch); the state is three integers.

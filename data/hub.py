@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from data.config import DataConfig
 from data.errors import DataError
 from data.locate import SPLIT_NAMES
+from data.paths import cache_folder, expanded
 from data.tables import root_cause
+
+_PATIENCE = 5  # seconds without an answer from the hub until it counts as unreachable
 
 
 def hub_revision(config: DataConfig) -> str:
@@ -16,10 +20,8 @@ def hub_revision(config: DataConfig) -> str:
     copy."""
     import datasets
 
-    try:
+    with _asking_the_hub(config):
         builder = datasets.load_dataset_builder(_name(config), config.subset, cache_dir=_cache(config))
-    except Exception as error:  # the library has a dozen error types of three packages for "not found" alone
-        raise _explained(config, error) from error
     return f"{builder.config_id}-{builder.hash}"
 
 
@@ -27,12 +29,10 @@ def hub_splits(config: DataConfig) -> dict[str, Any]:
     """Dataset (streaming: IterableDataset) of each split, under our split names."""
     import datasets
 
-    try:
+    with _asking_the_hub(config):
         found = datasets.load_dataset(
             _name(config), config.subset, cache_dir=_cache(config), streaming=config.streaming
         )
-    except Exception as error:
-        raise _explained(config, error) from error
     splits = {SPLIT_NAMES[name]: rows for name, rows in found.items() if name in SPLIT_NAMES}
     if "train" not in splits:
         raise DataError(
@@ -44,13 +44,48 @@ def hub_splits(config: DataConfig) -> dict[str, Any]:
 def _name(config: DataConfig) -> str:
     if not config.path:
         raise DataError("data.path is not set: give the name of a hub dataset, owner/name")
-    return config.path
+    folder = expanded(config.path)  # the library takes a folder in place of a name
+    return str(folder) if folder.is_dir() else config.path
 
 
 def _cache(config: DataConfig) -> str:
-    return str(Path(config.cache) / "hub")
+    return str(cache_folder(config, "hub"))
 
 
-def _explained(config: DataConfig, error: Exception) -> DataError:
-    name = f"data.path={config.path}" + (f" data.subset={config.subset}" if config.subset else "")
-    return DataError(f"{name}: cannot be loaded from the hub ({root_cause(error)})")
+@contextmanager
+def _asking_the_hub(config: DataConfig) -> Iterator[None]:
+    """Whatever goes wrong inside is a DataError. A hub that does not answer is not asked: the library, told to work
+    offline, uses its local copy or gives up at once, instead of after six attempts and half a minute."""
+    import datasets
+    from huggingface_hub import constants
+
+    reason = "" if expanded(config.path or "").is_dir() else _unreachable()
+    offline = datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE
+    if reason:
+        datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    except Exception as error:  # the library has a dozen error types of three packages for "not found" alone
+        name = f"data.path={config.path}" + (f" data.subset={config.subset}" if config.subset else "")
+        if reason:
+            raise DataError(
+                f"{name}: there is no local copy, and the hub cannot be reached: {constants.ENDPOINT} ({reason})"
+            ) from error
+        raise DataError(f"{name}: cannot be loaded from the hub ({root_cause(error)})") from error
+    finally:
+        datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = offline
+
+
+def _unreachable() -> str:
+    """Why the hub gives no answer; empty when it gives one. Asked through the library's own session, which knows of
+    proxies, mirrors and certificates."""
+    import huggingface_hub
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return "HF_HUB_OFFLINE is set"
+    try:
+        huggingface_hub.get_session().head(constants.ENDPOINT, timeout=_PATIENCE)
+    except Exception as error:  # of the HTTP library, which the hub library has changed before
+        return root_cause(error)
+    return ""

@@ -10,6 +10,7 @@ from pathlib import Path
 from data.config import DataConfig
 from data.download import download, is_url
 from data.errors import DataError
+from data.paths import cache_folder, expanded
 
 SPLIT_NAMES = {
     "train": "train",
@@ -50,7 +51,7 @@ def locate(config: DataConfig, task: str) -> Located:
     """Find the files of a `text` or `pairs` source. Raises DataError naming the key when there are none."""
     if not config.path:
         raise DataError(f"data.path is not set: give a file, folder, glob or address for data={config.source}")
-    folder = Path(config.path).expanduser()
+    folder = expanded(config.path)
     splits = (
         _discover(folder, config, task) if folder.is_dir() else {"train": _entries(config.path, "data.path", config)}
     )
@@ -76,7 +77,7 @@ def _format(entry: tuple[Path, ...], task: str) -> str:
 
 
 def _entries(path: str, key: str, config: DataConfig) -> list[tuple[Path, ...]]:
-    if "," in path and not Path(path).exists():
+    if "," in path and not expanded(path).exists():
         names = [name.strip() for name in path.split(",")]
         if config.source != "pairs":
             raise DataError(f"{key}={path}: a list of two files is for data=pairs; for text use a glob or a folder")
@@ -91,8 +92,8 @@ def _entries(path: str, key: str, config: DataConfig) -> list[tuple[Path, ...]]:
 
 def _files(path: str, key: str, config: DataConfig) -> list[Path]:
     if is_url(path):
-        return [download(path, Path(config.cache) / "downloads")]
-    path = str(Path(path).expanduser())
+        return [download(path, cache_folder(config, "downloads"))]
+    path = str(expanded(path))
     if Path(path).is_file():
         return [Path(path)]
     if Path(path).is_dir():

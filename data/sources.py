@@ -16,6 +16,7 @@ from data.config import DataConfig
 from data.errors import DataError
 from data.hub import hub_revision, hub_splits
 from data.locate import Located, locate
+from data.paths import cache_folder
 from data.running_text import documents, fragments, paragraphs, text_lines
 from data.splits import contiguous_bounds, fractions, split_rows
 from data.tables import aligned_rows, csv_rows, library_rows, pick, tsv_rows, wanted_columns
@@ -83,7 +84,7 @@ def load(config: DataConfig, task: str) -> Rows:
         notes: list[str] = []
         splits = _checked(build(notes))
         return Rows(list(splits), key, notes, splits.__getitem__)
-    return _stored(build, key, Path(config.cache) / "rows")
+    return _stored(build, key, cache_folder(config, "rows"))
 
 
 def _stored(build: Callable[[list[str]], dict[str, Dataset]], key: str, root: Path) -> Rows:
@@ -147,7 +148,7 @@ def table(rows: Iterable[Row]) -> Dataset:
 
 def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFile]]]:
     """Every file read once: valid, not empty, aligned ones equally long."""
-    memory = Path(config.cache) / "scans"
+    memory = cache_folder(config, "scans")
     text = located.format != "parquet"
     files = {
         split: [[scan(path, memory, text=text) for path in entry] for entry in entries]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +12,7 @@ from pathlib import Path
 from threading import Thread
 
 import datasets
+import huggingface_hub
 import pytest
 
 from data.config import DataConfig, TokenizerConfig
@@ -212,8 +214,28 @@ def test_a_hub_name_that_cannot_be_reached_is_one_line(tmp_path: Path, monkeypat
     """Guards offline machines from a page of traceback."""
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(DataError, match=r"^data.path=nobody/nothing-here: cannot be loaded from the hub \(.*\)$"):
+    with pytest.raises(
+        DataError, match=r"^data.path=nobody/nothing-here: there is no local copy.*HF_HUB_OFFLINE is set"
+    ):
         load_rows(DataConfig(source="hub", path="nobody/nothing-here", cache=str(tmp_path / "cache")), "gpt")
+
+
+def test_a_hub_that_does_not_answer_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Guards against half a minute of the library's retries and their log lines; its settings are restored."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+        started = time.monotonic()
+        with pytest.raises(DataError, match=rf"nobody/nothing-here: .*hub cannot be reached: {address} \(.*\)$"):
+            load_rows(DataConfig(source="hub", path="nobody/nothing-here", cache=str(tmp_path / "cache")), "gpt")
+    assert time.monotonic() - started < 8
+    assert caplog.messages == []
+    assert capfd.readouterr() == ("", "")
+    assert not datasets.config.HF_HUB_OFFLINE
+    assert not huggingface_hub.constants.HF_HUB_OFFLINE
 
 
 class Server(SimpleHTTPRequestHandler):
@@ -308,6 +330,28 @@ def test_local_files_need_no_network(tmp_path: Path, pairs_config: Config, monke
     for kind in ("parquet", "jsonl", "tsv"):
         assert len(pairs(pairs_config(tmp_path / f"a.{kind}"))) == 36
     assert asked == []
+
+
+def test_a_tilde_is_the_home_folder(
+    tmp_path: Path, text_config: Config, pairs_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards paths behind `=`, where no shell expands `~`: every path, each file of a list; an unknown home is told."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(tmp_path / "texts" / "train.txt", "one")
+    write(tmp_path / "texts" / "valid.txt", "two")
+    write(tmp_path / "all,one.txt", "three")
+    assert texts(text_config("~/texts"), "valid") == ["two"]
+    named = text_config("~/all,one.txt", valid_path="~/texts/val*.txt", test_path="~/texts/train.txt")
+    assert [texts(named, split) for split in ("train", "valid", "test")] == [["three"], ["two"], ["one"]]
+    write(tmp_path / "a.en", "".join(f"{en}\n" for en, _ in PAIRS))
+    write(tmp_path / "a.ja", "".join(f"{ja}\n" for _, ja in PAIRS))
+    assert pairs(pairs_config("~/a.en, ~/a.ja", valid_path="~/a.en,~/a.ja")) == PAIRS
+    with pytest.raises(DataError, match=r"data.path=~nobody-here/a.txt: no such file"):
+        texts(text_config("~nobody-here/a.txt"))
+    write(tmp_path / "repo" / "train.jsonl", json.dumps({"text": "x"}) + "\n")
+    hub = DataConfig(source="hub", path="~/repo", cache=str(tmp_path / "cache"), valid_fraction=0)
+    with pytest.raises(DataError, match="no validation data"):
+        load_rows(hub, "gpt")
 
 
 # Complaints
