@@ -39,7 +39,8 @@ class DataConfig:
     """CSV/TSV files start with a line of column names."""
 
     rows: str = "document"
-    """What one row of running text is: `document` (a file), `paragraph` (blank-line separated) or `line`."""
+    """What one row of running text is: `document` (a file), `paragraph` (blank-line separated) or `line`. The end token
+    stands before each row, the first included."""
 
     split: str = "contiguous"
     """How validation and test are split off when no file holds them: `contiguous` (the end of the text), `random`

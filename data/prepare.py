@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -15,13 +15,12 @@ from tqdm import tqdm
 from data.cache import cached_folder, content_key
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
+from data.paths import cache_folder
 from data.prepared import PreparedPairs, PreparedText
 from data.sentences import SentenceWriter
 from data.sources import Rows, load
 from data.token_file import TokenWriter
 from data.tokenizer import Tokenizer
-
-log = logging.getLogger(__name__)
 
 _SHARE = 1 << 21  # characters encoded at a time: enough for all cores, little enough for memory
 _FRAGMENT = 1 << 16  # characters of a document cut off at a time
@@ -72,28 +71,25 @@ def prepare(
 
     `context`: longest sequence of the model in tokens. `seed`: default seed of the training stream. `tokenizers`: those
     of a run that goes on or is built upon (one, or source and target); none are trained then. Tokenizers are trained on
-    the training split alone. What was left out or cut is logged, one line each, and kept in `.notes`. Raises DataError
-    naming file, line, key and fix; nothing half-written stays behind.
+    the training split alone. What was left out or cut is told in `.notes`, one line each. Raises DataError naming file,
+    line, key and fix; nothing half-written stays behind.
     """
     rows = load(data, task)
-    root = Path(data.cache)
     if tokenizers is None:
         settings = {name: value for name, value in asdict(tokenizer).items() if name != "sampling"}
         key = content_key(task=task, rows=rows.key, tokenizer=settings)
-        folder = cached_folder(root / "tokenizers", key, partial(_train_tokenizers, task, rows, tokenizer))
+        folder = cached_folder(cache_folder(data, "tokenizers"), key, partial(_train_tokenizers, task, rows, tokenizer))
         tokenizers = [Tokenizer.load(path) for path in sorted(folder.glob("*.model"))]  # source comes before target
-    key = content_key(task=task, rows=rows.key, tokenizers=[one.fingerprint for one in tokenizers])
-    folder = cached_folder(root / "tokens", key, partial(_write_tokens, task, rows, tokenizers))
+    fingerprints = [one.fingerprint for one in tokenizers]
+    key = content_key(task=task, rows=rows.key, tokenizers=fingerprints)
+    folder = cached_folder(cache_folder(data, "tokens"), key, partial(_write_tokens, task, rows, tokenizers))
     meta = json.loads((folder / "meta.json").read_text("utf-8"))
     notes = rows.notes + meta["notes"]
-    prepared: PreparedText | PreparedPairs
+    # Not the cache's key: that changes with every line of this package, these tokens only when training would differ.
+    key = hashlib.sha256(" ".join([*meta["train"], *fingerprints]).encode()).hexdigest()[:24]
     if task == "gpt":
-        prepared = PreparedText(folder, tokenizers[0], meta["splits"], context, seed, notes, rows)
-    else:
-        prepared = PreparedPairs(folder, tokenizers, data, tokenizer.sampling, context, seed, notes, rows)
-    for note in prepared.notes:
-        log.info(note)
-    return prepared
+        return PreparedText(folder, tokenizers[0], meta["splits"], context, seed, notes, rows, key)
+    return PreparedPairs(folder, tokenizers, data, tokenizer.sampling, context, seed, notes, rows, key)
 
 
 def _train_tokenizers(task: str, rows: Rows, config: TokenizerConfig, folder: Path) -> None:
@@ -115,31 +111,39 @@ def _train_tokenizers(task: str, rows: Rows, config: TokenizerConfig, folder: Pa
 
 def _write_tokens(task: str, rows: Rows, tokenizers: Sequence[Tokenizer], folder: Path) -> None:
     splits: dict[str, dict[str, int]] = {}
+    hashes: dict[str, list[str]] = {}
     notes: list[str] = []
     for split in rows.names:
         if task == "gpt":
-            splits[split] = _write_text(rows[split], split, tokenizers[0], folder, notes)
+            splits[split], written = _write_text(rows[split], split, tokenizers[0], folder, notes)
+            hashes[split] = [written]
         else:
-            for side, tokenizer in (("source", tokenizers[0]), ("target", tokenizers[-1])):
+            hashes[split] = [
                 _write_side(rows[split], split, side, tokenizer, folder, notes)
-    (folder / "meta.json").write_text(json.dumps({"splits": splits, "notes": notes}, indent=1), "utf-8")
+                for side, tokenizer in (("source", tokenizers[0]), ("target", tokenizers[-1]))
+            ]
+    meta = {"splits": splits, "notes": notes, "train": hashes["train"]}
+    (folder / "meta.json").write_text(json.dumps(meta, indent=1), "utf-8")
 
 
-def _write_text(rows: Any, split: str, tokenizer: Tokenizer, folder: Path, notes: list[str]) -> dict[str, int]:
+def _write_text(
+    rows: Any, split: str, tokenizer: Tokenizer, folder: Path, notes: list[str]
+) -> tuple[dict[str, int], str]:
+    """Write the tokens of a split, eos before each document -> its sizes, and the hash of its tokens."""
     size = documents = 0
     with TokenWriter(folder / f"{split}.bin", tokenizer.vocab_size) as writer:
         fragments = _progress(_text_fragments(rows), f"tokenising {split}")
         for share in _shares(fragments):
             encoded = tokenizer.encode_batch([text for _, text in share])
             for (starts_document, text), ids in zip(share, encoded, strict=True):
-                if starts_document and documents:
+                if starts_document:
                     ids.insert(0, tokenizer.eos_id)
                 documents += starts_document
                 size += len(text.encode())
             writer.write(encoded)
     notes += _unknown_notes(split, writer)
-    # A document's end is information too: one byte, as the line end it stands for.
-    return {"tokens": writer.count, "bytes": size + max(0, documents - 1)}
+    # An eos that is predicted ends a document, which is information too: one byte, as the line end it stands for.
+    return {"tokens": writer.count, "bytes": size + max(0, documents - 1)}, writer.sha256.hexdigest()
 
 
 def _text_fragments(rows: Any) -> Iterator[tuple[bool, str]]:
@@ -170,12 +174,14 @@ def _shares(fragments: Iterable[tuple[bool, str]]) -> Iterator[list[tuple[bool, 
         yield share
 
 
-def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: Path, notes: list[str]) -> None:
+def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: Path, notes: list[str]) -> str:
+    """Write the tokens of one side of a split -> their hash."""
     with SentenceWriter(folder, f"{split}.{side}", tokenizer.vocab_size) as writer:
         batches = rows.select_columns([side]).iter(batch_size=16384)
         for batch in _progress(batches, f"tokenising {split} {side}"):
             writer.write(tokenizer.encode_batch(batch[side]))
     notes += _unknown_notes(f"{split} {side}", writer)
+    return writer.sha256
 
 
 def _column_texts(rows: Any, *columns: str) -> Iterator[str]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from data.batches import Batch
+from data.batches import Batch, BatchStream
 from data.buckets import Ints, sorted_batches
 from data.config import DataConfig
 from data.errors import DataError
-from data.pairs import Pairs, PairStream, SourceBatch, encode_sources
+from data.pairs import Pairs, PairStream
 from data.sampling import SegmentationSampler
 from data.sentences import open_sentences
 from data.sources import Rows
@@ -21,12 +22,64 @@ from data.token_file import Tokens, open_tokens
 from data.tokenizer import Tokenizer
 from data.windows import WindowStream, evaluation_windows
 
-if TYPE_CHECKING:
-    from datasets import Dataset
+
+class Prepared(ABC):
+    """What is the same for both tasks."""
+
+    unit: str
+    """What a split is counted in."""
+
+    def __init__(self, tokenizers: Sequence[Tokenizer], splits: Sequence[str], rows: Rows, key: str) -> None:
+        self.tokenizers = list(tokenizers)
+        """One, or those of source and target."""
+        self.splits = list(splits)
+        self.notes: list[str] = []
+        """What was left out, cut, or could not be kept, one line each."""
+        self.key = key
+        """Fingerprint of the training tokens and the tokenizers: while it is the same, so is what is trained on,
+        wherever it was read from and by whichever version of this package."""
+        self._rows = rows
+
+    def rows(self, split: str) -> Any:
+        """The split's rows as a Dataset (IterableDataset when streaming): `text`, or `source` and `target`, row i being
+        pair i. Those of the embedded corpus carry gold columns."""
+        return self._rows[split]
+
+    @abstractmethod
+    def size(self, split: str) -> int:
+        """Tokens of running text, or pairs."""
+
+    @abstractmethod
+    def bytes(self, split: str) -> int:
+        """UTF-8 bytes of what `evaluation(split)` asks to predict, which no tokenizer changes (for bits per byte). An
+        eos counts as one byte, the line end it stands for."""
+
+    @abstractmethod
+    def training(self, batch_size: int, /, *, seed: int | None = None, rank: int = 0, world: int = 1) -> BatchStream:
+        """Endless shuffled batches of the training split. `batch_size`: windows, or padded tokens of pairs."""
+
+    @abstractmethod
+    def evaluation(self, split: str, batch_size: int, /) -> Iterator[Batch]:
+        """One pass over a split, the same every time. `batch_size` as in `training`."""
+
+    def summary(self) -> str:
+        """Sizes of all splits, rounded: `train 954k tokens, valid 20.2k tokens`."""
+        return ", ".join(f"{split} {_rounded(self.size(split))} {self.unit}" for split in self.splits)
 
 
-class PreparedText:
-    """Running text as one long row of tokens per split; documents are separated by eos."""
+def _rounded(count: int) -> str:
+    """Three digits: 12345 as 12.3k."""
+    for size, suffix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if float(f"{count:.3g}") >= size:
+            return f"{float(f'{count:.3g}') / size:g}{suffix}"
+    return str(count)
+
+
+class PreparedText(Prepared):
+    """Running text as one long row of tokens per split, with eos before each document, the first included: what a model
+    is given to begin a text with is what stood before every text it learnt from."""
+
+    unit = "tokens"
 
     def __init__(
         self,
@@ -37,12 +90,12 @@ class PreparedText:
         seed: int,
         notes: list[str],
         rows: Rows,
+        key: str,
     ) -> None:
+        super().__init__([tokenizer], list(sizes), rows, key)
         self.tokenizer = tokenizer
-        self.splits = list(sizes)
         self.notes = notes
-        """What was left out or could not be kept, one line each."""
-        self._sizes, self._context, self._seed, self._rows = sizes, context, seed, rows
+        self._sizes, self._context, self._seed = sizes, context, seed
         self._tokens: dict[str, Tokens] = {
             split: open_tokens(folder / f"{split}.bin", tokenizer.vocab_size) for split in sizes
         }
@@ -62,17 +115,16 @@ class PreparedText:
             )
 
     def tokens(self, split: str) -> int:
-        """Tokens of a split, the eos between documents included."""
+        """Tokens of a split, the eos before each document included."""
         return self._sizes[split]["tokens"]
 
-    def bytes(self, split: str) -> int:
-        """UTF-8 bytes of a split's text, plus one for each border between documents (for bits per byte)."""
-        return self._sizes[split]["bytes"]
+    def size(self, split: str) -> int:
+        """As `tokens`."""
+        return self.tokens(split)
 
-    def rows(self, split: str) -> Any:
-        """The split's rows as a Dataset (IterableDataset when streaming); those of the embedded corpus carry gold
-        columns."""
-        return self._rows[split]
+    def bytes(self, split: str) -> int:
+        """UTF-8 bytes of a split's text, plus one for each border between documents: of all that is predicted."""
+        return self._sizes[split]["bytes"]
 
     def training(
         self, batch_size: int, context: int | None = None, seed: int | None = None, rank: int = 0, world: int = 1
@@ -85,7 +137,8 @@ class PreparedText:
         )
 
     def evaluation(self, split: str, batch_size: int, context: int | None = None) -> Iterator[Batch]:
-        """One pass over a split: every token predicted exactly once, except the very first."""
+        """One pass over a split: every token predicted exactly once, except the very first, which is the eos before the
+        text."""
         return evaluation_windows(self._tokens[split], batch_size, self._context if context is None else context)
 
     def texts(self, split: str, count: int, length: int | None = None) -> list[str]:
@@ -94,10 +147,10 @@ class PreparedText:
         length = self._context if length is None else length
         tokens = self._tokens[split]
         head = np.asarray(tokens[: 64 * length * count])
-        borders = np.flatnonzero(head == self.tokenizer.eos_id) + 1
-        starts = np.concatenate(([0], borders))[:count]
+        starts = np.flatnonzero(head == self.tokenizer.eos_id)[:count] + 1
         if len(starts) < count:
             starts = np.linspace(0, max(0, len(tokens) - length), count, dtype=np.int64)
+            starts += tokens[starts] == self.tokenizer.eos_id
         found = []
         for start in starts:
             ids = np.asarray(tokens[start : start + length])
@@ -106,8 +159,10 @@ class PreparedText:
         return found
 
 
-class PreparedPairs:
+class PreparedPairs(Prepared):
     """Tokenised sentence pairs. With one shared vocabulary both tokenizers are the same object."""
+
+    unit = "pairs"
 
     def __init__(
         self,
@@ -119,11 +174,13 @@ class PreparedPairs:
         seed: int,
         notes: list[str],
         rows: Rows,
+        key: str,
     ) -> None:
+        super().__init__(tokenizers, rows.names, rows, key)
         self.source_tokenizer, self.target_tokenizer = tokenizers[0], tokenizers[-1]
         self.shared = len(tokenizers) == 1
-        self.splits = rows.names
-        self._rows, self._config, self._sampling, self._context, self._seed = rows, config, sampling, context, seed
+        self._config, self._sampling, self._context, self._seed = config, sampling, context, seed
+        self._bytes: dict[str, int] = {}
         self._pairs = {
             split: Pairs(
                 open_sentences(folder, f"{split}.source", self.source_tokenizer.vocab_size),
@@ -132,7 +189,6 @@ class PreparedPairs:
             for split in rows.names
         }
         self.notes = notes + self._length_notes()
-        """What was left out or cut, one line each."""
         if not len(self._kept):
             raise DataError(
                 f"model.context={context} is shorter than every training pair; "
@@ -160,10 +216,20 @@ class PreparedPairs:
                 )
         return notes
 
-    def rows(self, split: str) -> Dataset:
-        """Rows of a split with `source` and `target`; row i is pair i. Those of the embedded corpus carry gold
-        columns."""
-        return self._rows[split]
+    def size(self, split: str) -> int:
+        """Pairs of a split, those that are too long for training included."""
+        return len(self._pairs[split].target.lengths)
+
+    def bytes(self, split: str) -> int:
+        """UTF-8 bytes of a split's targets and one for each line end; of a target that is cut, of what is left of it."""
+        if split not in self._bytes:
+            texts = self._rows[split]["target"][:]
+            size = sum(len(text.encode()) + 1 for text in texts)
+            for row in np.flatnonzero(self._pairs[split].target.lengths >= self._context):
+                _, spans = self.target_tokenizer.spans(texts[row])
+                size -= len(texts[row][spans[self._context - 1][1] :].encode()) + 1
+            self._bytes[split] = size
+        return self._bytes[split]
 
     def training(
         self, batch_tokens: int | None = None, seed: int | None = None, rank: int = 0, world: int = 1
@@ -188,11 +254,6 @@ class PreparedPairs:
         lengths = [np.minimum(side.lengths + 1, limit) for side in (pairs.source, pairs.target)]
         for rows in sorted_batches(lengths[0], lengths[1], budget):
             yield pairs.batch(rows, limit)
-
-    def encode_sources(self, texts: Sequence[str], batch_tokens: int | None = None) -> Iterator[SourceBatch]:
-        """Batches of sentences to translate, longest first; `indices` put the results back in order."""
-        budget = self._config.batch_tokens if batch_tokens is None else batch_tokens
-        return encode_sources(self.source_tokenizer, texts, budget, self._context)
 
     def _epoch_pairs(self, seed: int, epoch: int) -> tuple[Pairs, Ints]:
         if not self._sampling:

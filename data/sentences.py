@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -60,12 +61,20 @@ class SentenceWriter:
         """Tokens so far."""
         return self._writer.count
 
+    @property
+    def sha256(self) -> str:
+        """Hash of the rows so far."""
+        return hashlib.sha256(self._writer.sha256.digest() + self._row_offsets().tobytes()).hexdigest()
+
+    def _row_offsets(self) -> Ints:
+        return np.cumsum([0, *self._lengths], dtype=np.int64)
+
     def __enter__(self) -> SentenceWriter:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._writer.close()
-        np.save(self._offsets, np.cumsum([0, *self._lengths], dtype=np.int64))
+        np.save(self._offsets, self._row_offsets())
 
 
 def open_sentences(folder: Path, name: str, vocab_size: int) -> Sentences:

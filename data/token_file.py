@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -28,18 +29,21 @@ def open_tokens(path: Path, vocab_size: int) -> Tokens:
 
 
 class TokenWriter:
-    """Appends tokens to a file; a context manager. `count` tokens so far, of which `unknown` are id 1."""
+    """Appends tokens to a file; a context manager. `count` tokens so far, of which `unknown` are id 1; `sha256` of
+    them."""
 
     def __init__(self, path: Path, vocab_size: int) -> None:
         self._dtype = token_dtype(vocab_size)
         self._file = path.open("wb")
         self.count = 0
         self.unknown = 0
+        self.sha256 = hashlib.sha256()
 
     def write(self, rows: Iterable[Sequence[int]]) -> None:
         """Append the tokens of all rows."""
         tokens = np.fromiter(chain.from_iterable(rows), dtype=self._dtype)
         tokens.tofile(self._file)
+        self.sha256.update(tokens.data)
         self.count += len(tokens)
         self.unknown += int((tokens == 1).sum())
 

@@ -20,9 +20,9 @@ def test_tinyshakespeare_is_split_as_the_reference_does(real: Real, text_config:
     text = (Path(real("tinyshakespeare")) / "input.txt").read_text("utf-8")
     config = text_config(real("tinyshakespeare"))
     data = prepare("gpt", config, TokenizerConfig(kind="char"), 64, seed=0)
-    assert (data.tokens("train"), data.tokens("valid")) == (1_003_854, 111_540)
+    assert (data.tokens("train"), data.tokens("valid")) == (1_003_855, 111_541)  # the eos before each
     assert data.tokenizer.vocab_size == 65 + 4
-    assert sum(batch.target_tokens for batch in data.evaluation("valid", 12, 64)) == 111_539
+    assert sum(batch.target_tokens for batch in data.evaluation("valid", 12, 64)) == data.bytes("valid") == 111_540
     rows = load_rows(config, "gpt")
     assert rows["train"]["text"][0] + rows["valid"]["text"][0] == text
     direct = prepare("gpt", replace(config, path=f"{config.path}/input.txt"), TokenizerConfig(kind="char"), 64, seed=0)

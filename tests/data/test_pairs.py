@@ -21,11 +21,11 @@ CONTEXT = 24
 
 
 def prepared(
-    tmp_path: Path, pairs_config, context: int = CONTEXT, sampling: float = 0.0, shared: bool = True
+    tmp_path: Path, pairs_config, context: int = CONTEXT, sampling: float = 0.0, shared: bool = True, **more
 ) -> PreparedPairs:
     for name, chosen in (("train", made_pairs()), ("valid", made_pairs(40))):
         (tmp_path / f"{name}.tsv").write_text("".join(f"{en}\t{ja}\n" for en, ja in chosen), "utf-8")
-    config = pairs_config(tmp_path, batch_tokens=256)
+    config = pairs_config(tmp_path, batch_tokens=256, **more)
     tokenizer = TokenizerConfig(kind="unigram", vocab_size=100 if shared else 45, sampling=sampling, shared=shared)
     return prepare("translate", config, tokenizer, context, seed=3)
 
@@ -146,6 +146,24 @@ def test_languages_may_have_vocabularies_of_their_own(tmp_path: Path, pairs_conf
     assert sorted(pair for batch in data.evaluation("valid") for pair in pairs_in(batch, data)) == sorted(
         made_pairs(40)
     )
+
+
+def test_bytes_are_those_of_what_is_predicted(tmp_path: Path, pairs_config) -> None:
+    """Guards bits per byte: line ends count, what is cut does not, nor its end."""
+    for context, cut in ((100, False), (CONTEXT, True)):
+        data = prepared(tmp_path, pairs_config, context=context, source_column="2", target_column="1")
+        for split in data.splits:
+            asked = [
+                [token for token in row if token != IGNORED]
+                for batch in data.evaluation(split)
+                for row in batch.targets.tolist()
+            ]
+            ends = sum(row[-1] == data.target_tokenizer.eos_id for row in asked)
+            assert (ends < len(asked)) == cut
+            texts = [data.target_tokenizer.decode(row) for row in asked]
+            assert data.bytes(split) == sum(len(text.encode()) for text in texts) + ends
+    whole = prepared(tmp_path, pairs_config, context=100)
+    assert whole.bytes("valid") == sum(len(ja.encode()) + 1 for _, ja in made_pairs(40))
 
 
 def test_an_epoch_has_few_shapes_and_little_padding() -> None:

@@ -18,7 +18,7 @@ from data.cache import cached_folder
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.prepare import prepare
-from data.prepared import PreparedPairs, PreparedText
+from data.prepared import PreparedText
 from data.text_files import _REMEMBER, scan
 from data.tokenizer import Tokenizer
 from tests.data.conftest import made_pairs, made_text
@@ -44,7 +44,11 @@ def stored(cache: str) -> dict[str, int]:
 
 def all_tokens(prepared: PreparedText, split: str) -> list[int]:
     batches = list(prepared.evaluation(split, 4, 8))
-    return [int(batches[0].inputs[0, 0])] + [token for batch in batches for token in batch.targets.flatten().tolist()]
+    return [int(batches[0].inputs[0, 0]), *predicted(prepared, split)]
+
+
+def predicted(prepared: PreparedText, split: str) -> list[int]:
+    return [token for batch in prepared.evaluation(split, 4, 8) for token in batch.targets.flatten().tolist()]
 
 
 def test_text_is_one_token_per_character_and_counted(tmp_path: Path, text_config: Config) -> None:
@@ -54,20 +58,33 @@ def test_text_is_one_token_per_character_and_counted(tmp_path: Path, text_config
     (tmp_path / "valid.txt").write_text("猫猫\n", "utf-8")
     data = prepare("gpt", text_config(tmp_path), CHAR, 8, seed=0)
     assert data.splits == ["train", "valid"]
-    assert data.tokens("train") == len(text)
-    assert (data.tokens("valid"), data.bytes("valid")) == (3, 7)
+    assert data.tokens("train") == 1 + len(text)
+    assert (data.tokens("valid"), data.bytes("valid")) == (4, 7)
     assert data.tokenizer.decode(all_tokens(data, "train")) == text
     assert data.tokenizer.vocab_size == 4 + len(set(text))
     assert data.notes == []
 
 
-def test_documents_are_separated_by_eos(tmp_path: Path, text_config: Config) -> None:
-    """Guards story corpora: an end between two documents, none at the border of the file; it counts one byte."""
+def test_every_character_of_a_text_is_predicted(tmp_path: Path, text_config: Config) -> None:
+    """Guards the first character, in each split, and text begun from nothing: the eos that generation starts with is
+    what stood before the text."""
+    text = made_text()
+    (tmp_path / "book.txt").write_text(text, "utf-8")
+    data = prepare("gpt", text_config(tmp_path / "book.txt", test_fraction=0.1), CHAR, 8, seed=0)
+    assert "".join(data.tokenizer.decode(predicted(data, split)) for split in data.splits) == text
+    for split in data.splits:
+        assert all_tokens(data, split)[0] == data.tokenizer.eos_id
+        assert data.bytes(split) == len(predicted(data, split))
+    assert text.startswith(data.texts("train", 1)[0])
+
+
+def test_each_document_is_preceded_by_eos(tmp_path: Path, text_config: Config) -> None:
+    """Guards story corpora: the beginning of every document is learnt, the first one's too; an end counts one byte."""
     (tmp_path / "train.txt").write_text("one.\n\ntwo\nlines.\n\n\nthree.\n", "utf-8")
     (tmp_path / "valid.txt").write_text("one.\n\ntwo.", "utf-8")
     data = prepare("gpt", text_config(tmp_path, rows="paragraph"), CHAR, 8, seed=0)
     encode = data.tokenizer.encode
-    assert all_tokens(data, "train") == [*encode("one."), 3, *encode("two\nlines."), 3, *encode("three.")]
+    assert all_tokens(data, "train") == [3, *encode("one."), 3, *encode("two\nlines."), 3, *encode("three.")]
     assert data.bytes("valid") == len("one.") + 1 + len("two.")
     assert data.texts("train", 2) == ["one.", "two\nline"]  # 8 tokens at most
     assert data.texts("train", 3, length=100) == ["one.", "two\nlines.", "three."]
@@ -187,6 +204,60 @@ def test_settings_that_change_the_tokens_miss_the_cache(tmp_path: Path, text_con
     )
 
 
+def test_the_key_tells_whether_training_would_see_the_same(
+    tmp_path: Path, text_config: Config, pairs_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards resume: changed training rows, order or tokenizer are noticed; another place, a longer validation split, a
+    new version of this package are not taken for changes."""
+    book, table = tmp_path / "book.txt", tmp_path / "all.tsv"
+    sides = [f"{en}\t{ja}\n" for en, ja in made_pairs()]
+    book.write_text(made_text(), "utf-8")
+    table.write_text("".join(sides), "utf-8")
+    (tmp_path / "valid.txt").write_text("Line 1.", "utf-8")
+    (tmp_path / "valid.tsv").write_text("".join(sides[:9]), "utf-8")
+    text = text_config(book, valid_path=str(tmp_path / "valid.txt"))
+    pairs = pairs_config(table, valid_path=str(tmp_path / "valid.tsv"))
+
+    def keys(tokenizer: TokenizerConfig = CHAR) -> list[str]:
+        return [
+            prepare("gpt", text, tokenizer, 8, 0).key,
+            prepare("translate", pairs, tokenizer, 80, 0).key,
+            prepare("gpt", replace(text, streaming=True), tokenizer, 8, 0).key,
+        ]
+
+    before = keys()
+    assert before[0] == before[2] != before[1]
+    (tmp_path / "valid.txt").write_text("Line 2. Line 3.", "utf-8")
+    text.path = str(book.rename(tmp_path / "renamed.txt"))
+    monkeypatch.setattr("data.cache.code_version", lambda: "another")
+    assert keys() == before
+    assert all(new != old for new, old in zip(keys(TokenizerConfig(kind="bpe", vocab_size=120)), before, strict=True))
+    Path(text.path).write_text(made_text().replace("fox", "hen", 1), "utf-8")
+    table.write_text("".join([*sides[1:], sides[0]]), "utf-8")
+    assert all(new != old for new, old in zip(keys(), before, strict=True))
+    assert (
+        len({prepare("gpt", replace(text, max_rows=1, rows=kind), CHAR, 8, 0).key for kind in ("document", "line")})
+        == 2
+    )
+
+
+def test_sizes_are_told_in_rounded_numbers(tmp_path: Path, text_config: Config, pairs_config: Config) -> None:
+    """Guards the line that says what is trained on, the same for both tasks; and one list of tokenizers for both."""
+    (tmp_path / "train.txt").write_text("a cat sat. " * 4000, "utf-8")
+    (tmp_path / "valid.txt").write_text("a cat", "utf-8")
+    text = prepare("gpt", text_config(tmp_path), CHAR, 8, 0)
+    assert text.summary() == "train 44k tokens, valid 6 tokens"
+    assert text.tokenizers == [text.tokenizer]
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    write_pairs(folder, made_pairs(1234), made_pairs(999))
+    pairs = prepare("translate", pairs_config(folder), CHAR, 80, 0)
+    assert pairs.summary() == "train 1.23k pairs, valid 999 pairs"
+    assert pairs.tokenizers == [pairs.source_tokenizer]
+    own = prepare("translate", pairs_config(folder), replace(CHAR, shared=False), 80, 0)
+    assert own.tokenizers == [own.source_tokenizer, own.target_tokenizer]
+
+
 def test_large_files_are_recognised_by_size_and_time(tmp_path: Path) -> None:
     """Guards starts on huge corpora from reading them again; a new time makes them read."""
     path = tmp_path / "large.txt"
@@ -240,6 +311,63 @@ def test_processes_that_start_together_share_one_preparation(tmp_path: Path) -> 
     assert len({(tokens, fingerprint) for _, tokens, fingerprint in found}) == 1
 
 
+@pytest.mark.parametrize("kind", ["text", "jsonl"])
+def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(tmp_path: Path, kind: str) -> None:
+    """Guards Ctrl+C while data are prepared: no temporary folder stays, here or in the system's; warnings are errors."""
+    lines = made_text().splitlines()
+    text = "".join(json.dumps({"text": line}) + "\n" for line in lines) if kind == "jsonl" else made_text()
+    path, scratch = tmp_path / f"book.{kind}", tmp_path / "scratch"
+    path.write_text(text, "utf-8")
+    scratch.mkdir()
+    program = (
+        "import os, signal, sys\n"
+        "from data.config import DataConfig, TokenizerConfig\n"
+        "from data.prepare import prepare\n"
+        "stop = sys.argv[3]\n"
+        "def interrupt(frame, event, argument):\n"
+        "    if frame.f_code.co_name == stop and 'data' in frame.f_code.co_filename:\n"
+        "        sys.setprofile(None)\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.setprofile(interrupt)\n"
+        "config = DataConfig(source='text', path=sys.argv[1], cache=sys.argv[2])\n"
+        "print(prepare('gpt', config, TokenizerConfig(kind='bpe', vocab_size=100), 8, 0).summary())\n"
+    )
+
+    def start(stop: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-W", "error", "-c", program, str(path), str(tmp_path / "cache"), stop],
+            cwd=Path(__file__).resolve().parents[2],
+            env=os.environ | {"TMPDIR": str(scratch)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    for stop in ("pick" if kind == "jsonl" else "lines", "_sample", "encode_batch"):
+        interrupted = start(stop)
+        assert interrupted.returncode != 0
+        assert interrupted.stderr.strip().endswith("KeyboardInterrupt")
+        assert "Warning" not in interrupted.stderr
+        assert list(scratch.iterdir()) == []
+        assert [left for left in (tmp_path / "cache").rglob(".*") if left.is_dir()] == []
+    whole = start("nothing")
+    assert whole.stderr == ""
+    assert whole.stdout.startswith("train ")
+
+
+def test_the_cache_may_lie_in_the_home_folder(
+    tmp_path: Path, text_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards `~` in data.cache, which no shell expands behind `=`."""
+    (tmp_path / "book.txt").write_text(made_text(), "utf-8")
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    prepare("gpt", replace(text_config(tmp_path / "book.txt"), cache="~/prepared"), CHAR, 8, 0)
+    assert {path.name for path in (tmp_path / "home" / "prepared").iterdir()} == {"rows", "tokenizers", "tokens"}
+    assert not (tmp_path / "~").exists()
+
+
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """Guards read-only disks: the key to change is named."""
     (tmp_path / "book.txt").write_text(made_text(), "utf-8")
@@ -272,17 +400,16 @@ def test_given_tokenizers_are_used_as_they_are(
         assert alone.source_tokenizer is alone.target_tokenizer
 
 
-def test_what_is_left_out_is_logged(tmp_path: Path, pairs_config: Config, caplog: pytest.LogCaptureFixture) -> None:
-    """Guards against silent loss on the second start too, when nothing is prepared anew."""
+def test_what_is_left_out_is_told(tmp_path: Path, pairs_config: Config, caplog: pytest.LogCaptureFixture) -> None:
+    """Guards against silent loss, on the second start too, when nothing is prepared anew; and against telling it twice:
+    who prepares prints the notes, so nothing logs them."""
     write_pairs(tmp_path, [*made_pairs(), ("empty", "")], made_pairs(9))
     for _ in range(2):
-        caplog.clear()
         with caplog.at_level("INFO"):
             data = prepare("translate", pairs_config(tmp_path), CHAR, 40, 0)
-        assert isinstance(data, PreparedPairs)
-        assert caplog.messages == data.notes
-        assert caplog.messages[0] == "train: 1 pairs with an empty side were left out"
-        assert any("longer than model.context=40" in message for message in caplog.messages)
+        assert data.notes[0] == "train: 1 pairs with an empty side were left out"
+        assert any("longer than model.context=40" in note for note in data.notes)
+    assert caplog.messages == []
 
 
 def test_preparing_is_quiet_without_a_terminal(
