@@ -13,19 +13,18 @@ from data.token_file import Tokens
 
 
 class WindowStream(BatchStream):
-    """Windows of `context` tokens, each token in exactly one of them per epoch but for the two ends of the text.
+    """Windows of `context` tokens, each token in exactly one of them per epoch but for a remainder shorter than a window.
 
-    Every epoch cuts the text anew from a random offset below `context`, so that a token is seen in all positions over
-    the epochs, and shuffles the windows. Batches always have `batch_size` rows: one may hold the end of an epoch and
+    Every epoch cuts the text anew from a random place, so that a token is seen in all positions over the epochs, and
+    shuffles the windows. The text is a ring: its end is followed by the eos at its beginning, which is so predicted as
+    an end and read as a beginning like any other. Batches always have `batch_size` rows: one may hold the end of an epoch and
     the start of the next. The position counts windows.
     """
 
     def __init__(self, tokens: Tokens, batch_size: int, context: int, seed: int, rank: int = 0, world: int = 1) -> None:
         super().__init__(seed, rank, world)
         self._tokens, self._batch_size, self._context = tokens, batch_size, context
-        # One window less than fits leaves room for every offset; a text shorter than two windows has one.
-        self._windows = max(1, (len(tokens) - context) // context)
-        self._offsets = min(context, len(tokens) - self._windows * context)
+        self._windows = len(tokens) // context
         self._order: tuple[tuple[int, int], NDArray[np.int64]] | None = None
 
     @property
@@ -56,14 +55,19 @@ class WindowStream(BatchStream):
     def _starts(self, epoch: int) -> NDArray[np.int64]:
         if self._order is None or self._order[0] != (self.seed, epoch):
             random = np.random.default_rng((self.seed, epoch))
-            offset = random.integers(self._offsets)
-            self._order = (self.seed, epoch), offset + self._context * random.permutation(self._windows)
+            first = random.integers(len(self._tokens))
+            starts = first + self._context * random.permutation(self._windows)
+            self._order = (self.seed, epoch), starts % len(self._tokens)
         return self._order[1]
 
 
 def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batch:
-    """Batch of the windows that begin at `starts`: inputs tokens[s:s+length], targets one further; both [B,length]."""
-    rows = torch.from_numpy(tokens[starts[:, None] + np.arange(length + 1)].astype(np.int64))
+    """Batch of the windows that begin at `starts`: inputs tokens[s:s+length], targets one further; both [B,length].
+
+    Behind the last token comes the first one.
+    """
+    places = (starts[:, None] + np.arange(length + 1)) % len(tokens)
+    rows = torch.from_numpy(tokens[places].astype(np.int64))
     return Batch(inputs=rows[:, :-1].contiguous(), targets=rows[:, 1:].contiguous())
 
 
