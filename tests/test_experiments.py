@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
 from tests.conftest import ROOT
-from training.command_line import compose_config
-from training.config import TrainConfig, problems
+from training.command_line import compose_config, normalise
+from training.config import TrainConfig
 from training.run import train
+from training.train_command import point_problems, to_dataclass
 
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "configs" / "experiment").glob("*.yaml"))
 DEBUG = sorted(path.stem for path in (ROOT / "configs" / "debug").glob("*.yaml"))
@@ -48,13 +48,14 @@ def corpora(tmp_path: Path, book: Path) -> dict[str, str]:
 
 
 def compose_and_train(*arguments: str) -> Path:
-    config, _, found = compose_config("train", TrainConfig, list(arguments))
+    settings = [normalise(argument) for argument in arguments]
+    assert point_problems(settings) == []
+    config, _ = compose_config("train", TrainConfig, settings)
     assert config is not None
-    checked = OmegaConf.to_object(config)
-    assert isinstance(checked, TrainConfig)
-    assert found + problems(checked) == []
-    train(checked)
-    return Path(checked.runs) / str(checked.name)
+    before = set(Path("runs").glob("*"))
+    train(to_dataclass(config, settings))
+    (run,) = set(Path("runs").glob("*")) - before
+    return run
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
@@ -95,7 +96,7 @@ def test_every_debug_preset_trains(preset: str, tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(("group", "choice"), GROUPS)
 def test_every_choice_of_every_group_composes(group: str, choice: str) -> None:
     """Guards: a YAML key that no dataclass knows."""
-    config, _, found = compose_config("train", TrainConfig, [f"{group}={choice}"])
+    config, found = compose_config("train", TrainConfig, [f"{group}={choice}"])
     assert found == []
     assert config is not None
 

@@ -20,27 +20,31 @@ WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
 def save_checkpoint(
     folder: Path, step: int, weights: dict[str, Tensor], state: dict, summary: dict, *, best: bool, keep: int
 ) -> Path:
-    """Write `folder/step-…` completely (temporary folder, flush, rename), point `last` (and `best`) at it, drop older ones.
+    """Write `folder/step-…` completely, point `last` (and `best`) at it, drop older ones.
 
-    A process killed at any moment leaves the previous checkpoint in place and at most a `.tmp-…` folder, removed by the next save.
+    A new step is written to a temporary folder, flushed and renamed: a process killed at any moment leaves the previous
+    checkpoint in place and at most a `.tmp-…` entry, removed by the next save. A step that is saved again (it was saved when a
+    signal came, and evaluated after the resume) has the same weights; state and summary are replaced one by one, each whole.
     """
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"step-{step:08d}"
-    temporary = folder / f".tmp-{final.name}"
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    save_file(
-        {name: t.contiguous().cpu() for name, t in weights.items()}, temporary / WEIGHTS, metadata={"step": str(step)}
-    )
-    torch.save(state, temporary / STATE)
-    (temporary / SUMMARY).write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    for path in [*temporary.iterdir(), temporary]:
-        flush(path)
-    if final.exists():  # the same step again, after an interruption during its evaluation
-        stale = folder / f".tmp-stale-{final.name}"
-        shutil.rmtree(stale, ignore_errors=True)
-        final.rename(stale)
-    temporary.rename(final)
+    new = not final.exists()
+    target = folder / f".tmp-{final.name}" if new else final
+    if new:
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir()
+        contiguous = {name: tensor.contiguous().cpu() for name, tensor in weights.items()}
+        save_file(contiguous, target / WEIGHTS, metadata={"step": str(step)})
+        flush(target / WEIGHTS)
+    torch.save(state, target / f".tmp-{STATE}")
+    text = json.dumps(summary, indent=1, ensure_ascii=False) + "\n"
+    (target / f".tmp-{SUMMARY}").write_text(text, encoding="utf-8")
+    for name in (STATE, SUMMARY):
+        flush(target / f".tmp-{name}")
+        (target / f".tmp-{name}").replace(target / name)
+    flush(target)
+    if new:
+        target.rename(final)
     for name in ["last", "best"] if best else ["last"]:
         point(folder / name, final.name)
     flush(folder)
@@ -70,7 +74,10 @@ def point(link: Path, target: str) -> None:
 def drop_old(folder: Path, keep: int) -> None:
     """Remove left-overs and all but the newest `keep` checkpoints that neither `last` nor `best` points at."""
     for left_over in folder.glob(".tmp-*"):
-        shutil.rmtree(left_over)
+        if left_over.is_symlink():
+            left_over.unlink()
+        else:
+            shutil.rmtree(left_over)
     used = {(folder / name).resolve() for name in ("last", "best")}
     old = sorted(path for path in folder.glob("step-*") if path.resolve() not in used)
     for path in old[: len(old) - keep]:

@@ -35,7 +35,6 @@ PATH_KEYS = (
     "run",
     "name",
     "runs",
-    "output",
 )
 """Keys whose values are taken verbatim: Hydra's grammar has no room for '=', ',' or Japanese in an unquoted path."""
 
@@ -49,20 +48,17 @@ def fail(messages: list[str]) -> NoReturn:
     raise SystemExit(2)
 
 
-def compose_config(
-    name: str, schema: type[Config], arguments: list[str]
-) -> tuple[DictConfig | None, list[str], list[str]]:
-    """Compose `configs/<name>.yaml` with `arguments` -> (config, normalised overrides, problems).
+def compose_config(name: str, schema: type[Config], settings: list[str]) -> tuple[DictConfig | None, list[str]]:
+    """Compose `configs/<name>.yaml` with `settings` -> (config, problems). Sweeps are for the caller to spread out.
 
-    Every argument is checked by itself against the dataclass, so that all problems are found in one go; those that are
+    Every setting is checked by itself against the dataclass, so that all problems are found in one go; those that are
     in order are applied. The config is None only when not even the groups could be composed.
     """
     ConfigStore.instance().store(name=f"{name}_schema", node=schema)
     found: list[str] = []
     groups: list[str] = []
     values: list[Override] = []
-    normalised = [normalise(argument) for argument in arguments]
-    for argument in normalised:
+    for argument in map(normalise, settings):
         override = parse(argument, found)
         if override is None:
             continue
@@ -76,18 +72,19 @@ def compose_config(
         try:
             config = compose(name, overrides=groups)
         except (HydraException, OmegaConfBaseException) as error:
-            return None, normalised, [*found, str(error).strip().splitlines()[0]]
+            return None, [*found, str(error).strip().splitlines()[0]]
     keys = all_keys(schema)
     for override in values:
         found += value_problems(config, override, keys)
-    return config, normalised, found
+    return config, found
 
 
 def normalise(argument: str) -> str:
     """Quote paths for Hydra's grammar and let `experiment=x` mean `+experiment=x`."""
     key, separator, value = argument.partition("=")
     if separator and key in PATH_KEYS and value not in ("", "null") and value[0] not in "'\"":
-        # Inside quotes only backslashes before a quote are special.
+        # Inside quotes only backslashes before a quote are special; and `${` would be looked up by OmegaConf.
+        value = value.replace("${", "\\${")
         return f"{key}='" + re.sub(r"(\\*)('|$)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), value) + "'"
     if key in ("experiment", "debug"):
         return "+" + argument
@@ -113,17 +110,14 @@ def group_problem(override: Override) -> str | None:
     """What is wrong with choosing a file of a config group, or None."""
     group = override.key_or_group
     options = sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
-    chosen = (
-        [str(value) for value in override.sweep_iterator()] if override.is_sweep_override() else [str(override.value())]
-    )
-    for choice in chosen:
-        if choice not in options and not choice.startswith("glob("):
-            return f"{group}={choice}: no such choice{suggestion(choice, options)}; there are {', '.join(options)}"
+    choice = str(override.value())
+    if choice not in options:
+        return f"{group}={choice}: no such choice{suggestion(choice, options)}; there are {', '.join(options)}"
     return None
 
 
 def value_problems(config: DictConfig, override: Override, keys: list[str]) -> list[str]:
-    """Apply one value (each value of a sweep) to `config`; what is wrong with it in words."""
+    """Apply one value to `config`; what is wrong with it in words."""
     key = override.key_or_group
     if override.is_delete():
         return [f"~{key}: settings cannot be removed; most can be null: {key}=null"]
@@ -131,14 +125,13 @@ def value_problems(config: DictConfig, override: Override, keys: list[str]) -> l
         return [f"{key}: unknown setting{suggestion(key, keys)}; --help lists all"]
     if override.is_add():
         return [f"+{key}: is part of every config, write it without the plus"]
-    found = []
-    swept = list(override.sweep_iterator()) if override.is_sweep_override() else [override.value()]
-    for value in reversed(swept):  # the first one stays applied, for the checks of the whole
-        try:
-            OmegaConf.update(config, key, value)
-        except OmegaConfBaseException as error:
-            found.append(f"{key}={value}: {str(error).strip().splitlines()[0]}")
-    return found
+    if key in PATH_KEYS and override.value() == "":
+        return [f"{key}=: is empty; leave it out, or write {key}=null"]
+    try:
+        OmegaConf.update(config, key, override.value())
+    except OmegaConfBaseException as error:
+        return [f"{key}={override.value()}: {str(error).strip().splitlines()[0]}"]
+    return []
 
 
 def suggestion(word: str, known: list[str]) -> str:
@@ -197,11 +190,14 @@ def run_guarded(action: Callable[[], None]) -> None:
     """Run the program; an error that the user can mend becomes one line and exit code 2."""
     from data.errors import DataError
     from training.errors import UserError
+    from training.progress import Interrupted
 
     try:
         action()
     except (UserError, DataError) as error:
         fail([str(error)])
+    except Interrupted as interrupted:
+        raise SystemExit(interrupted.exit_code) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, fields, is_dataclass
 
 import data.config
 import model.config
@@ -65,7 +66,8 @@ class TrainerConfig:
     """Optimiser steps; null with `minutes` set means until the time is up."""
 
     minutes: float | None = None
-    """Wall-clock budget of training in minutes, evaluations included; the schedule follows whichever of steps and minutes is further on."""
+    """Wall-clock budget of training in minutes, evaluations included. Given alone on the command line it is the whole budget;
+    beside `steps` the run ends, and the schedule anneals, by whichever is further on."""
 
     batch_size: int = 32
     """Windows per micro-batch (text; pairs are batched by `data.batch_tokens`)."""
@@ -74,7 +76,8 @@ class TrainerConfig:
     """Micro-batches per optimiser step. The loss is exact per token: 4 x 1 equals 1 x 4."""
 
     label_smoothing: float = 0.0
-    """Share of the target probability spread over the vocabulary (Szegedy et al. 2016); 0.1 is customary for translation."""
+    """Share of the target probability spread over the vocabulary (Szegedy et al. 2016); 0.1 is customary for translation.
+    The training loss includes it, the validation loss does not."""
 
     ema: float = 0.0
     """Decay of an exponential moving average of the weights, which is then what is evaluated and saved; 0 is off."""
@@ -193,6 +196,23 @@ def value_at(config: object, key: str) -> object:
     return config
 
 
+def numbers(config: object, prefix: str = "") -> dict[str, float]:
+    """All numeric settings by dotted key."""
+    found: dict[str, float] = {}
+    for each in fields(config):  # type: ignore[arg-type]
+        value = getattr(config, each.name)
+        if is_dataclass(value):
+            found |= numbers(value, f"{prefix}{each.name}.")
+        elif isinstance(value, int | float):
+            found[prefix + each.name] = value
+    return found
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether `name` can be a folder, and a value on the command line, without quoting."""
+    return 0 < len(name) <= 100 and not set(name) & set("/\\=, \t\n'\"") and not name.startswith(".")
+
+
 def problems(config: TrainConfig) -> list[str]:
     """Everything that is impossible in `config`, one sentence each, naming the key and the fix; empty when all is well."""
     found = []
@@ -210,13 +230,11 @@ def problems(config: TrainConfig) -> list[str]:
             found.append(f"{key}={value}: must be at least 0 and less than 1")
     if config.trainer.steps is None and config.trainer.minutes is None:
         found.append("trainer.steps and trainer.minutes are both null: give the run a budget with one of them")
-    if config.resume and config.init_from:
-        found.append(
-            "resume and init_from exclude each other: resume goes on with a run, init_from starts a new one from its weights"
-        )
-    if config.name is not None and (
-        not config.name or set(config.name) & set("/\\=, \t\n") or config.name.startswith(".")
-    ):
+    for key, value in numbers(config).items():
+        if not math.isfinite(value) or abs(value) > 2**62:
+            found.append(f"{key}={value}: is out of all bounds")
+    # A run that was copied or renamed since may go on under a name that a new one could not have.
+    if config.name is not None and config.resume is None and not is_plain_name(config.name):
         found.append(f"name={config.name!r}: a plain folder name without slashes, spaces, '=' or ',' is needed")
     found += model.config.problems(config.model)
     found += data.config.problems(config.data, config.tokenizer, config.task)

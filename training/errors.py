@@ -1,5 +1,18 @@
 """The one exception that means: the user can mend this."""
 
+from __future__ import annotations
+
+import math
+
 
 class UserError(Exception):
     """Bad config, data, file or checkpoint. The message names the key or file and the fix; the program exits with 2."""
+
+
+def check_finite(what: str, value: float, step: int) -> None:
+    """Raise UserError, with what to do about it, when a run has diverged."""
+    if not math.isfinite(value):
+        raise UserError(
+            f"the {what} became {value} by step {step}: lower optim.lr, lengthen schedule.warmup or set optim.clip=1; "
+            "the run's checkpoints are from before"
+        )

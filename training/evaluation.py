@@ -93,13 +93,13 @@ def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]
 
 def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, count: int, seed: int, max_tokens: int) -> list[str]:
     """Sample texts from one prompt; an empty prompt means: begin a document. Leaves the global random state alone."""
-    config = SamplingConfig(temperature=0.8, max_new_tokens=max_tokens)
+    config = SamplingConfig(temperature=0.8, max_tokens=max_tokens)
     prompts = [[tokenizer.eos_id, *tokenizer.encode(prompt)] for _ in range(count)]
-    generator = torch.Generator().manual_seed(seed)
-    banned = sorted(set(tokenizer.special_ids) - {tokenizer.eos_id})
     written: list[list[int]] = [[] for _ in prompts]
-    for tokens in generate(model, prompts, config, generator=generator, stop_ids={tokenizer.eos_id}, banned_ids=banned):
+    for tokens in generate(
+        model, prompts, config, seed=seed, stop_ids={tokenizer.eos_id}, banned_ids=tokenizer.never_written
+    ):
         for text, token in zip(written, tokens, strict=True):
-            if token is not None and token != tokenizer.eos_id:
+            if token is not None:
                 text.append(token)
     return [prompt + tokenizer.decode(ids) for ids in written]

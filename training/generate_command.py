@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from training.command_line import compose_config, describe_settings, fail, run_guarded
-from training.errors import UserError
 from training.generation_config import GenerateConfig, problems
 
-VERBATIM = ("prompt", "stop")
+VERBATIM = ("run", "prompt", "stop")
 """Settings that Hydra's override grammar never sees: any text that a shell can pass arrives as it was typed."""
 
 HELP = """Write with a GPT run, or translate with a translation run.
@@ -44,80 +44,57 @@ def parse_command(arguments: list[str]) -> Command:
             verbatim[key].append(text)
         else:
             settings.append(argument)
-    composed, _, found = compose_config("generate", GenerateConfig, settings)
+    composed, found = compose_config("generate", GenerateConfig, settings)
+    if len(verbatim["run"]) > 1:
+        found.append("run= is given twice")
     if len(verbatim["prompt"]) > 1:
         found.append("prompt= is given twice; several prompts go through standard input, one a line")
     if composed is None:
         fail(found)
-    config = OmegaConf.to_object(composed)
+    try:
+        config = OmegaConf.to_object(composed)
+    except OmegaConfBaseException as error:  # an interpolation that leads nowhere, a value that is missing
+        fail([*found, f"{error.full_key}: {str(error).strip().splitlines()[0]}"])
     assert isinstance(config, GenerateConfig)
-    config.prompt = verbatim["prompt"][0] if verbatim["prompt"] else None
-    config.stop = verbatim["stop"]
+    config.run = next(iter(verbatim["run"]), None)
+    config.prompt = next(map(utf8, verbatim["prompt"]), None)
+    config.stop = [utf8(text) for text in verbatim["stop"]]
     found += problems(config, None, set())
     if found:
         fail(found)
     return Command(config, {argument.partition("=")[0] for argument in arguments})
 
 
+def utf8(argument: str) -> str:
+    """The bytes of an argument read as UTF-8, whatever the locale; those that are no UTF-8 become lone surrogates."""
+    return os.fsencode(argument).decode("utf-8", "surrogateescape")
+
+
+def speak_utf8() -> None:
+    """Read and write UTF-8 whatever the locale; a prompt's bytes that are none come out as they went in."""
+    streams = ((sys.stdin, "surrogateescape"), (sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace"))
+    for stream, errors in streams:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
+
+
 def generate_command() -> None:
     """Run `generate.py`."""
+    speak_utf8()
     arguments = sys.argv[1:]
-    if "--help" in arguments or "-h" in arguments:
-        run_guarded(lambda: print(HELP, *describe_settings(GenerateConfig, GenerateConfig()), sep="\n"))
-        return
+    asked_for_help = "--help" in arguments or "-h" in arguments
+    run_guarded(print_help if asked_for_help else lambda: load_and_generate(arguments))
+
+
+def print_help() -> None:
+    """What the program does, and every setting."""
+    print(HELP, *describe_settings(GenerateConfig, GenerateConfig()), sep="\n")
+
+
+def load_and_generate(arguments: list[str]) -> None:
+    """Check the arguments, then load the run and use it."""
     command = parse_command(arguments)
-    run_guarded(lambda: execute(command))
+    # The one late import: torch takes a second or more, and neither --help nor a mistyped setting should wait for it.
+    from training.generation import execute
 
-
-def execute(command: Command) -> None:
-    """Load the run and hand every input to it."""
-    from training import generation, run_folder
-    from training.hardware import choose_hardware
-
-    config = command.config
-    run = Path(str(config.run))
-    task = run_folder.load_config(run).task
-    if found := problems(config, task, command.given):
-        fail(found)
-    loaded = run_folder.load_run(run, config.checkpoint)
-    from training.config import TrainerConfig
-
-    device = choose_hardware(TrainerConfig(device=config.device, precision="float32")).device
-    loaded.model.to(device)
-    handle = generation.write if task == "gpt" else generation.translate_lines
-    if config.prompt is not None:
-        handle(loaded, config, config.prompt)
-    elif sys.stdin.isatty():
-        for line in ask(task):
-            handle(loaded, config, line)
-    else:
-        handle(loaded, config, read_input())
-
-
-def read_input() -> str:
-    """All of standard input as UTF-8, without the final line break."""
-    raw = sys.stdin.buffer.read()
-    try:
-        return raw.decode("utf-8").removesuffix("\n")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise UserError(
-            f"standard input is not UTF-8: line {line}, byte {error.start}; convert it first (iconv -t UTF-8)"
-        ) from error
-
-
-def ask(task: str) -> Iterator[str]:
-    """Lines typed at a prompt, until end of input."""
-    import readline  # noqa: F401  (line editing and history for input())
-
-    print(
-        "Type the beginning of a text." if task == "gpt" else "Type a sentence to translate.",
-        "Ctrl-D ends.",
-        file=sys.stderr,
-    )
-    while True:
-        try:
-            yield input("> ")
-        except EOFError:
-            print(file=sys.stderr)
-            return
+    execute(command.config, command.given)

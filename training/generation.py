@@ -4,17 +4,173 @@ from __future__ import annotations
 
 import sys
 import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
 
-import torch
 from tqdm import tqdm
 
 from data.tokenizer import StreamingDecoder, Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from model.sampling import SamplingConfig, generate
-from training.generation_config import GenerateConfig
-from training.run_folder import LoadedRun
+from model.sampling import generate
+from training.command_line import fail
+from training.errors import UserError
+from training.generation_config import GenerateConfig, problems
+from training.hardware import choose_hardware
+from training.run_folder import LoadedRun, load_config, load_run
 from training.translation import Translation, TranslationOptions, overlong, translate
+
+
+def execute(config: GenerateConfig, given: set[str]) -> None:
+    """Load the run and hand every input to it; `given` are the keys that the user wrote."""
+    run = expand_home(str(config.run))
+    task = load_config(run).task
+    if found := problems(config, task, given):
+        fail(found)
+    loaded = load_run(run, config.checkpoint)
+    loaded.model.to(choose_hardware(config.device, "float32", None).device)
+    handle = write if task == "gpt" else translate_lines
+    for text in inputs(config.prompt, task):
+        handle(loaded, config, text)
+
+
+def expand_home(folder: str) -> Path:
+    """The folder, ~ and ~user resolved."""
+    try:
+        return Path(folder).expanduser()
+    except RuntimeError:  # nobody of that name lives here: a folder that begins with ~
+        return Path(folder)
+
+
+def inputs(prompt: str | None, task: str) -> Iterator[str]:
+    """The texts to go on with or to translate: the prompt, what is typed at a terminal, or all of standard input.
+
+    An empty file has no line to translate; a GPT, given nothing, begins a text of its own.
+    """
+    if prompt is not None:
+        yield prompt
+    elif sys.stdin is None:
+        raise UserError("prompt=… is needed, or text on standard input, which is closed")
+    elif sys.stdin.isatty():
+        yield from ask(task)
+    elif (text := read_input()) or task == "gpt":
+        yield text.removesuffix("\n")
+
+
+def read_input() -> str:
+    """All of standard input as UTF-8, with Windows' line ends as data files are read: CR LF counts as LF."""
+    raw = sys.stdin.buffer.read()
+    try:
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise UserError(
+            f"standard input is not UTF-8: line {line}, byte {error.start}; convert it first (iconv -t UTF-8)"
+        ) from error
+
+
+def ask(task: str) -> Iterator[str]:
+    """Lines typed at a terminal, until end of input."""
+    import readline  # noqa: F401  (gives input() line editing and history, which only a terminal wants)
+
+    print(
+        "Type the beginning of a text." if task == "gpt" else "Type a sentence to translate.",
+        "Ctrl-D ends.",
+        file=sys.stderr,
+    )
+    while True:
+        try:
+            yield input("> ")
+        except EOFError:
+            print(file=sys.stderr)
+            return
+
+
+def write(run: LoadedRun, config: GenerateConfig, prompt: str) -> None:
+    """Go on with `prompt` and stream the text to standard output; several samples are separated by a line of dashes.
+
+    The text begins after an eos, as every document in training did.
+    """
+    assert isinstance(run.model, GPT)
+    tokenizer = run.tokenizers[0]
+    ids = tokenizer.encode(prompt)
+    warn_unknown(tokenizer, prompt, ids)
+    context = run.model.config.context
+    if len(ids) > context:
+        print(
+            f"note: the prompt has {len(ids)} tokens: the first new token is chosen from the last {context} of them, "
+            f"each later one from the last {context // 2 + 1} to {context} tokens of the text",
+            file=sys.stderr,
+        )
+    for sample in range(config.samples):
+        if sample:
+            print("-" * 20)
+        stream_sample(run.model, tokenizer, prompt, [tokenizer.eos_id, *ids], config, config.seed + sample)
+
+
+def stream_sample(
+    model: GPT, tokenizer: Tokenizer, prompt: str, ids: list[int], config: GenerateConfig, seed: int
+) -> None:
+    """Write one sample as it comes, never half a character."""
+    show(prompt)
+    decoder, stop = StreamingDecoder(tokenizer), StopText(config.stop)
+    for (token,) in generate(
+        model, [ids], config.sampling, seed=seed, stop_ids={tokenizer.eos_id}, banned_ids=tokenizer.never_written
+    ):
+        if token is None:
+            break
+        show(stop.feed(decoder.feed([token])))
+        if stop.reached:
+            break
+    show(stop.feed(decoder.flush()) + stop.flush())
+    print(flush=True)
+
+
+def show(text: str) -> None:
+    """Write to the terminal at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def warn_unknown(tokenizer: Tokenizer, text: str, ids: list[int]) -> None:
+    """Name the characters that the model has never seen."""
+    if tokenizer.unk_id in ids:
+        unknown = sorted({character for character in text if tokenizer.unk_id in tokenizer.encode(character)})
+        named = ", ".join(f"{c} ({unicodedata.name(c, f'U+{ord(c):04X}')})" for c in unknown[:5])
+        print(f"note: the model has never seen {named}; it reads <unk> there", file=sys.stderr)
+
+
+def translate_lines(run: LoadedRun, config: GenerateConfig, text: str) -> None:
+    """Translate each line of `text`; output lines keep order and count, empty lines included."""
+    assert isinstance(run.model, EncoderDecoder)
+    lines = text.split("\n")
+    source = run.tokenizers[0]
+    context = run.model.config.context
+    cut = overlong(source, lines, context)
+    for index in cut[:5]:
+        print(f"note: line {index + 1} is longer than the model's {context} tokens and was cut there", file=sys.stderr)
+    if len(cut) > 5:
+        print(f"note: so were {len(cut) - 5} more lines", file=sys.stderr)
+    options = TranslationOptions(config.beam_size, config.length_penalty, config.n_best, config.batch_tokens)
+    translations: dict[int, list[Translation]] = {}
+    with tqdm(
+        total=len(lines), desc="translating", unit="line", disable=None if len(lines) > 1 else True, delay=2
+    ) as bar:
+        for index, found in translate(run.model, run.tokenizers, lines, options):
+            translations[index] = found
+            bar.update()
+    for index in range(len(lines)):
+        print_translation(translations[index], config.n_best)
+    sys.stdout.flush()
+
+
+def print_translation(found: list[Translation], n_best: int) -> None:
+    """The best translation on a line of its own, or the n best with rank and score."""
+    if n_best == 1:
+        print(found[0].text)
+        return
+    for rank, translation in enumerate(found, 1):
+        print(f"{rank}\t{translation.score:.4f}\t{translation.text}")
 
 
 class StopText:
@@ -47,93 +203,3 @@ class StopText:
         """What was held back when the stream ends."""
         rest, self.held = self.held, ""
         return rest
-
-
-def write(run: LoadedRun, config: GenerateConfig, prompt: str) -> None:
-    """Go on with `prompt` and stream the text to standard output; several samples are separated by a line of dashes."""
-    assert isinstance(run.model, GPT)
-    tokenizer = run.tokenizers[0]
-    ids = tokenizer.encode(prompt)
-    warn_unknown(tokenizer, prompt, ids)
-    context = run.model.config.context
-    if len(ids) + 1 > context:
-        print(
-            f"note: the prompt has {len(ids)} tokens, the model reads the last {context - 1} of them", file=sys.stderr
-        )
-    sampling = SamplingConfig(
-        temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, min_p=config.min_p,
-        repetition_penalty=config.repetition_penalty, max_new_tokens=config.max_tokens,
-    )  # fmt: skip
-    for sample in range(config.samples):
-        if sample:
-            print("-" * 20)
-        generator = torch.Generator().manual_seed(config.seed + sample)
-        stream_sample(
-            run.model, tokenizer, prompt, [tokenizer.eos_id, *ids][-context:], sampling, generator, config.stop
-        )
-
-
-def stream_sample(
-    model: GPT, tokenizer: Tokenizer, prompt: str, ids: list[int], sampling: SamplingConfig, generator: torch.Generator, stops: list[str]
-) -> None:  # fmt: skip
-    """Write one sample as it comes, never half a character."""
-    show(prompt)
-    decoder, stop = StreamingDecoder(tokenizer), StopText(stops)
-    banned = sorted(set(tokenizer.special_ids) - {tokenizer.eos_id})
-    for (token,) in generate(
-        model, [ids], sampling, generator=generator, stop_ids={tokenizer.eos_id}, banned_ids=banned
-    ):
-        if token is None or token == tokenizer.eos_id:
-            break
-        show(stop.feed(decoder.feed([token])))
-        if stop.reached:
-            break
-    show(stop.feed(decoder.flush()) + stop.flush())
-    print(flush=True)
-
-
-def show(text: str) -> None:
-    """Write to the terminal at once."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
-
-
-def warn_unknown(tokenizer: Tokenizer, text: str, ids: list[int]) -> None:
-    """Name the characters that the model has never seen."""
-    if tokenizer.unk_id in ids:
-        unknown = sorted({character for character in text if tokenizer.unk_id in tokenizer.encode(character)})
-        named = ", ".join(f"{c} ({unicodedata.name(c, f'U+{ord(c):04X}')})" for c in unknown[:5])
-        print(f"note: the model has never seen {named}; it reads <unk> there", file=sys.stderr)
-
-
-def translate_lines(run: LoadedRun, config: GenerateConfig, text: str) -> None:
-    """Translate each line of `text`; output lines keep order and count, empty lines included."""
-    assert isinstance(run.model, EncoderDecoder)
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    source = run.tokenizers[0]
-    context = run.model.config.context
-    cut = overlong(source, lines, context)
-    for index in cut[:5]:
-        print(f"note: line {index + 1} is longer than the model's {context} tokens and was cut there", file=sys.stderr)
-    if len(cut) > 5:
-        print(f"note: so were {len(cut) - 5} more lines", file=sys.stderr)
-    options = TranslationOptions(config.beam_size, config.length_penalty, config.n_best, config.batch_size)
-    translations: dict[int, list[Translation]] = {}
-    with tqdm(
-        total=len(lines), desc="translating", unit="line", disable=None if len(lines) > 1 else True, delay=2
-    ) as bar:
-        for index, found in translate(run.model, run.tokenizers, lines, options):
-            translations[index] = found
-            bar.update()
-    for index in range(len(lines)):
-        print_translation(translations[index], config.n_best)
-    sys.stdout.flush()
-
-
-def print_translation(found: list[Translation], n_best: int) -> None:
-    """The best translation on a line of its own, or the n best with rank and score."""
-    if n_best == 1:
-        print(found[0].text)
-        return
-    for rank, translation in enumerate(found, 1):
-        print(f"{rank}\t{translation.score:.4f}\t{translation.text}")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
-WRITING = ("samples", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "max_tokens", "seed", "stop")
+from model import sampling_config
+from model.sampling_config import SamplingConfig
+
+SAMPLING = tuple(setting.name for setting in fields(SamplingConfig))
+
+WRITING = (*SAMPLING, "samples", "seed", "stop")
 """Settings that only a GPT understands."""
 
-TRANSLATING = ("beam_size", "length_penalty", "n_best", "batch_size")
+TRANSLATING = ("beam_size", "length_penalty", "n_best", "batch_tokens")
 """Settings that only a translator understands."""
 
 
@@ -16,7 +21,7 @@ class GenerateConfig:
     """Write with a GPT run, or translate with a translation run."""
 
     run: str | None = None
-    """The run folder: runs/NAME."""
+    """The run folder, runs/NAME; taken verbatim but for a leading ~."""
 
     prompt: str | None = None
     """The text to go on with, or the sentence to translate; taken verbatim. Without it standard input is read."""
@@ -49,7 +54,7 @@ class GenerateConfig:
     """GPT: tokens to write at most, for each sample."""
 
     seed: int = 1
-    """GPT: the same seed writes the same text."""
+    """GPT: the same seed writes the same text; the second sample has the next seed, and so on."""
 
     stop: list[str] = field(default_factory=list)
     """GPT: end before this text; verbatim, and may be given several times."""
@@ -63,31 +68,30 @@ class GenerateConfig:
     n_best: int = 1
     """Translation: hypotheses to print, `rank TAB score TAB text`; at most `beam_size`."""
 
-    batch_size: int = 64
-    """Translation: sentences decoded together."""
+    batch_tokens: int = 1024
+    """Translation: source tokens decoded together, padding included; less needs less memory, more is faster on a GPU."""
+
+    @property
+    def sampling(self) -> SamplingConfig:
+        """How a GPT draws its tokens."""
+        return SamplingConfig(**{key: getattr(self, key) for key in SAMPLING})
 
 
 def problems(config: GenerateConfig, task: str | None, given: set[str]) -> list[str]:
     """What is wrong with the settings; `given` are the keys that the user wrote, `task` the run's (None: not known yet)."""
-    found = []
-    if config.run is None:
-        found.append("run=runs/NAME is needed: the folder of a trained model")
-    if config.checkpoint not in ("best", "last"):
-        found.append(f"checkpoint={config.checkpoint}: must be best or last")
-    if config.device not in ("auto", "cpu", "cuda", "mps"):
-        found.append(f"device={config.device}: must be one of auto, cpu, cuda, mps")
-    for key in ("samples", "max_tokens", "beam_size", "n_best", "batch_size", "top_k", "repetition_penalty"):
-        value = getattr(config, key)
-        if value is not None and value <= 0:
-            found.append(f"{key}={value}: must be greater than 0")
-    for key in ("top_p", "min_p"):
-        value = getattr(config, key)
-        if value is not None and not 0 < value <= 1:
-            found.append(f"{key}={value}: must be greater than 0 and at most 1")
-    if config.temperature < 0:
-        found.append(f"temperature={config.temperature}: must not be negative")
-    if config.n_best > config.beam_size:
-        found.append(f"n_best={config.n_best}: needs beam_size of at least as much, it is {config.beam_size}")
+    found = [] if config.run else ["run=runs/NAME is needed: the folder of a trained model"]
+    rules = (
+        ("checkpoint", config.checkpoint in ("best", "last"), "must be best or last"),
+        ("device", config.device in ("auto", "cpu", "cuda", "mps"), "must be one of auto, cpu, cuda, mps"),
+        ("samples", config.samples >= 1, "must be at least 1"),
+        ("seed", 0 <= config.seed < 2**63, f"must be from 0 to {2**63 - 1}"),
+        ("beam_size", 1 <= config.beam_size <= 1000, "must be from 1 to 1000"),
+        ("length_penalty", 0 <= config.length_penalty <= 10, "must be from 0 to 10"),
+        ("n_best", 1 <= config.n_best <= config.beam_size, f"must be from 1 to beam_size, which is {config.beam_size}"),
+        ("batch_tokens", config.batch_tokens >= 1, "must be at least 1"),
+    )
+    found += [f"{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
+    found += sampling_config.problems(config.sampling)
     if "" in config.stop:
         found.append("stop=: an empty stop text would end everything at once")
     foreign = {"gpt": TRANSLATING, "translate": WRITING}.get(task or "", ())

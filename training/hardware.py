@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from training.config import TrainerConfig
+from model.attention import attention_backend
+from model.config import ModelConfig
 from training.errors import UserError
 
 PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12}
@@ -30,28 +32,49 @@ class Hardware:
     description: str
 
 
-def choose_hardware(config: TrainerConfig) -> Hardware:
-    """Pick device and number format by capability; raises UserError when the config asks for what is not there."""
+def choose_hardware(device: str, precision: str, threads: int | None) -> Hardware:
+    """Pick device and number format by capability; the arguments are the settings of those names in `TrainerConfig`.
+
+    Raises UserError when a device is asked for that is not there.
+    """
     available = {
         "cpu": True,
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
     }
-    name = config.device if config.device != "auto" else next(d for d in ("cuda", "mps", "cpu") if available[d])
+    name = device if device != "auto" else next(d for d in ("cuda", "mps", "cpu") if available[d])
     if not available[name]:
-        raise UserError(f"trainer.device={name}: no such device here; use trainer.device=auto")
-    if config.threads:
-        torch.set_num_threads(config.threads)
+        raise UserError(f"device={device}: no such device here; use device=auto")
+    if threads:
+        torch.set_num_threads(threads)
     if name == "cpu":
         keep_freed_memory()
-    device = torch.device(name)
-    dtype = {"float32": torch.float32, "bf16": torch.bfloat16}.get(config.precision) or (
-        torch.bfloat16 if bf16_is_fast(device) else torch.float32
+    chosen = torch.device(name)
+    dtype = {"float32": torch.float32, "bf16": torch.bfloat16}.get(precision) or (
+        torch.bfloat16 if bf16_is_fast(chosen) else torch.float32
     )
-    model = torch.cuda.get_device_name(device) if name == "cuda" else name
-    peak = next((flops for gpu, flops in PEAK_FLOPS.items() if gpu in model), None) if dtype == torch.bfloat16 else None
-    threads = f" ({torch.get_num_threads()} threads)" if name == "cpu" else ""
-    return Hardware(device, dtype, peak, f"{model}{threads}, {str(dtype).removeprefix('torch.')}")
+    model = torch.cuda.get_device_name(chosen) if name == "cuda" else name
+    peaks = (flops for gpu, flops in PEAK_FLOPS.items() if re.search(rf"\b{gpu}\b", model))
+    peak = next(peaks, None) if dtype == torch.bfloat16 else None
+    used = f" ({torch.get_num_threads()} threads)" if name == "cpu" else ""
+    return Hardware(chosen, dtype, peak, f"{model}{used}, {str(dtype).removeprefix('torch.')}")
+
+
+def training_attention(config: ModelConfig, hardware: Hardware) -> str:
+    """Which attention kernel training will really run, asked of torch with tensors like those of a training step."""
+    query, key = (
+        torch.empty(
+            1,
+            heads,
+            config.context,
+            config.head_width,
+            dtype=hardware.dtype,
+            device=hardware.device,
+            requires_grad=True,
+        )
+        for heads in (config.heads, config.key_value_heads)
+    )
+    return attention_backend(query, key, key, causal=True, dropout=config.attention_dropout)
 
 
 def keep_freed_memory() -> None:

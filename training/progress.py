@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from dataclasses import asdict, dataclass, fields
 from types import FrameType
@@ -36,13 +37,23 @@ class Progress:
             setattr(self, name, state[name])
 
 
+class Interrupted(Exception):
+    """Training ended because a signal asked for it; everything is saved."""
+
+    def __init__(self, received: signal.Signals) -> None:
+        super().__init__(received.name)
+        self.exit_code = 128 + received
+
+
 class StopRequest:
-    """Turns SIGINT and SIGTERM into a wish that the loop fulfils at the next safe point; a second SIGINT stops at once."""
+    """Turns SIGINT and SIGTERM into a wish that the loop fulfils after the step; a second signal has its usual effect."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
+        self.at_once = False
+        """Within an evaluation, which only reads, a signal does not wait: it raises `Interrupted`."""
 
     def __enter__(self) -> StopRequest:
         self.previous = {number: signal.signal(number, self.handle) for number in self.SIGNALS}
@@ -57,3 +68,7 @@ class StopRequest:
         self.received = signal.Signals(number)
         for each, handler in self.previous.items():
             signal.signal(each, handler)
+        # Not print: the signal may have come in the middle of one.
+        os.write(2, b"\nstopping and saving; once more stops at once, without saving\n")
+        if self.at_once:
+            raise Interrupted(self.received)

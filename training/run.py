@@ -4,123 +4,132 @@ from __future__ import annotations
 
 import json
 import platform
-import random
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from omegaconf import OmegaConf
 
 from data.prepare import PreparedPairs, PreparedText, prepare
+from data.tokenizer import Tokenizer
 from model.size import count_parameters, flops_per_token
 from training import run_folder
 from training.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights
 from training.config import TrainConfig
 from training.errors import UserError
-from training.hardware import choose_hardware, set_deterministic
+from training.evaluators import Evaluator, evaluator_for
+from training.hardware import Hardware, choose_hardware, set_deterministic, training_attention
 from training.run_log import RunLog, code_block, short
-from training.tasks import evaluator_for
 from training.trainer import Trainer
 
 
 def train(config: TrainConfig, changes: list[str] | None = None) -> float:
     """Train as `config` says and return the best validation loss in nats per token.
 
-    With `config.resume` set, `config` is the run's own config with `changes` (for the log) applied to it.
-    Raises UserError or data.errors.DataError before anything is written when something is wrong with config, data or files.
+    With `config.resume` set, `config` is the run's own config with `changes` (for the log) applied to it. With
+    `config.init_from` set, shape and tokenizer are those of that run, whatever `config` says.
+    Raises UserError or data.errors.DataError before anything is written when something is wrong with config, data or files,
+    and Interrupted, with everything saved, when a signal asks to stop.
     """
-    resume = Path(config.resume) if config.resume else None
-    hardware = choose_hardware(config.trainer)
+    hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
     if config.trainer.deterministic:
         set_deterministic()
+    resume = Path(config.resume).expanduser() if config.resume else None
+    origin = resume or (Path(config.init_from).expanduser() if config.init_from else None)
     weights, state, tokenizers = None, None, None
-    if resume:
-        checkpoint = checkpoint_path(resume, "last")
-        weights, state = load_weights(checkpoint), load_state(checkpoint)
-        tokenizers = run_folder.load_tokenizers(resume)
-    elif config.init_from:
-        origin = Path(config.init_from)
-        checkpoint = checkpoint_path(origin, "best")
+    if origin:
+        checkpoint = checkpoint_path(origin, "last" if resume else "best")
         weights, tokenizers = load_weights(checkpoint), run_folder.load_tokenizers(origin)
+    if resume:
+        state = load_state(checkpoint)
+    elif origin:
+        config = built_upon(config, run_folder.load_config(origin))
     if not resume:
         run_folder.check_free(config)
     prepared = prepare(config.task, config.data, config.tokenizer, config.model.context, config.seed, tokenizers)
-    tokenizers = tokenizers_of(prepared)
-    random.seed(config.seed)
     torch.manual_seed(config.seed)
-    model = run_folder.build_model(config, tokenizers)
+    model = run_folder.build_model(config, prepared.tokenizers)
     if weights is not None:
         run_folder.load_into(model, weights, checkpoint)
-    stream = (
-        prepared.training(config.trainer.batch_size, config.model.context, config.seed)
-        if isinstance(prepared, PreparedText)
-        else prepared.training(config.data.batch_tokens, config.seed)
+    stream = prepared.training(
+        config.trainer.batch_size if isinstance(prepared, PreparedText) else config.data.batch_tokens, seed=config.seed
     )
+    trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
+    if state and weights:
+        trainer.restore(weights, state)
+        if state["data"] != prepared.key:
+            changes = [*(changes or []), "other data than before: the order of batches is a new one"]
 
     # All that can be wrong has been looked at: from here on files are written.
     run = resume or run_folder.create(config)
-    config.resume = None
-    config.name = run.name
-    run_folder.save_config(config, run)
-    run_folder.save_tokenizers(tokenizers, run)
-    log = RunLog(run, state["progress"]["step"] if state else 0)
-    evaluator = evaluator_for(config, prepared, model, run, log)
-    trainer = Trainer(
-        config, model, stream, hardware, run, log, evaluator.evaluate, flops_per_token(model, config.model.context)
-    )
-    if state and weights:
-        trainer.restore(weights, state)
-        evaluator.forget_after(trainer.progress.step)
-    announce(
-        config, log, run, model, prepared, hardware.description, evaluator.attention_backend(hardware), changes or []
-    )
+    config = replace(config, resume=None, name=config.name if resume else run.name)
+    log = RunLog(run, trainer.progress.step)
     try:
-        if state and trainer.finished():
-            log.line(
-                f"already at step {trainer.progress.step}: the budget is spent. trainer.steps=… or trainer.minutes=… extends it"
-            )
+        evaluator = evaluator_for(config, prepared, model, run, log)
+        evaluator.forget_after(trainer.progress.step)
+        run_folder.save_tokenizers(prepared.tokenizers, run)
+        run_folder.save_config(config, run)
+        announce(config, log, run, model, prepared, hardware, changes or [])
+        if reason := trainer.end_of_training():
+            log.line(f"already at step {trainer.progress.step}: {reason}")
         else:
-            trainer.train()
-            best = checkpoint_path(run, "best")
-            if config.trainer.test:
-                run_folder.load_into(model.float().eval(), load_weights(best), best)
-                evaluator.test(checkpoint_step(best))
-            log.line(f"best validation loss {trainer.progress.best_loss:.4f} nats per token; everything is in {run}")
+            trainer.train(run, log, evaluator.evaluate, prepared.key)
+            log.line(f"finished at step {trainer.progress.step}: {trainer.end_of_training()}")
+        if config.trainer.test:
+            test_best(run, model, evaluator)
+        log.line(f"best validation loss {trainer.progress.best_loss:.4f} nats per token; everything is in {run}")
     finally:
         log.close()
     return trainer.progress.best_loss
 
 
-def tokenizers_of(prepared: PreparedText | PreparedPairs) -> list:
-    """The one or two tokenizers (source first) of prepared data."""
-    if isinstance(prepared, PreparedText):
-        return [prepared.tokenizer]
-    return [prepared.source_tokenizer] if prepared.shared else [prepared.source_tokenizer, prepared.target_tokenizer]
+def built_upon(config: TrainConfig, origin: TrainConfig) -> TrainConfig:
+    """`config` with the shape and the tokenizer of the run whose weights it starts from; only dropout may differ."""
+    if config.task != origin.task:
+        raise UserError(f"init_from={config.init_from}: was trained with task={origin.task}, not task={config.task}")
+    shape = replace(origin.model, dropout=config.model.dropout, attention_dropout=config.model.attention_dropout)
+    return replace(config, model=shape, tokenizer=origin.tokenizer)
+
+
+def test_best(run: Path, model: run_folder.Model, evaluator: Evaluator) -> None:
+    """Test the best checkpoint, unless that has been done: an interrupted test is made up for on resume."""
+    best = checkpoint_path(run, "best")
+    step = checkpoint_step(best)
+    if run_folder.tested_step(run) != step:
+        run_folder.load_into(model.float().eval(), load_weights(best), best)
+        evaluator.test(step)
 
 
 def announce(
-    config: TrainConfig, log: RunLog, run: Path, model: run_folder.Model, prepared: PreparedText | PreparedPairs,
-    hardware: str, backend: str, changes: list[str],
-) -> None:  # fmt: skip
+    config: TrainConfig,
+    log: RunLog,
+    run: Path,
+    model: run_folder.Model,
+    prepared: PreparedText | PreparedPairs,
+    hardware: Hardware,
+    changes: list[str],
+) -> None:
     """Say what is about to be trained, on what, with what."""
-    kinds = " + ".join(f"{config.tokenizer.kind} {tokenizer.vocab_size}" for tokenizer in tokenizers_of(prepared))
     if changes:
         log.line(f"resumed with {', '.join(changes)}")
     log.line(
-        f"{run}: {config.task}, {short(count_parameters(model))} parameters, tokenizer {kinds}, {hardware}, attention by {backend}"
+        f"{run}: {config.task}, {short(count_parameters(model))} parameters, {describe_tokenizers(config, prepared.tokenizers)}, "
+        f"{hardware.description}, attention by {training_attention(config.model, hardware)}"
     )
-    if isinstance(prepared, PreparedText):
-        log.line("data: " + ", ".join(f"{split} {short(prepared.tokens(split))} tokens" for split in prepared.splits))
-    else:
-        log.line("data: " + ", ".join(f"{split} {short(len(prepared.rows(split)))} pairs" for split in prepared.splits))
+    log.line(f"data: {prepared.summary()}")
     for note in prepared.notes:
         log.line(f"note: {note}")
-    yaml = OmegaConf.to_yaml(OmegaConf.structured(config))
-    log.markdown("config", code_block(yaml), 0)
-    log.markdown(
-        "versions",
-        code_block(json.dumps({"python": platform.python_version(), "torch": torch.__version__}, indent=1)),
-        0,
-    )
+    if config.trainer.steps is not None and config.schedule.warmup >= config.trainer.steps:
+        log.line(
+            f"note: schedule.warmup={config.schedule.warmup} is not shorter than trainer.steps={config.trainer.steps}: "
+            "the peak learning rate is never reached"
+        )
+    log.markdown("config", code_block(OmegaConf.to_yaml(OmegaConf.structured(config))), 0)
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    log.markdown("versions", code_block(json.dumps(versions, indent=1)), 0)
 
 
-__all__ = ["UserError", "train"]
+def describe_tokenizers(config: TrainConfig, tokenizers: list[Tokenizer]) -> str:
+    """Kind and size of the one or two vocabularies."""
+    sizes = " + ".join(str(tokenizer.vocab_size) for tokenizer in tokenizers)
+    return f"{config.tokenizer.kind} vocabulary of {sizes}"

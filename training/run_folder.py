@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import torch
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
+from yaml import YAMLError
 
 from data.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
@@ -23,33 +25,48 @@ Model = GPT | EncoderDecoder
 def create(config: TrainConfig) -> Path:
     """Make the run's folder; raises UserError when a folder of that name is there already."""
     runs = Path(config.runs)
-    runs.mkdir(parents=True, exist_ok=True)
-    if config.name is not None:
-        try:
-            (runs / config.name).mkdir()
-        except FileExistsError:
-            raise UserError(existing(runs / config.name)) from None
-        return runs / config.name
-    base = config.experiment or f"{config.task}-{config.data.source}"
+    base = config.name or config.experiment or f"{config.task}-{config.data.source}"
     number = 1
     while True:
         run = runs / (base if number == 1 else f"{base}-{number}")
         try:
+            runs.mkdir(parents=True, exist_ok=True)
             run.mkdir()
             return run
         except FileExistsError:
+            if config.name is not None or not runs.is_dir():
+                raise UserError(
+                    existing(run) if runs.is_dir() else f"runs={runs}: is a file, a folder is needed"
+                ) from None
             number += 1
+        except OSError as error:
+            raise UserError(f"{run}: cannot be made: {error.strerror}") from error
 
 
 def existing(run: Path) -> str:
     """What to say of a run that is there already."""
-    return f"{run} exists already: resume={run} goes on with it, another name=… starts afresh"
+    if any((run / "checkpoints").glob("step-*")):
+        return f"{run} exists already: resume={run} goes on with it, another name=… starts afresh"
+    return f"{run} exists already, without a checkpoint to go on from: delete it, or choose another name=…"
 
 
 def check_free(config: TrainConfig) -> None:
     """Refuse a taken name before any work is done."""
     if config.name is not None and (Path(config.runs) / config.name).exists():
         raise UserError(existing(Path(config.runs) / config.name))
+
+
+def write_test(run: Path, step: int, figures: dict[str, float]) -> None:
+    """`test.json`: what the test splits gave, and with which step's checkpoint."""
+    temporary = run / ".test.json.tmp"
+    temporary.write_text(json.dumps({"step": step, **figures}, indent=1) + "\n", encoding="utf-8")
+    temporary.replace(run / "test.json")
+
+
+def tested_step(run: Path) -> int | None:
+    """The step whose checkpoint `test.json` is about, or None when there is no such file."""
+    path = run / "test.json"
+    return int(json.loads(path.read_text(encoding="utf-8"))["step"]) if path.exists() else None
 
 
 def save_config(config: TrainConfig, run: Path) -> None:
@@ -67,18 +84,21 @@ def load_config(run: Path) -> TrainConfig:
     if not path.exists():
         raise UserError(f"{run}: no config.yaml in it, so it is not a run folder (runs/<name>)")
     try:
-        merged = OmegaConf.merge(OmegaConf.structured(TrainConfig), OmegaConf.load(path))
-    except (OmegaConfBaseException, OSError, ValueError) as error:
+        loaded = OmegaConf.load(path)
+        if not OmegaConf.is_dict(loaded) or not loaded:
+            raise UserError(f"{path}: is empty; copy the run again")
+        config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(TrainConfig), loaded))
+    except (OmegaConfBaseException, YAMLError, OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as a config: {str(error).splitlines()[0]}") from error
-    config = OmegaConf.to_object(merged)
     assert isinstance(config, TrainConfig)
     return config
 
 
 def save_tokenizers(tokenizers: list[Tokenizer], run: Path) -> None:
-    """One `tokenizer.model`, or one for each side of a translation."""
+    """One `tokenizer.model`, or one for each side of a translation; those of a resumed run are there already."""
     for path, tokenizer in zip(tokenizer_paths(run, len(tokenizers)), tokenizers, strict=True):
-        tokenizer.save(path)
+        if not path.exists():
+            tokenizer.save(path)
 
 
 def tokenizer_paths(run: Path, count: int) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -23,8 +24,11 @@ class RunLog:
 
     def line(self, message: str) -> None:
         """One line for people: terminal (above the progress bar) and log.txt."""
-        tqdm.write(message, file=sys.stdout)
-        sys.stdout.flush()
+        try:
+            tqdm.write(message, file=sys.stdout)
+            sys.stdout.flush()
+        except BrokenPipeError:  # `train.py … | head`: the reader has gone, training goes on and log.txt has it all
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         self.text.write(message + "\n")
         self.text.flush()
 
@@ -60,10 +64,11 @@ def truncate_metrics(path: Path, step: int) -> None:
     kept = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
-            if json.loads(line)["step"] <= step:
-                kept.append(line)
+            record = json.loads(line)
         except json.JSONDecodeError:
             break
+        if record.get("step", 0) <= step:
+            kept.append(line)
     temporary = path.with_suffix(".tmp")
     temporary.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
     temporary.replace(path)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from training.command_line import (
     CONFIGS,
@@ -15,6 +17,7 @@ from training.command_line import (
     compose_config,
     describe_settings,
     fail,
+    normalise,
     parse,
     run_guarded,
     value_problems,
@@ -28,8 +31,12 @@ FREE_ON_RESUME = (
 )  # fmt: skip
 """What a resumed run may change; anything else would make it another run, which `init_from` starts."""
 
-FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--info", "-i", "--config-dir", "-cd")
-"""Flags of Hydra whose value is an argument of its own."""
+FROM_ORIGIN = ("model", "tokenizer")
+"""What a run with `init_from` takes from the run that it starts from, dropout excepted."""
+
+FLAGS = ("-m", "--multirun", "--resolve", "--version", "--hydra-help")
+FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--info", "-i")
+"""Flags of Hydra that are passed on; the second kind takes a value of its own."""
 
 HELP = """Train a small transformer: a GPT that writes, or an encoder-decoder that translates.
 
@@ -53,37 +60,72 @@ def train_command() -> None:
     if "--help" in arguments or "-h" in arguments:
         run_guarded(print_help)
         return
-    flags, settings = split_flags(arguments)
-    config, overrides, found = compose_config("train", TrainConfig, settings)
-    if config is not None:
-        run_guarded(lambda: check(config, overrides, found))
+    found: list[str] = []
+    flags, settings = split_flags(arguments, found)
+    points = sweep_points([normalise(setting) for setting in settings], found)
+    if len(points) > 1:
+        if not {"-m", "--multirun"} & set(flags):
+            found.append("several values for one setting are a sweep: add -m (or quote a value that holds a comma)")
+        if any(setting.startswith("name=") for setting in settings):
+            found.append("name: a sweep makes several runs; leave the name out and each gets its own")
+    for point in points:
+        for problem in point_problems(point):
+            if problem not in found:
+                found.append(problem)
     if found:
         fail(found)
-    sys.argv[1:] = flags + overrides
+    sys.argv[1:] = flags + [normalise(setting) for setting in settings]
     hydra.main(config_path=str(CONFIGS), config_name="train", version_base="1.3")(job)()
 
 
-def split_flags(arguments: list[str]) -> tuple[list[str], list[str]]:
+def split_flags(arguments: list[str], found: list[str]) -> tuple[list[str], list[str]]:
     """Hydra's own flags with their values (`-m`, `--cfg job`), and the settings."""
-    flags, settings = [], []
+    flags: list[str] = []
+    settings: list[str] = []
     remaining = iter(arguments)
     for argument in remaining:
         if not argument.startswith("-"):
             settings.append(argument)
-            continue
-        flags.append(argument)
-        if argument in FLAGS_WITH_VALUE:
-            flags += [value for value in [next(remaining, None)] if value is not None]
+        elif argument in FLAGS:
+            flags.append(argument)
+        elif argument in FLAGS_WITH_VALUE:
+            flags += [argument, next(remaining, "")]
+        else:
+            found.append(f"{argument}: no such flag; settings are written key=value without dashes, --help lists them")
     return flags, settings
 
 
-def check(config: DictConfig, overrides: list[str], found: list[str]) -> None:
-    """Add the problems of the config as a whole to `found`."""
-    if config.resume:
-        resumed, _ = resume_config(config, overrides, found)
-        found += problems(resumed)
-    else:
-        found += problems(to_dataclass(config))
+def sweep_points(settings: list[str], found: list[str]) -> list[list[str]]:
+    """The settings of every run of a sweep; a single one without a sweep. Of very large sweeps the first hundred."""
+    choices: list[list[str]] = []
+    for setting in settings:
+        override = parse(setting, found)
+        if override is None:
+            continue
+        if override.is_sweep_override():
+            prefix = setting.partition("=")[0]
+            choices.append([f"{prefix}={value}" for value in override.sweep_string_iterator()])
+        else:
+            choices.append([setting])
+    return [list(point) for point in itertools.islice(itertools.product(*choices), 100)]
+
+
+def point_problems(settings: list[str]) -> list[str]:
+    """Everything that is wrong with one run's settings."""
+    config, found = compose_config("train", TrainConfig, settings)
+    if config is not None:
+        try:
+            if config.resume and config.init_from:
+                found.append(
+                    "resume and init_from exclude each other: one goes on with a run, the other starts a new one from it"
+                )
+            elif config.resume:
+                found += problems(resume_config(config, settings, found)[0])
+            else:
+                found += init_from_problems(config, settings) + problems(to_dataclass(config, settings))
+        except UserError as error:
+            found.append(str(error))
+    return found
 
 
 def job(config: DictConfig) -> float | None:
@@ -93,48 +135,75 @@ def job(config: DictConfig) -> float | None:
     def train_it() -> None:
         from training.run import train
 
-        found: list[str] = []
-        changes: list[str] = []
+        settings = list(HydraConfig.get().overrides.task)
         if config.resume:
-            checked, changes = resume_config(config, list(HydraConfig.get().overrides.task), found)
+            result.append(train(*resume_config(config, settings, [])))
         else:
-            checked = to_dataclass(config)
-        found += problems(checked)
-        if found:
-            fail(found)
-        result.append(train(checked, changes))
+            result.append(train(to_dataclass(config, settings)))
 
     run_guarded(train_it)
     return result[0] if result else None
 
 
-def to_dataclass(config: DictConfig) -> TrainConfig:
-    """The composed config as the dataclass that the program works with."""
-    converted = OmegaConf.to_object(config)
+def to_dataclass(config: DictConfig, settings: list[str]) -> TrainConfig:
+    """The composed config as the dataclass that the program works with.
+
+    `trainer.minutes` given alone is the whole budget: the default number of steps would end most such runs early.
+    """
+    try:
+        converted = OmegaConf.to_object(config)
+    except OmegaConfBaseException as error:
+        raise UserError(f"{error.full_key}: {str(error).strip().splitlines()[0]}") from error
     assert isinstance(converted, TrainConfig)
+    given = {setting.partition("=")[0] for setting in settings}
+    if "trainer.minutes" in given and "trainer.steps" not in given and converted.trainer.minutes is not None:
+        converted.trainer.steps = None
     return converted
 
 
-def resume_config(composed: DictConfig, overrides: list[str], found: list[str]) -> tuple[TrainConfig, list[str]]:
-    """The saved config of the run to go on with, new overrides applied -> (config, what changed); problems go to `found`."""
+def init_from_problems(config: DictConfig, settings: list[str]) -> list[str]:
+    """Settings that contradict the run to start from; without them its shape and tokenizer are taken over."""
+    if not config.init_from:
+        return []
     from training.run_folder import load_config
 
-    run = Path(composed.resume)
+    origin = OmegaConf.structured(load_config(Path(config.init_from).expanduser()))
+    found = []
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        if key in FROM_ORIGIN:
+            found.append(f"{setting}: init_from={config.init_from} brings its own {key}; leave it out")
+        elif key.split(".")[0] in FROM_ORIGIN and key not in FREE_ON_RESUME and key in all_keys(TrainConfig):
+            before = OmegaConf.select(origin, key)
+            if OmegaConf.select(config, key) != before:
+                found.append(f"{key}={value}: init_from={config.init_from} was trained with {key}={before}")
+    return found
+
+
+def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -> tuple[TrainConfig, list[str]]:
+    """The saved config of the run to go on with, new settings applied -> (config, what changed); problems go to `found`."""
+    from training.run_folder import load_config
+
+    run = Path(composed.resume).expanduser()
     saved = load_config(run)
     before = OmegaConf.structured(saved)
     config = OmegaConf.structured(saved)
     keys = all_keys(TrainConfig)
-    for text in overrides:
-        override = parse(text, found)
-        if override is None:
-            continue
+    for setting in settings:
+        override = parse(setting, [])
+        if override is None or override.key_or_group not in keys:
+            continue  # reported when the settings were composed
         key = override.key_or_group
         if not any(key == free or key.startswith(free + ".") for free in FREE_ON_RESUME):
             found.append(f"{key}: cannot change on resume; init_from={run} starts a new run from its weights")
         elif (CONFIGS / key).is_dir():
             config[key] = composed[key]
-        else:
-            found += [problem for problem in value_problems(config, override, keys) if problem not in found]
+        elif not override.is_add() and not override.is_delete():
+            value_problems(config, override, keys)
+    if config.optim.kind != before.optim.kind:
+        found.append(
+            f"optim.kind={config.optim.kind}: cannot change on resume; init_from={run} starts a new run from its weights"
+        )
     config.resume = str(run)
     changes = [
         f"{key}={OmegaConf.select(config, key)} (was {OmegaConf.select(before, key)})"
@@ -143,21 +212,15 @@ def resume_config(composed: DictConfig, overrides: list[str], found: list[str]) 
         and not OmegaConf.is_config(OmegaConf.select(config, key))
         and OmegaConf.select(config, key) != OmegaConf.select(before, key)
     ]
-    resumed = to_dataclass(config)
-    if not run.is_dir():
-        raise UserError(f"resume={run}: no such run folder")
-    return resumed, changes
+    return to_dataclass(config, []), changes
 
 
 def print_help() -> None:
     """Every group and every setting with its default and its documentation."""
-    groups = {
-        path.name: sorted(file.stem for file in path.glob("*.yaml"))
-        for path in sorted(CONFIGS.iterdir())
-        if path.is_dir()
-    }
-    config, _, _ = compose_config("train", TrainConfig, [])
+    folders = [path for path in sorted(CONFIGS.iterdir()) if path.is_dir()]
+    groups = {path.name: sorted(file.stem for file in path.glob("*.yaml")) for path in folders}
+    config, _ = compose_config("train", TrainConfig, [])
     assert config is not None
     shown = "\n".join(f"  {name:12s}{', '.join(options)}" for name, options in groups.items())
-    print(HELP.format(experiment=", ".join(groups.get("experiment", [])), groups=shown))
-    print("\n".join(describe_settings(TrainConfig, to_dataclass(config))))
+    print(HELP.format(experiment=", ".join(groups["experiment"]), groups=shown))
+    print("\n".join(describe_settings(TrainConfig, to_dataclass(config, []))))

@@ -16,15 +16,18 @@ from tqdm import tqdm
 from data.batches import Batch, BatchStream
 from training.checkpoints import save_checkpoint
 from training.config import TrainConfig
-from training.errors import UserError
+from training.errors import check_finite
 from training.hardware import Hardware, use_compile
 from training.loss import summed_loss
 from training.optimizers import Optimizer
 from training.profiling import profiler
-from training.progress import Progress, StopRequest
+from training.progress import Interrupted, Progress, StopRequest
 from training.run_log import RunLog, duration, short
 from training.schedules import learning_rate_factor
 from training.weights import Weights
+
+Evaluate = Callable[[int, dict], float]
+"""Measures the model at a step, adds to the line of metrics.jsonl, returns the validation loss in nats per token."""
 
 
 @dataclass
@@ -58,22 +61,18 @@ class Interval:
 
 
 class Trainer:
-    """Trains `model` on `stream`; what is measured at an evaluation is the caller's `evaluate` function."""
+    """Trains `model` on `stream`. Building one writes nothing; `restore` puts it where a checkpoint was, `train` begins."""
+
+    run_folder: Path
+    log: RunLog
+    evaluate_model: Evaluate
+    data_key: str
 
     def __init__(
-        self,
-        config: TrainConfig,
-        model: nn.Module,
-        stream: BatchStream,
-        hardware: Hardware,
-        run: Path,
-        log: RunLog,
-        evaluate: Callable[[int, dict], float],
-        flops_per_token: float,
+        self, config: TrainConfig, model: nn.Module, stream: BatchStream, hardware: Hardware, flops_per_token: float
     ) -> None:
         self.config, self.model, self.stream = config, model, stream
-        self.hardware, self.run_folder, self.log = hardware, run, log
-        self.evaluate_model = evaluate
+        self.hardware = hardware
         self.flops_per_token = flops_per_token
         self.weights = Weights(model.to(hardware.device), hardware.dtype, config.trainer.ema)
         self.optimizer = Optimizer(config.optim, self.weights.names, self.weights.masters)
@@ -85,39 +84,44 @@ class Trainer:
         if self.compiling:
             self.forward = torch.compile(model)
         self.only_batches: list[Batch] | None = None
+        self.mark = time.perf_counter()
 
     # --- the loop
 
-    def train(self) -> None:
-        """Train until the budget is spent, patience ends or a signal asks to stop; always leaves a checkpoint behind."""
+    def train(self, run: Path, log: RunLog, evaluate: Evaluate, data_key: str = "") -> None:
+        """Train until the budget is spent or patience ends; raises Interrupted, with everything saved, when a signal came.
+
+        `data_key` names the prepared data in checkpoints, so that a resume can tell that it is the same.
+        """
+        self.run_folder, self.log, self.evaluate_model, self.data_key = run, log, evaluate, data_key
         trainer = self.config.trainer
         self.model.train()
-        steps = trainer.steps
+        self.mark = time.perf_counter()
         with (
             StopRequest() as stop,
-            tqdm(total=steps, initial=self.progress.step, unit="step", disable=None, dynamic_ncols=True) as bar,
+            tqdm(total=trainer.steps, initial=self.progress.step, unit="step", disable=None, dynamic_ncols=True) as bar,
             profiler(self.run_folder, self.log) if trainer.profile else nullcontext() as profile,
         ):
-            while True:
+            while not stop.received:
                 if self.evaluation_is_due():
-                    self.evaluate()
-                if self.finished() or stop.received:
+                    self.evaluate(stop)
+                if stop.received or self.end_of_training():
                     break
                 self.step()
                 bar.update()
                 if profile is not None:
                     profile.step()
-                if self.progress.step % trainer.log_every == 0 or self.progress.step == steps:
+                if self.progress.step % trainer.log_every == 0 or self.progress.step == trainer.steps:
                     self.log_step()
         if stop.received:
             self.save(best=False)
-            name = stop.received.name
-            self.log.line(f"{name}: saved step {self.progress.step}; resume={self.run_folder} goes on from there")
-            raise SystemExit(128 + stop.received)
+            self.log.line(
+                f"{stop.received.name}: saved step {self.progress.step}; resume={self.run_folder} goes on from there"
+            )
+            raise Interrupted(stop.received)
 
     def step(self) -> None:
         """One optimiser step over `accumulate` micro-batches."""
-        started = time.perf_counter()
         batches = self.next_batches()
         targets = sum(batch.target_tokens for batch in batches)
         total = torch.zeros((), device=self.hardware.device)
@@ -132,7 +136,7 @@ class Trainer:
             learning_rate_factor(self.config.schedule, self.progress.step, self.share_done())
         )
         self.weights.publish()
-        self.count(total, targets, sum(batch.tokens for batch in batches), time.perf_counter() - started)
+        self.count(total, targets, sum(batch.tokens for batch in batches))
 
     def next_batches(self) -> list[Batch]:
         """The micro-batches of one step."""
@@ -144,26 +148,33 @@ class Trainer:
         return batches
 
     def logits(self, batch: Batch) -> Tensor:
-        """Forward pass; compilation that fails on this machine is given up with one line."""
+        """Forward pass; a compilation that fails on this machine is given up with one line."""
         if not self.compiling:
             return self.forward(*batch.model_inputs)
+        self.compiling = False  # the first call compiles; what fails later is no failure to compile
         try:
             return self.forward(*batch.model_inputs)
-        except UserError:
+        except torch.OutOfMemoryError:
             raise
         except Exception as error:  # the compiler raises whatever its backend raises: no compiler, no headers, no room
             reason = str(error).strip().splitlines() or [type(error).__name__]
             self.log.line(f"torch.compile does not work here ({reason[0][:120]}): going on without it")
-            self.compiling, self.forward = False, self.model
+            self.forward = self.model
             return self.model(*batch.model_inputs)
 
-    def count(self, loss: Tensor, targets: int, tokens: int, seconds: float) -> None:
+    def count(self, loss: Tensor, targets: int, tokens: int) -> None:
         """Advance the counters by one step."""
+        seconds = self.lap()
         for interval in (self.since_log, self.since_evaluation):
             interval.add(loss, targets, tokens, seconds)
         self.progress.step += 1
         self.progress.tokens += tokens
         self.progress.seconds += seconds
+
+    def lap(self) -> float:
+        """Seconds since the last lap: from step to step, so that work a GPU still has queued is counted when it is waited for."""
+        last, self.mark = self.mark, time.perf_counter()
+        return self.mark - last
 
     # --- when
 
@@ -176,13 +187,14 @@ class Trainer:
             shares.append(self.progress.seconds / (60 * trainer.minutes))
         return max(shares)
 
-    def finished(self) -> bool:
-        """Whether budget or patience is used up."""
+    def end_of_training(self) -> str | None:
+        """Why training is over (budget or patience), in words, or None while it is not."""
         patience = self.config.trainer.patience
         if patience is not None and self.progress.evaluations_without_best >= patience:
-            self.log.line(f"early stop: no better validation loss in {patience} evaluations")
-            return True
-        return self.share_done() >= 1
+            return f"no better validation loss in {patience} evaluations (trainer.patience)"
+        if self.share_done() >= 1:
+            return "the budget is spent (trainer.steps, trainer.minutes)"
+        return None
 
     def evaluation_is_due(self) -> bool:
         """At the interval and at the end, and not twice at one step."""
@@ -197,11 +209,10 @@ class Trainer:
 
     # --- evaluation, checkpoints, log
 
-    def evaluate(self) -> None:
+    def evaluate(self, stop: StopRequest) -> None:
         """Measure with the weights that are saved, remember the best, save a checkpoint."""
-        started = time.perf_counter()
         interval, progress = self.since_evaluation, self.progress
-        self.check_finite(interval.mean_loss)
+        check_finite("training loss", interval.mean_loss, progress.step)
         record = {
             "step": progress.step,
             "tokens": progress.tokens,
@@ -211,25 +222,35 @@ class Trainer:
             "tokens_per_second": round(interval.tokens_per_second, 1),
         }
         self.model.eval()
-        with self.weights.averaged():
-            loss = self.evaluate_model(progress.step, record)
-        self.model.train()
+        stop.at_once = True
+        try:
+            with self.weights.averaged():
+                loss = self.evaluate_model(progress.step, record)
+        except Interrupted:
+            return  # saved as it was before, and evaluated after the resume
+        finally:
+            stop.at_once = False
+            self.model.train()
         best = loss < progress.best_loss
         progress.best_loss = min(loss, progress.best_loss)
         progress.evaluations_without_best = 0 if best else progress.evaluations_without_best + 1
         progress.evaluated_step = progress.step
-        progress.seconds += time.perf_counter() - started
+        progress.seconds += self.lap()
         progress.evaluated_seconds = progress.seconds
         self.since_evaluation = Interval()
         self.log.metrics(record)
         self.save(best=best)
+        progress.seconds += self.lap()
 
     def save(self, *, best: bool) -> None:
-        """Write a checkpoint of this step."""
+        """Write a checkpoint of this step; never over a good one with weights that diverged."""
+        if not all(bool(master.isfinite().all()) for master in self.weights.masters):
+            check_finite("weights", math.nan, self.progress.step)
         state = {
             "weights": self.weights.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "stream": self.stream.state_dict(),
+            "data": self.data_key,
             "progress": self.progress.state_dict(),
             "rng": {
                 "cpu": torch.get_rng_state(),
@@ -246,26 +267,19 @@ class Trainer:
         """Go on exactly where a checkpoint was written."""
         self.weights.load_state_dict(state["weights"], weights)
         self.optimizer.load_state_dict(state["optimizer"])
-        self.stream.load_state_dict(state["stream"])
+        if not self.config.trainer.overfit:  # which begins with the first batch every time
+            self.stream.load_state_dict(state["stream"])
         self.progress.load_state_dict(state["progress"])
         self.since_log, self.since_evaluation = (Interval(**interval) for interval in state["intervals"])
         torch.set_rng_state(state["rng"]["cpu"])
         if torch.cuda.is_available() and len(state["rng"]["cuda"]) == torch.cuda.device_count():
             torch.cuda.set_rng_state_all(state["rng"]["cuda"])
 
-    def check_finite(self, loss: float) -> None:
-        """Stop a run that diverged before it overwrites a good checkpoint."""
-        if not math.isfinite(loss):
-            raise UserError(
-                f"the training loss became {loss} by step {self.progress.step}: lower optim.lr, lengthen schedule.warmup or set "
-                f"optim.clip=1; the last good checkpoint is in {self.run_folder}"
-            )
-
     def log_step(self) -> None:
         """One informative line, and the same numbers as curves."""
         interval, progress, trainer = self.since_log, self.progress, self.config.trainer
         loss, norm = interval.mean_loss, float(self.gradient_norm)
-        self.check_finite(loss)
+        check_finite("training loss", loss, progress.step)
         rate = interval.tokens_per_second
         peak = self.hardware.peak_flops
         utilisation = rate * self.flops_per_token / peak if peak else None

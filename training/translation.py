@@ -1,13 +1,13 @@
-"""Translating many sentences: sorted by length into batches, the order restored."""
+"""Translating many sentences: batches of like length, each result with its place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
+from data.pairs import encode_sources
 from data.tokenizer import Tokenizer
 from model.beam_search import Hypothesis, beam_search
 from model.encoder_decoder import EncoderDecoder
@@ -29,8 +29,8 @@ class TranslationOptions:
     beam_size: int = 4
     length_penalty: float = 1.0
     n_best: int = 1
-    batch_size: int = 64
-    """Sentences decoded together."""
+    batch_tokens: int = 1024
+    """Source tokens decoded together, padding included."""
 
 
 def translate(
@@ -44,24 +44,21 @@ def translate(
     source, target = tokenizers[0], tokenizers[-1]
     device = next(model.parameters()).device
     context = model.config.context
-    encoded = []
+    asked = []
     for index, sentence in enumerate(sentences):
         if sentence.strip():
-            encoded.append((index, [*source.encode(sentence)[: context - 1], source.eos_id]))
+            asked.append(index)
         else:
             yield index, [Translation("", 0.0)]
-    encoded.sort(key=lambda item: len(item[1]), reverse=True)
-    for start in range(0, len(encoded), options.batch_size):
-        chunk = encoded[start : start + options.batch_size]
-        tokens, mask = pad([ids for _, ids in chunk], source.pad_id)
+    for batch in encode_sources(source, [sentences[index] for index in asked], options.batch_tokens, context):
         hypotheses = beam_search(
-            model, tokens.to(device), None if mask is None else mask.to(device),
+            model, batch.source.to(device), None if batch.source_mask is None else batch.source_mask.to(device),
             bos_id=target.bos_id, eos_id=target.eos_id, beam_size=options.beam_size,
-            max_length=target_limit(tokens.size(1), context), length_penalty=options.length_penalty,
-            n_best=options.n_best, banned_ids=sorted(set(target.special_ids) - {target.eos_id}),
+            max_length=longest_targets(batch.lengths, context), length_penalty=options.length_penalty,
+            n_best=options.n_best, banned_ids=target.never_written,
         )  # fmt: skip
-        for (index, _), found in zip(chunk, hypotheses, strict=True):
-            yield index, [readable(hypothesis, target) for hypothesis in found]
+        for place, found in zip(batch.indices, hypotheses, strict=True):
+            yield asked[place], [readable(hypothesis, target) for hypothesis in found]
 
 
 def translate_all(
@@ -74,24 +71,17 @@ def translate_all(
 
 def overlong(tokenizer: Tokenizer, sentences: list[str], context: int) -> list[int]:
     """Indices of sentences that do not fit the context together with their end token."""
-    return [index for index, sentence in enumerate(sentences) if len(tokenizer.encode(sentence)) > context - 1]
+    return [index for index, ids in enumerate(tokenizer.encode_batch(sentences)) if len(ids) > context - 1]
 
 
-def target_limit(source_length: int, context: int) -> int:
-    """The longest translation looked for: three times the source and a little, within the context."""
-    return min(context - 1, 3 * source_length + 10)
+def longest_targets(source_lengths: Tensor, context: int) -> Tensor:
+    """The longest translation looked for, for each source: three times its length and a little, within the context.
+
+    Each its own, so that a translation does not depend on the sentences that share its batch.
+    """
+    return (3 * source_lengths + 10).clamp(max=context - 1)
 
 
 def readable(hypothesis: Hypothesis, tokenizer: Tokenizer) -> Translation:
     """Tokens to text; a translation is one line whatever the model wrote."""
     return Translation(" ".join(tokenizer.decode(hypothesis.tokens).split("\n")), hypothesis.score)
-
-
-def pad(sequences: list[list[int]], pad_id: int) -> tuple[Tensor, Tensor | None]:
-    """Right-padded [B, S] int64 and its mask [B, S] (True at real tokens), or None when nothing is padded."""
-    longest = max(map(len, sequences))
-    tokens = torch.tensor([ids + [pad_id] * (longest - len(ids)) for ids in sequences])
-    lengths = torch.tensor([len(ids) for ids in sequences])
-    if bool((lengths == longest).all()):
-        return tokens, None
-    return tokens, torch.arange(longest) < lengths[:, None]

@@ -52,11 +52,27 @@ def test_a_half_written_checkpoint_is_never_picked_up(tmp_path: Path) -> None:
     assert not half.exists()
 
 
-def test_saving_a_step_again_replaces_it(tmp_path: Path) -> None:
-    """Guards: a second save of the interrupted step failing because its folder is there."""
-    save(tmp_path, 10, best=True)
+def test_saving_a_step_again_replaces_its_state(tmp_path: Path) -> None:
+    """Guards: an evaluation that was made up for after a resume being forgotten, or the step's folder being in the way."""
     save(tmp_path, 10)
+    folder, weights = tmp_path / "checkpoints", {"w": torch.full((3,), 10.0)}
+    save_checkpoint(folder, 10, weights, {"step": 10, "evaluated": True}, {"step": 10}, best=True, keep=0)
     assert names(tmp_path) == ["best", "last", "step-00000010"]
+    assert load_state(checkpoint_path(tmp_path, "best")) == {"step": 10, "evaluated": True}
+    assert sorted(p.name for p in (folder / "step-00000010").iterdir()) == [
+        "state.json",
+        "state.pt",
+        "weights.safetensors",
+    ]
+
+
+def test_left_over_links_and_folders_of_a_kill_are_removed(tmp_path: Path) -> None:
+    """Guards: a kill between making a link and moving it breaking every later save."""
+    save(tmp_path, 10)
+    (tmp_path / "checkpoints" / ".tmp-best").symlink_to("step-00000010")
+    (tmp_path / "checkpoints" / ".tmp-step-00000015").mkdir()
+    save(tmp_path, 20)
+    assert names(tmp_path) == ["last", "step-00000020"]
 
 
 def test_a_copy_without_symbolic_links_still_has_its_newest_checkpoint(tmp_path: Path) -> None:

@@ -9,20 +9,17 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.conftest import ROOT, TINY
-from training.command_line import all_keys, compose_config, field_documentation
-from training.config import TrainConfig, problems
+from training.command_line import all_keys, compose_config, field_documentation, normalise
+from training.config import TrainConfig
 from training.generate_command import parse_command
 from training.generation_config import GenerateConfig
+from training.train_command import point_problems, split_flags, sweep_points, to_dataclass
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def found_in(*arguments: str) -> list[str]:
-    config, _, found = compose_config("train", TrainConfig, list(arguments))
-    assert config is not None
-    converted = OmegaConf.to_object(config)
-    assert isinstance(converted, TrainConfig)
-    return found + problems(converted)
+def found_in(*settings: str) -> list[str]:
+    return point_problems([normalise(setting) for setting in settings])
 
 
 def test_the_defaults_are_in_order() -> None:
@@ -62,6 +59,13 @@ def test_all_problems_are_reported_together() -> None:
         ("+experiment=tatoba", "did you mean tatoeba"),
         ("optim.lr=0", "greater than 0"),
         ("name=a/b", "plain folder name"),
+        ("resume=", "is empty"),
+        ("optim.lr=inf", "out of all bounds"),
+        ("seed=99999999999999999999", "seed"),
+        ("trainer.steps=???", "trainer.steps"),
+        ("optim.lr=${nothing}", "optim.lr"),
+        ("resume=runs/none", "no such run folder"),
+        ("init_from=runs/none", "no such run folder"),
     ],
 )
 def test_one_wrong_argument_gets_one_clear_message(argument: str, words: str) -> None:
@@ -72,11 +76,12 @@ def test_one_wrong_argument_gets_one_clear_message(argument: str, words: str) ->
 
 
 @pytest.mark.parametrize(
-    "path", ["a=b,c.txt", "日本語 の 本.txt", "it's (1).txt", "tab\there.txt", "back\\slash.txt", "{x}[y].txt"]
+    "path",
+    ["a=b,c.txt", "日本語 の 本.txt", "it's (1).txt", "tab\there.txt", "back\\slash.txt", "{x}[y].txt", "${home}.txt"],
 )
 def test_any_path_arrives_as_it_was_typed(path: str) -> None:
     """Guards: Hydra's grammar choking on '=', ',' and Japanese in a file name."""
-    config, _, found = compose_config("train", TrainConfig, [f"data.path={path}", "data=text"])
+    config, found = compose_config("train", TrainConfig, [f"data.path={path}", "data=text"])
     assert found == []
     assert config is not None
     assert config.data.path == path
@@ -172,3 +177,43 @@ def test_a_reader_that_stops_early_gets_no_traceback(tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("Train a small transformer")
     assert done.stderr == ""
+
+
+def test_every_point_of_a_sweep_is_checked_groups_included() -> None:
+    """Guards: a sweep over optimisers refused, or one whose last point fails after hours."""
+    found: list[str] = []
+    points = sweep_points(
+        [normalise(s) for s in ("optim=adamw,muon", "optim.lr=1e-3,3e-3", "experiment=demo_gpt,demo_enja")], found
+    )
+    assert found == []
+    assert len(points) == 8
+    assert points[0] == ["optim=adamw", "optim.lr=0.001", "+experiment=demo_gpt"]
+    assert all(point_problems(point) == [] for point in points)
+
+
+def test_flags_are_passed_on_and_unknown_ones_are_refused() -> None:
+    """Guards: `--lr 3` ignored, or the value of `--cfg` taken for a setting."""
+    found: list[str] = []
+    assert split_flags(["-m", "--cfg", "job", "seed=1"], found) == (["-m", "--cfg", "job"], ["seed=1"])
+    assert found == []
+    split_flags(["--lr", "3"], found)
+    assert "--lr: no such flag" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [(["trainer.minutes=5"], None), (["trainer.minutes=5", "trainer.steps=100"], 100), (["optim.lr=1e-3"], 2000)],
+)
+def test_minutes_given_alone_are_the_whole_budget(settings: list[str], steps: int | None) -> None:
+    """Guards: `trainer.minutes=30` ending after the default number of steps."""
+    config, _ = compose_config("train", TrainConfig, settings)
+    assert config is not None
+    assert to_dataclass(config, settings).trainer.steps == steps
+
+
+def test_several_values_without_the_flag_of_a_sweep_are_explained(program: Run, tmp_path: Path) -> None:
+    """Guards: Hydra's grammar error and exit code 1."""
+    done = program("train.py", "optim.lr=1e-3,3e-4")
+    assert done.returncode == 2
+    assert "add -m" in done.stderr
+    assert "Traceback" not in done.stderr

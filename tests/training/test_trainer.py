@@ -1,6 +1,8 @@
 """The loop: exact accumulation, budgets, evaluation, what TensorBoard gets."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,14 @@ from data.batches import IGNORED, Batch, BatchStream
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from training.checkpoints import checkpoint_path, load_state, load_weights
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
+from training.errors import UserError
 from training.evaluation import held_out_loss
 from training.hardware import Hardware
+from training.progress import Interrupted
 from training.run_log import RunLog, truncate_metrics
-from training.trainer import Interval, Trainer
+from training.trainer import Evaluate, Interval, Trainer
 
 CPU = Hardware(torch.device("cpu"), torch.float32, None, "cpu")
 
@@ -61,7 +66,7 @@ def together(batches: list[Batch]) -> Batch:
     )
 
 
-def trainer(tmp_path: Path, batches: list[Batch], name: str, **settings: object) -> Trainer:
+def trainer(batches: list[Batch], **settings: object) -> Trainer:
     config = TrainConfig(
         task="translate",
         trainer=TrainerConfig(**({"steps": 5, "log_every": 1, "evaluate_every": 5} | settings)),  # type: ignore[arg-type]
@@ -70,25 +75,25 @@ def trainer(tmp_path: Path, batches: list[Batch], name: str, **settings: object)
     )
     torch.manual_seed(1)
     model = EncoderDecoder(ModelConfig(layers=1, heads=2, width=16, context=16), 20, 20, shared=True)
-    (tmp_path / name).mkdir()
-    return Trainer(
-        config,
-        model,
-        Listed(batches),
-        CPU,
-        tmp_path / name,
-        RunLog(tmp_path / name, 0),
-        lambda step, record: 1.0 / step,
-        1.0,
-    )
+    return Trainer(config, model, Listed(batches), CPU, 1.0)
+
+
+def train(each: Trainer, folder: Path, evaluate: Evaluate = lambda step, record: 1.0 / step) -> None:
+    """Train in `folder` with a loss of our own choosing."""
+    folder.mkdir()
+    log = RunLog(folder, 0)
+    try:
+        each.train(folder, log, evaluate)
+    finally:
+        log.close()
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_four_micro_batches_of_one_equal_one_of_four_with_padding(tmp_path: Path, smoothing: float) -> None:
+def test_four_micro_batches_of_one_equal_one_of_four_with_padding(smoothing: float) -> None:
     """Guards: a mean per micro-batch, which weighs tokens of short rows more (several libraries had this bug for years)."""
     batches = pairs()
-    four = trainer(tmp_path, batches, "four", accumulate=4, label_smoothing=smoothing)
-    one = trainer(tmp_path, [together(batches)], "one", accumulate=1, label_smoothing=smoothing)
+    four = trainer(batches, accumulate=4, label_smoothing=smoothing)
+    one = trainer([together(batches)], accumulate=1, label_smoothing=smoothing)
     for each in (four, one):
         for _ in range(3):
             each.step()
@@ -110,9 +115,9 @@ def test_tokens_per_second_count_real_tokens_and_only_training_time() -> None:
 
 def test_a_budget_of_time_ends_the_run_and_anneals_the_rate(tmp_path: Path) -> None:
     """Guards: a wall-clock budget that is ignored, or stops at the peak of the learning rate."""
-    timed = trainer(tmp_path, pairs(), "timed", steps=None, minutes=0.02, evaluate_every=10**6)
+    timed = trainer(pairs(), steps=None, minutes=0.02, evaluate_every=10**6)
     timed.config.schedule = ScheduleConfig(kind="linear", warmup=0)
-    timed.train()
+    train(timed, tmp_path / "timed")
     assert 1.2 <= timed.progress.seconds < 10
     assert timed.optimizer.optimizers[0].param_groups[0]["lr"] < 0.05 * timed.config.optim.lr
     assert timed.progress.evaluated_step == timed.progress.step
@@ -121,9 +126,8 @@ def test_a_budget_of_time_ends_the_run_and_anneals_the_rate(tmp_path: Path) -> N
 def test_patience_stops_after_that_many_evaluations_without_a_better_loss(tmp_path: Path) -> None:
     """Guards: an early stop that is one evaluation off, or that counts any evaluation."""
     losses = iter([3.0, 2.0, 2.5, 2.2, 2.1, 1.0])
-    patient = trainer(tmp_path, pairs(), "patient", steps=100, evaluate_every=1, patience=3)
-    patient.evaluate_model = lambda step, record: next(losses)
-    patient.train()
+    patient = trainer(pairs(), steps=100, evaluate_every=1, patience=3)
+    train(patient, tmp_path / "patient", lambda step, record: next(losses))
     assert patient.progress.step == 5
     assert patient.progress.best_loss == 2.0
     assert (tmp_path / "patient" / "checkpoints" / "best").resolve().name == "step-00000002"
@@ -154,9 +158,7 @@ def test_full_pass_loss_counts_every_token_once_whatever_the_batches() -> None:
 
 def test_curves_reach_tensorboard(tmp_path: Path) -> None:
     """Guards: scalars written under other names, or lost in a buffer."""
-    each = trainer(tmp_path, pairs(), "curves")
-    each.train()
-    each.log.close()
+    train(trainer(pairs()), tmp_path / "curves")
     events = EventAccumulator(str(tmp_path / "curves")).Reload()
     tags = events.Tags()["scalars"]
     assert {"train/loss", "train/learning_rate", "train/gradient_norm", "speed/tokens_per_second"} <= set(tags)
@@ -174,3 +176,55 @@ def test_metrics_after_the_resumed_step_and_half_lines_are_dropped(tmp_path: Pat
     path.write_text('{"step": 10}\n{"step": 20}\n{"step": 30}\n{"st', encoding="utf-8")
     truncate_metrics(path, 20)
     assert path.read_text(encoding="utf-8") == '{"step": 10}\n{"step": 20}\n'
+
+
+def test_a_run_that_diverges_stops_with_advice_and_keeps_its_good_checkpoint(tmp_path: Path) -> None:
+    """Guards: NaN weights written over the last good checkpoint, or a traceback far from the cause."""
+    folder = tmp_path / "diverging"
+    each = trainer(pairs(), steps=50, evaluate_every=2)
+
+    def evaluate(step: int, record: dict) -> float:
+        if step == 2:
+            each.optimizer.optimizers[0].param_groups[0]["peak"] = 1e38
+        return 1.0
+
+    with pytest.raises(UserError, match=r"lower optim\.lr"):
+        train(each, folder, evaluate)
+    assert checkpoint_path(folder, "last").name == "step-00000002"
+    assert all(bool(tensor.isfinite().all()) for tensor in load_weights(checkpoint_path(folder, "last")).values())
+
+
+def test_a_signal_during_an_evaluation_saves_at_once_and_the_evaluation_is_made_up_for(tmp_path: Path) -> None:
+    """Guards: a preempted run losing its grace time to a long evaluation, or skipping that evaluation for ever."""
+    folder = tmp_path / "preempted"
+    each = trainer(pairs(), steps=8, evaluate_every=4)
+
+    def interrupted(step: int, record: dict) -> float:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("the signal did not end the evaluation")
+
+    with pytest.raises(Interrupted) as ended:
+        train(each, folder, interrupted)
+    assert ended.value.exit_code == 128 + signal.SIGTERM
+    checkpoint = checkpoint_path(folder, "last")
+    assert checkpoint.name == "step-00000004"
+    again = trainer(pairs(), steps=8, evaluate_every=4)
+    again.restore(load_weights(checkpoint), load_state(checkpoint))
+    evaluated: list[int] = []
+    log = RunLog(folder, 4)
+    again.train(folder, log, lambda step, record: evaluated.append(step) or 1.0)
+    log.close()
+    assert evaluated == [4, 8]
+
+
+def test_patience_is_counted_over_a_resume(tmp_path: Path) -> None:
+    """Guards: every restart giving a hopeless run its full patience again."""
+    folder = tmp_path / "first"
+    losses = iter([1.0, 2.0])
+    train(trainer(pairs(), steps=2, evaluate_every=1, patience=3), folder, lambda step, record: next(losses))
+    again = trainer(pairs(), steps=100, evaluate_every=1, patience=3)
+    checkpoint = checkpoint_path(folder, "last")
+    again.restore(load_weights(checkpoint), load_state(checkpoint))
+    train(again, tmp_path / "second", lambda step, record: 2.0)
+    assert again.progress.step == 4
+    assert "patience" in str(again.end_of_training())

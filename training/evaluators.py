@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 
-import torch
-
 import attention_maps.store
 from attention_maps.measures import scalars
 from attention_maps.pictures import picture
@@ -15,13 +13,13 @@ from attention_maps.record import Example, record
 from data.batches import Batch
 from data.prepare import PreparedPairs, PreparedText
 from data.tokenizer import Tokenizer
-from model.attention import attention_backend
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.config import TrainConfig
+from training.errors import check_finite
 from training.evaluation import TranslationExample, baselines, held_out_loss, translate_rows, write_samples
-from training.hardware import Hardware
 from training.metrics import Scores, signatures
+from training.run_folder import write_test
 from training.run_log import RunLog, code_block, table
 from training.translation import TranslationOptions, translate_all
 
@@ -36,7 +34,8 @@ class Evaluator(ABC):
 
     def evaluate(self, step: int, metrics: dict) -> float:
         """Measure the validation split, show samples, record maps; adds to the metrics record -> loss in nats per token."""
-        loss = held_out_loss(self.model, self.batches("valid"), self.bytes("valid"))
+        loss = held_out_loss(self.model, self.batches("valid"), self.prepared.bytes("valid"))
+        check_finite("validation loss", loss.per_token, step)
         measured: dict[str, float | None] = {
             "val/loss": loss.per_token,
             "val/perplexity": loss.perplexity,
@@ -74,33 +73,21 @@ class Evaluator(ABC):
         """Resuming: drop the maps of steps that are about to be taken again."""
         attention_maps.store.remove_after(self.run, step)
 
-    def attention_backend(self, hardware: Hardware) -> str:
-        """Which attention kernel training will really run."""
-        shape = self.config.model
-        length, width = shape.context, shape.width // shape.heads
-        query, key = (
-            torch.empty(1, heads, length, width, dtype=hardware.dtype, device=hardware.device, requires_grad=True)
-            for heads in (shape.heads, shape.kv_heads or shape.heads)
-        )
-        return attention_backend(query, key, key, causal=True, dropout=shape.attention_dropout)
-
     def test_splits(self) -> list[str]:
         """Splits that training never looked at, not even to choose a checkpoint."""
         return [split for split in self.prepared.splits if split not in ("train", "valid")]
 
-    def report(self, step: int, split: str, measured: dict[str, float]) -> None:
-        """Test results go to metrics.jsonl and the curves as `<split>/…`."""
-        named = {f"{split}/{key}": value for key, value in measured.items()}
-        self.log.scalars(dict(named), step)
-        self.log.metrics({"step": step, **named})
+    def test(self, step: int) -> None:
+        """Measure the test splits with the model as it is; the figures go to `test.json` and the curves as `<split>/…`."""
+        figures: dict[str, float] = {}
+        for split in self.test_splits():
+            figures |= {f"{split}/{key}": value for key, value in self.test_split(split, step).items()}
+        self.log.scalars(dict(figures), step)
+        write_test(self.run, step, figures)
 
     @abstractmethod
     def batches(self, split: str) -> Iterable[Batch]:
         """The whole split, in order."""
-
-    @abstractmethod
-    def bytes(self, split: str) -> int:
-        """Length in UTF-8 of what the model has to predict, which no tokenizer changes."""
 
     @abstractmethod
     def show(self, step: int) -> Scores | None:
@@ -115,8 +102,8 @@ class Evaluator(ABC):
         """The tokenizer of the side that the model writes."""
 
     @abstractmethod
-    def test(self, step: int) -> None:
-        """Measure the test splits with the model as it is."""
+    def test_split(self, split: str, step: int) -> dict[str, float]:
+        """Measure one split, say what came out, and return the figures by name."""
 
 
 class TextEvaluator(Evaluator):
@@ -130,10 +117,6 @@ class TextEvaluator(Evaluator):
     def batches(self, split: str) -> Iterable[Batch]:
         """Windows over the whole split."""
         return self.prepared.evaluation(split, self.config.trainer.batch_size, self.config.model.context)
-
-    def bytes(self, split: str) -> int:
-        """The whole text."""
-        return self.prepared.bytes(split)
 
     def show(self, step: int) -> None:
         """Write samples into TensorBoard's Text tab, the first one into the log too."""
@@ -157,19 +140,14 @@ class TextEvaluator(Evaluator):
         """The only one."""
         return self.prepared.tokenizer
 
-    def test(self, step: int) -> None:
-        """Loss, perplexity and bits per byte of every test split."""
-        for split in self.test_splits():
-            loss = held_out_loss(self.model, self.batches(split), self.bytes(split))
-            self.log.line(
-                f"{split}: loss {loss.per_token:.4f} | perplexity {loss.perplexity:.2f} | {loss.bits_per_byte:.4f} bits per byte "
-                f"({loss.tokens} tokens, checkpoint of step {step})"
-            )
-            self.report(
-                step,
-                split,
-                {"loss": loss.per_token, "perplexity": loss.perplexity, "bits_per_byte": loss.bits_per_byte},
-            )
+    def test_split(self, split: str, step: int) -> dict[str, float]:
+        """Loss, perplexity and bits per byte."""
+        loss = held_out_loss(self.model, self.batches(split), self.prepared.bytes(split))
+        self.log.line(
+            f"{split}: loss {loss.per_token:.4f} | perplexity {loss.perplexity:.2f} | {loss.bits_per_byte:.4f} bits per byte "
+            f"({loss.tokens} tokens, checkpoint of step {step})"
+        )
+        return {"loss": loss.per_token, "perplexity": loss.perplexity, "bits_per_byte": loss.bits_per_byte}
 
 
 class PairEvaluator(Evaluator):
@@ -202,10 +180,6 @@ class PairEvaluator(Evaluator):
         """All pairs of the split, bucketed by length."""
         return self.prepared.evaluation(split, self.config.data.batch_tokens)
 
-    def bytes(self, split: str) -> int:
-        """The targets and their line ends."""
-        return sum(len(target.encode()) + 1 for target in self.prepared.rows(split)["target"][:])
-
     def show(self, step: int) -> Scores | None:
         """Translate the first validation sentences greedily; the first few are shown beside their references."""
         if not self.valid_rows["source"]:
@@ -221,24 +195,22 @@ class PairEvaluator(Evaluator):
         """The target's."""
         return self.prepared.target_tokenizer
 
-    def test(self, step: int) -> None:
-        """Scores of every test split beside the baselines, as a table; all translations go to `translations.<split>.tsv`."""
+    def test_split(self, split: str, step: int) -> dict[str, float]:
+        """Scores beside the baselines, as a table; all translations go to `translations.<split>.tsv`."""
         trainer = self.config.trainer
         options = TranslationOptions(trainer.beam_size, trainer.length_penalty)
-        for split in self.test_splits():
-            rows = self.prepared.rows(split)[:]
-            scores, examples = translate_rows(self.model, self.tokenizers, rows, options)
-            compared = {f"this model (beam {trainer.beam_size})": scores} | baselines(
-                self.prepared, rows["source"], rows["target"]
-            )
-            lines = [[name, f"{s.bleu:.1f}", f"{s.chrf:.1f}", f"{s.exact:.1f} %"] for name, s in compared.items()]
-            heading = f"{split}: {len(examples)} sentences"
-            report = table([heading, "char-BLEU", "chrF", "exact"], lines)
-            self.log.line(f"\n{report}\n{signatures()}\n")
-            self.log.markdown(f"{split} scores", f"{report}\n\n{signatures()}", step)
-            self.log.markdown(f"{split} translations", translation_table(examples[:20]), step)
-            self.report(step, split, {"bleu": scores.bleu, "chrf": scores.chrf, "exact": scores.exact})
-            write_translations(self.run / f"translations.{split}.tsv", examples)
+        rows = self.prepared.rows(split)[:]
+        scores, examples = translate_rows(self.model, self.tokenizers, rows, options)
+        compared = {f"this model (beam {trainer.beam_size})": scores} | baselines(
+            self.prepared, rows["source"], rows["target"]
+        )
+        lines = [[name, f"{s.bleu:.1f}", f"{s.chrf:.1f}", f"{s.exact:.1f} %"] for name, s in compared.items()]
+        report = table([f"{split}: {len(examples)} sentences", "char-BLEU", "chrF", "exact"], lines)
+        self.log.line(f"\n{report}\n{signatures()}\n")
+        self.log.markdown(f"{split} scores", f"{report}\n\n{signatures()}", step)
+        self.log.markdown(f"{split} translations", translation_table(examples[:20]), step)
+        write_translations(self.run / f"translations.{split}.tsv", examples)
+        return {"bleu": scores.bleu, "chrf": scores.chrf, "exact": scores.exact}
 
 
 def translation_table(examples: list[TranslationExample]) -> str:
