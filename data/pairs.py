@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,8 +14,6 @@ from data.batches import IGNORED, Batch, BatchStream
 from data.buckets import Bucketed, Ints, sorted_batches, training_batches
 from data.sentences import Sentences, sentences_of
 from data.tokenizer import Tokenizer
-
-log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -117,12 +114,20 @@ class PairStream(BatchStream):
 
 @dataclass
 class SourceBatch:
-    """Sentences to translate: `indices` [B] are their places in the given list, `source` [B,S], `source_mask` [B,S]
-    or None."""
+    """Sentences to translate."""
 
     indices: list[int]
+    """Their places in the given list, [B]."""
     source: Tensor
+    """Token ids [B,S] int64, each row ending with eos, padded on the right."""
     source_mask: Tensor | None
+    """Where tokens are real, [B,S] bool; None where all are."""
+
+    @property
+    def lengths(self) -> Tensor:
+        """Tokens of each sentence, eos included, [B]."""
+        rows, longest = self.source.shape
+        return torch.full((rows,), longest) if self.source_mask is None else self.source_mask.sum(dim=1)
 
 
 def encode_sources(
@@ -130,14 +135,11 @@ def encode_sources(
 ) -> Iterator[SourceBatch]:
     """Batches of sources sorted by length (longest first: memory runs out at once or never), each ending with eos.
 
-    `batch_tokens` counts padded source tokens. Sentences beyond `context` are cut, with one warning that says how many.
-    An empty sentence is the eos alone. Put results back in order by `indices`.
+    `batch_tokens` counts padded source tokens. Sentences beyond `context` are cut. An empty sentence is the eos alone.
+    Put results back in order by `indices`.
     """
     side = sentences_of(tokenizer.encode_batch(texts), tokenizer.vocab_size)
-    lengths = side.lengths + 1
-    if cut := int((lengths > context).sum()):
-        log.warning("%d of %d sentences are longer than model.context=%d tokens and were cut", cut, len(texts), context)
-    lengths = np.minimum(lengths, context)
+    lengths = np.minimum(side.lengths + 1, context)
     for rows in reversed(list(sorted_batches(lengths, np.zeros_like(lengths), batch_tokens))):
         source, mask = _with_eos(side, rows, context, 0)
         yield SourceBatch(rows.tolist(), torch.from_numpy(source), None if mask.all() else torch.from_numpy(mask))

@@ -111,6 +111,11 @@ class Tokenizer:
         return int(self._processor.vocab_size())
 
     @property
+    def never_written(self) -> list[int]:
+        """Ids that a model must not write: every special one but eos, which ends a text."""
+        return sorted(self.special_ids - {self.eos_id})
+
+    @property
     def fingerprint(self) -> str:
         """Hash of the model: equal fingerprints give equal tokens."""
         return hashlib.sha256(self.model).hexdigest()[:16]

@@ -3,49 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from model.cache import KVCache
 from model.gpt import GPT
-
-
-@dataclass
-class SamplingConfig:
-    """How the next token is drawn. The filters apply in the order of the fields."""
-
-    repetition_penalty: float = 1.0
-    """Divide positive logits of tokens that the text already holds by this, multiply negative ones (Keskar 2019)."""
-
-    temperature: float = 1.0
-    """Divide logits by this: below 1 safer, above 1 wilder; 0 always takes the likeliest token."""
-
-    top_k: int | None = None
-    """Keep the k likeliest tokens (Fan et al. 2018)."""
-
-    top_p: float | None = None
-    """Keep the smallest set of tokens whose probabilities sum to p (nucleus sampling, Holtzman et al. 2020)."""
-
-    min_p: float | None = None
-    """Keep tokens at least this fraction as likely as the likeliest one (Nguyen et al. 2024)."""
-
-    max_new_tokens: int = 200
-    """Tokens to write at most."""
-
-
-def problems(config: SamplingConfig) -> list[str]:
-    """Everything impossible in the configuration, one sentence each, naming the key; empty when it can be used."""
-    rules = (
-        (config.repetition_penalty > 0, "repetition_penalty must be positive", config.repetition_penalty),
-        (config.temperature >= 0, "temperature must be at least 0", config.temperature),
-        (config.top_k is None or config.top_k >= 1, "top_k must be at least 1", config.top_k),
-        (config.top_p is None or 0 < config.top_p <= 1, "top_p must be above 0 and at most 1", config.top_p),
-        (config.min_p is None or 0 <= config.min_p <= 1, "min_p must be between 0 and 1", config.min_p),
-        (config.max_new_tokens >= 1, "max_new_tokens must be at least 1", config.max_new_tokens),
-    )
-    return [f"{sentence}, not {value}" for holds, sentence, value in rules if not holds]
+from model.sampling_config import SamplingConfig, problems
 
 
 def penalise_repetition(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
@@ -147,17 +111,17 @@ def generate(
     prompts: Sequence[Sequence[int]],
     config: SamplingConfig,
     *,
-    generator: torch.Generator | None = None,
+    seed: int = 0,
     stop_ids: Collection[int] = (),
     banned_ids: Collection[int] = (),
 ) -> Iterator[list[int | None]]:
     """Continue every prompt; yields, step by step, the new token of each text, None once it has ended.
 
     prompts: token ids, at least one each, of any lengths. A text ends with a token of `stop_ids`, which is not yielded,
-    or after `config.max_new_tokens`. Tokens of `banned_ids` are never written.
+    or after `config.max_tokens`. Tokens of `banned_ids` are never written.
 
-    A text depends on its prompt, the seed and its row, never on the other prompts. `generator` is a CPU generator
-    whatever the model's device; None is torch's default one.
+    Text r draws its chances from a CPU generator of its own, whatever the model's device, seeded with `seed` + r: it
+    depends on its prompt and that number, never on the other texts.
 
     Texts may outgrow the context. Of a prompt that is too long the last `context` tokens are seen; when a text has
     filled the context, its last `context // 2` tokens are read anew and it goes on from there: a token costs one step
@@ -172,8 +136,7 @@ def generate(
     if found:
         raise ValueError("; ".join(found))
     device = model.head.weight.device
-    # Drawn at once and row by row: what a text does with its numbers cannot shift those of another.
-    uniforms = torch.rand(len(prompts), config.max_new_tokens, generator=generator, dtype=torch.float64).to(device)
+    chances = [torch.Generator().manual_seed(seed + row) for row in range(len(prompts))]
     banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=device)
     seen: Tensor | None = None
     if config.repetition_penalty != 1.0:
@@ -183,9 +146,10 @@ def generate(
 
     texts = _Texts(model, prompts)
     live = list(range(len(prompts)))
-    for step in range(config.max_new_tokens):
+    for step in range(config.max_tokens):
         logits = texts.logits.index_fill(-1, banned, float("-inf"))
-        chosen = choose(logits, uniforms[live, step], config, None if seen is None else seen[live])
+        uniform = torch.stack([torch.rand((), generator=chances[row], dtype=torch.float64) for row in live])
+        chosen = choose(logits, uniform.to(device), config, None if seen is None else seen[live])
         tokens: list[int] = chosen.tolist()
         going_on = [row for row, token in enumerate(tokens) if token not in stop_ids]
         result: list[int | None] = [None] * len(prompts)
@@ -194,7 +158,7 @@ def generate(
         if seen is not None:
             seen[live, chosen] = True
         yield result
-        if not going_on or step + 1 == config.max_new_tokens:
+        if not going_on or step + 1 == config.max_tokens:
             return
         if len(going_on) < len(live):
             texts.keep(going_on)

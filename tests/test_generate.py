@@ -1,16 +1,21 @@
 """generate.py as a user calls it: through a real shell, from files, from a folder carried elsewhere."""
 
+import functools
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.conftest import ROOT, TINY, environment
 from tests.training.test_command_line import NASTY
+from training.generate_command import parse_command
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -49,16 +54,41 @@ def shell(trained: Path) -> Run:
     return run
 
 
-def test_nasty_prompts_pass_through_a_real_shell(shell: Run) -> None:
+def test_nasty_prompts_pass_through_a_real_shell(shell: Run, tmp_path: Path) -> None:
     """Guards: a prompt that the shell can pass but our command line mangles: each must come back at the head of the text."""
-    chosen = [prompt for prompt in NASTY if prompt]
-    line = "; ".join(
-        f"generate run=runs/gpt max_tokens=1 prompt={shlex.quote(prompt)}; printf '\\0'" for prompt in chosen[::3]
-    )
+    prompts = [*NASTY, "no UTF-8: \udcff"]
+    lines = []
+    for number, prompt in enumerate(prompts, 1):
+        out = shlex.quote(str(tmp_path / str(number)))
+        lines.append(
+            f"generate run=runs/gpt max_tokens=1 prompt={shlex.quote(prompt)} > {out} || echo failed: {number} >&2 &"
+        )
+        if number % (os.cpu_count() or 1) == 0:
+            lines.append("wait")
+    done = shell("\n".join([*lines, "wait"]))
+    assert done.stderr == ""
+    texts = [(tmp_path / str(number)).read_bytes() for number in range(1, len(prompts) + 1)]
+    assert [text[: len(os.fsencode(prompt))] for text, prompt in zip(texts, prompts, strict=True)] == [
+        os.fsencode(prompt) for prompt in prompts
+    ]
+    assert all(text.endswith(b"\n") for text in texts)
+
+
+def test_the_locale_changes_nothing(shell: Run) -> None:
+    """Guards: a UnicodeEncodeError, or bytes of a prompt read as another encoding, where the locale is not UTF-8."""
+    line = "generate run=runs/gpt prompt='水 and more' max_tokens=5; printf 'Ken runs.' | generate run=runs/translate"
+    plain = shell(line)
+    assert plain.stdout.startswith("水 and more")
+    assert shell(f"export LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0; {line}").stdout == plain.stdout
+
+
+def test_a_run_folder_is_taken_as_typed_but_for_the_home_folder(shell: Run, trained: Path) -> None:
+    """Guards: `~` inside quotes, which no shell expands; OmegaConf's interpolation seeing the folder's name."""
+    shutil.copytree(trained / "runs" / "gpt", trained / "${oc.env:HOME}, a=b", dirs_exist_ok=True)
+    line = "HOME=$PWD generate run='~/runs/gpt' prompt=x && generate run='${oc.env:HOME}, a=b' prompt=x"
     done = shell(line)
     assert done.returncode == 0, done.stderr
-    texts = done.stdout.split("\0")[:-1]
-    assert [text.startswith(prompt) for text, prompt in zip(texts, chosen[::3], strict=True)] == [True] * len(texts)
+    assert done.stdout.startswith("x")
 
 
 def test_the_same_seed_writes_the_same_text_and_another_seed_another(shell: Run) -> None:
@@ -69,11 +99,36 @@ def test_the_same_seed_writes_the_same_text_and_another_seed_another(shell: Run)
 
 
 def test_stop_text_ends_a_sample_and_is_not_shown(shell: Run) -> None:
-    """Guards: a stop text that spans two tokens being printed in part."""
+    """Guards: a stop text that spans two tokens being printed in part; memory for all the tokens that are allowed;
+    more candidates than the vocabulary has."""
     full = shell("generate run=runs/gpt prompt=The max_tokens=60").stdout.removesuffix("\n")
     stop = full[12:15]
-    done = shell(f"generate run=runs/gpt prompt=The max_tokens=60 stop={shlex.quote(stop)}")
+    done = shell(f"generate run=runs/gpt prompt=The max_tokens={10**13} top_k={10**9} stop={shlex.quote(stop)}")
+    assert done.stderr == ""
     assert done.stdout == full[: full.index(stop, 3)] + "\n"
+
+
+def test_a_prompt_beyond_the_context_is_told_what_the_model_reads(shell: Run) -> None:
+    """Guards: silence, or a wrong number, where the model forgets."""
+    done = shell(f"generate run=runs/gpt prompt='{'a dog ' * 40}' max_tokens=3")
+    assert done.stdout.startswith("a dog " * 40)
+    assert "the first new token is chosen from the last 32 of them" in done.stderr
+    assert "from the last 17 to 32 tokens" in done.stderr
+
+
+def test_an_interrupt_ends_with_130_and_without_a_traceback(trained: Path) -> None:
+    """Guards: Ctrl-C in the middle of a text ending in a page of Python."""
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "generate.py"), "run=runs/gpt", "prompt=The", "max_tokens=1000000", "samples=1000000"],
+        cwd=trained, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert len(process.stdout.read(200)) == 200
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == b""
 
 
 def test_500_lines_keep_order_and_count_empty_lines_included(shell: Run) -> None:
@@ -91,6 +146,20 @@ def test_500_lines_keep_order_and_count_empty_lines_included(shell: Run) -> None
         ).stdout.removesuffix("\n")
         assert set(answers[number::5]) == {alone}
         assert (alone == "") == (sentences[number].strip() == "")
+
+
+def test_lines_out_are_lines_in_however_the_file_ends(shell: Run) -> None:
+    """Guards: a line for an empty file, one lost or added at the end, Windows' line ends read as a character."""
+    lines = b"Ken runs.\n\nEmi runs.\n"
+    windows = b"\xef\xbb\xbf" + lines.replace(b"\n", b"\r\n")
+    nothing, two, *same = (
+        shell("generate run=runs/translate", text) for text in (b"", b"\n\n", lines, lines[:-1], windows)
+    )
+    assert nothing.stdout == ""
+    assert two.stdout == "\n\n"
+    assert same[0].stdout.count("\n") == 3
+    assert [done.stdout for done in same] == [same[0].stdout] * 3
+    assert [done.stderr for done in (nothing, two, *same)] == [""] * 5
 
 
 def test_n_best_lists_hypotheses_by_score(shell: Run) -> None:
@@ -126,6 +195,11 @@ def test_a_run_folder_copied_elsewhere_writes_and_translates(trained: Path, tmp_
         ("run=runs/gpt prompt=x top_p=2", "top_p=2"),
         ("run=runs/gpt prompt=x temprature=1", "did you mean temperature"),
         ("run=runs prompt=x", "no config.yaml"),
+        ("run= prompt=x", "run=runs/NAME is needed"),
+        ("run=~nobody/x prompt=x", "no such run folder"),
+        ("run=runs/gpt prompt=x seed='???'", "missing mandatory value: seed"),
+        ("run=runs/gpt prompt=x temperature='${foo}'", "temperature: Interpolation key 'foo' not found"),
+        ("run=runs/gpt <&-", "standard input, which is closed"),
     ],
 )
 def test_wrong_use_gets_a_message_and_exit_code_2(shell: Run, arguments: str, words: str) -> None:
@@ -133,8 +207,41 @@ def test_wrong_use_gets_a_message_and_exit_code_2(shell: Run, arguments: str, wo
     done = shell(f"generate {arguments}")
     assert done.returncode == 2
     assert words in done.stderr
-    assert "Traceback" not in done.stderr
+    assert all(line.startswith("error: ") for line in done.stderr.splitlines())
     assert done.stdout == ""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the device is there")
+def test_a_device_that_is_not_there_is_named_by_its_setting(shell: Run) -> None:
+    """Guards: advice about a setting that only train.py has."""
+    done = shell("generate run=runs/gpt prompt=x device=cuda")
+    assert (done.returncode, done.stderr) == (2, "error: device=cuda: no such device here; use device=auto\n")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "temperature=nan", "temperature=inf", "temperature=1e-300", "temperature=-1", "repetition_penalty=0", "top_k=0", "min_p=1.5",
+        "max_tokens=0", "samples=0", f"seed={10**23}", "seed=-1", "length_penalty=9999", "length_penalty=nan",
+        "beam_size=1000000", "n_best=5", "batch_tokens=0", "checkpoint=first", "device=tpu",
+    ],
+)  # fmt: skip
+def test_a_number_out_of_bounds_is_refused_before_any_work(setting: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards: nan and overflow reaching the model, and a traceback from there."""
+    with pytest.raises(SystemExit) as left:
+        parse_command(["run=runs/gpt", setting])
+    assert left.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {setting.partition('=')[0]}=")
+    assert "must be" in line
+
+
+@pytest.mark.parametrize(
+    "setting", ["min_p=0", "temperature=0", f"top_k={10**40}", f"seed={2**63 - 1}", f"max_tokens={10**13}"]
+)
+def test_what_only_looks_extreme_is_accepted(setting: str) -> None:
+    """Guards: bounds stricter than the model's."""
+    parse_command(["run=runs/gpt", setting])
 
 
 def test_input_that_is_not_utf8_is_refused_with_its_line(shell: Run) -> None:

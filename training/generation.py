@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import unicodedata
 from collections.abc import Iterator
-from pathlib import Path
 
 from tqdm import tqdm
 
+from data.paths import expanded
 from data.tokenizer import StreamingDecoder, Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -23,7 +23,7 @@ from training.translation import Translation, TranslationOptions, overlong, tran
 
 def execute(config: GenerateConfig, given: set[str]) -> None:
     """Load the run and hand every input to it; `given` are the keys that the user wrote."""
-    run = expand_home(str(config.run))
+    run = expanded(str(config.run))
     task = load_config(run).task
     if found := problems(config, task, given):
         fail(found)
@@ -32,14 +32,6 @@ def execute(config: GenerateConfig, given: set[str]) -> None:
     handle = write if task == "gpt" else translate_lines
     for text in inputs(config.prompt, task):
         handle(loaded, config, text)
-
-
-def expand_home(folder: str) -> Path:
-    """The folder, ~ and ~user resolved."""
-    try:
-        return Path(folder).expanduser()
-    except RuntimeError:  # nobody of that name lives here: a folder that begins with ~
-        return Path(folder)
 
 
 def inputs(prompt: str | None, task: str) -> Iterator[str]:
@@ -128,8 +120,7 @@ def stream_sample(
 
 def show(text: str) -> None:
     """Write to the terminal at once."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    print(text, end="", flush=True)
 
 
 def warn_unknown(tokenizer: Tokenizer, text: str, ids: list[int]) -> None:
@@ -161,7 +152,7 @@ def translate_lines(run: LoadedRun, config: GenerateConfig, text: str) -> None:
             bar.update()
     for index in range(len(lines)):
         print_translation(translations[index], config.n_best)
-    sys.stdout.flush()
+    show("")  # what a pipe no longer takes is noticed here, not at exit
 
 
 def print_translation(found: list[Translation], n_best: int) -> None:

@@ -88,6 +88,7 @@ def test_words_that_look_like_special_tokens_are_text(tokenizer: Tokenizer) -> N
     """Guards WikiText: its words <unk> must neither break training nor become id 1."""
     ids = tokenizer.encode("<unk> <s> </s> <pad> <0x41>")
     assert not tokenizer.special_ids & set(ids)
+    assert tokenizer.never_written == [tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id]
     assert tokenizer.decode(ids) == "<unk> <s> </s> <pad> <0x41>"
 
 

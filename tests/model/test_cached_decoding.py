@@ -16,7 +16,7 @@ from model.gpt import GPT
 from model.sampling import SamplingConfig, generate
 
 Sharpen = Callable[[Any], Any]
-GREEDY = SamplingConfig(temperature=0.0, max_new_tokens=40)
+GREEDY = SamplingConfig(temperature=0.0, max_tokens=40)
 
 
 @torch.no_grad()

@@ -96,37 +96,57 @@ def write(gpt: GPT, prompts: list[list[int]], seed: int = 0, **options: Any) -> 
     """Everything that `generate` yields, text by text."""
     known = {"stop_ids", "banned_ids"}
     config = SamplingConfig(**{key: value for key, value in options.items() if key not in known})
-    generator = torch.Generator().manual_seed(seed)
     arguments = {key: value for key, value in options.items() if key in known}
-    return [list(text) for text in zip(*generate(gpt, prompts, config, generator=generator, **arguments), strict=True)]
+    return [list(text) for text in zip(*generate(gpt, prompts, config, seed=seed, **arguments), strict=True)]
 
 
 def test_a_seed_reproduces_and_another_does_not(gpt: GPT) -> None:
     """Draws from the global generator would make a seed worthless."""
     torch.manual_seed(1)
-    first = write(gpt, [[1], [1]], max_new_tokens=30)
+    first = write(gpt, [[1], [1]], max_tokens=30)
     torch.manual_seed(2)
-    assert write(gpt, [[1], [1]], max_new_tokens=30) == first
-    assert write(gpt, [[1], [1]], seed=1, max_new_tokens=30) != first
+    assert write(gpt, [[1], [1]], max_tokens=30) == first
+    assert write(gpt, [[1], [1]], seed=1, max_tokens=30) != first
     assert first[0] != first[1], "several samples of one prompt must differ"
 
 
 def test_a_sampled_text_does_not_depend_on_the_others(gpt: GPT) -> None:
-    """Neighbours that are longer, or end earlier, must not shift a text's random numbers."""
-    alone = write(gpt, [[1, 5, 2]], max_new_tokens=30)
-    together = write(gpt, [[1, 5, 2], [4], list(range(16))], max_new_tokens=30)
+    """Neighbours that are longer, or end earlier, must not shift a text's random numbers; row r has the seed + r."""
+    alone = write(gpt, [[1, 5, 2]], max_tokens=30)
+    together = write(gpt, [[1, 5, 2], [4], list(range(16))], max_tokens=30)
     assert together[0] == alone[0]
+    assert together[1] == write(gpt, [[4]], seed=1, max_tokens=30)[0]
     stop = next(token for token in together[1] if token not in alone[0][:25])
-    stopped = write(gpt, [[1, 5, 2], [4], list(range(16))], max_new_tokens=25, stop_ids={stop})
+    stopped = write(gpt, [[1, 5, 2], [4], list(range(16))], max_tokens=25, stop_ids={stop})
     assert None in stopped[1]
     assert stopped[0] == alone[0][:25]
 
 
+def test_memory_does_not_grow_with_the_tokens_allowed(gpt: GPT) -> None:
+    """All chances drawn beforehand: 10**13 tokens at most asked for 80 TB before the first was written."""
+    (first,) = next(generate(gpt, [[1]], SamplingConfig(max_tokens=10**13), seed=3))
+    assert first == write(gpt, [[1]], seed=3, max_tokens=1)[0][0]
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), 1e-300, 1e300, -1.0])
+def test_no_number_turns_logits_into_nan(number: float) -> None:
+    """A temperature or penalty that float32 cannot hold makes every probability nan, and the draw an index error."""
+    assert len(problems(SamplingConfig(number, number))) == 2
+
+
+@pytest.mark.parametrize("extreme", [0.001, 1000.0])
+@pytest.mark.parametrize("penalty", [0.01, 100.0])
+def test_the_allowed_extremes_choose_a_token(gpt: GPT, extreme: float, penalty: float) -> None:
+    """Limits that are too wide: overflow, and an index outside the vocabulary."""
+    text = write(gpt, [[1, 2]], temperature=extreme, repetition_penalty=penalty, top_k=10**9, max_tokens=20)[0]
+    assert set(text) <= set(range(19))
+
+
 def test_generation_ends_with_the_last_text(gpt: GPT) -> None:
     """A stop token is not part of the text, and nothing is computed after the last one stopped."""
-    text = write(gpt, [[1]], temperature=0.0, max_new_tokens=30)[0]
+    text = write(gpt, [[1]], temperature=0.0, max_tokens=30)[0]
     stop = text[4]
-    stopped = write(gpt, [[1]], temperature=0.0, max_new_tokens=30, stop_ids={stop})[0]
+    stopped = write(gpt, [[1]], temperature=0.0, max_tokens=30, stop_ids={stop})[0]
     assert stopped == [*text[: text.index(stop)], None]
 
 
@@ -134,17 +154,17 @@ def test_banned_and_padded_ids_are_never_written(gpt: GPT) -> None:
     """Padding rows of the table, and special tokens that no text may hold, even where they are the likeliest."""
     with torch.no_grad():
         gpt.head.weight[19:] = 50.0 * gpt.features(torch.tensor([[1]]))[0, 0]
-    free = write(gpt, [[1], [2]], temperature=3.0, max_new_tokens=200)
+    free = write(gpt, [[1], [2]], temperature=3.0, max_tokens=200)
     assert {token for text in free for token in text if token is not None} <= set(range(19))
     banned = {0, 1, 2, 3, 18}
-    written = write(gpt, [[1], [2]], temperature=3.0, max_new_tokens=200, banned_ids=banned)
+    written = write(gpt, [[1], [2]], temperature=3.0, max_tokens=200, banned_ids=banned)
     assert not banned & {token for text in written for token in text}
 
 
 def test_the_repetition_penalty_sees_prompt_and_new_tokens(gpt: GPT) -> None:
     """Seen tokens of a neighbour, or a prompt that does not count, would change the likeliest token."""
     prompts = [[7, 8], [4]]
-    texts = write(gpt, prompts, temperature=0.0, repetition_penalty=1.5, max_new_tokens=12)
+    texts = write(gpt, prompts, temperature=0.0, repetition_penalty=1.5, max_tokens=12)
     for prompt, text in zip(prompts, texts, strict=True):
         written = list(prompt)
         for token in text:
@@ -158,9 +178,9 @@ def test_the_repetition_penalty_sees_prompt_and_new_tokens(gpt: GPT) -> None:
 def test_impossible_requests_are_all_named(gpt: GPT) -> None:
     """One message for all that is wrong, before any work."""
     config = SamplingConfig(-1.0, -1.0, 0, 0.0, 2.0, 0)
-    assert [sentence.split()[0] for sentence in problems(config)] == [
-        "repetition_penalty", "temperature", "top_k", "top_p", "min_p", "max_new_tokens",
+    assert [sentence.partition("=")[0] for sentence in problems(config)] == [
+        "repetition_penalty", "temperature", "top_k", "top_p", "min_p", "max_tokens",
     ]  # fmt: skip
     assert problems(SamplingConfig()) == []
-    with pytest.raises(ValueError, match=r"top_k must be at least 1.*model\.eval\(\).*prompt 1 has no tokens"):
+    with pytest.raises(ValueError, match=r"top_k=0: must be at least 1.*model\.eval\(\).*prompt 1 has no tokens"):
         next(generate(gpt.train(), [[1], []], SamplingConfig(top_k=0)))
