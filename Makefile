@@ -1,6 +1,8 @@
 # make demo | test | check | install | tensorboard: each creates .venv and installs what it needs by itself.
 
 PYTHON ?= python3
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -19,18 +21,19 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 # Goes on where it was interrupted; a finished run is not trained again.
 define train
-	if [ -d runs/$(1) ]; then $(BIN)/python train.py resume=runs/$(1); \
+	if [ -e runs/$(1)/checkpoints/last ]; then $(BIN)/python train.py resume=runs/$(1); \
 	else $(BIN)/python train.py +experiment=$(1) name=$(1); fi
 endef
 
 demo: install
 	@$(call train,demo_gpt)
 	@$(call train,demo_enja)
-	@echo; echo "Two stories, written by runs/demo_gpt:"; echo
-	@$(BIN)/python generate.py run=runs/demo_gpt prompt="" samples=2 temperature=0.7 seed=1
-	@echo; echo "Translations, by runs/demo_enja:"; echo
-	@$(BIN)/python generate.py run=runs/demo_enja < data/primer/demo.txt | paste -d '\n' data/primer/demo.txt - | sed '0~2G'
-	@echo "See them learn and attend: make tensorboard"
+	@echo; echo "Three stories by runs/demo_gpt:"; echo
+	@$(BIN)/python generate.py run=runs/demo_gpt prompt="" samples=3
+	@echo; echo "Unseen combinations of words and constructions, translated by runs/demo_enja:"; echo
+	@cut -f1 runs/demo_enja/translations.novel.tsv | sed -n '2,9p' > runs/demo_enja/novel.txt
+	@$(BIN)/python generate.py run=runs/demo_enja < runs/demo_enja/novel.txt | paste -d '\n' runs/demo_enja/novel.txt -
+	@echo; echo "Curves, samples and attention maps: make tensorboard"
 
 test: install
 	$(BIN)/python -m pytest

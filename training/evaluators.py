@@ -116,7 +116,7 @@ class TextEvaluator(Evaluator):
 
     def batches(self, split: str) -> Iterable[Batch]:
         """Windows over the whole split."""
-        return self.prepared.evaluation(split, self.config.trainer.batch_size, self.config.model.context)
+        return self.prepared.evaluation(split, self.config.trainer.batch_size)
 
     def show(self, step: int) -> None:
         """Write samples into TensorBoard's Text tab, the first one into the log too."""

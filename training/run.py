@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 from omegaconf import OmegaConf
 
-from data.prepare import PreparedPairs, PreparedText, prepare
+from data.prepare import prepare
+from data.prepared import Prepared
 from data.tokenizer import Tokenizer
 from model.size import count_parameters, flops_per_token
 from training import run_folder
@@ -51,9 +52,8 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
     model = run_folder.build_model(config, prepared.tokenizers)
     if weights is not None:
         run_folder.load_into(model, weights, checkpoint)
-    stream = prepared.training(
-        config.trainer.batch_size if isinstance(prepared, PreparedText) else config.data.batch_tokens, seed=config.seed
-    )
+    batch_size = config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens
+    stream = prepared.training(batch_size, seed=config.seed)
     trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
     if state and weights:
         trainer.restore(weights, state)
@@ -105,7 +105,7 @@ def announce(
     log: RunLog,
     run: Path,
     model: run_folder.Model,
-    prepared: PreparedText | PreparedPairs,
+    prepared: Prepared,
     hardware: Hardware,
     changes: list[str],
 ) -> None:
