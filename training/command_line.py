@@ -125,6 +125,8 @@ def value_problems(config: DictConfig, override: Override, keys: list[str]) -> l
         return [f"{key}: unknown setting{suggestion(key, keys)}; --help lists all"]
     if override.is_add():
         return [f"+{key}: is part of every config, write it without the plus"]
+    if override.is_sweep_override():
+        return [f"{key}: one value is wanted, not several"]
     if key in PATH_KEYS and override.value() == "":
         return [f"{key}=: is empty; leave it out, or write {key}=null"]
     try:
@@ -198,10 +200,11 @@ def run_guarded(action: Callable[[], None]) -> None:
         fail([str(error)])
     except Interrupted as interrupted:
         raise SystemExit(interrupted.exit_code) from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
-    except (
-        BrokenPipeError
-    ):  # the reader of our output, `head` say, has seen enough; nothing more may be flushed into it
+    except BrokenPipeError:
+        # The reader of our output, `head` say, has seen enough; nothing more may be flushed into it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None
+    except OSError as error:  # a full disk, a name that is too long, a folder without permission
+        fail([f"{error.filename or 'output'}: {error.strerror or error}"])
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
