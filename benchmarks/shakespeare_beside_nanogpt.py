@@ -63,7 +63,7 @@ def nanogpt(checkout: Path, text: Path, folder: Path) -> tuple[float, float, flo
     seconds = time.perf_counter() - started
     estimates = re.findall(r"val loss ([\d.]+)", done.stdout)
     full = subprocess.run([sys.executable, "-c", FULL_PASS], cwd=copy, check=True, capture_output=True, text=True)
-    return seconds, float(estimates[-1]), float(full.stdout)
+    return seconds, float(estimates[-1]), float(full.stdout.split()[-1])
 
 
 def ours(text: Path, folder: Path, name: str, *settings: str) -> tuple[float, float]:

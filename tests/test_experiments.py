@@ -103,6 +103,8 @@ def test_every_choice_of_every_group_composes(group: str, choice: str) -> None:
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_every_experiment_says_how_to_run_it(experiment: str) -> None:
-    """Guards: a recipe without its command."""
+    """Guards: a recipe without its command, its data, its time or what it reaches."""
     text = (ROOT / "configs" / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8")
     assert f"python train.py +experiment={experiment}" in text
+    assert all(f"# {word}: " in text for word in ("Data", "Takes", "Reaches"))
+    assert "@@" not in text
