@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from tests.conftest import ROOT, TINY, environment
 
@@ -129,3 +130,22 @@ def test_init_from_starts_a_new_run_from_the_weights(program: Run, book: Path, t
     first, second = curve(tmp_path / "runs" / "first")[-1], curve(tmp_path / "runs" / "second")[-1]
     assert second["step"] == 1
     assert second["val/loss"] == pytest.approx(first["val/loss"], abs=1e-3)
+
+
+def test_init_from_takes_shape_and_tokenizer_over_and_refuses_contradictions(
+    program: Run, book: Path, tmp_path: Path
+) -> None:
+    """Guards: weights of one activation or tokenizer used with another, which fits by shape and is nonsense."""
+    recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false"]
+    assert program("train.py", *recipe, "model.activation=gelu", "name=first").returncode == 0
+    plain = [setting for setting in recipe if not setting.startswith(("model.", "tokenizer"))]
+    done = program("train.py", *plain, "init_from=runs/first", "name=second")
+    assert done.returncode == 0, done.stderr
+    saved = OmegaConf.load(tmp_path / "runs" / "second" / "config.yaml")
+    assert (saved.model.activation, saved.model.width, saved.tokenizer.kind) == ("gelu", 32, "char")
+    refused = program("train.py", *plain, "init_from=runs/first", "model.activation=relu2", "tokenizer=bpe")
+    assert refused.returncode == 2
+    assert "model.activation=relu2: init_from=runs/first was trained with model.activation=gelu" in refused.stderr
+    assert "tokenizer.kind=bpe" in refused.stderr
+    resumed = program("train.py", "resume=runs/second", "trainer.steps=7")
+    assert resumed.returncode == 0, resumed.stderr

@@ -168,15 +168,17 @@ def init_from_problems(config: DictConfig, settings: list[str]) -> list[str]:
     from training.run_folder import load_config
 
     origin = OmegaConf.structured(load_config(Path(config.init_from).expanduser()))
+    keys = all_keys(TrainConfig)
     found = []
     for setting in settings:
-        key, _, value = setting.partition("=")
-        if key in FROM_ORIGIN:
-            found.append(f"{setting}: init_from={config.init_from} brings its own {key}; leave it out")
-        elif key.split(".")[0] in FROM_ORIGIN and key not in FREE_ON_RESUME and key in all_keys(TrainConfig):
-            before = OmegaConf.select(origin, key)
-            if OmegaConf.select(config, key) != before:
-                found.append(f"{key}={value}: init_from={config.init_from} was trained with {key}={before}")
+        group = setting.partition("=")[0]
+        for key in [key for key in keys if key == group or key.startswith(group + ".")]:
+            mine, theirs = OmegaConf.select(config, key), OmegaConf.select(origin, key)
+            taken_over = key.split(".")[0] in FROM_ORIGIN and key not in FREE_ON_RESUME
+            if taken_over and not OmegaConf.is_config(mine) and mine != theirs:
+                found.append(
+                    f"{key}={mine}: init_from={config.init_from} was trained with {key}={theirs}; leave it out"
+                )
     return found
 
 

@@ -321,6 +321,7 @@ def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(tmp_
     scratch.mkdir()
     program = (
         "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a test run in the background ignores it
         "from data.config import DataConfig, TokenizerConfig\n"
         "from data.prepare import prepare\n"
         "stop = sys.argv[3]\n"
