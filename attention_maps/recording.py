@@ -6,7 +6,7 @@ Shapes: H heads, Q queries (rows), K keys (columns).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
@@ -111,10 +111,10 @@ class Sample:
     predictions: tuple[tuple[Prediction, ...], ...]
     """For each row the likeliest next tokens, best first."""
 
-    weights: dict[Key, np.ndarray]
+    weights: dict[Key, np.ndarray] = field(repr=False)
     """Attention weights [H,Q,K] float16, rows sum to 1."""
 
-    norms: dict[Key, np.ndarray]
+    norms: dict[Key, np.ndarray] = field(repr=False)
     """L2 norm of each head's output per query ("activation strength") [H,Q] float16, before the output projection. The
     heads' outputs lie side by side, so all heads together have the norm sqrt(sum of squares over H)."""
 
@@ -173,7 +173,9 @@ class Recording:
     samples: tuple[Sample, ...]
 
     def maps(self, sample: int, kind: Kind, layer: int) -> np.ndarray:
-        """Attention weights of all heads of one layer [H,Q,K] float32."""
+        """Attention weights of all heads of one layer [H,Q,K] float32; raises LookupError for what is not recorded."""
+        if not -len(self.samples) <= sample < len(self.samples):
+            raise LookupError(f"no sample {sample}: there are {len(self.samples)}, counted from 0")
         chosen = self.samples[sample]
         return chosen.weights[chosen.key(kind, layer)].astype(np.float32)
 
@@ -186,15 +188,18 @@ class Recording:
         layer: int,
         head: int | None = None,
         sample: int = 0,
-        rows: Rows = "reads",
+        rows: Rows | None = None,
     ) -> float:
         """How much does `query` attend to `key`? Between 0 and 1. `weight("win", "I", ...)`: "'win' attends 'I'".
 
+        `rows`: whether `query` names what a row reads or what it predicts. By default a word of a translation is what
+        its row predicts (where that word looked for its source), any other what it reads.
         Words of several pieces: summed over the key's pieces, averaged over the query's. `head=None` is the heads'
         mean.
         """
-        chosen = self.samples[sample]
         weights = self.maps(sample, kind, layer)  # [H,Q,K]
+        chosen = self.samples[sample]
+        rows = rows or ("predicts" if kind == "cross" else "reads")
         if head is not None and not -len(weights) <= head < len(weights):
             raise LookupError(f"no head {head}: there are {len(weights)}, counted from 0")
         matrix = weights.mean(axis=0) if head is None else weights[head]  # [Q,K]

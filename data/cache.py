@@ -34,6 +34,14 @@ def code_version() -> str:
     return digest.hexdigest()
 
 
+def read_prepared(file: Path) -> Any:
+    """The JSON of a prepared folder. A power cut can leave a file short although its folder is there: that is said, with the fix."""
+    try:
+        return json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"the prepared data in {file.parent} are damaged ({file.name}): delete that folder") from error
+
+
 def cached_folder(root: Path, key: str, build: Callable[[Path], None]) -> Path:
     """The folder `root/key`; if it is not there, `build` fills an empty one, which then gets that name in one step.
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 
 from tqdm import tqdm
 
-from data.cache import cached_folder, content_key
+from data.cache import cached_folder, content_key, read_prepared
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.paths import cache_folder
@@ -83,7 +83,7 @@ def prepare(
     fingerprints = [one.fingerprint for one in tokenizers]
     key = content_key(task=task, rows=rows.key, tokenizers=fingerprints)
     folder = cached_folder(cache_folder(data, "tokens"), key, partial(_write_tokens, task, rows, tokenizers))
-    meta = json.loads((folder / "meta.json").read_text("utf-8"))
+    meta = read_prepared(folder / "meta.json")
     notes = rows.notes + meta["notes"]
     # Not the cache's key: that changes with every line of this package, these tokens only when training would differ.
     key = hashlib.sha256(" ".join([*meta["train"], *fingerprints]).encode()).hexdigest()[:24]

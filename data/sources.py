@@ -11,7 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from data.cache import cached_folder, content_key
+from data.cache import cached_folder, content_key, read_prepared
 from data.config import DataConfig
 from data.errors import DataError
 from data.hub import hub_revision, hub_splits
@@ -97,7 +97,7 @@ def _stored(build: Callable[[list[str]], dict[str, Dataset]], key: str, root: Pa
         (folder / "rows.json").write_text(json.dumps({"splits": list(splits), "notes": notes}), "utf-8")
 
     folder = cached_folder(root, key, write)
-    found = json.loads((folder / "rows.json").read_text("utf-8"))
+    found = read_prepared(folder / "rows.json")
     return Rows(found["splits"], key, found["notes"], partial(_open_stored, folder))
 
 

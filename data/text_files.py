@@ -98,9 +98,11 @@ def _not_utf8(path: Path, offset: int) -> DataError:
     with path.open("rb") as file:
         before = file.read(offset)
         byte = file.read(1)
+        file.seek(0)
+        encoding = "UTF-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "SHIFT_JIS"
     return DataError(
         f"{path}, line {before.count(10) + 1}: not UTF-8 (byte 0x{byte.hex()} at offset {offset}); "
-        f"save the file as UTF-8, for example: iconv -f SHIFT_JIS -t UTF-8 {path.name} > fixed{path.suffix}"
+        f"save the file as UTF-8, for example: iconv -f {encoding} -t UTF-8 {path.name} > fixed{path.suffix}"
     )
 
 

@@ -166,10 +166,11 @@ def test_n_best_lists_hypotheses_by_score(shell: Run) -> None:
     """Guards: an unsorted or short n-best list."""
     done = shell("generate run=runs/translate prompt='Emi likes apples.' beam_size=4 n_best=3")
     rows = [line.split("\t") for line in done.stdout.splitlines()]
-    assert [row[0] for row in rows] == ["1", "2", "3"]
-    scores = [float(row[1]) for row in rows]
+    assert [row[1] for row in rows] == ["1", "2", "3"]
+    scores = [float(row[2]) for row in rows]
     assert scores == sorted(scores, reverse=True)
-    assert len({row[2] for row in rows}) == 3
+    assert len({row[3] for row in rows}) == 3
+    assert {row[0] for row in rows} == {"1"}
 
 
 def test_a_run_folder_copied_elsewhere_writes_and_translates(trained: Path, tmp_path: Path, program: Run) -> None:

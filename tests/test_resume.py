@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from omegaconf import OmegaConf
 
 from tests.conftest import ROOT, TINY, environment
@@ -149,3 +150,28 @@ def test_init_from_takes_shape_and_tokenizer_over_and_refuses_contradictions(
     assert "tokenizer.kind=bpe" in refused.stderr
     resumed = program("train.py", "resume=runs/second", "trainer.steps=7")
     assert resumed.returncode == 0, resumed.stderr
+
+
+def test_a_run_is_trained_by_one_process_at_a_time(program: Run, book: Path, tmp_path: Path) -> None:
+    """Guards: two resumes of one run writing into each other's checkpoints and curves."""
+    recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
+    assert program("train.py", *recipe).returncode == 0
+    with FileLock(tmp_path / "runs" / "run" / ".lock"):
+        second = program("train.py", "resume=runs/run", "trainer.steps=9")
+    assert second.returncode == 2
+    assert "another process is training this run" in second.stderr
+
+
+def test_the_command_that_began_a_run_may_be_repeated_with_resume(program: Run, book: Path, tmp_path: Path) -> None:
+    """Guards: `resume` refusing values that the run has anyway; the best loss on other data hiding every later one."""
+    recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
+    assert program("train.py", *recipe).returncode == 0
+    repeated = [setting for setting in recipe if not setting.startswith("trainer.steps")]
+    done = program("train.py", *repeated, "resume=runs/run", "trainer.steps=9")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "other.txt").write_text((tmp_path / "book.txt").read_text(encoding="utf-8")[::-1], encoding="utf-8")
+    moved = program("train.py", "resume=runs/run", "data.path=other.txt", "trainer.steps=12")
+    assert moved.returncode == 0, moved.stderr
+    assert "other data than before" in moved.stdout
+    best = (tmp_path / "runs" / "run" / "checkpoints" / "best").resolve().name
+    assert best == "step-00000012"

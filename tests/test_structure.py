@@ -1,6 +1,7 @@
 """Who may import whom."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,17 @@ def test_scripts_hold_no_logic(script: str) -> None:
     """Guards: a script that grows into a module that nothing can import or test."""
     assert imported(ROOT / script) == {"training"}
     assert len((ROOT / script).read_text(encoding="utf-8").splitlines()) < 40
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
+)
+def test_pages_are_finished_and_their_links_lead_somewhere(page: str) -> None:
+    """Guards: a placeholder or a missing picture as the first thing that a visitor sees."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert "@@" not in text
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []
 
 
 def test_every_package_is_installed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import textwrap
 from pathlib import Path
 
 import torch
@@ -125,7 +126,7 @@ def load_state(checkpoint: Path) -> dict:
 
 def damaged(path: Path, error: Exception) -> str:
     """What to say of a file that cannot be read, and what to do about it."""
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    reason = textwrap.shorten(str(error).strip() or type(error).__name__, 100)
     others = sorted(p.name for p in path.parent.parent.glob("step-*") if p != path.parent)
     fix = (
         f"delete {path.parent} to fall back to {others[-1]}"

@@ -93,8 +93,8 @@ def normalise(argument: str) -> str:
 
 def parse(argument: str, found: list[str]) -> Override | None:
     """One override, or None with the problem noted."""
-    if "=" not in argument and not argument.startswith("~"):
-        found.append(f"{argument}: not understood; settings are written key=value")
+    if argument.startswith("-") or ("=" not in argument and not argument.startswith("~")):
+        found.append(f"{argument}: not understood; settings are written key=value without dashes, --help lists them")
         return None
     try:
         return OverridesParser.create().parse_override(argument)

@@ -31,7 +31,12 @@ def execute(config: GenerateConfig, given: set[str]) -> None:
     loaded.model.to(choose_hardware(config.device, "float32", None).device)
     handle = write if task == "gpt" else translate_lines
     for text in inputs(config.prompt, task):
-        handle(loaded, config, text)
+        try:
+            handle(loaded, config, text)
+        except KeyboardInterrupt:
+            if config.prompt is not None or not sys.stdin.isatty():
+                raise
+            print()  # Ctrl-C ends the text that is being written, not the conversation
 
 
 def inputs(prompt: str | None, task: str) -> Iterator[str]:
@@ -151,17 +156,17 @@ def translate_lines(run: LoadedRun, config: GenerateConfig, text: str) -> None:
             translations[index] = found
             bar.update()
     for index in range(len(lines)):
-        print_translation(translations[index], config.n_best)
+        print_translation(index + 1, translations[index], config.n_best)
     show("")  # what a pipe no longer takes is noticed here, not at exit
 
 
-def print_translation(found: list[Translation], n_best: int) -> None:
-    """The best translation on a line of its own, or the n best with rank and score."""
+def print_translation(line: int, found: list[Translation], n_best: int) -> None:
+    """The best translation on a line of its own, or the n best with the line they translate, rank and score."""
     if n_best == 1:
         print(found[0].text)
         return
     for rank, translation in enumerate(found, 1):
-        print(f"{rank}\t{translation.score:.4f}\t{translation.text}")
+        print(f"{line}\t{rank}\t{translation.score:.4f}\t{translation.text}")
 
 
 class StopText:

@@ -66,7 +66,7 @@ class GenerateConfig:
     """Translation: exponent of the length that a log-probability is divided by; larger prefers longer translations."""
 
     n_best: int = 1
-    """Translation: hypotheses to print, `rank TAB score TAB text`; at most `beam_size`."""
+    """Translation: hypotheses to print, `line TAB rank TAB score TAB text`; at most `beam_size`."""
 
     batch_tokens: int = 1024
     """Translation: source tokens decoded together, padding included; less needs less memory, more is faster on a GPU."""

@@ -27,6 +27,10 @@ class Progress:
     evaluations_without_best: int = 0
     """Evaluations since then: what early stopping counts."""
 
+    def forget_best(self) -> None:
+        """Losses on other data do not compare with those so far."""
+        self.best_loss, self.evaluations_without_best = float("inf"), 0
+
     def state_dict(self) -> dict:
         """Plain values by name."""
         return asdict(self)
@@ -46,9 +50,9 @@ class Interrupted(Exception):
 
 
 class StopRequest:
-    """Turns SIGINT and SIGTERM into a wish that the loop fulfils after the step; a second signal has its usual effect."""
+    """Turns SIGINT, SIGTERM and SIGHUP into a wish that the loop fulfils after the step; a second signal has its usual effect."""
 
-    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
@@ -56,7 +60,9 @@ class StopRequest:
         """Within an evaluation, which only reads, a signal does not wait: it raises `Interrupted`."""
 
     def __enter__(self) -> StopRequest:
-        self.previous = {number: signal.signal(number, self.handle) for number in self.SIGNALS}
+        # A hang-up that is ignored (nohup) stays ignored.
+        wanted = [n for n in self.SIGNALS if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
+        self.previous = {number: signal.signal(number, self.handle) for number in wanted}
         return self
 
     def __exit__(self, *_: object) -> None:

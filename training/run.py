@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
 from omegaconf import OmegaConf
 
 from data.prepare import prepare
@@ -58,11 +59,17 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
     if state and weights:
         trainer.restore(weights, state)
         if state["data"] != prepared.key:
-            changes = [*(changes or []), "other data than before: the order of batches is a new one"]
+            trainer.progress.forget_best()
+            changes = [*(changes or []), "other data than before: their order and the best loss begin anew"]
 
     # All that can be wrong has been looked at: from here on files are written.
     run = resume or run_folder.create(config)
     config = replace(config, resume=None, name=config.name if resume else run.name)
+    lock = FileLock(run / ".lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise UserError(f"{run}: another process is training this run") from None
     log = RunLog(run, trainer.progress.step)
     try:
         evaluator = evaluator_for(config, prepared, model, run, log)
@@ -78,8 +85,12 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
         if config.trainer.test:
             test_best(run, model, evaluator)
         log.line(f"best validation loss {trainer.progress.best_loss:.4f} nats per token; everything is in {run}")
+    except KeyboardInterrupt:
+        log.line(f"interrupted; resume={run} makes up for what is missing")
+        raise
     finally:
         log.close()
+        lock.release()
     return trainer.progress.best_loss
 
 

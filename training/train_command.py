@@ -31,6 +31,9 @@ FREE_ON_RESUME = (
 )  # fmt: skip
 """What a resumed run may change; anything else would make it another run, which `init_from` starts."""
 
+SETTINGS_OF_A_START = ("experiment", "name", "runs", "init_from")
+"""What has no meaning once a run exists; ignored on resume."""
+
 FROM_ORIGIN = ("model", "tokenizer")
 """What a run with `init_from` takes from the run that it starts from, dropout excepted."""
 
@@ -170,6 +173,8 @@ def init_from_problems(config: DictConfig, settings: list[str]) -> list[str]:
     origin = OmegaConf.structured(load_config(Path(config.init_from).expanduser()))
     keys = all_keys(TrainConfig)
     found = []
+    if config.task != origin.task:
+        found.append(f"init_from={config.init_from}: was trained with task={origin.task}; add task={origin.task}")
     for setting in settings:
         group = setting.partition("=")[0]
         for key in [key for key in keys if key == group or key.startswith(group + ".")]:
@@ -197,7 +202,10 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
             continue  # reported when the settings were composed
         key = override.key_or_group
         if not any(key == free or key.startswith(free + ".") for free in FREE_ON_RESUME):
-            found.append(f"{key}: cannot change on resume; init_from={run} starts a new run from its weights")
+            # What the run has anyway may be repeated: the command that began it, say.
+            repeated = key in SETTINGS_OF_A_START or OmegaConf.select(composed, key) == OmegaConf.select(before, key)
+            if not repeated:
+                found.append(f"{key}: cannot change on resume; init_from={run} starts a new run from its weights")
         elif (CONFIGS / key).is_dir():
             config[key] = composed[key]
         elif not override.is_add() and not override.is_delete():
