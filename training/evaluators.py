@@ -186,7 +186,7 @@ class PairEvaluator(Evaluator):
             return None
         scores, examples = translate_rows(self.model, self.tokenizers, self.valid_rows, TranslationOptions(beam_size=1))
         shown = examples[: self.config.trainer.samples]
-        self.log.markdown("translations", translation_table(shown), step)
+        self.log.markdown("translations", f"{translation_table(shown)}\n\n{signatures()}", step)
         for example in shown:
             self.log.line(f"  {example.source} → {example.hypothesis}  (reference: {example.reference})")
         return scores
