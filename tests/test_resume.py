@@ -175,3 +175,20 @@ def test_the_command_that_began_a_run_may_be_repeated_with_resume(program: Run, 
     assert "other data than before" in moved.stdout
     best = (tmp_path / "runs" / "run" / "checkpoints" / "best").resolve().name
     assert best == "step-00000012"
+
+
+def test_a_last_evaluation_that_was_interrupted_is_made_up_for(program: Run, book: Path, tmp_path: Path) -> None:
+    """Guards: a run stopped within its last evaluation called finished, without its last point and without a `best`."""
+    recipe = [
+        *TINY,
+        *RECIPES["gpt"],
+        "trainer.steps=60",
+        "trainer.evaluate_every=60",
+        "trainer.test=false",
+        "name=late",
+    ]
+    code, output = start_and_stop(tmp_path, recipe, "step 60/60", signal.SIGTERM)
+    assert code == 128 + signal.SIGTERM, output
+    assert program("train.py", "resume=runs/late").returncode == 0
+    assert [line["step"] for line in curve(tmp_path / "runs" / "late")] == [60]
+    assert (tmp_path / "runs" / "late" / "checkpoints" / "best").exists()

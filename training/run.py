@@ -77,7 +77,8 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
         run_folder.save_tokenizers(prepared.tokenizers, run)
         run_folder.save_config(config, run)
         announce(config, log, run, model, prepared, hardware, changes or [])
-        if reason := trainer.end_of_training():
+        reason = trainer.end_of_training()
+        if reason and not trainer.evaluation_is_due():  # the last evaluation may have been interrupted
             log.line(f"already at step {trainer.progress.step}: {reason}")
         else:
             trainer.train(run, log, evaluator.evaluate, prepared.key)
