@@ -65,7 +65,8 @@ class Evaluator(ABC):
             max_tokens=self.config.attention.max_tokens,
         )
         attention_maps.store.save(recording, self.run)
-        self.log.scalars(dict(scalars(recording)), step)
+        # The prefix also sorts these many charts behind the curves that people look for first.
+        self.log.scalars({f"val_{tag}": value for tag, value in scalars(recording).items()}, step)
         if self.config.attention.image and recording.samples:
             self.log.image("attention", picture(recording), step)
 
