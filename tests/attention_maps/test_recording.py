@@ -21,7 +21,7 @@ def test_queries_give_the_percentages_of_the_lesson(
     lesson: Recording, who: str, to: str, kind: str, percent: int
 ) -> None:
     """Guards against rows and columns swapped, or the wrong side's tokens on an axis."""
-    assert round(100 * lesson.weight(who, to, kind=kind, layer=0, head=0)) == percent
+    assert round(100 * lesson.weight(who, to, kind=kind, layer=0, head=0, rows="reads")) == percent
 
 
 def test_without_a_head_the_mean_of_the_heads_answers(lesson: Recording) -> None:
@@ -35,6 +35,15 @@ def test_rows_can_be_named_by_what_they_predict(lesson: Recording) -> None:
     assert asked == lesson.weight("d", "nah", kind="decoder", layer=0, head=0) == pytest.approx(0.8, abs=1e-3)
     with pytest.raises(ValueError, match="encoder predicts nothing"):
         lesson.weight("さ", "さ", kind="encoder", layer=0, rows="predicts")
+
+
+def test_a_word_of_a_translation_is_by_default_what_its_row_predicts(lesson: Recording) -> None:
+    """Guards: asking for the row after a word was written, which says nothing about where it came from."""
+    asked = lesson.weight("win", "勝つ", kind="cross", layer=0, head=0)
+    assert asked == lesson.weight("win", "勝つ", kind="cross", layer=0, head=0, rows="predicts")
+    assert asked == lesson.weight("d", "勝つ", kind="cross", layer=0, head=0, rows="reads")
+    own = lesson.weight("win", "I", kind="decoder", layer=0, head=0)
+    assert own == lesson.weight("win", "I", kind="decoder", layer=0, head=0, rows="reads")
 
 
 def test_negative_layers_count_from_the_last(lesson: Recording) -> None:
