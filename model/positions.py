@@ -6,6 +6,7 @@ different positions (cached decoding of prompts of different lengths).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import torch
@@ -34,7 +35,7 @@ class LearnedPositions(nn.Module):
         return self.weight[start : start + length]
 
 
-class _PositionTable(nn.Module):
+class _PositionTable(nn.Module, ABC):
     """Rows computed from the position, kept for the first `context` positions and computed anew beyond them.
 
     The table stays float32 whatever the module is converted to (rounded to bfloat16 and back it would no longer be
@@ -49,9 +50,9 @@ class _PositionTable(nn.Module):
         self.context = context
         self.register_buffer("table", self.compute(context), persistent=False)
 
+    @abstractmethod
     def compute(self, length: int) -> Tensor:
         """The first `length` rows, float32 on the CPU."""
-        raise NotImplementedError
 
     def rows(self, start: Start, length: int) -> Tensor:
         if isinstance(start, Tensor):
