@@ -31,10 +31,10 @@ def picture(
     chosen = recording.samples[sample]
     kind = kind or _telling(chosen)
     layer = chosen.key(kind, max(chosen.layers(kind) - 2, 0) if layer is None else layer)[1]
-    weights = recording.maps(sample, kind, layer)  # [H,Q,K]
-    which = f"mean of {len(weights)} heads" if head is None else f"head {head} (of 0–{len(weights) - 1})"
+    count = len(recording.maps(sample, kind, layer))
+    which = f"mean of {count} heads" if head is None else f"head {head % count} (of 0–{count - 1})"
     return heat_map(
-        weights.mean(axis=0) if head is None else weights[head],
+        recording.map(sample, kind, layer, head),
         chosen.queries(kind).pieces,
         chosen.keys(kind).pieces,
         f"{_title(chosen, kind, layer)} · {which}",

@@ -179,6 +179,15 @@ class Recording:
         chosen = self.samples[sample]
         return chosen.weights[chosen.key(kind, layer)].astype(np.float32)
 
+    def map(self, sample: int, kind: Kind, layer: int, head: int | None = None) -> np.ndarray:
+        """Attention weights of one head, or the mean of all, [Q,K] float32; raises LookupError like `maps`."""
+        weights = self.maps(sample, kind, layer)
+        if head is None:
+            return weights.mean(axis=0)
+        if not -len(weights) <= head < len(weights):
+            raise LookupError(f"no head {head}: there are {len(weights)}, counted from 0")
+        return weights[head]
+
     def weight(
         self,
         query: str | int | range,
@@ -197,12 +206,9 @@ class Recording:
         Words of several pieces: summed over the key's pieces, averaged over the query's. `head=None` is the heads'
         mean.
         """
-        weights = self.maps(sample, kind, layer)  # [H,Q,K]
+        matrix = self.map(sample, kind, layer, head)
         chosen = self.samples[sample]
         rows = rows or ("predicts" if kind == "cross" else "reads")
-        if head is not None and not -len(weights) <= head < len(weights):
-            raise LookupError(f"no head {head}: there are {len(weights)}, counted from 0")
-        matrix = weights.mean(axis=0) if head is None else weights[head]  # [Q,K]
         queries, keys = chosen.queries(kind, rows).find(query), chosen.keys(kind).find(key)
         return float(matrix[np.ix_(queries, keys)].sum(axis=1).mean())
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from data.config import DataConfig
+from data.sources import load_rows
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data"
 
@@ -49,3 +50,21 @@ def made_pairs(count: int = 300) -> list[tuple[str, str]]:
         (f"The cat number {n} " + "sat " * (n % 13) + "down.", f"猫{n}が" + "とても" * (n % 9) + "座った。")
         for n in range(count)
     ]
+
+
+def texts(config: DataConfig, split: str = "train") -> list[str]:
+    """The rows of a split of running text."""
+    return load_rows(config, "gpt")[split]["text"][:]
+
+
+def pairs(config: DataConfig, split: str = "train") -> list[tuple[str, str]]:
+    """The rows of a split of sentence pairs, as (source, target)."""
+    rows = load_rows(config, "translate")[split]
+    return list(zip(rows["source"][:], rows["target"][:], strict=True))
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    """The file, written with its folders; text as UTF-8."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
