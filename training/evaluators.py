@@ -12,6 +12,7 @@ from attention_maps.pictures import picture
 from attention_maps.record import Example, record
 from data.batches import Batch
 from data.prepare import PreparedPairs, PreparedText
+from data.sources import load_rows
 from data.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -19,6 +20,7 @@ from training.config import TrainConfig
 from training.errors import check_finite
 from training.evaluation import TranslationExample, baselines, held_out_loss, translate_rows, write_samples
 from training.metrics import Scores, signatures
+from training.pronouns import score_pronouns
 from training.run_folder import write_test
 from training.run_log import RunLog, code_block, table
 from training.translation import TranslationOptions, translate_all
@@ -148,7 +150,23 @@ class TextEvaluator(Evaluator):
             f"{split}: loss {loss.per_token:.4f} | perplexity {loss.perplexity:.2f} | {loss.bits_per_byte:.4f} bits per byte "
             f"({loss.tokens} tokens, checkpoint of step {step})"
         )
-        return {"loss": loss.per_token, "perplexity": loss.perplexity, "bits_per_byte": loss.bits_per_byte}
+        figures = {"loss": loss.per_token, "perplexity": loss.perplexity, "bits_per_byte": loss.bits_per_byte}
+        if self.config.data.source == "primer":
+            figures |= self.understanding(split, step)
+        return figures
+
+    def understanding(self, split: str, step: int) -> dict[str, float]:
+        """The embedded stories know whom a pronoun means: how often the model does, beside guesses that understand nothing."""
+        stories = load_rows(self.config.data, "gpt")[split]
+        scores = score_pronouns(self.model, self.prepared.tokenizer, stories)
+        if scores is None:
+            return {}
+        compared = {"this model": scores.model, **scores.guesses, "any candidate": scores.chance}
+        head = [f"{split}: {scores.count} pronouns that could mean two nouns or more", "right"]
+        report = table(head, [[name, f"{percent:.1f} %"] for name, percent in compared.items()])
+        self.log.line(f"\n{report}\n")
+        self.log.markdown(f"{split} pronouns", report, step)
+        return {"pronouns": scores.model}
 
 
 class PairEvaluator(Evaluator):

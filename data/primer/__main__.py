@@ -6,7 +6,10 @@ import argparse
 import json
 import sys
 
+from data.alignment import pharaoh, project
 from data.primer import rows
+from data.primer.corpus import Row
+from data.primer.drawing import links, picture
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,22 +23,46 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--split", choices=("train", "valid", "test", "novel"), help="only this split")
     parser.add_argument(
         "--format",
-        choices=("tsv", "jsonl"),
+        choices=("tsv", "jsonl", "pharaoh", "svg"),
         default="tsv",
-        help="tsv: English, Japanese; jsonl: whole rows with gold spans",
+        help="tsv: English, Japanese; jsonl: whole rows with gold spans; pharaoh: both sides in words, and their links as 0-0 1-2; "
+        "svg: a picture of the links, for a browser",
     )
     options = parser.parse_args(arguments)
     if options.pairs < 1:
         parser.error("--pairs: at least 1")
-    for row in rows(options.kind, options.pairs, options.seed):
-        if options.split and row["split"] != options.split:
-            continue
-        if options.format == "jsonl":
-            line = json.dumps(row, ensure_ascii=False)
-        else:
-            line = "\t".join((row.get("source") or row["text"], row.get("target") or row["japanese"]))
-        sys.stdout.write(line + "\n")
+    chosen = [
+        row
+        for row in rows(options.kind, options.pairs, options.seed)
+        if not options.split or row["split"] == options.split
+    ]
+    if options.format == "svg":
+        sys.stdout.write(picture([links(row) for row in chosen]))
+        return 0
+    for row in chosen:
+        sys.stdout.write(FORMATS[options.format](row) + "\n")
     return 0
+
+
+def sides(row: Row) -> tuple[str, str]:
+    """English and Japanese of a sentence or a story."""
+    return row.get("source") or row["text"], row.get("target") or row["japanese"]
+
+
+def _tsv(row: Row) -> str:
+    return "\t".join(sides(row))
+
+
+def _jsonl(row: Row) -> str:
+    return json.dumps(row, ensure_ascii=False)
+
+
+def _pharaoh(row: Row) -> str:
+    words = (" ".join(side[a:b] for a, b in spans) for side, spans in zip(sides(row), row["words"], strict=True))
+    return "\t".join((*words, pharaoh(project(row["alignment"], *row["words"]))))
+
+
+FORMATS = {"tsv": _tsv, "jsonl": _jsonl, "pharaoh": _pharaoh}
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ OWNED = frozenset(("item", "goods", "clean", "pet"))
 """Kinds that somebody has: his bag, Emi's room."""
 FEMALE = frozenset(("ladies", "foot"))
 """Dresses and skirts, which not everybody owns."""
-HUNGER = frozenset(("hungry", "thirsty", "tired", "happy", "sad", "angry", "sick", "busy", "healthy"))
+HUNGER = frozenset(("hungry", "thirsty", "tired", "happy", "sad", "angry", "sick", "busy", "healthy", "in trouble"))
 """Passing states: predicates, hardly ever said before a noun."""
 PRICES = frozenset(("cheap", "expensive"))
 FLAWS = frozenset(("heavy", "old", "dirty", "slow", "hot"))
@@ -38,7 +38,7 @@ SLOW = frozenset(("grow",))
 """What takes longer than a day: no 'this morning'."""
 BRIEF = frozenset(
     (
-        *"sleep rest laugh cry walk run cook eat drink order cut wash clean open close throw hide touch watch".split(),
+        *"sleep rest laugh cry walk run play dance cook eat drink order cut wash clean open close throw hide touch watch".split(),
         *("wait for", "listen to", "pick up", "sit on", "get up", "arrive at"),
     )
 )
@@ -52,6 +52,8 @@ GENERIC = CREATING | {"eat", "drink", "cut", "read", "watch", "sing", "listen to
 """A habit is about the kind of thing: 'reads novels', not 'reads that novel every morning'."""
 SKILLS = frozenset(("play", "read", "write", "draw", "do", "make", "bake", "sing", "eat", "drink"))
 """With these, what one can do takes が: ピアノが弾ける; elsewhere を is what one hears: 窓を閉められる."""
+UNCOUNTED = frozenset(("pizza", "cake", "pie", "salad"))
+"""Dishes that English counts on the plate, but not in general: she likes pizza."""
 GROCERIES = ("food", "vegetable", "drink")
 
 
@@ -146,7 +148,7 @@ class Chooser:
             return noun_phrases.pronoun(self.pick(pronouns))
         role = self.pick(roles)
         if role.english == "friend":
-            return common(role, "my" if speaker else "the")
+            return common(role, "my") if speaker else self.person()
         return common(role, "the", *self.describe(role, 0.15), plural=self.chance(0.15))
 
     def describe(self, noun: Noun, probability: float, priced: bool = False) -> tuple[Modifier, ...]:
@@ -213,7 +215,9 @@ class Chooser:
         return common(noun, opening, *modifiers, plural=plural and not noun.kinds & {"place", "public"})
 
     def kind_of(self, noun: Noun) -> NounPhrase:
-        """The kind as such: apples, milk, the violin."""
+        """The kind as such: apples, milk, pizza, the violin."""
+        if noun.english in UNCOUNTED:
+            return common(noun, "")
         if noun.english in UNIQUE or "instrument" in noun.kinds:
             return common(noun, "the")
         return common(noun, "", plural=noun.plural is not None)
@@ -225,9 +229,19 @@ class Chooser:
         return common(entry, "" if entry.english == "school" else "the")
 
     def object(
-        self, verb: Verb, subject: NounPhrase, counted: float = 0.12, modality: str = "", generic: bool = False
+        self,
+        verb: Verb,
+        subject: NounPhrase,
+        counted: float = 0.12,
+        modality: str = "",
+        generic: bool = False,
+        negative: bool = False,
+        habitual: bool = False,
     ) -> Complement:
-        """An object that makes sense with the verb, with its particle."""
+        """An object that makes sense with the verb, with its particle.
+
+        `negative`: nobody judges what was not eaten. `habitual`: nobody washes the same apple every day.
+        """
         if "named" in verb.object or ("person" in verb.object and self.chance(0.6)):
             phrase = self.person(subject)
         else:
@@ -235,8 +249,11 @@ class Chooser:
             if generic and verb.english == "buy":
                 known = nouns(*GROCERIES)
             entry = self.pick(known)
-            owned = "gain" not in verb.features
-            if generic and isinstance(entry, Noun) and _kind_is_meant(verb, entry):
+            owned = "gain" not in verb.features and verb.english != "return"  # nobody returns what is his
+            fresh = habitual and isinstance(entry, Noun) and bool(entry.kinds & {"food", "vegetable"})
+            if isinstance(entry, Noun) and entry.english == "homework":
+                phrase = common(entry, own_work(subject))
+            elif (generic or fresh) and isinstance(entry, Noun) and _kind_is_meant(verb, entry):
                 phrase = self.kind_of(entry)
             elif isinstance(entry, Name) or (
                 entry.kinds & {"place"} and verb.english in ("go to", "come to", "arrive at")
@@ -245,7 +262,7 @@ class Chooser:
             else:
                 making, living = verb.english in CREATING, entry.animate
                 described = 0.08 if living or making or verb.english in BRIEF else 0.2
-                described = 0.0 if verb.english in UNSEEN or "person" in entry.kinds else described
+                described = 0.0 if negative or verb.english in UNSEEN or "person" in entry.kinds else described
                 phrase = self.thing(
                     entry,
                     subject,
@@ -318,7 +335,7 @@ class Chooser:
         if verb.transitive:
             if verb.particle != "を" or "stative" in verb.features or mode.modality == "progressive":
                 counted = 0.0  # 犬に三匹触る, is eating five melons: not said
-            direct = self.object(verb, subject, counted, mode.modality, generic)
+            direct = self.object(verb, subject, counted, mode.modality, generic, mode.negative, habitual)
             noun = direct.entry if isinstance(direct.entry, Noun) else None
             complements.append(direct)
         where = self.place(verb, noun) if self.chance(placed) else None
@@ -347,6 +364,7 @@ AT = frozenset(
     (
         "school",
         "station",
+        "airport",
         "zoo",
         "university",
         "pool",
@@ -368,6 +386,14 @@ AT = frozenset(
 def preposition(place: Noun) -> str:
     """in the park, at the station, on the farm."""
     return "on" if place.english == "farm" else "at" if place.english in AT else "in"
+
+
+OWN = {"you": "your"} | {who: word for who, word in noun_phrases.POSSESSIVES.items() if who != "it"}
+
+
+def own_work(subject: NounPhrase) -> Determiner:
+    """my, your, her homework: Japanese says 宿題 alone. 'The' where nothing tells he from she."""
+    return Determiner((Word(OWN.get(subject.pronoun, "the")),))
 
 
 def is_animal(phrase: NounPhrase) -> bool:

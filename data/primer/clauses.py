@@ -14,7 +14,7 @@ from data.primer import english as en
 from data.primer import japanese as ja
 from data.primer.lexicon import Adjective, Name, Noun, Verb
 from data.primer.noun_phrases import NounPhrase
-from data.primer.tree import Link, Part, Parts, Word
+from data.primer.tree import Link, Part, Parts, Referent, Word
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +26,7 @@ class Complement:
     english_rank: int
     japanese_rank: int
     entry: Noun | Name | None = None
+    of: Referent | None = None
 
 
 # Ranks: who comes before whom. Japanese 1 time, 2 place, 3 companion, 4 means, 5 start, 6 recipient, 7 object or goal, 8 quantity, manner.
@@ -38,7 +39,7 @@ def marked(phrase: NounPhrase, preposition: str, particle: str, english_rank: in
     link = Link() if preposition else None
     side = (Word(preposition, link), *phrase.as_object) if preposition else phrase.as_object
     said = () if phrase.dropped else (*phrase.japanese, Word(particle, link), *phrase.quantity)
-    return Complement(side, said, english_rank, japanese_rank, phrase.entry)
+    return Complement(side, said, english_rank, japanese_rank, phrase.entry, phrase.referent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Mode:
     negative: bool = False
     modality: str = ""
     contracted: bool = False
-    """doesn't, isn't: casual English, hence plain Japanese."""
+    """doesn't, isn't, she'll: casual English, hence plain Japanese."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,7 +193,8 @@ class Clause:
         else:
             auxiliary = self._finite(lexeme, None, False)
         if not mode.negative:
-            return (Word(auxiliary, ending),), tuple(rest)
+            attached = mode.contracted and self.subject.entry is None and not self.question
+            return (Word(en.ATTACHED.get(auxiliary, auxiliary) if attached else auxiliary, ending),), tuple(rest)
         short = en.CONTRACTIONS.get((auxiliary, "not")) if mode.contracted else None
         if short is None and auxiliary == "can":
             short = "cannot"

@@ -8,10 +8,10 @@ from typing import Any
 
 from data.primer import constructions  # noqa: F401  (registers the constructions)
 from data.primer.choice import Chooser
-from data.primer.sentences import derive
+from data.primer.sentences import Sentence, derive
 from data.primer.splits import parts, quotas, split
 from data.primer.stories import story_row
-from data.primer.tree import alignment, antecedents
+from data.primer.tree import alignment, antecedents, segments
 
 Row = dict[str, Any]
 Combinations = Sequence[tuple[str, ...]]
@@ -21,19 +21,24 @@ ENOUGH = 10_000
 """From so many rows on, training has met nearly every word in every construction, and `novel` rows are held to it."""
 
 
-def sentence_row(chooser: Chooser) -> tuple[Row, Combinations]:
-    """One derivation as a row: source, target, alignment, antecedents (spans in source), construction, split."""
-    sentence = derive(chooser)
+def sentence_columns(sentence: Sentence) -> Row:
+    """A sentence as a row: source, target, alignment, words of both sides, antecedents (spans in source), construction, split."""
     source, target = sentence.written()
-    row = {
+    return {
         "source": source.text,
         "target": target.text,
         "alignment": alignment(source, target),
+        "words": [segments(source), segments(target)],
         "antecedents": antecedents(source),
         "construction": sentence.construction,
         "split": split(target.text, sentence.combinations),
     }
-    return row, sentence.combinations
+
+
+def sentence_row(chooser: Chooser) -> tuple[Row, Combinations]:
+    """One derivation as a row, and the combinations of words in it."""
+    sentence = derive(chooser)
+    return sentence_columns(sentence), sentence.combinations
 
 
 def distinct(draw: Callable[[], tuple[Row, Combinations]], count: int, source: str, target: str) -> list[Row]:

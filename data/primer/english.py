@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _VOWELS = "aeiou"
-_DOUBLED = frozenset("run swim sit cut get stop drop plan chat hug win dig put".split())
+_DOUBLED = frozenset("run swim sit cut get stop drop plan chat hug win dig put forget prefer".split())
 _SIBILANT = ("s", "x", "z", "ch", "sh")
 
 
@@ -110,5 +110,8 @@ CONTRACTIONS = {
     ("could", "not"): "couldn't",
 }
 """Contracted English is casual, and casual Japanese is plain: this is how a sentence shows which style it wants."""
+
+ATTACHED = {"will": "'ll", "am": "'m", "is": "'s", "are": "'re"}
+"""What a casual sentence hangs on a pronoun: she'll, I'm, they're."""
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

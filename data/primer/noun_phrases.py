@@ -51,7 +51,7 @@ def _mention(parts: Parts, referent: Referent | None, pronoun: bool = False) -> 
 def name(entry: Name, referent: Referent | None = None) -> NounPhrase:
     """Emi - エミ, my mother - 母."""
     link = Link()
-    referent = referent or Referent(entry.english)
+    referent = referent or Referent(entry.english, entry.pronoun, entry.english)
     side = _mention((Word(entry.english, link, True),), referent)
     animate = entry.pronoun != "it"
     return NounPhrase(
@@ -153,7 +153,6 @@ def common(
     """
     several = plural and opening == "the" and "person" in noun.kinds and noun.english != "friend"
     opening = determiner(opening) if isinstance(opening, str) else opening
-    referent = referent or Referent(noun.english)
     link = Link()
     plural = plural or (number or 1) > 1
     quantity: Parts = ()
@@ -171,6 +170,7 @@ def common(
     side = (*opening.english, *numeral, *before, Word(form, link, True), *after)
     ja = (*opening.japanese, *clauses, *adjectives, Word(noun.writing + "たち" * several, link, True))
     which = "they" if plural else next((word for word in ("he", "she") if word in noun.kinds), "it")
+    referent = referent or Referent(noun.english, which, f"the {form}" if opening.english else form)
     return NounPhrase(
         _mention(side, referent),
         ja,

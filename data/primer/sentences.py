@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from data.primer.choice import Chooser, objects
 from data.primer.clauses import Clause
@@ -85,5 +86,11 @@ def finish(name: str, draft: Draft) -> Sentence:
 
 def derive(chooser: Chooser) -> Sentence:
     """One sentence of a construction drawn by weight."""
-    name = chooser.weighted([(name, weight) for name, (_, weight) in CONSTRUCTIONS.items()])
+    name = chooser.weighted(_shares(len(CONSTRUCTIONS)))
     return finish(name, CONSTRUCTIONS[name][0](chooser))
+
+
+@cache
+def _shares(count: int) -> tuple[tuple[str, float], ...]:
+    """The names and weights of all `count` constructions."""
+    return tuple((name, weight) for name, (_, weight) in CONSTRUCTIONS.items())

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from data.primer.choice import Chooser
+from data.primer.coreference import mentions
 from data.primer.plots import PLOTS
 from data.primer.splits import split
 from data.primer.telling import Teller
-from data.primer.tree import alignment, antecedents, write
+from data.primer.tree import alignment, antecedents, segments, write
 
 
 def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
-    """One story: text, japanese, alignment, antecedents (spans in text), construction (the plot's name), split."""
+    """One story: text, japanese, alignment, words of both sides, antecedents (spans in text), mentions, referents and names
+    (see `coreference`), construction (the plot's name), split."""
     name, plot = chooser.pick(PLOTS)
     teller = Teller(chooser)
     combination = ("story", name, *plot(teller, chooser))
@@ -21,7 +23,9 @@ def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
         "text": source.text,
         "japanese": target.text,
         "alignment": alignment(source, target),
+        "words": [segments(source), segments(target)],
         "antecedents": antecedents(source),
+        **mentions(source),
         "construction": name,
         "split": split(target.text, [combination]),
     }

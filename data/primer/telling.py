@@ -7,14 +7,15 @@ other of the same pronoun was. Japanese leaves a continuing subject out, and a t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from data.primer import japanese as ja
 from data.primer import noun_phrases
 from data.primer.choice import BARE, Chooser
-from data.primer.clauses import Clause, Complement, Mode, adjective_head, marked, verb_head
+from data.primer.clauses import Clause, Complement, Head, Mode, adjective_head, marked, verb_head
 from data.primer.constructions.adjectives import comparing, preferring, turned, with_reason
-from data.primer.lexicon import Adjective, Name, Noun, adjective, noun, verb
+from data.primer.lexicon import POSITIONS, Adjective, Name, Noun, adjective, noun, verb
 from data.primer.noun_phrases import Determiner, NounPhrase, common, describing, possessive, pronoun, together
 from data.primer.tree import Link, Part, Parts, Referent, Word, text
 
@@ -33,7 +34,15 @@ class Figure:
     """The number of the sentence that introduced it."""
 
     def __post_init__(self) -> None:
-        self.referent = Referent(self.entry.english)
+        owner = [f"{self.owner.entry.english}'s"] if self.owner else []
+        quality = [self.adjective.english] if self.adjective else []
+        named = isinstance(self.entry, Name) or self.entry.kinds & BARE
+        again = self.entry.english if named else f"the {self._noun()}"
+        self.referent = Referent(" ".join([*owner, *quality, self.entry.english]), self.pronoun, again)
+
+    def _noun(self) -> str:
+        assert isinstance(self.entry, Noun)
+        return self.entry.plural if self.plural and self.entry.plural else self.entry.english
 
     @property
     def pronoun(self) -> str:
@@ -64,10 +73,12 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Said:
-    """A clause together with whether Japanese has to say its subject."""
+    """A clause, whom it is about, and what marks the subject in Japanese (None: it is left unsaid)."""
 
+    who: Figure
     clause: Clause
     topic: str | None
+    mentioned: tuple[Figure, ...]
 
 
 class Teller:
@@ -82,12 +93,29 @@ class Teller:
         self._entered: Figure | None = None
         self._recent: list[Figure] = []
         self._now: list[Figure] = []
+        self._meant: set[Figure] = set()
+        self._last_lead = ""
+        self._since_yesterday = False
 
     # Mentions
+
+    def meant(self, figure: Figure) -> Figure:
+        """The figure, which its next mention calls by pronoun although another could be meant: what is said of it decides."""
+        assert figure.introduced, f"{figure.referent.name}: no pronoun before the noun"
+        self._meant.add(figure)
+        return figure
+
+    def _taken(self, figure: Figure) -> bool:
+        """Whether the figure was `meant`; asked once."""
+        meant = figure in self._meant
+        self._meant.discard(figure)
+        return meant
 
     def _mention(self, figure: Figure) -> None:
         if not figure.introduced:
             figure.introduced, figure.since = True, self.sentences
+            if figure.owner:
+                self._mention(figure.owner)
         if figure not in self._now:
             self._now.append(figure)
 
@@ -101,10 +129,10 @@ class Teller:
         new, entered = not figure.introduced, self._entered
         self._entered = None
         continuing = self._topic is figure
-        use_pronoun = (
+        use_pronoun = self._taken(figure) or (
             figure.introduced
             and (continuing or self._clear(figure))
-            and ((again and continuing) or self.chooser.chance(0.85 if continuing else 0.6))
+            and ((again and continuing) or self.chooser.chance(0.93 if continuing else 0.6))
         )
         full = figure.full()
         phrase = pronoun(figure.pronoun, figure.referent, japanese=full.japanese) if use_pronoun else full
@@ -118,16 +146,22 @@ class Teller:
 
     def object(self, figure: Figure, action: str = "") -> NounPhrase:
         """The figure after a verb or preposition; a thing or an animal goes unsaid with an action that needs no more."""
-        if figure.introduced and self._clear(figure) and self.chooser.chance(0.8):
-            unsaid = not isinstance(figure.entry, Name) and action in PLAIN_ENOUGH
+        clear, meant = self._clear(figure), self._taken(figure)
+        if meant or (figure.introduced and clear and self.chooser.chance(0.8)):
+            unsaid = clear and not isinstance(figure.entry, Name) and action in PLAIN_ENOUGH
             phrase = pronoun(figure.pronoun, figure.referent, dropped=unsaid, japanese=figure.full().japanese)
         else:
             phrase = figure.full()
         self._mention(figure)
         return phrase
 
-    def _advance(self, topic: Figure) -> None:
-        self._topic, self._recent, self._now = topic, self._now, []
+    def _said(self, who: Figure, clause: Clause, topic: str | None) -> Said:
+        """The clause is complete: what it mentioned is what was just spoken of."""
+        self._follow(who, self._now)
+        return Said(who, clause, topic, tuple(self._recent))
+
+    def _follow(self, topic: Figure, mentioned: Iterable[Figure]) -> None:
+        self._topic, self._recent, self._now = topic, list(mentioned), []
 
     # Clauses
 
@@ -143,8 +177,9 @@ class Teller:
         modality: str = "",
         toward: str | None = None,
         again: bool = False,
+        favor: bool = False,
     ) -> Said:
-        """Somebody does something: `to` a person (giving), `toward` a place (going), `again` in one sentence."""
+        """Somebody does something: `to` a person (giving), `toward` a place (going), `again` in one sentence, as a `favor` (てくれた)."""
         subject, topic = self.subject(who, again)
         complements: list[Complement] = list(more)
         if toward:
@@ -156,58 +191,82 @@ class Teller:
             complements.append(marked(self.object(what, action), "", one.particle, 0, 7))
         if to:
             complements.append(marked(self.object(to), "to", "に", 1, 6))
-        clause = Clause(verb_head(one), subject, Mode(tense, negative, modality), tuple(complements))
-        self._advance(who)
-        return Said(clause, topic)
+        head = verb_head(one, ja.favor(one.predicate) if favor else None)
+        clause = Clause(head, subject, Mode(tense, negative, modality), tuple(complements))
+        return self._said(who, clause, topic)
 
     def being(
-        self, who: Figure, quality: str, *, tense: str = "past", negative: bool = False, very: bool = False
+        self,
+        who: Figure,
+        quality: str,
+        *,
+        tense: str = "past",
+        negative: bool = False,
+        very: bool = False,
+        too: bool = False,
     ) -> Said:
-        """Somebody or something is of a quality."""
+        """Somebody or something is of a quality; `very` much so, or `too` much."""
         subject, topic = self.subject(who)
         topic = topic and "は"
         said = adjective(quality)
         head = adjective_head(said)
-        if very:
+        ending = Link()
+        if too:
+            link = Link()
+            head = Head(
+                ja.excess(said.predicate), None, (Word("too", ending), Word(said.english, link, True)), (), link
+            )
+        elif very:
             degree, link = Link(), Link()
             head = adjective_head(
                 said, (Word("very", degree), Word(said.english, link, True)), (Word("とても", degree),), link
             )
-        self._advance(who)
-        return Said(Clause(head, subject, Mode(tense, negative)), topic)
+        return self._said(who, Clause(head, subject, Mode(tense, negative), ending=ending), topic)
 
     def becoming(self, who: Figure, quality: str) -> Said:
         """It became big."""
         subject, topic = self.subject(who)
         said = adjective(quality)
-        self._advance(who)
-        return Said(Clause(verb_head(verb("become")), subject, Mode("past"), (turned(said),)), topic)
+        return self._said(who, Clause(verb_head(verb("become")), subject, Mode("past"), (turned(said),)), topic)
 
     def comparing(self, who: Figure, quality: str, standard: Figure) -> Said:
         """The rabbit was faster than the turtle."""
         subject, topic = self.subject(who)
         head = comparing(adjective(quality), self.object(standard))
-        self._advance(who)
-        return Said(Clause(head, subject, Mode("past")), topic)
+        return self._said(who, Clause(head, subject, Mode("past")), topic)
 
-    def seeing_both(self, who: Figure, place: Complement, first: Figure, second: Figure) -> Said:
+    def happening(self, what: Figure, action: str) -> Said:
+        """It broke: an event told as news, which Japanese marks with が."""
+        return replace(self.doing(what, action), topic="が")
+
+    def into(self, figure: Figure, preposition: str) -> Complement:
+        """Where something ends up: in the box, on the floor - 箱に."""
+        return marked(self.object(figure), preposition, "に", 1, 8)
+
+    def onto(self, figure: Figure) -> Complement:
+        """on the plate - 皿の上に."""
+        on = next(position for position in POSITIONS if position.english == "on")
+        link, place = Link(), self.object(figure)
+        target = (*place.japanese, Word(on.writing, link), Word("に", link))
+        return Complement((Word("on", link), *place.as_object), target, 1, 8, of=figure.referent)
+
+    def doing_to_both(self, who: Figure, action: str, first: Figure, second: Figure, *more: Complement) -> Said:
         """She saw a pie and a cake in the bakery."""
         subject, topic = self.subject(who)
         both = together(first.full(), second.full())
         self._mention(first)
         self._mention(second)
-        self._advance(who)
-        complements = (place, marked(both, "", "を", 0, 7))
-        return Said(Clause(verb_head(verb("see", noun("ball"))), subject, Mode("past"), complements), topic)
+        complements = (*more, marked(both, "", "を", 0, 7))
+        one = verb(action, first.entry if isinstance(first.entry, Noun) else None)
+        return self._said(who, Clause(verb_head(one), subject, Mode("past"), complements), topic)
 
     def preferring(self, who: Figure, better: Figure, worse: Figure, quality: str, how: str) -> None:
         """She preferred the pie over the cake because it was sweeter (or: because it was too sour)."""
         subject, topic = self.subject(who)
         first, second = better.full(), worse.full()
-        main = preferring(self.chooser, subject, first, second, Mode("past"))
+        main = preferring(self.chooser, subject, first, second, Mode("past"), choice=True)
         english, japanese, _ = with_reason(main, first, second, adjective(quality), how, topic)
-        self._now = [who, worse if how == "too" else better]
-        self._advance(who)
+        self._follow(who, (who, worse if how == "too" else better))
         self.add(english, japanese)
 
     # Sentences
@@ -224,6 +283,7 @@ class Teller:
         link = Link()
         form, particle = {"so": (ja.before_node, "ので"), "but": (None, "が"), "and": (ja.te, "")}[word]
         shares = word == "and" and second.topic is None
+        known = tuple(c for c in second.clause.complements if c.of is first.who.referent)
         # Another's reason has a subject of its own: 時計が古かったので、ケンは….
         topic = "が" if word == "so" and first.topic and second.topic else first.topic
         comma = () if shares else (Word(","),)
@@ -239,33 +299,47 @@ class Teller:
             *first.clause.japanese(form, topic=topic),
             Word(particle, link),
             Word("、"),
-            *second.clause.japanese(topic=second.topic),
+            *second.clause.japanese(topic=second.topic, skip=known),
         )
         self.add(english, japanese)
+        self._follow(second.who, (*first.mentioned, *second.mentioned))
 
-    def because(self, main: Said, about: Figure, quality: str, *, negative: bool = False) -> None:
+    def because(self, main: Said, why: Said) -> None:
         """A sentence with its reason, which English says second and Japanese first. The reason's subject is a pronoun.
 
-        In Japanese a thing already known is named in the reason (お茶がおいしかったので、アンナは飲みました), a new one in the main
-        clause (安かったので、本を買いました).
+        In Japanese a subject that both share is said once (エミは親切だったので、傘を貸しました). Another's reason names its
+        subject, which the main clause then leaves out (アンナが困っていたので、エミは傘を貸しました); a thing that is new stays in the
+        main clause, where its quality could not be a person's (安かったので、エミは本を買いました).
         """
-        link = Link()
-        it = pronoun(about.pronoun, about.referent, dropped=True)
-        why = Clause(adjective_head(adjective(quality)), it, Mode("past", negative))
-        reason = (*why.japanese(ja.before_node, topic=None), Word("ので", link), Word("、"))
-        clause = main.clause
-        topic: Parts = (*clause.subject.japanese, Word("は")) if main.topic else ()
-        shared = about.referent is clause.subject.referent
-        skip: tuple[Complement, ...] = ()
-        if not shared and about.since < self.sentences:
-            skip = tuple(complement for complement in clause.complements if complement.japanese_rank == 7)
-            named = tuple(part for complement in skip for part in complement.japanese[:-1])
-            reason = (*(named or (Word(text(about.full().japanese), it.link),)), Word("が"), *reason)
+        link, clause = Link(), main.clause
+        reason: Parts = (*why.clause.japanese(ja.before_node, topic=None), Word("ので", link), Word("、"))
+        shared = why.who is main.who
+        # Said again, a reason without one would be anybody's; a newcomer whom another's reason brings in has が.
+        topic = (*clause.subject.japanese, Word("が" if main.topic == "が" and not shared else "は"))
+        new = not why.who.animate and why.who.since == self.sentences and why.clause.head.lemma not in LOOKS
+        told = {complement.of for complement in why.clause.complements if complement.japanese} - {None}
+        skip = tuple(complement for complement in clause.complements if complement.of in told)
+        if not shared and not new:
+            about = tuple(complement for complement in clause.complements if complement.of is why.who.referent)
+            if clause.head.lemma not in NEVER_BARE and not (skip and clause.head.lemma == "give"):
+                skip += about
+            named = tuple(part for complement in about if complement in skip for part in complement.japanese[:-1])
+            again = Word(text(why.who.full().japanese), why.clause.subject.link)
+            reason = (*(named or (again,)), Word("が"), *reason)
         rest = clause.japanese(topic=None, skip=skip)
         japanese = (*topic, *reason, *rest) if shared else (*reason, *topic, *rest)
-        self.add((*clause.english(), Word("because", link), *why.english()), japanese)
+        self.add((*clause.english(), Word("because", link), *why.clause.english()), japanese)
+        self._follow(main.who, (*main.mentioned, *why.mentioned))
 
     def _lead(self, lead: str) -> tuple[Parts, Parts]:
+        """The connective of a sentence; never the one of the sentence before, nor 'the next day' after 'yesterday'."""
+        if lead and lead == self._last_lead:
+            lead = "then" if lead == "after that" else "after that"
+        if lead == "yesterday":
+            self._since_yesterday = True
+        if lead == "the next day" and self._since_yesterday:
+            lead = ""
+        self._last_lead = lead
         if not lead:
             return (), ()
         link = Link()
@@ -279,10 +353,12 @@ class Teller:
         self.sentences += 1
 
 
-PLAIN_ENOUGH = frozenset(
-    ("look for", "find", "lose", "return", "lend", "give", "use", "read", "eat", "drink", "hide", "fix", "draw")
-)
+PLAIN_ENOUGH = frozenset(("look for", "find"))
 """Verbs whose object Japanese leaves out when it was just spoken of."""
+NEVER_BARE = frozenset(("visit", "draw"))
+"""Verbs that keep their object even where the same sentence has just named it."""
+LOOKS = frozenset(("beautiful", "pretty", "cute"))
+"""Qualities of things that could be a person's."""
 
 LEADS = {
     "one day": "ある日",
@@ -290,7 +366,7 @@ LEADS = {
     "after that": "その後",
     "soon": "まもなく",
     "the next day": "次の日",
-    "at last": "とうとう",
+    "at last": "やっと",
     "yesterday": "昨日",
     "that evening": "その晩",
 }

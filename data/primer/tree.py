@@ -23,6 +23,11 @@ class Referent:
     """Somebody or something that a text talks about; pronouns and noun phrases mention it."""
 
     name: str
+    """Tells it from all others of the text: Emi, park, red ball."""
+    pronoun: str
+    """he, she, it or they."""
+    again: str
+    """How English calls it once it is known: Emi, the park, the ball."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +55,7 @@ Parts = tuple[Part, ...]
 A = "a"
 """The indefinite article; it becomes 'an' when the text is written, where the next word is known."""
 
-_ATTACHED = frozenset((".", ",", "?", "!", "'s"))
+_ATTACHED = frozenset((".", ",", "?", "!", "'s", "'ll", "'m", "'re"))
 
 
 @dataclass(slots=True)
@@ -155,6 +160,19 @@ def alignment(source: Written, target: Written) -> list[list[int]]:
         for start, end in spans:
             rows += [[start, end, *other] for other in target.spans.get(link, ())]
     return sorted(rows)
+
+
+def segments(written: Written) -> list[list[int]]:
+    """[start, end] of every word, punctuation too: Japanese as the rules cut it, English at its spaces as well."""
+    spans = []
+    for word, start, end in written.words:
+        if " " not in word.text:
+            spans.append([start, end])
+            continue
+        for part in word.text.split(" "):
+            spans.append([start, start + len(part)])
+            start += len(part) + 1
+    return spans
 
 
 def antecedents(written: Written) -> list[list[int]]:

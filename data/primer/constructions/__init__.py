@@ -1,5 +1,5 @@
 """The constructions of the corpus, by theme. Importing this package registers them all."""
 
-from data.primer.constructions import adjectives, basic, combined, exchange, questions, relative, verbs
+from data.primer.constructions import adjectives, basic, combined, exchange, nested, questions, relative, verbs
 
-__all__ = ["adjectives", "basic", "combined", "exchange", "questions", "relative", "verbs"]
+__all__ = ["adjectives", "basic", "combined", "exchange", "nested", "questions", "relative", "verbs"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from data.primer import english as en
 from data.primer import japanese as ja
 from data.primer import noun_phrases
 from data.primer.choice import BARE, FEMALE, PRICES, Chooser, preposition
@@ -23,7 +22,7 @@ from data.primer.lexicon import (
 )
 from data.primer.noun_phrases import NounPhrase, common, describing, possessive, pronoun
 from data.primer.sentences import Draft, construction
-from data.primer.tree import Link, Parts, Word, text
+from data.primer.tree import Link, Parts, Word, text, words
 
 
 def described(chooser: Chooser, *, asked: bool = False) -> tuple[NounPhrase, Adjective]:
@@ -46,7 +45,7 @@ def quality(chooser: Chooser) -> Draft:
     subject, said = described(chooser)
     mode = Mode(chooser.pick(("present", "past")), chooser.chance(0.25))
     head = adjective_head(said)
-    if not mode.negative and chooser.chance(0.3) and said.english != "delicious":
+    if not mode.negative and chooser.chance(0.3) and said.english not in ("delicious", "in trouble"):
         very, link = Link(), Link()
         word = Word(said.english, link, True)
         head = adjective_head(said, (Word("very", very), word), (Word("とても", very),), link)
@@ -130,11 +129,17 @@ def compared(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective]:
     return common(thing, possessive(first)), common(thing, possessive(chooser.person(first))), said
 
 
+def pointed(phrase: NounPhrase) -> bool:
+    """Whether the thing is here now, 'this bag': what it is like is no matter of the past."""
+    return next(words(phrase.english)).text in ("this", "that")
+
+
 @construction(2.0)
 def comparison(chooser: Chooser) -> Draft:
     """This bag is heavier than that bag. - このかばんはあのかばんより重いです。"""
     first, second, said = compared(chooser)
-    clause = Clause(comparing(said, second), first, Mode(chooser.pick(("present", "present", "past"))))
+    tense = "present" if pointed(first) else chooser.pick(("present", "present", "past"))
+    clause = Clause(comparing(said, second), first, Mode(tense))
     things = tuple((said.english, phrase.entry.english) for phrase in (first, second) if isinstance(phrase.entry, Noun))
     return Draft(clause.english(), clause.japanese(), (clause,), pairs=things)
 
@@ -166,12 +171,8 @@ def superlative(chooser: Chooser) -> Draft:
     role, place = chooser.pick(ROLES)
     person = noun(role)
     top, link, at = Link(), Link(), Link()
-    short = said.comparative
-    word = (
-        (Word(en.superlative(said.english), link, True),)
-        if short
-        else (Word("most", top), Word(said.english, link, True))
-    )
+    short = said.superlative
+    word = (Word(short, link, True),) if short else (Word("most", top), Word(said.english, link, True))
     where = common(noun(place))
     modifier = ja.attributive(said.predicate).text
     who = Link()
@@ -209,13 +210,13 @@ def liking(chooser: Chooser) -> Draft:
     one = verb(chooser.pick(("like", "like", "love", "hate")), None)
     things = nouns(*one.object)
     phrase = chooser.kind_of(chooser.pick(things))
-    if chooser.chance(0.25):
-        first, second = chooser.pair(nouns(chooser.pick(("fruit", "sweets", "brewed", "sport", "vegetable", "study"))))
-        phrase = noun_phrases.together(chooser.kind_of(first), chooser.kind_of(second))
     asked = chooser.chance(0.25)
     you = asked and chooser.chance(0.6)
     subject = pronoun("you") if you else chooser.subject(("person", "named"), speaker=not asked)
     negative = not asked and one.english == "like" and chooser.chance(0.45)
+    if not negative and chooser.chance(0.25):
+        first, second = chooser.pair(nouns(chooser.pick(("fruit", "sweets", "brewed", "sport", "vegetable", "study"))))
+        phrase = noun_phrases.together(chooser.kind_of(first), chooser.kind_of(second))
     mode = Mode(chooser.pick(("present", "present", "past")), negative)
     clause = Clause(verb_head(one), subject, mode, (marked(phrase, "", "が", 0, 7),), asked)
     return Draft(clause.english(), clause.japanese(), (clause,), "?" if asked else ".")
@@ -282,8 +283,14 @@ def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
         if said in suiting(entries[1], tuple(names))
         and said.english not in taken
         and not (taken and said.english in ("easy", "difficult", "new"))
+        and not (how == "less" and said.comparative)  # lighter, not less heavy
     ]
-    return (first, second, chooser.pick(options), how) if options else _rivals(chooser)
+    if not options:
+        return _rivals(chooser)
+    said = chooser.pick(options)
+    if said.english in ("acidic", "sour") and entries[0].english == "lemon":
+        first, second = second, first  # nothing is sourer than a lemon
+    return first, second, said, how
 
 
 COLORS = ("red", "blue", "white", "black", "yellow")
@@ -293,8 +300,20 @@ def _rival(chooser: Chooser, entry: Noun, definite: bool) -> NounPhrase:
     return common(entry, "the") if definite else chooser.kind_of(entry)
 
 
-def preferring(chooser: Chooser, subject: NounPhrase, better: NounPhrase, worse: NounPhrase, mode: Mode) -> Clause:
-    """prefers the apple over the orange, likes the apple better than the orange - オレンジよりりんごの方が好き."""
+def _judge(chooser: Chooser) -> NounPhrase:
+    """One person: several would not share one carrot."""
+    while (subject := chooser.subject(("person", "named"))).plural:
+        pass
+    return subject
+
+
+def preferring(
+    chooser: Chooser, subject: NounPhrase, better: NounPhrase, worse: NounPhrase, mode: Mode, choice: bool = False
+) -> Clause:
+    """prefers the apple over the orange, likes the apple better than the orange - オレンジよりりんごの方が好き.
+
+    A `choice` made on the spot, in a shop, is no matter of taste: …の方がいいと思いました.
+    """
     over, which = Link(), Link()
     wording = chooser.pick((("prefer", "over"), ("prefer", "over"), ("prefer", "to"), ("like", "better than")))
     standard = Complement((Word(wording[1], over), *worse.as_object), (*worse.japanese, Word("より", over)), 1, 6)
@@ -302,7 +321,8 @@ def preferring(chooser: Chooser, subject: NounPhrase, better: NounPhrase, worse:
         better.as_object, (*better.japanese, Word("の方", over), Word("が", which)), 0, 7, better.entry
     )
     like = verb("like")
-    head = verb_head(verb("prefer") if wording[0] == "prefer" else like, lemma="prefer")
+    predicate = ja.Predicate("いい", "と思う", "godan") if choice else None
+    head = verb_head(verb("prefer") if wording[0] == "prefer" else like, predicate, lemma="prefer")
     return Clause(head, subject, mode, (preferred, standard))
 
 
@@ -310,19 +330,19 @@ def preferring(chooser: Chooser, subject: NounPhrase, better: NounPhrase, worse:
 def preference(chooser: Chooser) -> Draft:
     """Emi prefers the apple over the orange. - エミはオレンジよりりんごの方が好きです。"""
     better, worse, _, _ = _rivals(chooser)
-    subject = chooser.subject(("person", "named"))
+    subject = _judge(chooser)
     clause = preferring(chooser, subject, better, worse, Mode(chooser.pick(("present", "present", "past"))))
     return Draft(clause.english(), clause.japanese(), (clause,), pairs=_pairs("prefer", better, worse))
 
 
 @construction(3.0)
 def preference_because(chooser: Chooser) -> Draft:
-    """Emi prefers the apple over the orange because it is less acidic. - …。すっぱくないからです。
+    """Emi prefers the apple over the orange because it is less acidic. - …。オレンジほどすっぱくないからです。
 
     What 'it' is, only the meaning tells: what is less acidic or sweeter is the thing preferred, what is too acidic the other one.
     """
     better, worse, said, how = _rivals(chooser)
-    subject = chooser.subject(("person", "named"))
+    subject = _judge(chooser)
     tense = chooser.pick(("present", "present", "past"))
     main = preferring(chooser, subject, better, worse, Mode(tense))
     english, japanese, reason = with_reason(main, better, worse, said, how)
@@ -350,7 +370,11 @@ def with_reason(
         ending=Link() if how == "more" else degree,
     )
     again = Word(text(meant.japanese), it.link)
-    said_of = {"more": (again, Word("の方", degree), Word("が")), "less": (), "too": (again, Word("は"))}[how]
+    said_of: Parts = {
+        "more": (again, Word("の方", degree), Word("が")),
+        "less": (*worse.japanese, Word("ほど", degree)),
+        "too": (again, Word("は")),
+    }[how]
     affirmed = (
         Clause(reason.head, it, Mode(tense), ending=degree) if how == "less" else reason
     )  # 'less': only Japanese negates

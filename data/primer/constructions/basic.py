@@ -8,7 +8,7 @@ from data.primer.clauses import Clause, Complement, Head, Mode, marked, noun_hea
 from data.primer.counters import count
 from data.primer.english import NUMBERS, be
 from data.primer.japanese import Predicate, finite
-from data.primer.lexicon import POSITIONS, TIMES, Noun, Position, Verb, nouns, verb
+from data.primer.lexicon import CITIES, POSITIONS, TIMES, Noun, Position, Verb, nouns, verb
 from data.primer.noun_phrases import NounPhrase, common
 from data.primer.sentences import Draft, construction
 from data.primer.tree import Link, Parts, Word
@@ -34,7 +34,8 @@ def habit(chooser: Chooser) -> Draft:
 @construction(1.5)
 def future_event(chooser: Chooser) -> Draft:
     """We will go to the zoo tomorrow. - 私たちは明日動物園へ行きます。"""
-    return statement(chooser.event(chooser.pick(verbs(without=("accident", "stative"))), Mode("future"), timed=1.0))
+    planned = [one for one in verbs(without=("accident", "stative")) if one.english != "see"]
+    return statement(chooser.event(chooser.pick(planned), Mode("future"), timed=1.0))
 
 
 @construction(1.5)
@@ -50,6 +51,26 @@ def negation(chooser: Chooser) -> Draft:
     tense = chooser.pick(("past", "past", "present", "future"))
     barred = {"past": (), "present": ("rare",), "future": ("accident", "stative")}[tense]
     return statement(chooser.event(chooser.pick(verbs(without=barred)), Mode(tense, True), counted=0.0))
+
+
+CASUAL = ("I", "he", "she", "we", "they")
+"""Who is spoken of with a contraction."""
+
+
+@construction(0.8)
+def casual_plan(chooser: Chooser) -> Draft:
+    """She'll go to the zoo tomorrow. - 彼女は明日動物園へ行く。 Contracted English is casual, so Japanese is plain."""
+    one = chooser.pick([one for one in verbs(without=("accident", "stative")) if "person" in one.subject])
+    subject = noun_phrases.pronoun(chooser.pick(CASUAL))
+    return statement(chooser.event(one, Mode("future", contracted=True), subject, timed=1.0))
+
+
+@construction(0.8)
+def casual_ongoing(chooser: Chooser) -> Draft:
+    """I'm reading a book. - 私は本を読んでいる。"""
+    one = chooser.pick([one for one in verbs(without=("punctual", "stative")) if "person" in one.subject])
+    subject = noun_phrases.pronoun(chooser.pick(CASUAL))
+    return statement(chooser.event(one, Mode("present", modality="progressive", contracted=True), subject, timed=0.0))
 
 
 @construction(1.2)
@@ -118,9 +139,15 @@ def at_hour(chooser: Chooser) -> Draft:
     """Anna got up at seven this morning. - アンナは今朝七時に起きました。"""
     one = verb(chooser.pick(("get up", "come to", "go to", "arrive at", "eat", "call", "meet", "close", "open")))
     clause = chooser.event(one, Mode("past"), timed=0.0, placed=0.0, counted=0.0)
+    while any(c.entry in CITIES for c in clause.complements):  # nobody came to Japan at six
+        clause = chooser.event(one, Mode("past"), timed=0.0, placed=0.0, counted=0.0)
+    early = 5
     if chooser.chance(0.5):
-        clause.complements = (*clause.complements, when(chooser.pick([time for time in TIMES if time.english in DAYS])))
-    hour = marked(clock(5 + int(chooser.chance(0.5)) + 2 * int(chooser.chance(0.5))), "at", "に", 6, 1)
+        days = [time for time in TIMES if time.english in (DAYS[:2] if one.english == "get up" else DAYS)]
+        day = chooser.pick(days)
+        clause.complements = (*clause.complements, when(day))
+        early = 7 if day.english == "last night" else 5
+    hour = marked(clock(early + int(chooser.chance(0.5)) + 2 * int(chooser.chance(0.5))), "at", "に", 6, 1)
     clause.complements = (*clause.complements, hour)
     return statement(clause)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from data.primer import japanese as ja
 from data.primer.choice import Chooser, verbs
 from data.primer.clauses import Clause, Complement, Mode, adjective_head, marked, verb_head
-from data.primer.constructions.adjectives import described
+from data.primer.constructions.adjectives import described, pointed
 from data.primer.constructions.verbs import scene_event
 from data.primer.lexicon import (
     REASONS,
@@ -23,7 +23,7 @@ from data.primer.lexicon import (
     takers,
     verb,
 )
-from data.primer.noun_phrases import NounPhrase, common, pronoun
+from data.primer.noun_phrases import POSSESSIVES, NounPhrase, common, determiner, pronoun
 from data.primer.sentences import Draft, construction
 from data.primer.tree import Link, Parts, Word, words
 
@@ -55,11 +55,17 @@ def acting(doer: NounPhrase, one: Verb, thing: NounPhrase | None, mode: Mode) ->
     return Clause(verb_head(one), doer, mode, complements)
 
 
-def aside(clause: Clause, said: Parts, *, shared: bool) -> Parts:
-    """The Japanese main clause with an adverbial clause: after the topic when they share it, else before it."""
+def aside(clause: Clause, said: Parts, *, about: NounPhrase) -> Parts:
+    """The Japanese main clause with an adverbial clause that says something `about` its subject or about its object.
+
+    A shared subject stands once, as the topic of both. An object is named in the adverbial clause, and not again: left to be understood
+    it would make the subject the one who is described (女の子は…有名だったので).
+    """
     topic = (*clause.subject.japanese, Word("は"))
-    rest = clause.japanese(topic=None)
-    return (*topic, *said, *rest) if shared else (*said, *topic, *rest)
+    if about is clause.subject:
+        return (*topic, *said, *clause.japanese(topic=None))
+    named = tuple(complement for complement in clause.complements if complement.of is about.referent)
+    return (*about.japanese, Word("が"), *said, *topic, *clause.japanese(topic=None, skip=named))
 
 
 # Reasons and conditions
@@ -96,13 +102,13 @@ def caused(
 def because(chooser: Chooser) -> Draft:
     """Ken drank water because he was thirsty. - ケンはのどがかわいていたので、水を飲みました。
 
-    The reason comes first in Japanese. Its subject is not said: after the topic it is the doer, before the topic it is the thing.
+    The reason comes first in Japanese: after the topic when it is the doer's, before it when it is about the thing.
     """
     main, _, why, about = caused(chooser, "past")
     link = Link()
     reason = (*why.japanese(ja.before_node, topic=None), Word("ので", link), Word("、"))
     english = (*main.english(), Word("because", link), *why.english())
-    return Draft(english, aside(main, reason, shared=about is main.subject), (main, why))
+    return Draft(english, aside(main, reason, about=about), (main, why))
 
 
 @construction(1.5)
@@ -198,7 +204,9 @@ def before(chooser: Chooser) -> Draft:
     link = Link()
     later = (*second.japanese(ja.dictionary, topic=None), Word("前に", link), Word("、"))
     return Draft(
-        (*first.english(), Word("before", link), *second.english()), aside(first, later, shared=True), (first, second)
+        (*first.english(), Word("before", link), *second.english()),
+        aside(first, later, about=first.subject),
+        (first, second),
     )
 
 
@@ -275,7 +283,7 @@ def search_in_vain(chooser: Chooser) -> Draft:
     looking, finding = verb("look for", noun("key")), verb("find", noun("key"))
     entry = chooser.pick(nouns(*looking.object))
     doer = protagonist(chooser)
-    thing = chooser.thing(entry, doer)
+    thing = chooser.known(entry, doer) if chooser.chance(0.7) else common(entry, determiner(POSSESSIVES[doer.pronoun]))
     clauses = (
         acting(doer, looking, thing, Mode("past")),
         acting(again(doer), finding, again(thing), Mode("past", True, "can")),
@@ -295,9 +303,11 @@ def thought(chooser: Chooser) -> Draft:
         or about.entry is subject.entry
         or next(words(about.english)).text == "that"
         or "が" in said.writing
+        or said.english == "good"  # Xがいいと思う would be a choice
     ):
         about, said = described(chooser, asked=True)
-    inner = Clause(adjective_head(said), about, Mode(chooser.pick(("present", "present", "past")), chooser.chance(0.2)))
+    tense = "present" if pointed(about) else chooser.pick(("present", "present", "past"))
+    inner = Clause(adjective_head(said), about, Mode(tense, chooser.chance(0.2)))
     which = "think" if subject.person == 1 else chooser.pick(("think", "think", "say"))
     one = verb(which)
     quote = Link()

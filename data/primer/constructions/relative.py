@@ -31,13 +31,15 @@ def who(chooser: Chooser) -> tuple[NounPhrase, Clause]:
     one = chooser.pick([one for one in verbs() if "person" in one.subject])
     blank = asked("", "", animate=True)
     clause = chooser.event(one, Mode("past"), blank, timed=0.2, placed=0.2, accompanied=0.1)
+    while not clause.complements:  # 'the friend who slept' could be anybody
+        clause = chooser.event(one, Mode("past"), blank, timed=0.5, placed=0.5, accompanied=0.1)
     modifier = Modifier(
         (Word("who"), *clause.english(subject=False)), clause.japanese(ja.attributive, topic=None), after=True
     )
     return common(role, "the", modifier), clause
 
 
-def _made(chooser: Chooser) -> tuple[Verb, Verb, Noun]:
+def made_thing(chooser: Chooser) -> tuple[Verb, Verb, Noun]:
     """How a thing came about and what is done with it then: make, eat, cake."""
     sequel = chooser.pick(SEQUELS)
     entry = chooser.pick([thing for _, thing in takers(sequel.first, sequel.object) if takers_of(sequel.second, thing)])
@@ -47,7 +49,7 @@ def _made(chooser: Chooser) -> tuple[Verb, Verb, Noun]:
 @construction(2.0)
 def object_relative(chooser: Chooser) -> Draft:
     """Emi ate the cake that Ken made. - エミはケンが作ったケーキを食べました。"""
-    one, other, entry = _made(chooser)
+    one, other, entry = made_thing(chooser)
     subject = chooser.subject(("person", "named"))
     thing, inner = made_by(chooser, one, entry, subject)
     main = acting(subject, other, thing, Mode("past", chooser.chance(0.2)))
@@ -57,14 +59,14 @@ def object_relative(chooser: Chooser) -> Draft:
 @construction(1.5)
 def object_relative_quality(chooser: Chooser) -> Draft:
     """The cake that Ken made was sweet. - ケンが作ったケーキは甘かったです。"""
-    one, _, entry = _made(chooser)
+    one, _, entry = made_thing(chooser)
     thing, inner = made_by(chooser, one, entry)
-    said = chooser.pick([said for said in adjectives_for(entry) if _told(one, said)])
+    said = chooser.pick([said for said in adjectives_for(entry) if told_of(one, said)])
     main = Clause(adjective_head(said), thing, Mode(chooser.pick(("present", "past")), chooser.chance(0.2)))
     return Draft(main.english(), main.japanese(), (main, inner))
 
 
-def _told(one: Verb, said: Adjective) -> bool:
+def told_of(one: Verb, said: Adjective) -> bool:
     """A price is told of what was bought or ordered."""
     return said.english not in PRICES or one.english in TRADING
 
@@ -96,11 +98,11 @@ def meeting_who(chooser: Chooser) -> Draft:
 @construction(1.0)
 def compared_relatives(chooser: Chooser) -> Draft:
     """The cake that Ken made is sweeter than the cake that Emi made. - ケンが作ったケーキはエミが作ったケーキより甘いです。"""
-    one, _, entry = _made(chooser)
+    one, _, entry = made_thing(chooser)
     first, inner = made_by(chooser, one, entry)
     second, other = made_by(chooser, one, entry, inner.subject)
     said = chooser.pick(
-        [said for said in adjectives_for(entry) if "nocompare" not in said.features and _told(one, said)]
+        [said for said in adjectives_for(entry) if "nocompare" not in said.features and told_of(one, said)]
     )
     main = Clause(comparing(said, second), first, Mode(chooser.pick(("present", "past"))))
     return Draft(main.english(), main.japanese(), (main, inner, other))
@@ -108,8 +110,8 @@ def compared_relatives(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def because_of_relative(chooser: Chooser) -> Draft:
-    """Emi did not eat the cake that Ken made because it was sour. - すっぱかったので、エミはケンが作ったケーキを食べませんでした。"""
-    one, other, entry = _made(chooser)
+    """Emi did not eat the cake that Ken made because it was sour. - ケンが作ったケーキがすっぱかったので、エミは食べませんでした。"""
+    one, other, entry = made_thing(chooser)
     reasons = [r for r in REASONS if r.verb == other.english and not r.of_subject and suiting(entry, r.adjectives)]
     reasons = [r for r in reasons if r.object and any(thing is entry for _, thing in takers(r.verb, r.object))]
     if not reasons:
@@ -122,4 +124,4 @@ def because_of_relative(chooser: Chooser) -> Draft:
     link = Link()
     words = (*why.japanese(ja.before_node, topic=None), Word("ので", link), Word("、"))
     english = (*main.english(), Word("because", link), *why.english())
-    return Draft(english, aside(main, words, shared=False), (main, why, inner))
+    return Draft(english, aside(main, words, about=thing), (main, why, inner))

@@ -81,8 +81,9 @@ def wanted_thing(chooser: Chooser) -> Draft:
     mode = Mode(chooser.pick(("present", "present", "past")), chooser.chance(0.2))
     phrase = chooser.thing(entry, owned=False, described=0.6, priced=True)
     own = subject.person == 1
-    head = verb_head(one) if own else verb_head(one, ja.Predicate("ほしが", "っている", "ichidan"))
-    return statement(Clause(head, subject, mode, (marked(phrase, "", "が" if own else "を", 0, 7),)))
+    particle = ("は" if mode.negative else "が") if own else "を"
+    head = verb_head(one) if own else verb_head(one, ja.Predicate("ほし", "がっている", "ichidan"))
+    return statement(Clause(head, subject, mode, (marked(phrase, "", particle, 0, 7),)))
 
 
 @construction(1.5)
@@ -164,7 +165,10 @@ def experience(chooser: Chooser) -> Draft:
     one = chooser.pick([one for one in _human("stative", "accident") if one.english not in COMMON or _tasting(one)])
     subject = chooser.subject(("person", "named"))
     mode = Mode("present", chooser.chance(0.45), "experience")
-    return statement(chooser.event(one, mode, subject, timed=0.0, counted=0.0, placed=0.25, generic=True))
+    clause = chooser.event(one, mode, subject, timed=0.0, counted=0.0, placed=0.25, generic=True)
+    # 'Has eaten dinner' would mean today's: no experience.
+    daily = any(c.entry is not None and c.entry.kinds & {"meal", "homework"} for c in clause.complements)
+    return experience(chooser) if daily else statement(clause)
 
 
 def _tasting(one: Verb) -> bool:
@@ -230,7 +234,6 @@ ERRANDS = frozenset(
         "practice",
         "draw",
         "look for",
-        "rest",
     )
 )
 

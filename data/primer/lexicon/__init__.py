@@ -92,6 +92,13 @@ class Adjective:
         return "better" if "better" in self.features else english.comparative(self.english)
 
     @property
+    def superlative(self) -> str | None:
+        """The -est form or 'best'; None when the superlative is made with 'most'."""
+        if "more" in self.features:
+            return None
+        return "best" if "better" in self.features else english.superlative(self.english)
+
+    @property
     def predicate(self) -> Predicate:
         """What inflects in Japanese."""
         return adjective_predicate(self.writing, self.kind)

@@ -1,7 +1,9 @@
 """Who and what plays in a plot, and the register of plots.
 
 A plot tells its story through a `Teller`, which decides on pronouns, and returns the content words that make it this story and no
-other (for the `novel` split). Sentences are three to eight.
+other (for the `novel` split). Sentences are three to eight. Every plot has a turn at which a pronoun could mean one or the other and
+what is said of it decides (`Teller.meant`): "Emi lent Anna the book because she was kind", or "… because she wanted to read it". Both
+outcomes are drawn alike, so that neither the first noun nor the nearest is a good guess.
 """
 
 from __future__ import annotations
@@ -29,10 +31,11 @@ def plot(function: Plot) -> Plot:
 # Casting and places
 
 
-def people(chooser: Chooser) -> tuple[Figure, Figure]:
-    """Two people, most often one 'he' and one 'she'."""
+def people(chooser: Chooser, alike: float = 0.5) -> tuple[Figure, Figure]:
+    """Two people; `alike` is how often 'she' (or 'he') could mean either."""
+    wanted = chooser.chance(alike)
     first, second = chooser.pair(CALLED)
-    while first.pronoun == second.pronoun and chooser.chance(0.6):
+    while (first.pronoun == second.pronoun) != wanted:
         first, second = chooser.pair(CALLED)
     return Figure(first), Figure(second)
 
@@ -47,6 +50,13 @@ def thing(chooser: Chooser, entry: Noun, plain: float = 0.3, qualities: frozense
     return Figure(entry, None if not seen or chooser.chance(plain) else chooser.pick(seen))
 
 
+def known(name: str) -> Figure:
+    """Something that needs no introduction: the floor, the mountain."""
+    figure = Figure(noun(name))
+    figure.introduced = True
+    return figure
+
+
 FINDABLE = tuple("key ball doll ring watch umbrella pen photo toy letter hat camera notebook book ticket map".split())
 INDOORS = ("kitchen", "room", "garden", "library", "classroom", "park", "house")
 
@@ -56,14 +66,22 @@ def at(place: str, particle: str = "で") -> Complement:
     return marked(common(noun(place), "" if place == "school" else "the"), preposition(noun(place)), particle, 4, 2)
 
 
+def put_at(place: str) -> Complement:
+    """Where something is put and then is: in the garden - 庭に."""
+    return marked(common(noun(place)), preposition(noun(place)), "に", 4, 8)
+
+
 def spot(
-    chooser: Chooser, particle: str = "で", landmarks: tuple[str, ...] = ("table", "bed", "sofa", "desk", "chair")
+    chooser: Chooser,
+    particle: str = "で",
+    landmarks: tuple[str, ...] = ("table", "bed", "sofa", "desk", "chair"),
+    opening: str = "the",
+    where: str = "",
 ) -> Complement:
-    """under the bed - ベッドの下で."""
-    under = next(position for position in POSITIONS if position.english == "under")
-    behind = next(position for position in POSITIONS if position.english == "behind")
-    position = chooser.pick((under, under, behind))
-    english, (*place, _) = beside(position, common(noun(chooser.pick(landmarks))))
+    """under the bed - ベッドの下で; `where` fixes the position."""
+    where = where or chooser.pick(("under", "under", "behind"))
+    position = next(position for position in POSITIONS if position.english == where)
+    english, (*place, _) = beside(position, common(noun(chooser.pick(landmarks)), opening))
     return Complement(
         english, (*place, Word(particle, english[0].link if isinstance(english[0], Word) else Link())), 4, 2
     )

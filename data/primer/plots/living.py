@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from data.primer.choice import Chooser
 from data.primer.lexicon import noun
-from data.primer.plots.casting import COLORS, at, people, plot, spot, thing
+from data.primer.plots.casting import COLORS, at, known, people, plot, spot, thing
 from data.primer.telling import Figure, Teller
 
 PETS = ("dog", "cat", "puppy", "kitten", "rabbit", "hamster", "turtle", "bird")
@@ -18,13 +18,11 @@ def runaway(t: Teller, c: Chooser) -> tuple[str, ...]:
     place = c.pick(("park", "forest", "river", "garden"))
     t.tell(t.doing(hero, "have", pet))
     if c.chance(0.4):
-        t.tell(t.being(pet, c.pick(("cute", "gentle" if "pet" in pet.entry.kinds else "cute")), very=c.chance(0.3)))
-    t.tell(
-        t.doing(pet, "go to", toward=place)
-        if place != "garden"
-        else t.doing(pet, "hide", None, spot(c, "に", ("tree",))),
-        "one day",
-    )
+        t.tell(t.being(pet, "cute", very=c.chance(0.3)))
+    hides, where = place == "garden", c.pick(("under", "behind"))
+    hidden = spot(c, "に", ("tree",), "a", where)
+    gone = t.doing(pet, "hide", None, hidden) if hides else t.doing(pet, "go to", toward=place)
+    t.tell(gone, "one day")
     t.tell(t.doing(hero, "look for", pet, at(c.pick(("house", "room", "kitchen")))))
     if c.chance(0.5):
         t.tell(t.doing(hero, "find", pet, negative=True, modality="can"))
@@ -33,11 +31,17 @@ def runaway(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.doing(friend, "help", hero), "then")
     else:
         finder = hero
-    t.tell(t.doing(finder, "find", pet, spot(c, landmarks=("tree",))), c.pick(("at last", "soon")))
-    if c.chance(0.6):
-        t.joined(t.being(pet, c.pick(("tired", "hungry"))), "but", t.being(hero, "happy"))
-    else:
+    t.tell(
+        t.doing(finder, "find", pet, spot(c, "で", ("tree",), "the" if hides else "a", where)),
+        c.pick(("at last", "soon")),
+    )
+    draw = c.pick(("both", "sleeping", "thanks"))
+    if draw == "thanks" and finder is friend:
+        t.because(t.doing(hero, "thank", friend), t.doing(t.meant(friend), "find", pet, favor=True))
+    elif draw == "sleeping":
         t.tell(t.doing(pet, "sleep", modality="progressive"))
+    else:
+        t.joined(t.being(pet, c.pick(("tired", "hungry"))), "but", t.being(hero, "happy"))
     return (pet.entry.english, place)
 
 
@@ -63,7 +67,7 @@ RECIPES = (
 @plot
 def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody hungry cooks, and a friend shares."""
-    hero, friend = people(c)
+    hero, friend = people(c, 0.7)
     entry, bought = (noun(name) for name in c.pick(RECIPES))
     action = "bake" if "baked" in entry.kinds else "make"
     dish = Figure(entry)
@@ -78,11 +82,15 @@ def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
     if c.chance(0.5):
         t.tell(t.being(dish, "delicious"))
     if c.chance(0.7):
-        t.tell(t.doing(friend, "eat", dish, modality="want"))
-        if "sweets" in entry.kinds or "dish" in entry.kinds:
-            t.joined(t.being(hero, "kind"), "so", t.doing(hero, "give", dish, to=friend, again=True))
+        if c.chance(0.5):
+            t.tell(t.happening(friend, "come"))
+            given = t.doing(hero, "give", dish, to=friend)
+            t.because(given, t.doing(t.meant(friend), "eat", dish, modality="want"))
+        else:
+            t.tell(t.doing(friend, "eat", dish, modality="want"))
+            t.because(t.doing(hero, "give", dish, to=friend), t.being(t.meant(hero), "kind"))
     else:
-        t.because(t.doing(hero, "eat", dish), hero, "hungry")
+        t.because(t.doing(hero, "eat", dish), t.being(t.meant(hero), "hungry"))
         t.tell(t.doing(hero, "sleep"), "then")
     return (entry.english, bought.english)
 
@@ -91,17 +99,14 @@ def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
 def garden(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A plant grows and is admired."""
     hero, friend = people(c)
-    plant = thing(c, noun(c.pick(("flower", "rose", "tree"))), 0.2, COLORS | {"small"})
+    plant = thing(c, noun(c.pick(("flower", "rose"))), 0.2, COLORS | {"small"})
     t.tell(t.doing(hero, "plant", plant, at("garden", "に")), c.pick(("", "one day")))
-    if plant.entry.english == "tree" or c.chance(0.6):
-        t.tell(
-            t.becoming(plant, "big" if plant.entry.english == "tree" else c.pick(("pretty", "beautiful"))),
-            c.pick(("soon", "at last")),
-        )
+    if c.chance(0.6):
+        t.tell(t.becoming(plant, c.pick(("pretty", "beautiful"))), c.pick(("soon", "at last")))
     t.tell(t.doing(friend, "see", plant, at("garden")), c.pick(("", "the next day")))
-    t.because(t.doing(friend, "draw", plant), plant, "big" if plant.entry.english == "tree" else "beautiful")
-    if plant.entry.english != "tree":
-        t.tell(t.doing(hero, "give", plant, to=friend), c.pick(("after that", "then")))
+    t.because(t.doing(friend, "draw", plant), t.being(t.meant(plant), "beautiful"))
+    why, state = (hero, "kind") if c.chance(0.4) else (friend, "sad")
+    t.because(t.doing(hero, "give", plant, to=friend), t.being(t.meant(why), state))
     if c.chance(0.6):
         t.tell(t.being(friend, "happy", very=c.chance(0.3)))
     return (plant.entry.english, plant.adjective.english if plant.adjective else "")
@@ -118,25 +123,47 @@ HUNTS = (
 )
 
 
+STOLEN = {
+    "mouse": ("cheese", "bread", "chocolate"),
+    "rabbit": ("carrot", "apple", "bread"),
+    "duck": ("bread", "rice"),
+    "cat": ("fish", "meat", "cheese"),
+}
+"""What the one that is chased would eat."""
+
+
 @plot
 def chase(t: Teller, c: Chooser) -> tuple[str, ...]:
     """One animal after another; the small one gets away."""
     names = c.pick(HUNTS)
     hunter, prey = (thing(c, noun(name), 0.4, COLORS) for name in names)
     place = c.pick(("garden", "park", "house", "kitchen"))
-    t.tell(t.doing(hunter, "chase", prey, at(place)), c.pick(("", "one day", "yesterday")))
-    t.tell(t.doing(prey, "hide", None, spot(c, "に", ("tree",) if place in ("garden", "park") else ("table", "chair"))))
+    lead = c.pick(("", "one day", "yesterday"))
+    outcome = c.pick(("why", "fast", "slow", "hidden"))
+    if outcome == "why":
+        meal = Figure(noun(c.pick(STOLEN[prey.entry.english])))
+        t.tell(t.doing(hunter, "find", meal, at("kitchen" if place == "park" else place)), lead)
+        t.because(t.doing(hunter, "chase", prey, at(place)), t.doing(t.meant(prey), "eat", meal))
+    elif outcome == "hidden":
+        t.tell(t.doing(hunter, "chase", prey, at(place)), lead)
+    else:
+        chased = t.doing(hunter, "chase", prey, at(place))
+        culprit = prey if outcome == "fast" else hunter
+        t.joined(chased, "but", t.being(t.meant(culprit), outcome, too=True), lead)
+    outdoors = place in ("garden", "park")
+    shelter = spot(c, "に", ("tree",) if outdoors else ("table", "chair"), "a" if outdoors else "the")
+    t.tell(t.doing(prey, "hide", None, shelter))
     if c.chance(0.5):
         t.tell(t.doing(hunter, "look for", prey))
+    failed = t.doing(hunter, "find", prey, negative=True, modality="can")
+    why, state = (prey, "small") if c.chance(0.5) else (hunter, "tired")
+    t.because(failed, t.being(t.meant(why), state))
     if c.chance(0.6):
-        t.because(t.doing(hunter, "find", prey, negative=True, modality="can"), prey, "small")
+        meal = Figure(noun(c.pick(STOLEN[prey.entry.english])))
+        t.tell(t.doing(prey, "eat", meal, at("park" if place == "park" else c.pick(("kitchen", "garden")))), "then")
     else:
-        t.tell(t.doing(hunter, "find", prey, negative=True, modality="can"))
-    t.joined(t.being(hunter, "tired"), "so", t.doing(hunter, "sleep", again=True))
-    if c.chance(0.6):
-        meal = Figure(noun(c.pick(("cheese", "carrot", "bread", "apple"))))
-        t.tell(t.doing(prey, "eat", meal, at(c.pick(("kitchen", "garden")))), "then")
-    return names
+        t.tell(t.doing(hunter, "sleep"), "then")
+    return (*names, outcome)
 
 
 RACES = (("rabbit", "turtle"), ("horse", "pig"), ("dog", "duck"), ("fox", "frog"), ("cat", "turtle"))
@@ -149,12 +176,18 @@ def race(t: Teller, c: Chooser) -> tuple[str, ...]:
     fast, slow = (thing(c, noun(name), 0.4, COLORS) for name in names)
     goal = c.pick(("river", "lake", "mountain", "village"))
     place = c.pick(("forest", "farm", "park"))
-    t.tell(t.doing(fast, "meet", slow, at(place)), c.pick(("", "one day")))
+    one, other = (fast, slow) if c.chance(0.5) else (slow, fast)
+    t.tell(t.doing(one, "meet", other, at(place)), c.pick(("", "one day")))
     t.tell(t.comparing(fast, "fast", slow))
-    t.tell(t.doing(fast, "go to", toward=goal, modality="want"))
-    t.tell(t.doing(fast, "run", None, at(place)), "then")
-    t.because(t.doing(fast, "sleep", None, spot(c, landmarks=("tree",))), fast, "tired")
-    t.tell(t.doing(slow, "sleep", negative=True))
+    t.joined(t.doing(fast, "go to", toward=goal, modality="want"), "so", t.doing(fast, "run", again=True))
+    if c.chance(0.5):
+        slept = t.doing(fast, "sleep", None, spot(c, landmarks=("tree",), opening="a"))
+        t.because(slept, t.being(t.meant(fast), "tired"))
+        t.tell(t.doing(slow, "sleep", negative=True))
+    else:
+        waited = t.doing(fast, "wait for", slow)
+        t.because(waited, t.being(t.meant(slow), "slow") if c.chance(0.5) else t.being(t.meant(fast), "kind"))
+        t.tell(t.doing(fast, "sleep", None, spot(c, landmarks=("tree",), opening="a")), "then")
     t.tell(t.doing(slow, "arrive at", toward=goal), "at last")
     if c.chance(0.7):
         t.tell(t.being(slow, "happy", very=c.chance(0.5)))
@@ -166,17 +199,15 @@ def climbing(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A thirsty climber meets somebody with a drink."""
     hero, friend = people(c)
     drink = Figure(noun(c.pick(("water", "tea", "milk", "juice", "coffee", "cocoa"))))
-    mountain = Figure(noun("mountain"), None)
-    mountain.introduced = True
+    mountain = known("mountain")
     t.tell(t.doing(hero, "climb", mountain), c.pick(("", "one day", "yesterday")))
     t.joined(t.being(mountain, "high", very=c.chance(0.3)), "and", t.being(hero, "thirsty"))
     t.tell(t.doing(hero, "meet", friend), c.pick(("soon", "then")))
-    t.joined(t.being(friend, c.pick(("kind", "gentle"))), "so", t.doing(friend, "give", drink, to=hero, again=True))
-    t.because(
-        t.doing(hero, "drink", drink),
-        drink,
-        c.pick(("delicious", "cold")) if drink.entry.english in ("water", "milk", "juice") else "delicious",
-    )
+    why, state = (friend, "kind") if c.chance(0.5) else (hero, "tired")
+    t.because(t.doing(friend, "give", drink, to=hero), t.being(t.meant(why), state))
+    cold = drink.entry.english in ("water", "milk", "juice")
+    quality = "cold" if cold else "delicious"
+    t.because(t.doing(hero, "drink", drink), t.being(t.meant(drink), quality))
     if c.chance(0.5):
         t.tell(t.being(hero, "happy"))
     return (drink.entry.english,)

@@ -1,17 +1,17 @@
-"""Plots about things: lost and found, bought, given, lent, broken, learnt."""
+"""Plots about things: lost and found, bought, packed, dropped, lent, mended."""
 
 from __future__ import annotations
 
 from data.primer.choice import FEMALE, PRICES, Chooser
-from data.primer.lexicon import SCALES, Noun, adjective, adjectives_for, noun, nouns, suiting
-from data.primer.plots.casting import FINDABLE, INDOORS, VISIBLE, at, people, plot, spot, thing
+from data.primer.lexicon import SCALES, Noun, adjective, adjectives_for, is_a, noun, nouns, suiting
+from data.primer.plots.casting import FINDABLE, INDOORS, VISIBLE, at, known, people, plot, spot, thing
 from data.primer.telling import Figure, Teller
 
 
 @plot
 def lost_and_found(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Something is lost, looked for in several places, and found by its owner or by a friend."""
-    hero, friend = people(c)
+    hero, friend = people(c, 0.7)
     it = thing(c, noun(c.pick(FINDABLE)))
     if c.chance(0.5):
         t.tell(t.doing(hero, "have", it))
@@ -23,16 +23,23 @@ def lost_and_found(t: Teller, c: Chooser) -> tuple[str, ...]:
     first, second = c.pair(INDOORS)
     t.tell(t.doing(hero, "look for", it, at(first)))
     if c.chance(0.5):
-        t.tell(t.doing(hero, "look for", it, at(second)), "then")
-    if c.chance(0.5):
         t.tell(t.doing(hero, "find", it, negative=True, modality="can"))
-    if c.chance(0.5):
-        t.tell(t.doing(friend, "find", it, spot(c)), c.pick(("", "soon", "at last")))
-        t.tell(t.doing(friend, "return", it, to=hero))
     else:
+        t.tell(t.doing(hero, "look for", it, at(second)), "then")
+    outcome = c.pick(("himself", "friend", "thanks", "thanks"))
+    if outcome == "himself":
         t.tell(t.doing(hero, "find", it, spot(c)), "at last")
-    if c.chance(0.5):
         t.tell(t.being(hero, "happy", very=c.chance(0.3)))
+    elif outcome == "friend":
+        t.tell(t.doing(friend, "find", it, spot(c)), c.pick(("", "soon", "at last")))
+        why = (friend, "kind") if c.chance(0.5) else (hero, "sad")
+        t.because(t.doing(friend, "return", it, to=hero), t.being(t.meant(why[0]), why[1]))
+    else:
+        t.tell(t.doing(friend, "help", hero), c.pick(("then", "after that")))
+        if c.chance(0.5):
+            t.because(t.doing(hero, "thank", friend), t.doing(t.meant(friend), "find", it, favor=True))
+        else:
+            t.because(t.doing(hero, "thank", friend), t.being(t.meant(friend), "kind"))
     return (it.entry.english, first)
 
 
@@ -64,7 +71,7 @@ def shopping(t: Teller, c: Chooser) -> tuple[str, ...]:
         return shopping(t, c)
     one, other = (Figure(entry) for entry in c.pair(options))
     scale = next(scale for scale in SCALES if scale.kind in (*sorted(one.entry.kinds & other.entry.kinds), "gift"))
-    how = c.pick(("more", "less", "too"))
+    how = c.pick(("more", "less", "too", "too"))
     names = tuple(name for name in (scale.good if how == "more" else scale.bad) if name != "old")
     assert isinstance(one.entry, Noun)
     assert isinstance(other.entry, Noun)
@@ -73,7 +80,7 @@ def shopping(t: Teller, c: Chooser) -> tuple[str, ...]:
         return shopping(t, c)
     quality = c.pick(fitting).english
     t.tell(t.doing(hero, "go to", toward=shop), c.pick(("", "one day", "yesterday")))
-    t.tell(t.seeing_both(hero, at(shop), one, other))
+    t.tell(t.doing_to_both(hero, "see", *((one, other) if c.chance(0.5) else (other, one)), at(shop)))
     if c.chance(0.4) and "food" in one.entry.kinds:
         t.tell(t.being(hero, "hungry"))
     elif c.chance(0.4) and quality not in PRICES:
@@ -89,10 +96,89 @@ def shopping(t: Teller, c: Chooser) -> tuple[str, ...]:
     return (one.entry.english, other.entry.english)
 
 
+ERRANDS = (
+    ("read", "newspaper magazine book novel"),
+    ("eat", "sandwich apple hamburger cookie banana"),
+    ("drink", "juice tea coffee cocoa milk"),
+)
+"""What is bought on the way, and what it is for."""
+
+
+@plot
+def errands(t: Teller, c: Chooser) -> tuple[str, ...]:
+    """Two things are bought, and what is done to one of them tells which."""
+    hero, friend = people(c)
+    (action, some), (other_action, others) = c.pair(ERRANDS)
+    one, other = thing(c, noun(c.pick(some.split())), 0.6), thing(c, noun(c.pick(others.split())), 0.6)
+    place = c.pick(("station", "department store", "supermarket"))
+    t.tell(t.doing(hero, "go to", toward=place), c.pick(("", "one day", "yesterday")))
+    t.tell(t.doing_to_both(hero, "buy", *((one, other) if c.chance(0.5) else (other, one))))
+    t.tell(t.doing(hero, action, t.meant(one), at(c.pick(("park", "garden")))), c.pick(("", "then", "after that")))
+    if c.chance(0.5):
+        quality = {"read": "interesting", "eat": "delicious", "drink": "delicious"}[action]
+        t.tell(t.being(one, quality, very=quality == "interesting" and c.chance(0.4)))
+    elif c.chance(0.5):
+        t.tell(t.being(hero, "happy"))
+    t.tell(
+        t.doing(hero, "show" if other_action == "read" else "give", other, to=friend), c.pick(("that evening", "soon"))
+    )
+    return (one.entry.english, other.entry.english)
+
+
+PACKED = ("ball", "doll", "toy", "book", "dictionary", "camera", "radio", "clock", "umbrella", "vase", "sweater", "hat")
+"""What may or may not fit into a box or a bag."""
+
+
+@plot
+def packing(t: Teller, c: Chooser) -> tuple[str, ...]:
+    """A thing does not fit into a container: one of them is too big or too small."""
+    hero, friend = people(c)
+    it, into = thing(c, noun(c.pick(PACKED)), 0.5), thing(c, noun(c.pick(("box", "bag"))), 0.5)
+    t.tell(t.doing(hero, "have", it))
+    t.tell(t.doing(friend, c.pick(("give", "lend")), into, to=hero), c.pick(("yesterday", "one day")))
+    culprit, quality = (it, "big") if c.chance(0.5) else (into, "small")
+    main = t.doing(hero, "put", it, t.into(into, "in"), negative=True, modality="can")
+    t.because(main, t.being(t.meant(culprit), quality, too=True))
+    if c.chance(0.5):
+        t.tell(t.doing(hero, "return", into, to=friend), c.pick(("the next day", "that evening")))
+    else:
+        why, state = (friend, "kind") if c.chance(0.5) else (hero, "in trouble")
+        t.because(t.doing(friend, "help", hero), t.being(t.meant(why), state))
+    return (it.entry.english, into.entry.english)
+
+
+BLUNT = ("book", "dictionary", "ball", "radio", "clock", "camera", "box")
+"""What breaks the plate that it falls on."""
+
+
+@plot
+def dropped(t: Teller, c: Chooser) -> tuple[str, ...]:
+    """Something falls and something breaks; then an apology, and something new."""
+    hero, friend = people(c, 0.7)
+    brittle = Figure(c.pick(nouns("fragile")), owner=friend)
+    t.tell(t.doing(hero, "visit", friend), c.pick(("", "one day", "yesterday")))
+    if c.chance(0.5):
+        t.tell(t.doing(hero, "drop", brittle, t.into(known("floor"), "on")))
+    else:
+        t.tell(t.doing(hero, "drop", Figure(noun(c.pick(BLUNT))), t.onto(brittle)))
+    t.tell(t.happening(t.meant(brittle), "break"))
+    blamed, state = c.pick(((friend, "angry"), (friend, "sad"), (hero, "")))
+    if state:
+        t.because(t.doing(hero, "apologize to", friend), t.being(t.meant(friend), state))
+    else:
+        t.because(t.doing(hero, "apologize to", friend), t.doing(t.meant(hero), "break", brittle))
+    spare = Figure(brittle.entry, adjective("new"))
+    t.tell(t.doing(hero, "buy", spare, at("department store")), c.pick(("after that", "the next day")))
+    t.tell(t.doing(hero, "give", spare, to=friend))
+    if c.chance(0.5):
+        t.tell(t.being(friend, "happy"))
+    return (brittle.entry.english, blamed.entry.english, state)
+
+
 @plot
 def present(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A present is chosen for a friend, and why just this one."""
-    hero, friend = people(c)
+    hero, friend = people(c, 0.7)
     entry = c.pick(
         [entry for entry in nouns("gift") if suiting(entry, ("cheap", "pretty", "cute", "useful", "beautiful"))]
     )
@@ -108,14 +194,19 @@ def present(t: Teller, c: Chooser) -> tuple[str, ...]:
     quality = c.pick(suiting(entry, ("cheap", "pretty", "cute", "useful", "beautiful")))
     other = adjectives_for(entry)
     if c.chance(0.4) and "expensive" in [said.english for said in other] and quality.english != "cheap":
-        t.because(t.doing(hero, "choose", gift), gift, quality.english)
+        t.because(t.doing(hero, "choose", gift), t.being(t.meant(gift), quality.english))
         t.joined(t.being(gift, "expensive"), "but", t.doing(hero, "buy", gift))
     else:
-        t.because(t.doing(hero, "buy", gift), gift, quality.english)
-    t.tell(t.doing(hero, "give", gift, to=friend), c.pick(("", "that evening")))
-    if c.chance(0.6):
+        t.because(t.doing(hero, "buy", gift), t.being(t.meant(gift), quality.english))
+    lead = c.pick(("", "that evening"))
+    if c.chance(0.7):
+        why, state = (hero, "kind") if c.chance(0.5) else (friend, "sad")
+        t.because(t.doing(hero, "give", gift, to=friend), t.being(t.meant(why), state))
+        t.tell(t.doing(friend, "thank", hero))
+    else:
+        t.tell(t.doing(hero, "give", gift, to=friend), lead)
         t.tell(t.being(friend, "happy", very=c.chance(0.4)))
-    if c.chance(0.5) and "top" in entry.kinds:
+    if c.chance(0.4) and "top" in entry.kinds:
         t.tell(t.doing(friend, "wear", gift), "the next day")
     return (entry.english, quality.english)
 
@@ -123,33 +214,37 @@ def present(t: Teller, c: Chooser) -> tuple[str, ...]:
 @plot
 def borrowed(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A book or a tool is lent, used and returned."""
-    owner, reader = people(c)
+    owner, reader = people(c, 0.8)
     entry = c.pick([entry for entry in nouns("book", "tool") if "dishes" not in entry.kinds])
     it = thing(c, entry)
-    action = "read" if "book" in entry.kinds else "use"
+    action = "use" if "tool" in entry.kinds else "read"
     t.tell(t.doing(owner, "have" if "goods" in entry.kinds else "buy", it))
-    if c.chance(0.4):
-        t.tell(t.doing(reader, action, it, modality="want"))
-    t.tell(t.doing(owner, "lend", it, to=reader), c.pick(("", "one day", "yesterday")))
+    lent = t.doing(owner, "lend", it, to=reader)
+    if c.chance(0.5):
+        t.because(lent, t.being(t.meant(owner), "kind"))
+    else:
+        t.because(lent, t.doing(t.meant(reader), action, it, modality="want"))
     good = suiting(entry, ("interesting", "useful", "light"))
     bad = suiting(entry, ("difficult", "heavy", "boring"))
     if bad and c.chance(0.3):
-        t.because(t.doing(reader, action, it, negative=True), it, c.pick(bad).english)
+        t.because(t.doing(reader, action, it, negative=True), t.being(t.meant(it), c.pick(bad).english))
     else:
         where = at(c.pick(("park", "library", "room", "garden")))
-        t.tell(t.doing(reader, action, it, where), c.pick(("", "that evening")))
+        t.tell(t.doing(reader, action, it, where), c.pick(("that evening", "the next day")))
         if good and c.chance(0.6):
             t.tell(t.being(it, c.pick(good).english, very=c.chance(0.4)))
-    t.tell(t.doing(reader, "return", it, to=owner), c.pick(("the next day", "after that")))
+    t.tell(t.doing(reader, "return", it, to=owner), c.pick(("soon", "after that")))
+    if c.chance(0.4):
+        t.tell(t.doing(t.meant(reader), "thank", owner))
     return (entry.english, action)
 
 
 @plot
 def broken(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Something of a friend's breaks and is mended."""
-    hero, friend = people(c)
+    hero, friend = people(c, 0.7)
     entry = c.pick(
-        [entry for entry in nouns("machine", "toy") if "goods" in entry.kinds and "drive" not in entry.kinds]
+        [entry for entry in nouns("machine", "toy") if "goods" in entry.kinds and not is_a(entry, ("drive", "ball"))]
     )
     it = Figure(entry, owner=friend)
     outdoors = ("garden", "park")
@@ -157,7 +252,9 @@ def broken(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.doing(hero, "break", it, at(c.pick(outdoors if "ride" in entry.kinds else ("room", "classroom", *outdoors)))),
         c.pick(("", "one day", "yesterday")),
     )
-    t.tell(t.being(friend, "angry", very=c.chance(0.4)))
+    why, state = (friend, "angry") if c.chance(0.5) else (hero, "")
+    apology = t.doing(hero, "apologize to", friend)
+    t.because(apology, t.being(t.meant(friend), state) if state else t.doing(t.meant(hero), "break", it))
     if c.chance(0.4):
         t.joined(t.being(it, "old"), "so", t.doing(hero, "fix", it, negative=True, modality="can"))
         spare = Figure(entry, adjective("new"))
@@ -167,32 +264,4 @@ def broken(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.doing(hero, "fix", it), c.pick(("the next day", "after that")))
         t.tell(t.doing(hero, "return", it, to=friend))
     t.tell(t.being(friend, "happy"))
-    return (entry.english,)
-
-
-PRACTICE = {"study": ("library", "classroom", "room"), "sport": ("park", "school"), "instrument": ("room", "classroom")}
-"""Where one learns it."""
-
-
-@plot
-def homework(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Something must be learnt, it is hard, and a friend helps."""
-    hero, friend = people(c)
-    entry = c.pick(nouns("study", "sport", "instrument"))
-    subject = Figure(entry)
-    subject.introduced = "instrument" in entry.kinds
-    action = "study" if "study" in entry.kinds else "practice"
-    t.tell(t.doing(hero, action, subject, modality="have to"), c.pick(("", "one day", "yesterday")))
-    hard = suiting(entry, ("difficult", "easy", "interesting"))
-    if hard:
-        first = c.pick(hard).english
-        if first == "difficult":
-            t.tell(t.being(subject, first, very=c.chance(0.5)))
-        else:
-            t.joined(t.being(subject, first, very=c.chance(0.3)), "but", t.being(hero, c.pick(("busy", "tired"))))
-    t.because(t.doing(friend, "help", hero), friend, c.pick(("kind", "smart")))
-    place = c.pick(PRACTICE[next(kind for kind in PRACTICE if kind in entry.kinds)])
-    t.tell(t.doing(hero, action, subject, at(place)), c.pick(("then", "after that", "that evening")))
-    if c.chance(0.6):
-        t.tell(t.being(hero, c.pick(("happy", "tired")), very=c.chance(0.3)))
-    return (entry.english, place)
+    return (entry.english, why.entry.english, state)

@@ -1,0 +1,117 @@
+"""Clauses within clauses within clauses: relative clauses inside comparisons inside reasons, reasons inside reports."""
+
+from __future__ import annotations
+
+from data.primer import japanese as ja
+from data.primer.choice import Chooser
+from data.primer.clauses import Clause, Complement, Mode, adjective_head, marked, verb_head
+from data.primer.constructions.adjectives import comparing, preferring, with_reason
+from data.primer.constructions.combined import acting, again, caused, progressive_of, protagonist
+from data.primer.constructions.relative import made_by, made_thing, told_of
+from data.primer.lexicon import REASONS, Adjective, Noun, Verb, suiting, takers, verb
+from data.primer.noun_phrases import pronoun
+from data.primer.sentences import Draft, construction
+from data.primer.tree import Link, Word
+
+GOOD = ("sweet", "delicious", "interesting", "light", "soft", "cute", "useful", "cheap", "easy")
+BAD = ("expensive", "difficult", "acidic", "bitter", "boring")
+
+
+def _judged(chooser: Chooser, names: tuple[str, ...]) -> tuple[Verb, Noun, Adjective]:
+    """How something came about, and one of the named qualities that it can have."""
+    one, _, entry = made_thing(chooser)
+    options = [said for said in suiting(entry, names) if told_of(one, said)]
+    return (one, entry, chooser.pick(options)) if options else _judged(chooser, names)
+
+
+@construction(1.2)
+def because_of_compared_relatives(chooser: Chooser) -> Draft:
+    """Emi ate the cake that Ken made because it was sweeter than the cake that Anna made. - アンナが作ったケーキより甘かったので、…。
+
+    The standard of comparison comes first and leaves no doubt what is compared, so the thing is named in the main clause.
+    """
+    one, other, entry = made_thing(chooser)
+    reasons = [r for r in REASONS if r.verb == other.english and not r.of_subject and not r.negative and r.object]
+    reasons = [r for r in reasons if any(thing is entry for _, thing in takers(r.verb, str(r.object)))]
+    options = [
+        said
+        for reason in reasons
+        for said in suiting(entry, reason.adjectives)
+        if "nocompare" not in said.features and told_of(one, said)
+    ]
+    if not options:
+        return because_of_compared_relatives(chooser)
+    doer = protagonist(chooser)
+    thing, inner = made_by(chooser, one, entry, doer)
+    standard, second = made_by(chooser, one, entry, doer, inner.subject)
+    main = acting(doer, other, thing, Mode("past"))
+    why = Clause(comparing(chooser.pick(options), standard), again(thing), Mode("past"))
+    link = Link()
+    words = (*why.japanese(ja.before_node, topic=None), Word("ので", link), Word("、"))
+    english = (*main.english(), Word("because", link), *why.english())
+    return Draft(english, (*words, *main.japanese()), (main, why, inner, second))
+
+
+@construction(1.2)
+def preferring_relatives_because(chooser: Chooser) -> Draft:
+    """Emi prefers the cake that Ken made to the cake that Anna made because it is sweeter (or: because it is too expensive)."""
+    how = chooser.pick(("more", "less", "too"))
+    one, entry, said = _judged(chooser, GOOD if how == "more" else BAD)
+    subject = protagonist(chooser)
+    better, inner = made_by(chooser, one, entry, subject)
+    worse, other = made_by(chooser, one, entry, subject, inner.subject)
+    main = preferring(chooser, subject, better, worse, Mode(chooser.pick(("present", "past"))))
+    english, japanese, reason = with_reason(main, better, worse, said, how)
+    return Draft(english, japanese, (main, reason, inner, other), pairs=(("prefer", entry.english),))
+
+
+@construction(1.0)
+def condition_of_relative(chooser: Chooser) -> Draft:
+    """If the book that Ken bought is interesting, Emi will read it. - ケンが買った本が面白かったら、エミは読みます。"""
+    one, other, entry = made_thing(chooser)
+    reasons = [r for r in REASONS if r.verb == other.english and not r.of_subject and not r.negative and r.object]
+    reasons = [r for r in reasons if any(thing is entry for _, thing in takers(r.verb, str(r.object)))]
+    options = [said for reason in reasons for said in suiting(entry, reason.adjectives) if told_of(one, said)]
+    if not options:
+        return condition_of_relative(chooser)
+    doer = protagonist(chooser)
+    thing, inner = made_by(chooser, one, entry, doer)
+    condition = Clause(adjective_head(chooser.pick(options)), thing, Mode("present"))
+    main = acting(doer, other, again(thing), Mode("future"))
+    link = Link()
+    english = (Word("if", link), *condition.english(), Word(","), *main.english())
+    *said, ending = condition.japanese(ja.conditional, topic="が")
+    assert isinstance(ending, Word)
+    japanese = (*said, Word(ending.text, link), Word("、"), *main.japanese())
+    return Draft(english, japanese, (condition, main, inner))
+
+
+@construction(0.8)
+def question_about_relative(chooser: Chooser) -> Draft:
+    """Did you read the book that Ken bought? - ケンが買った本を読みましたか。"""
+    one, other, entry = made_thing(chooser)
+    subject = pronoun("you") if chooser.chance(0.6) else chooser.person()
+    thing, inner = made_by(chooser, one, entry, subject)
+    main = Clause(verb_head(other), subject, Mode("past"), (marked(thing, "", other.particle, 0, 7),), question=True)
+    return Draft(main.english(), main.japanese(), (main, inner), "?")
+
+
+@construction(1.2)
+def reported_reason(chooser: Chooser) -> Draft:
+    """Ken says that he slept because he was tired. - ケンは疲れていたので寝たと言っています。"""
+    main, thing, why, about = caused(chooser, "past")
+    speaker = main.subject
+    said = Clause(main.head, again(speaker), main.mode, main.complements)
+    quote, link = Link(), Link()
+    named = main.complements if about is thing else ()
+    subject = (*about.japanese, Word("が")) if named else ()
+    reason = (*subject, *why.japanese(ja.before_node, topic=None), Word("ので", link))
+    content = Complement(
+        (Word("that", quote), *said.english(), Word("because", link), *why.english()),
+        (*reason, *said.japanese(ja.plain, topic=None, skip=named), Word("と", quote)),
+        0,
+        7,
+    )
+    one = verb("say")
+    clause = Clause(verb_head(one, progressive_of(one)), speaker, Mode("present"), (content,))
+    return Draft(clause.english(), clause.japanese(), (clause, main, why))

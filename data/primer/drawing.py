@@ -1,0 +1,80 @@
+"""Linked sentences as a picture: English above, Japanese below, a line for every link. SVG, so that a browser or a page shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from data.alignment import project
+
+SIZE = 15
+"""Letters, in pixels."""
+GAP = 9
+"""Between words."""
+TOP, BOTTOM, HEIGHT = 24, 88, 104
+"""Base lines of the two rows, and the height of one pair."""
+COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2")
+"""Lines, one after another, so that neighbours can be told apart; dark enough on white, bright enough on black."""
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A pair in words, with the links between them by number."""
+
+    english: tuple[str, ...]
+    japanese: tuple[str, ...]
+    links: tuple[tuple[int, int], ...]
+
+
+def links(row: dict[str, Any]) -> Linked:
+    """The words of a row and the links between them."""
+    english, japanese = row.get("source") or row["text"], row.get("target") or row["japanese"]
+    sides = [[text[a:b] for a, b in spans] for text, spans in zip((english, japanese), row["words"], strict=True)]
+    return Linked(tuple(sides[0]), tuple(sides[1]), tuple(project(row["alignment"], *row["words"])))
+
+
+def _width(word: str) -> float:
+    """Roughly what a browser's sans-serif takes: a Japanese character is square, a Latin letter a good half of it."""
+    return sum(SIZE if ord(character) > 0x2E7F else 0.56 * SIZE for character in word)
+
+
+def _middles(words: Sequence[str]) -> tuple[list[float], float]:
+    """The middle of every word in a row, and the row's width."""
+    left, found = float(GAP), []
+    for word in words:
+        found.append(left + _width(word) / 2)
+        left += _width(word) + GAP
+    return found, left
+
+
+def picture(pairs: Sequence[Linked]) -> str:
+    """All pairs below one another as one SVG document. Words without a link are grey: the other language does not say them."""
+    rows = [(pair, _middles(pair.english), _middles(pair.japanese)) for pair in pairs]
+    width = max((max(first[1], second[1]) for _, first, second in rows), default=0)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{HEIGHT * len(rows)}" font-family="sans-serif" '
+        f'font-size="{SIZE}" text-anchor="middle">',
+        f'<rect width="{width:.0f}" height="{HEIGHT * len(rows)}" fill="white"/>',
+    ]
+    for number, (pair, (above, first), (below, second)) in enumerate(rows):
+        shift = ((width - first) / 2, (width - second) / 2)  # both rows in the middle, so that lines stay steep
+        lines.append(f'<g transform="translate(0 {HEIGHT * number})">')
+        for i, j in pair.links:
+            color = COLORS[i % len(COLORS)]
+            start, end = above[i] + shift[0], below[j] + shift[1]
+            lines.append(
+                f'<path d="M{start:.1f} {TOP + 6}L{end:.1f} {BOTTOM - SIZE - 1}" stroke="{color}" stroke-width="1.5"/>'
+            )
+        for words, middles, base, move, side in (
+            (pair.english, above, TOP, shift[0], 0),
+            (pair.japanese, below, BOTTOM, shift[1], 1),
+        ):
+            linked = {link[side] for link in pair.links}
+            lines += [
+                f'<text x="{middle + move:.1f}" y="{base}" fill="{"#111" if at in linked else "#999"}">{escape(word)}</text>'
+                for at, (word, middle) in enumerate(zip(words, middles, strict=True))
+            ]
+        lines.append("</g>")
+    return "\n".join([*lines, "</svg>", ""])

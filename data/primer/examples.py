@@ -1,0 +1,69 @@
+"""The examples of docs/primer.md: `python -m data.primer.examples` draws them again and prints the page's lines for them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from data.primer import constructions  # noqa: F401  (registers the constructions)
+from data.primer.choice import Chooser
+from data.primer.corpus import sentence_columns
+from data.primer.drawing import links, picture
+from data.primer.sentences import CONSTRUCTIONS, finish
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "images" / "primer"
+EXAMPLES = (
+    ("past_event", 7),
+    ("at_hour", 1),
+    ("negation", 5),
+    ("casual_plan", 6),
+    ("existence", 11),
+    ("location", 3),
+    ("how_many", 5),
+    ("question_and_answer", 6),
+    ("comparison", 7),
+    ("superlative", 1),
+    ("preference_because", 1239),
+    ("preference_because", 3535),
+    ("wish", 1),
+    ("ability", 1),
+    ("permission", 4),
+    ("duty", 3),
+    ("experience", 9),
+    ("give", 9),
+    ("receive", 8),
+    ("purpose", 7),
+    ("condition", 5),
+    ("object_relative", 1),
+    ("reported_reason", 9),
+    ("because_of_compared_relatives", 3),
+)
+"""Construction and seed."""
+
+
+def examples() -> list[tuple[str, str, str, str]]:
+    """(file name, English, Japanese, picture) of every example."""
+    found = []
+    for name, seed in EXAMPLES:
+        row = sentence_columns(finish(name, CONSTRUCTIONS[name][0](Chooser(random.Random(seed)))))
+        found.append((f"{name}_{seed}.svg", row["source"], row["target"], picture([links(row)])))
+    return found
+
+
+def markdown(file: str, english: str, japanese: str) -> str:
+    """The line that shows an example on the page."""
+    return f"![{english} / {japanese}](images/primer/{file})"
+
+
+def main() -> None:
+    """Write the pictures, in place of those that are there."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for old in FOLDER.glob("*.svg"):
+        old.unlink()
+    for file, english, japanese, drawn in examples():
+        (FOLDER / file).write_text(drawn, encoding="utf-8")
+        print(markdown(file, english, japanese))
+
+
+if __name__ == "__main__":
+    main()

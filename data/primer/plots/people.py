@@ -1,0 +1,135 @@
+"""Plots about people: learning, waiting, being ill, falling out, and making up."""
+
+from __future__ import annotations
+
+from data.primer.choice import Chooser
+from data.primer.lexicon import noun, nouns, suiting
+from data.primer.plots.casting import at, people, plot, put_at, thing
+from data.primer.telling import Figure, Teller
+
+PRACTICE = {"study": ("library", "classroom", "room"), "sport": ("park", "school"), "instrument": ("room", "classroom")}
+"""Where one learns it."""
+
+
+@plot
+def homework(t: Teller, c: Chooser) -> tuple[str, ...]:
+    """Something must be learnt, it is hard, and a friend helps."""
+    hero, friend = people(c, 0.7)
+    entry = c.pick(nouns("study", "sport", "instrument"))
+    subject = Figure(entry)
+    subject.introduced = "instrument" in entry.kinds
+    action = "study" if "study" in entry.kinds else "practice"
+    t.tell(t.doing(hero, action, subject, modality="have to"), c.pick(("", "one day", "yesterday")))
+    hard = suiting(entry, ("difficult", "easy", "interesting"))
+    if hard:
+        first = c.pick(hard).english
+        if first == "difficult":
+            t.tell(t.being(subject, first, very=c.chance(0.5)))
+        else:
+            t.joined(t.being(subject, first, very=c.chance(0.3)), "but", t.being(hero, c.pick(("busy", "tired"))))
+    why, quality = (friend, "kind") if c.chance(0.5) else (hero, "in trouble")
+    t.because(t.doing(friend, "help", hero), t.being(t.meant(why), quality))
+    place = c.pick(PRACTICE[next(kind for kind in PRACTICE if kind in entry.kinds)])
+    t.tell(t.doing(hero, action, subject, at(place)), c.pick(("then", "after that", "that evening")))
+    if c.chance(0.6):
+        t.tell(t.being(hero, "happy", very=c.chance(0.3)))
+    return (entry.english, place, quality)
+
+
+@plot
+def waiting(t: Teller, c: Chooser) -> tuple[str, ...]:
+    """Somebody is waited for, and comes or does not."""
+    hero, friend = people(c, 0.8)
+    place = c.pick(("station", "park", "library", "school"))
+    goal = c.pick(("zoo", "museum", "movie theater", "lake", "pool"))
+    t.tell(t.doing(hero, "go to", toward=goal, modality="want"), c.pick(("", "one day", "yesterday")))
+    t.tell(t.doing(hero, "wait for", friend, at(place)))
+    outcome = c.pick(("absent", "absent", "patient", "comes"))
+    if outcome == "absent":
+        busy = c.pick(("busy", "sick", "tired"))
+        t.because(t.doing(friend, "come", negative=True), t.being(t.meant(friend), busy))
+        t.tell(t.doing(hero, "call", friend), c.pick(("then", "that evening")))
+        t.tell(t.doing(t.meant(friend), "apologize to", hero))
+    elif outcome == "patient":
+        t.joined(t.being(hero, "tired"), "but", t.doing(hero, "wait for", friend, again=True))
+        t.tell(t.happening(friend, "come"), c.pick(("at last", "soon")))
+        t.because(t.doing(friend, "thank", hero), t.being(t.meant(hero), "kind"))
+    else:
+        t.tell(t.happening(friend, "come"), c.pick(("soon", "at last")))
+        t.tell(t.doing(hero, "go to", toward=goal), c.pick(("after that", "then")))
+        t.tell(t.being(hero, "happy", very=c.chance(0.4)))
+    return (place, goal, outcome)
+
+
+@plot
+def ill(t: Teller, c: Chooser) -> tuple[str, ...]:
+    """Somebody is ill, is visited and brought something."""
+    hero, friend = people(c, 0.8)
+    entry = c.pick(nouns("fruit", "book", "plant"))
+    while entry.english in ("lemon", "tree", "dictionary"):
+        entry = c.pick(nouns("fruit", "book", "plant"))
+    gift = thing(c, entry, 0.6)
+    shop = {"fruit": "supermarket", "book": "bookstore", "plant": "flower shop"}[
+        next(kind for kind in ("fruit", "book", "plant") if kind in entry.kinds)
+    ]
+    if c.chance(0.5):
+        t.tell(t.doing(hero, "call", friend), c.pick(("", "one day", "yesterday")))
+        t.tell(t.being(friend, "sick"))
+    else:
+        t.tell(t.being(friend, "sick"), c.pick(("", "yesterday")))
+    t.tell(t.doing(hero, "buy", gift, at(shop)), c.pick(("", "the next day")))
+    kind = c.chance(0.5)
+    visit = t.doing(hero, "visit", friend)
+    t.because(visit, t.being(t.meant(hero), "kind") if kind else t.being(t.meant(friend), "sick"))
+    t.tell(t.doing(t.meant(hero), "give", gift, to=friend))
+    action = {"supermarket": "eat", "bookstore": "read"}.get(shop)
+    if action:
+        t.tell(t.doing(friend, action, gift), c.pick(("soon", "that evening", "")))
+    t.tell(t.doing(friend, "thank", hero) if c.chance(0.5) else t.being(friend, "happy", very=c.chance(0.3)))
+    return (entry.english, "kind" if kind else "sick")
+
+
+@plot
+def quarrel(t: Teller, c: Chooser) -> tuple[str, ...]:
+    """Something is hidden for fun; then an apology."""
+    hero, friend = people(c, 0.8)
+    it = Figure(
+        noun(c.pick(("hat", "bag", "ball", "notebook", "pen", "umbrella", "key", "diary", "doll", "camera"))),
+        owner=friend,
+    )
+    first, second = c.pair((c.pick(("room", "classroom", "kitchen")), "garden", "library", "park"))
+    t.tell(t.doing(hero, "hide", it, put_at(first)), c.pick(("", "one day", "yesterday")))
+    t.tell(t.doing(friend, "look for", it, at(second)))
+    t.tell(t.doing(t.meant(friend), "find", it, negative=True, modality="can"))
+    draw = c.pick(("friend", "friend", "hero"))
+    state = c.pick(("sad", "angry"))
+    if draw == "friend":
+        t.because(t.doing(hero, "apologize to", friend), t.being(t.meant(friend), state))
+    else:
+        t.because(t.doing(hero, "apologize to", friend), t.doing(t.meant(hero), "hide", it))
+    t.tell(t.doing(t.meant(hero), "return", it, to=friend), c.pick(("", "then")))
+    if c.chance(0.5):
+        t.tell(t.being(friend, "happy"))
+    return (it.entry.english, first, draw)
+
+
+LOADS = ("box", "bag", "desk", "chair", "piano", "table")
+
+
+@plot
+def carrying(t: Teller, c: Chooser) -> tuple[str, ...]:
+    """Something heavy is carried by two."""
+    hero, friend = people(c, 0.7)
+    load = thing(c, noun(c.pick(LOADS)))
+    t.tell(t.doing(hero, "carry", load, modality="have to"), c.pick(("", "one day", "yesterday")))
+    t.because(
+        t.doing(hero, "carry", load, negative=True, modality="can"),
+        t.being(t.meant(load), "heavy", too=True)
+        if c.chance(0.5)
+        else t.being(t.meant(hero), c.pick(("tired", "sick"))),
+    )
+    t.tell(t.happening(friend, "come"), c.pick(("then", "soon")))
+    why, state = c.pick(((friend, "kind"), (hero, "in trouble")))
+    t.because(t.doing(friend, "help", hero), t.being(t.meant(why), state))
+    t.tell(t.doing(hero, "thank", friend) if c.chance(0.6) else t.being(hero, "happy"))
+    return (load.entry.english, state)

@@ -1,0 +1,154 @@
+"""Every verb, adjective and noun of the lexicon against tables written out by hand, word by word, not by the code under test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from data.primer import english as en
+from data.primer import japanese as ja
+from data.primer.lexicon import ADJECTIVES, NOUNS, VERBS, Adjective, Noun, Verb
+
+TABLES = Path(__file__).with_name("tables")
+
+Key = tuple[str, ...]
+Forms = tuple[str, ...]
+
+FINITE = ((False, False), (False, True), (True, False), (True, True))
+
+
+def _japanese_verb(predicate: ja.Predicate) -> Forms:
+    return (
+        *(ja.finite(predicate, past=past, negative=negative).text for past, negative in FINITE),
+        ja.plain(predicate, negative=True).text,
+        ja.plain(predicate, past=True).text,
+        ja.plain(predicate, past=True, negative=True).text,
+        ja.te(predicate).text,
+        ja.plain(ja.desiderative(predicate)).text,
+        ja.plain(ja.potential(predicate)).text,
+        ja.ba(predicate).text,
+        ja.conditional(predicate).text,
+    )
+
+
+def _japanese_adjective(predicate: ja.Predicate, kind: str) -> Forms:
+    state = kind == "state"  # a verb in ている: neither adverb nor すぎる
+    return (
+        *(ja.finite(predicate, past=past, negative=negative).text for past, negative in FINITE),
+        ja.plain(predicate, negative=True).text,
+        ja.plain(predicate, past=True).text,
+        ja.plain(predicate, past=True, negative=True).text,
+        ja.te(predicate).text,
+        ja.ba(predicate).text,
+        ja.conditional(predicate).text,
+        "-" if state else ja.adverbial(predicate).text,
+        "-" if state else ja.plain(ja.excess(predicate)).text,
+    )
+
+
+def _english_verb(entry: Verb) -> Forms:
+    return (en.third_person(entry.english), entry.past, entry.participle, en.ing(entry.english))
+
+
+def _english_noun(entry: Noun) -> Forms:
+    assert entry.plural is not None
+    return (entry.plural, en.article(entry.english))
+
+
+def _english_adjective(entry: Adjective) -> Forms:
+    """As data.primer.constructions.adjectives says them: 'more' and 'most' where there is no short comparative."""
+    word = entry.english
+    return (entry.comparative or f"more {word}", entry.superlative or f"most {word}", en.article(word))
+
+
+def _japanese_verbs() -> list[tuple[Key, Forms]]:
+    verbs = [entry for entry in VERBS if entry.kind not in ("na", "i")]
+    return [((entry.writing, entry.kind), _japanese_verb(entry.predicate)) for entry in verbs]
+
+
+def _japanese_adjectives() -> list[tuple[Key, Forms]]:
+    entries: list[Adjective | Verb] = [*ADJECTIVES, *(entry for entry in VERBS if entry.kind in ("na", "i"))]
+    return [((entry.writing, entry.kind), _japanese_adjective(entry.predicate, entry.kind)) for entry in entries]
+
+
+def _english_verbs() -> list[tuple[Key, Forms]]:
+    return [((entry.english,), _english_verb(entry)) for entry in VERBS]
+
+
+def _english_nouns() -> list[tuple[Key, Forms]]:
+    return [((entry.english,), _english_noun(entry)) for entry in NOUNS if entry.plural is not None]
+
+
+def _english_adjectives() -> list[tuple[Key, Forms]]:
+    comparable = [entry for entry in ADJECTIVES if "nocompare" not in entry.features]
+    return [((entry.english,), _english_adjective(entry)) for entry in comparable]
+
+
+CHECKED: dict[str, Callable[[], list[tuple[Key, Forms]]]] = {
+    "japanese_verbs": _japanese_verbs,
+    "japanese_adjectives": _japanese_adjectives,
+    "english_verbs": _english_verbs,
+    "english_nouns": _english_nouns,
+    "english_adjectives": _english_adjectives,
+}
+"""What the lexicon and the code make of each word, by the table that says what it ought to be."""
+
+NO_POTENTIAL = {"わかる", "割れる"}
+
+each_table = pytest.mark.parametrize("table", CHECKED)
+
+
+@cache
+def _read(table: str) -> tuple[Forms, list[tuple[Key, Forms]]]:
+    """The names of the form columns, and the lines as (word, forms)."""
+    header, *lines = (TABLES / f"{table}.tsv").read_text(encoding="utf-8").splitlines()
+    size = 2 if table.startswith("japanese") else 1  # the word itself: with its class in Japanese
+    columns = tuple(header.split("\t"))
+    rows = [tuple(line.split("\t")) for line in lines]
+    torn = [row for row in rows if len(row) != len(columns) or not all(row)]
+    assert not torn, torn
+    return columns[size:], [(row[:size], row[size:]) for row in rows]
+
+
+@each_table
+def test_every_form_is_as_written_by_hand(table: str) -> None:
+    """A wrong class in the lexicon or a gap in a rule ("forgeting", 走ます) would be printed in thousands of sentences."""
+    columns, rows = _read(table)
+    written = dict(rows)
+    mismatches = sorted(
+        {
+            f"{' '.join(word)}, {column}: {expected} expected, {form} made"
+            for word, forms in CHECKED[table]()
+            for column, expected, form in zip(columns, written.get(word, forms), forms, strict=True)
+            if expected not in ("-", form)
+        }
+    )
+    assert not mismatches, "\n".join(mismatches)
+
+
+@each_table
+def test_every_word_has_its_line(table: str) -> None:
+    """A word added to the lexicon, or given another class there, must not go unchecked; nor may a line check nothing."""
+    written = [word for word, _ in _read(table)[1]]
+    made = {word for word, _ in CHECKED[table]()}
+    assert not made - set(written), "words without a line"
+    assert not set(written) - made, "lines without a word"
+    assert len(set(written)) == len(written), "a word on two lines"
+
+
+@each_table
+def test_forms_are_left_out_only_on_purpose(table: str) -> None:
+    """'-' is never compared: a table full of it would pass whatever the code makes."""
+    columns, rows = _read(table)
+    left_out = {
+        (*word, column) for word, forms in rows for column, form in zip(columns, forms, strict=True) if form == "-"
+    }
+    states = {word for word, _ in rows if word[-1] == "state"}
+    allowed = {
+        "japanese_verbs": {(*word, "potential") for word, _ in rows if word[0] in NO_POTENTIAL},
+        "japanese_adjectives": {(*word, column) for word in states for column in ("adverbial", "too_much")},
+    }
+    assert left_out == allowed.get(table, set())

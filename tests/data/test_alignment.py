@@ -1,0 +1,78 @@
+"""Gold links on the tokens of real tokenizers."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from data.alignment import pharaoh, project
+from data.config import TokenizerConfig
+from data.primer import rows
+from data.primer.choice import Chooser
+from data.primer.sentences import Sentence, derive
+from data.primer.tree import alignment
+from data.tokenizer import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def sentences() -> list[Sentence]:
+    """Sentences with their links still attached to words."""
+    chooser = Chooser(random.Random(21))
+    return [derive(chooser) for _ in range(1500)]
+
+
+@pytest.fixture(scope="module", params=[("char", 400), ("bpe", 1200), ("unigram", 1200)], ids=lambda param: param[0])
+def tokenizer(request: pytest.FixtureRequest, sentences: list[Sentence]) -> Tokenizer:
+    """Trained on both sides of the same sentences."""
+    kind, size = request.param
+    texts = [side.text for sentence in sentences for side in sentence.written()]
+    return Tokenizer.train(texts, TokenizerConfig(kind=kind, vocab_size=size))
+
+
+def test_every_link_of_a_content_word_survives(tokenizer: Tokenizer, sentences: list[Sentence]) -> None:
+    """A link lost between characters and pieces would count as an error of the head that found it."""
+    links = 0
+    for sentence in sentences:
+        source, target = sentence.written()
+        _, pieces = tokenizer.spans(source.text)
+        _, others = tokenizer.spans(target.text)
+        found = set(project(alignment(source, target), pieces, others))
+        for word, start, end in source.words:
+            if not (word.content and word.link):
+                continue
+            assert source.text[start:end].lower() == word.text.lower()
+            for a, b in target.spans[word.link]:
+                assert 0 <= a < b <= len(target.text)
+                mine = {i for i, (s, e) in enumerate(pieces) if s < end and start < e}
+                theirs = {j for j, (s, e) in enumerate(others) if s < b and a < e}
+                assert mine
+                assert theirs
+                assert {(i, j) for i in mine for j in theirs} <= found, (source.text, target.text, word.text)
+                links += 1
+    assert links > 3 * len(sentences)
+
+
+def test_pieces_touch_what_they_share_a_character_with() -> None:
+    """Off by one at a border would link the neighbour: spans that only touch are not linked."""
+    gold = [[0, 3, 2, 4]]
+    assert project(gold, [(0, 2), (2, 3), (3, 6)], [(0, 2), (2, 3), (3, 9)]) == [(0, 1), (0, 2), (1, 1), (1, 2)]
+    assert project(gold, [(3, 6)], [(2, 4)]) == []
+    assert project([[0, 1, 0, 1], [0, 1, 0, 1]], [(0, 1)], [(0, 1)]) == [(0, 0)]
+
+
+def test_pharaoh_counts_words_from_nought() -> None:
+    """What aligners and their scorers read: the words of both sides, without spaces inside, and links that stay within."""
+    for row in rows("sentences", 200, seed=2):
+        words = [
+            [side[a:b] for a, b in spans]
+            for side, spans in zip((row["source"], row["target"]), row["words"], strict=True)
+        ]
+        assert all(word and " " not in word for side in words for word in side)
+        assert "".join(words[0]) == row["source"].replace(" ", "")
+        assert "".join(words[1]) == row["target"]
+        links = pharaoh(project(row["alignment"], *row["words"])).split(" ")
+        for link in links:
+            i, j = map(int, link.split("-"))
+            assert 0 <= i < len(words[0])
+            assert 0 <= j < len(words[1])
