@@ -108,3 +108,19 @@ def test_every_experiment_says_how_to_run_it(experiment: str) -> None:
     assert f"python train.py +experiment={experiment}" in text
     assert all(f"# {word}: " in text for word in ("Data", "Takes", "Reaches"))
     assert "@@" not in text
+
+
+def test_a_run_on_the_stories_tells_which_pronouns_it_understands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards: the one figure that says whether a GPT has learnt meaning must be told beside its baselines, and stored."""
+    monkeypatch.chdir(tmp_path)
+    run = compose_and_train("+experiment=demo_gpt", *SHRUNK, "model.context=96", "tokenizer.vocab_size=800")
+    figures = json.loads((run / "test.json").read_text())
+    log = (run / "log.txt").read_text(encoding="utf-8")
+    for split in ("test", "novel"):
+        assert 0 <= figures[f"{split}/pronouns"] <= 100
+        assert 0 <= figures[f"{split}/pronouns_contested"] <= 100
+        report = log[log.index(f"{split}: pronouns understood | only meaning decides (") :]
+        for name in ("this model", "nearest noun", "first noun", "most frequent noun", "last subject", "any candidate"):
+            assert f"| {name} |" in report

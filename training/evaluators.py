@@ -12,6 +12,7 @@ from attention_maps.pictures import picture
 from attention_maps.record import Example, record
 from data.batches import Batch
 from data.prepare import PreparedPairs, PreparedText
+from data.primer.coreference import HEURISTICS, pronouns, turns
 from data.sources import load_rows
 from data.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
@@ -20,7 +21,7 @@ from training.config import TrainConfig
 from training.errors import check_finite
 from training.evaluation import TranslationExample, baselines, held_out_loss, translate_rows, write_samples
 from training.metrics import Scores, signatures
-from training.pronouns import score_pronouns
+from training.pronouns import choice, score_pronouns
 from training.run_folder import write_test
 from training.run_log import RunLog, code_block, table
 from training.translation import TranslationOptions, translate_all
@@ -157,16 +158,33 @@ class TextEvaluator(Evaluator):
 
     def understanding(self, split: str, step: int) -> dict[str, float]:
         """The embedded stories know whom a pronoun means: how often the model does, beside guesses that understand nothing."""
-        stories = load_rows(self.config.data, "gpt")[split]
-        scores = score_pronouns(self.model, self.prepared.tokenizer, stories)
-        if scores is None:
+        stories = list(load_rows(self.config.data, "gpt")[split])
+        asked = {
+            "only meaning decides": [choice(row, p) for row in stories for p in turns(row, row["text"])],
+            "more than one noun agrees": [
+                choice(row, p) for row in stories for p in pronouns(row, row["text"]) if p.contested
+            ],
+        }
+        tokenizer = self.prepared.tokenizer
+        scores = {name: score_pronouns(self.model, tokenizer, choices) for name, choices in asked.items()}
+        columns = {f"{name} ({found.count})": found for name, found in scores.items() if found is not None}
+        if not columns:
             return {}
-        compared = {"this model": scores.model, **scores.guesses, "any candidate": scores.chance}
-        head = [f"{split}: {scores.count} pronouns that could mean two nouns or more", "right"]
-        report = table(head, [[name, f"{percent:.1f} %"] for name, percent in compared.items()])
+        figures: dict[str, list[float]] = {"this model": [found.model for found in columns.values()]}
+        for guess in HEURISTICS:
+            figures[guess] = [found.guesses[guess] for found in columns.values()]
+        figures["any candidate"] = [found.chance for found in columns.values()]
+        report = table(
+            [f"{split}: pronouns understood", *columns],
+            [[name, *(f"{percent:.1f} %" for percent in line)] for name, line in figures.items()],
+        )
+        left_out = sum(found.left_out for found in columns.values())
+        if left_out:
+            report += f"\n\n{left_out} more are in stories longer than model.context={self.config.model.context}."
         self.log.line(f"\n{report}\n")
         self.log.markdown(f"{split} pronouns", report, step)
-        return {"pronouns": scores.model}
+        keys = {"only meaning decides": "pronouns", "more than one noun agrees": "pronouns_contested"}
+        return {keys[name]: found.model for name, found in scores.items() if found is not None}
 
 
 class PairEvaluator(Evaluator):

@@ -1,7 +1,8 @@
 """Which noun a language model takes a pronoun for, on the embedded stories, where the answer is known.
 
-The pronoun is replaced by each noun that it could mean by its form, and the model takes the one that makes the whole story most
-probable (Trinh & Le 2018, "A Simple Method for Commonsense Reasoning", full scoring). Only contested pronouns count.
+The pronoun is replaced by each noun that it could mean, and the model takes the one after which the rest of the story is most probable
+(Trinh & Le 2018, "A Simple Method for Commonsense Reasoning", partial scoring: the noun itself does not count, so that frequent names
+have no advantage).
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ import torch
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from data.primer.coreference import HEURISTICS, Pronoun, pronouns, share
+from data.primer.coreference import HEURISTICS, Pronoun, share
 from data.tokenizer import Tokenizer
 from model.gpt import GPT
 
-BATCH = 64
-"""Stories scored at once."""
+BATCH_TOKENS = 8192
+"""Tokens scored at once."""
 
 
 @dataclass(frozen=True)
 class PronounScores:
-    """How many contested pronouns are understood, in percent."""
+    """How many pronouns are understood, in percent."""
 
     count: int
+    left_out: int
+    """Pronouns of stories that do not fit into the model's context; no figure here counts them."""
     model: float
     guesses: dict[str, float]
     """The same for guesses that need no understanding."""
@@ -36,43 +39,44 @@ class PronounScores:
 
 @dataclass(frozen=True)
 class Choice:
-    """One contested pronoun, and the story with each candidate in its place."""
+    """A pronoun, and for each noun that it could mean the story up to that noun and the rest."""
 
     pronoun: Pronoun
-    texts: dict[int, str]
+    texts: dict[int, tuple[str, str]]
 
 
-def choices(story: dict[str, Any]) -> list[Choice]:
-    """The contested pronouns of a row of stories."""
-    text, found = story["text"], []
-    for pronoun in pronouns(story, text):
-        if pronoun.contested:
-            at_start = text[pronoun.start].isupper()
-            texts = {}
-            for referent in pronoun.candidates:
-                name = story["names"][referent]
-                name = name[0].upper() + name[1:] if at_start else name
-                texts[referent] = text[: pronoun.start] + name + text[pronoun.end :]
-            found.append(Choice(pronoun, texts))
-    return found
+def choice(story: dict[str, Any], pronoun: Pronoun) -> Choice:
+    """A pronoun of a row of stories with each candidate in its place."""
+    text, texts = story["text"], {}
+    for referent in pronoun.candidates:
+        name = story["names"][referent]
+        name = name[0].upper() + name[1:] if text[pronoun.start].isupper() else name
+        texts[referent] = text[: pronoun.start] + name, text[pronoun.end :]
+    return Choice(pronoun, texts)
 
 
 @torch.no_grad()
-def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[str]) -> list[float]:
-    """Natural log of the probability of each text as a whole document; -inf for one longer than the model's context."""
+def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, str]]) -> list[float | None]:
+    """Natural log of the probability of the second part of each text, to its end, after the first; None for a text longer than
+    the model's context."""
     device = next(model.parameters()).device
-    documents = [[tokenizer.eos_id, *ids, tokenizer.eos_id] for ids in tokenizer.encode_batch(texts)]
-    order = sorted(range(len(texts)), key=lambda number: len(documents[number]))  # little padding
-    order = [number for number in order if len(documents[number]) <= model.config.context + 1]
-    scores = [float("-inf")] * len(texts)
-    batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+    firsts, rests = (tokenizer.encode_batch([text[part] for text in texts]) for part in (0, 1))
+    documents = [[tokenizer.eos_id, *first, *rest, tokenizer.eos_id] for first, rest in zip(firsts, rests, strict=True)]
+    fitting = [number for number, document in enumerate(documents) if len(document) <= model.config.context + 1]
+    fitting.sort(key=lambda number: len(documents[number]))  # little padding
+    size = max(1, BATCH_TOKENS // (model.config.context + 1))
+    batches = [fitting[start : start + size] for start in range(0, len(fitting), size)]
+    scores: list[float | None] = [None] * len(texts)
     for batch in tqdm(batches, desc="pronouns", leave=False, disable=None, delay=2, unit="batch"):
         longest = len(documents[batch[-1]])
         padded = [documents[number] + [tokenizer.pad_id] * (longest - len(documents[number])) for number in batch]
         tokens = torch.tensor(padded, device=device)
+        targets = tokens[:, 1:].clone()
+        for row, number in enumerate(batch):
+            targets[row, : len(firsts[number])] = tokenizer.pad_id
         loss = F.cross_entropy(
             model(tokens[:, :-1]).float().flatten(0, 1),
-            tokens[:, 1:].flatten(),
+            targets.flatten(),
             ignore_index=tokenizer.pad_id,
             reduction="none",
         )
@@ -81,22 +85,32 @@ def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[str]) -> lis
     return scores
 
 
-def score_pronouns(model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]]) -> PronounScores | None:
-    """Resolve every contested pronoun of the stories (rows of the embedded corpus); None where there is none.
+def score_pronouns(model: GPT, tokenizer: Tokenizer, choices: Iterable[Choice]) -> PronounScores | None:
+    """Resolve pronouns of stories; None where there is none to resolve. The model is used as it is: the caller puts it into `eval()`.
 
-    The model is used as it is: the caller puts it into `eval()`.
+    Candidates that English calls the same (the plate that broke and the new one) are one answer.
     """
-    asked = [choice for story in stories for choice in choices(story)]
-    if not asked:
+    asked = list(choices)
+    scores = iter(log_probabilities(model, tokenizer, [text for one in asked for text in one.texts.values()]))
+    scored = [(one, {referent: next(scores) for referent in one.texts}) for one in asked]
+    fitting = [
+        (one, {r: score for r, score in found.items() if score is not None})
+        for one, found in scored
+        if None not in found.values()
+    ]
+    if not fitting:
         return None
-    scores = iter(log_probabilities(model, tokenizer, [text for choice in asked for text in choice.texts.values()]))
     right = 0
-    for choice in asked:
-        ranked = {referent: next(scores) for referent in choice.texts}
-        right += max(ranked, key=lambda referent: ranked[referent]) == choice.pronoun.antecedent
-    guesses = {name: sum(share(choice.pronoun, rank) for choice in asked) for name, rank in HEURISTICS.items()}
-    chance = sum(1 / len(choice.texts) for choice in asked)
-    percent = 100 / len(asked)
+    for one, found in fitting:
+        taken = max(found, key=lambda referent: found[referent])
+        right += one.texts[taken] == one.texts[one.pronoun.antecedent]
+    guesses = {name: sum(share(one.pronoun, rank) for one, _ in fitting) for name, rank in HEURISTICS.items()}
+    chance = sum(1 / len(one.texts) for one, _ in fitting)
+    percent = 100 / len(fitting)
     return PronounScores(
-        len(asked), percent * right, {name: percent * hits for name, hits in guesses.items()}, percent * chance
+        len(fitting),
+        len(asked) - len(fitting),
+        percent * right,
+        {name: percent * hits for name, hits in guesses.items()},
+        percent * chance,
     )

@@ -4,7 +4,7 @@
 their Japanese and the antecedents of their pronouns. `python -m data.primer --help` prints them.
 
 How it is built: `lexicon/` (words as tables) -> `choice` (what makes sense together) -> `noun_phrases`, `clauses` (both languages at
-once) -> `constructions/`, `stories` -> `tree` (text, spans, mentions) -> `splits`.
+once) -> `constructions/`, `plots/` -> `tree` (text, spans, mentions) -> `splits`. A page about it: docs/primer.md.
 """
 
 from __future__ import annotations

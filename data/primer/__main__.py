@@ -3,50 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import os
 import sys
 
 from data.alignment import pharaoh, project
 from data.primer import rows
-from data.primer.corpus import Row
+from data.primer.corpus import Row, sides
 from data.primer.drawing import links, picture
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Print rows; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m data.primer", description="Write the embedded English-Japanese corpus."
-    )
-    parser.add_argument("--kind", choices=("sentences", "stories"), default="sentences")
-    parser.add_argument("--pairs", type=int, default=1000, help="how many distinct pairs (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="another seed, another selection (default: %(default)s)")
-    parser.add_argument("--split", choices=("train", "valid", "test", "novel"), help="only this split")
-    parser.add_argument(
-        "--format",
-        choices=("tsv", "jsonl", "pharaoh", "svg"),
-        default="tsv",
-        help="tsv: English, Japanese; jsonl: whole rows with gold spans; pharaoh: both sides in words, and their links as 0-0 1-2; "
-        "svg: a picture of the links, for a browser",
-    )
-    options = parser.parse_args(arguments)
-    if options.pairs < 1:
-        parser.error("--pairs: at least 1")
-    chosen = [
-        row
-        for row in rows(options.kind, options.pairs, options.seed)
-        if not options.split or row["split"] == options.split
-    ]
-    if options.format == "svg":
-        sys.stdout.write(picture([links(row) for row in chosen]))
-        return 0
-    for row in chosen:
-        sys.stdout.write(FORMATS[options.format](row) + "\n")
-    return 0
-
-
-def sides(row: Row) -> tuple[str, str]:
-    """English and Japanese of a sentence or a story."""
-    return row.get("source") or row["text"], row.get("target") or row["japanese"]
 
 
 def _tsv(row: Row) -> str:
@@ -63,10 +28,61 @@ def _pharaoh(row: Row) -> str:
 
 
 FORMATS = {"tsv": _tsv, "jsonl": _jsonl, "pharaoh": _pharaoh}
+"""A line for a row; `svg` is one picture of all."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m data.primer", description="Write the embedded English-Japanese corpus."
+    )
+    parser.add_argument("--kind", choices=("sentences", "stories"), default="sentences")
+    parser.add_argument(
+        "--pairs", type=int, default=1000, help="how many distinct pairs, of all splits together (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="another seed, another selection (default: %(default)s)")
+    parser.add_argument(
+        "--split",
+        choices=("train", "valid", "test", "novel"),
+        help="of these pairs, those of one split (test: 2 in 100)",
+    )
+    parser.add_argument(
+        "--format",
+        choices=(*FORMATS, "svg"),
+        default="tsv",
+        help="tsv: English, Japanese; jsonl: whole rows with gold spans; pharaoh: both sides in words, and their links "
+        "as 0-0 1-2; svg: a picture of the links, for a browser",
+    )
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print rows. Bad requests end with one line and exit status 2."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.pairs < 1:
+        parser.error("--pairs: at least 1")
+    try:
+        found = rows(options.kind, options.pairs, options.seed)
+    except ValueError as error:
+        parser.error(f"--pairs={options.pairs}: {error}")
+    chosen = [row for row in found if options.split in (None, row["split"])]
+    if not chosen:
+        parser.error(f"--split={options.split}: none of {options.pairs} pairs is in it; ask for more with --pairs")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # UTF-8 and bare newlines, whatever the terminal's language
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    try:
+        if options.format == "svg":
+            sys.stdout.write(picture([links(row) for row in chosen]))
+        else:
+            sys.stdout.writelines(FORMATS[options.format](row) + "\n" for row in chosen)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, `head` for one, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        parser.error(f"cannot write: {error.strerror}")
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BrokenPipeError:  # the reader, `head` for one, has seen enough
-        sys.stderr.close()
+    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from functools import cache
@@ -11,50 +12,34 @@ from data.primer import lexicon, noun_phrases
 from data.primer.clauses import MIDDLE, Clause, Complement, Mode, marked, verb_head
 from data.primer.lexicon import CITIES, NAMES, TIMES, Name, Noun, Time, Verb, is_a, nouns
 from data.primer.noun_phrases import Determiner, Modifier, NounPhrase, common, describing, possessive
+from data.primer.sense import (
+    BARE,
+    BRIEF,
+    CREATING,
+    DAILY,
+    FEMALE,
+    FLAWS,
+    GENERIC,
+    GROCERIES,
+    HUNGER,
+    OWNED,
+    PRICES,
+    SKILLS,
+    SLOW,
+    TRADING,
+    UNCOUNTED,
+    UNIQUE,
+    UNSEEN,
+    preposition,
+)
 from data.primer.tree import Link, Word
 
 T = TypeVar("T")
 
 CALLED = tuple(name for name in NAMES if not name.family)
 FAMILY = tuple(name for name in NAMES if name.family)
-BARE = frozenset(("meal", "tv", "sport", "language", "study", "season"))
-"""Kinds without any determiner: eat breakfast, play tennis, study math."""
-UNIQUE = frozenset(("door", "window", "sea", "homework", "newspaper", "radio"))
-"""Nouns that take 'the' at first mention."""
-OWNED = frozenset(("item", "goods", "clean", "pet"))
-"""Kinds that somebody has: his bag, Emi's room."""
-FEMALE = frozenset(("ladies", "foot"))
-"""Dresses and skirts, which not everybody owns."""
-HUNGER = frozenset(("hungry", "thirsty", "tired", "happy", "sad", "angry", "sick", "busy", "healthy", "in trouble"))
-"""Passing states: predicates, hardly ever said before a noun."""
-PRICES = frozenset(("cheap", "expensive"))
-FLAWS = frozenset(("heavy", "old", "dirty", "slow", "hot"))
-"""Nobody says of what is bought or wished for that it is so."""
 SIZES, PAPERS = frozenset(("big", "small")), frozenset(("ticket", "stamp", "postcard", "letter", "photo", "key"))
 """Nobody buys a big ticket."""
-TRADING = frozenset(("buy", "sell", "choose", "order", "receive", "want", "give"))
-"""Verbs with which one speaks of a cheap or an expensive thing."""
-SLOW = frozenset(("grow",))
-"""What takes longer than a day: no 'this morning'."""
-BRIEF = frozenset(
-    (
-        *"sleep rest laugh cry walk run play dance cook eat drink order cut wash clean open close throw hide touch watch".split(),
-        *("wait for", "listen to", "pick up", "sit on", "get up", "arrive at"),
-    )
-)
-"""What one remembers of a day, not of a month: nobody 'slept last month'."""
-DAILY = ("yesterday", "last night", "this morning", "last Sunday", "tomorrow", "tonight")
-CREATING = frozenset(("make", "bake", "write", "draw", "take", "grow", "plant", "order"))
-"""The thing is there only afterwards, or soon eaten: not 'will draw that picture', 'takes the old photo'."""
-UNSEEN = frozenset(("write", "draw", "take", "plant", "grow"))
-"""What is made by these has no quality yet."""
-GENERIC = CREATING | {"eat", "drink", "cut", "read", "watch", "sing", "listen to"}
-"""A habit is about the kind of thing: 'reads novels', not 'reads that novel every morning'."""
-SKILLS = frozenset(("play", "read", "write", "draw", "do", "make", "bake", "sing", "eat", "drink"))
-"""With these, what one can do takes が: ピアノが弾ける; elsewhere を is what one hears: 窓を閉められる."""
-UNCOUNTED = frozenset(("pizza", "cake", "pie", "salad"))
-"""Dishes that English counts on the plate, but not in general: she likes pizza."""
-GROCERIES = ("food", "vegetable", "drink")
 
 
 @cache
@@ -114,7 +99,7 @@ class Chooser:
 
     def weighted(self, options: Sequence[tuple[T, float]]) -> T:
         """One of the options, in proportion to the weights."""
-        left = self._random() * sum(weight for _, weight in options)
+        left = self._random() * math.fsum(weight for _, weight in options)  # sum() differs from Python 3.12 on
         for option, weight in options:
             left -= weight
             if left < 0:
@@ -358,34 +343,6 @@ class Chooser:
         ):
             complements.append(self.time(mode.tense, brief=verb.english in BRIEF))
         return Clause(verb_head(verb), subject, mode, tuple(complements), question)
-
-
-AT = frozenset(
-    (
-        "school",
-        "station",
-        "airport",
-        "zoo",
-        "university",
-        "pool",
-        "supermarket",
-        "bakery",
-        "bookstore",
-        "bank",
-        "hospital",
-        "post office",
-        "hotel",
-        "department store",
-        "museum",
-        "flower shop",
-        "toy store",
-    )
-)
-
-
-def preposition(place: Noun) -> str:
-    """in the park, at the station, on the farm."""
-    return "on" if place.english == "farm" else "at" if place.english in AT else "in"
 
 
 OWN = {"you": "your"} | {who: word for who, word in noun_phrases.POSSESSIVES.items() if who != "it"}

@@ -26,7 +26,12 @@ class Complement:
     english_rank: int
     japanese_rank: int
     entry: Noun | Name | None = None
-    of: Referent | None = None
+    phrase: NounPhrase | None = None
+
+    @property
+    def of(self) -> Referent | None:
+        """Whom or what it mentions."""
+        return self.phrase.referent if self.phrase else None
 
 
 # Ranks: who comes before whom. Japanese 1 time, 2 place, 3 companion, 4 means, 5 start, 6 recipient, 7 object or goal, 8 quantity, manner.
@@ -39,7 +44,7 @@ def marked(phrase: NounPhrase, preposition: str, particle: str, english_rank: in
     link = Link() if preposition else None
     side = (Word(preposition, link), *phrase.as_object) if preposition else phrase.as_object
     said = () if phrase.dropped else (*phrase.japanese, Word(particle, link), *phrase.quantity)
-    return Complement(side, said, english_rank, japanese_rank, phrase.entry, phrase.referent)
+    return Complement(side, said, english_rank, japanese_rank, phrase.entry, phrase)
 
 
 @dataclass(frozen=True, slots=True)

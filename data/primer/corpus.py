@@ -35,6 +35,11 @@ def sentence_columns(sentence: Sentence) -> Row:
     }
 
 
+def sides(row: Row) -> tuple[str, str]:
+    """English and Japanese of a sentence or a story."""
+    return (row["source"], row["target"]) if "source" in row else (row["text"], row["japanese"])
+
+
 def sentence_row(chooser: Chooser) -> tuple[Row, Combinations]:
     """One derivation as a row, and the combinations of words in it."""
     sentence = derive(chooser)

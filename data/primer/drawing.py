@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from data.alignment import project
+from data.primer.corpus import Row, sides
 
 SIZE = 15
 """Letters, in pixels."""
@@ -16,7 +16,7 @@ GAP = 9
 TOP, BOTTOM, HEIGHT = 24, 88, 104
 """Base lines of the two rows, and the height of one pair."""
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2")
-"""Lines, one after another, so that neighbours can be told apart; dark enough on white, bright enough on black."""
+"""Lines, one after another, so that neighbours can be told apart."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,12 @@ class Linked:
     links: tuple[tuple[int, int], ...]
 
 
-def links(row: dict[str, Any]) -> Linked:
+def links(row: Row) -> Linked:
     """The words of a row and the links between them."""
-    english, japanese = row.get("source") or row["text"], row.get("target") or row["japanese"]
-    sides = [[text[a:b] for a, b in spans] for text, spans in zip((english, japanese), row["words"], strict=True)]
-    return Linked(tuple(sides[0]), tuple(sides[1]), tuple(project(row["alignment"], *row["words"])))
+    english, japanese = (
+        tuple(text[a:b] for a, b in spans) for text, spans in zip(sides(row), row["words"], strict=True)
+    )
+    return Linked(english, japanese, tuple(project(row["alignment"], *row["words"])))
 
 
 def _width(word: str) -> float:

@@ -147,15 +147,6 @@ def conditional(predicate: Predicate, *, past: bool = False, negative: bool = Fa
     return Inflected(plain.stem, plain.ending + "ら")
 
 
-def ba(predicate: Predicate) -> Inflected:
-    """The ば-form: 読めば, 高ければ, 静かなら."""
-    if predicate.kind == "da":
-        return Inflected(predicate.head, "なら")
-    if predicate.kind in ("i", "ii"):
-        return _cut(predicate, _adverbial_stem(predicate)[:-1] + "けれ", "ば")
-    return _cut(predicate, bases(predicate.tail, predicate.kind).hypothetical, "ば")
-
-
 def volitional(predicate: Predicate, *, past: bool = False, negative: bool = False, polite: bool = True) -> Inflected:
     """Let us: 行きましょう, plain 行こう."""
     verb = bases(predicate.tail, predicate.kind)

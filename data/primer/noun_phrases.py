@@ -44,8 +44,8 @@ class NounPhrase:
         return self.person == 1 or (isinstance(self.entry, Name) and self.entry.family)
 
 
-def _mention(parts: Parts, referent: Referent | None, pronoun: bool = False) -> Parts:
-    return (Phrase(parts, referent, pronoun),) if referent else parts
+def _mention(parts: Parts, referent: Referent | None, pronoun: bool = False, rival: Referent | None = None) -> Parts:
+    return (Phrase(parts, referent, pronoun, rival),) if referent else parts
 
 
 def name(entry: Name, referent: Referent | None = None) -> NounPhrase:
@@ -74,20 +74,25 @@ POSSESSIVES = {"I": "my", "he": "his", "she": "her", "it": "its", "we": "our", "
 
 
 def pronoun(
-    which: str, referent: Referent | None = None, dropped: bool = False, japanese: Parts | None = None
+    which: str,
+    referent: Referent | None = None,
+    dropped: bool = False,
+    japanese: Parts | None = None,
+    rival: Referent | None = None,
 ) -> NounPhrase:
-    """A pronoun; `japanese` overrides what it is in Japanese (in stories often the name again), `dropped` leaves it unsaid."""
+    """A pronoun; `japanese` overrides what it is in Japanese (in stories often the name again), `dropped` leaves it unsaid, `rival` is
+    what it could mean as well."""
     subject, obj, writing, person, plural = PRONOUNS[which]
     link = Link()
     dropped = dropped or which == "you"
     said = (Word(text(japanese) if japanese is not None else writing, link),)
     return NounPhrase(
-        _mention((Word(subject, link),), referent, True),
+        _mention((Word(subject, link),), referent, True, rival),
         () if dropped else said,
         None,
         person,
         plural,
-        _mention((Word(obj, link),), referent, True),
+        _mention((Word(obj, link),), referent, True, rival),
         dropped=dropped,
         pronoun=which,
         animate=which != "it",

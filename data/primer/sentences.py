@@ -1,4 +1,4 @@
-"""A construction is a function from a `Chooser` to a `Sentence`; this is where they are registered, and where a sentence is written."""
+"""A construction is a function from a `Chooser` to a `Draft`; this is where they are registered, and where a sentence is written."""
 
 from __future__ import annotations
 

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 
 from data.primer import japanese as ja
 from data.primer import noun_phrases
-from data.primer.choice import BARE, Chooser
+from data.primer.choice import Chooser
 from data.primer.clauses import Clause, Complement, Head, Mode, adjective_head, marked, verb_head
 from data.primer.constructions.adjectives import comparing, preferring, turned, with_reason
+from data.primer.constructions.combined import reason
 from data.primer.lexicon import POSITIONS, Adjective, Name, Noun, adjective, noun, verb
 from data.primer.noun_phrases import Determiner, NounPhrase, common, describing, possessive, pronoun, together
+from data.primer.sense import BARE
 from data.primer.tree import Link, Part, Parts, Referent, Word, text
 
 
@@ -93,23 +95,28 @@ class Teller:
         self._entered: Figure | None = None
         self._recent: list[Figure] = []
         self._now: list[Figure] = []
-        self._meant: set[Figure] = set()
+        self._called: dict[Figure, tuple[bool, Referent | None]] = {}
         self._last_lead = ""
         self._since_yesterday = False
 
     # Mentions
 
-    def meant(self, figure: Figure) -> Figure:
-        """The figure, which its next mention calls by pronoun although another could be meant: what is said of it decides."""
-        assert figure.introduced, f"{figure.referent.name}: no pronoun before the noun"
-        self._meant.add(figure)
+    def meant(self, figure: Figure, rival: Figure, named: float = 0.0) -> Figure:
+        """The figure, which its next mention calls by pronoun although the rival could be meant: what is said of it decides.
+
+        For turns that are drawn either way: each of the two is meant as often as the other. Of another pronoun, it is no rival. Some
+        stories name the figure at its turn (`named`; reasons see to that themselves): from them can be learnt what the pronoun asks.
+        """
+        self.by_pronoun(figure)
+        spelled = self.chooser.chance(named)
+        self._called[figure] = not spelled, rival.referent if rival.pronoun == figure.pronoun else None
         return figure
 
-    def _taken(self, figure: Figure) -> bool:
-        """Whether the figure was `meant`; asked once."""
-        meant = figure in self._meant
-        self._meant.discard(figure)
-        return meant
+    def by_pronoun(self, figure: Figure) -> Figure:
+        """The figure, which its next mention calls by pronoun, whoever else was just spoken of."""
+        assert figure.introduced, f"{figure.referent.name}: no pronoun before the noun"
+        self._called[figure] = True, None
+        return figure
 
     def _mention(self, figure: Figure) -> None:
         if not figure.introduced:
@@ -129,13 +136,14 @@ class Teller:
         new, entered = not figure.introduced, self._entered
         self._entered = None
         continuing = self._topic is figure
-        use_pronoun = self._taken(figure) or (
+        by_itself = (
             figure.introduced
             and (continuing or self._clear(figure))
-            and ((again and continuing) or self.chooser.chance(0.93 if continuing else 0.6))
+            and ((again and continuing) or self.chooser.chance(0.95 if continuing else 0.6))
         )
+        use_pronoun, rival = self._called.pop(figure, (by_itself, None))
         full = figure.full()
-        phrase = pronoun(figure.pronoun, figure.referent, japanese=full.japanese) if use_pronoun else full
+        phrase = pronoun(figure.pronoun, figure.referent, False, full.japanese, rival) if use_pronoun else full
         self._mention(figure)
         if continuing and use_pronoun:
             return phrase, "は" if entered is figure else None
@@ -146,10 +154,12 @@ class Teller:
 
     def object(self, figure: Figure, action: str = "") -> NounPhrase:
         """The figure after a verb or preposition; a thing or an animal goes unsaid with an action that needs no more."""
-        clear, meant = self._clear(figure), self._taken(figure)
-        if meant or (figure.introduced and clear and self.chooser.chance(0.8)):
+        clear = self._clear(figure)
+        by_itself = figure.introduced and clear and self.chooser.chance(0.8)
+        use_pronoun, rival = self._called.pop(figure, (by_itself, None))
+        if use_pronoun:
             unsaid = clear and not isinstance(figure.entry, Name) and action in PLAIN_ENOUGH
-            phrase = pronoun(figure.pronoun, figure.referent, dropped=unsaid, japanese=figure.full().japanese)
+            phrase = pronoun(figure.pronoun, figure.referent, unsaid, figure.full().japanese, rival)
         else:
             phrase = figure.full()
         self._mention(figure)
@@ -172,7 +182,6 @@ class Teller:
         what: Figure | None = None,
         *more: Complement,
         to: Figure | None = None,
-        tense: str = "past",
         negative: bool = False,
         modality: str = "",
         toward: str | None = None,
@@ -192,7 +201,7 @@ class Teller:
         if to:
             complements.append(marked(self.object(to), "to", "に", 1, 6))
         head = verb_head(one, ja.favor(one.predicate) if favor else None)
-        clause = Clause(head, subject, Mode(tense, negative, modality), tuple(complements))
+        clause = Clause(head, subject, Mode("past", negative, modality), tuple(complements))
         return self._said(who, clause, topic)
 
     def being(
@@ -200,8 +209,6 @@ class Teller:
         who: Figure,
         quality: str,
         *,
-        tense: str = "past",
-        negative: bool = False,
         very: bool = False,
         too: bool = False,
     ) -> Said:
@@ -221,7 +228,7 @@ class Teller:
             head = adjective_head(
                 said, (Word("very", degree), Word(said.english, link, True)), (Word("とても", degree),), link
             )
-        return self._said(who, Clause(head, subject, Mode(tense, negative), ending=ending), topic)
+        return self._said(who, Clause(head, subject, Mode("past"), ending=ending), topic)
 
     def becoming(self, who: Figure, quality: str) -> Said:
         """It became big."""
@@ -248,7 +255,7 @@ class Teller:
         on = next(position for position in POSITIONS if position.english == "on")
         link, place = Link(), self.object(figure)
         target = (*place.japanese, Word(on.writing, link), Word("に", link))
-        return Complement((Word("on", link), *place.as_object), target, 1, 8, of=figure.referent)
+        return Complement((Word("on", link), *place.as_object), target, 1, 8, phrase=place)
 
     def doing_to_both(self, who: Figure, action: str, first: Figure, second: Figure, *more: Complement) -> Said:
         """She saw a pie and a cake in the bakery."""
@@ -305,14 +312,20 @@ class Teller:
         self._follow(second.who, (*first.mentioned, *second.mentioned))
 
     def because(self, main: Said, why: Said) -> None:
-        """A sentence with its reason, which English says second and Japanese first. The reason's subject is a pronoun.
+        """A sentence with its reason, which English says second and Japanese first. The reason's subject is a pronoun, or a name again.
 
         In Japanese a subject that both share is said once (エミは親切だったので、傘を貸しました). Another's reason names its
         subject, which the main clause then leaves out (アンナが困っていたので、エミは傘を貸しました); a thing that is new stays in the
         main clause, where its quality could not be a person's (安かったので、エミは本を買いました).
         """
         link, clause = Link(), main.clause
-        reason: Parts = (*why.clause.japanese(ja.before_node, topic=None), Word("ので", link), Word("、"))
+        named_before = [clause.subject, *(complement.phrase for complement in clause.complements if complement.phrase)]
+        names = [phrase for phrase in named_before if phrase.entry and phrase.referent is why.who.referent]
+        known = why.who.animate or why.who.since < self.sentences
+        # A subject is a pronoun already in half of the main clauses, and then so in the reason.
+        if names and known and self.chooser.chance(NAMED if why.who is main.who else NAMED / 2):
+            why = replace(why, clause=replace(why.clause, subject=names[0]))
+        words = reason(why.clause, link)
         shared = why.who is main.who
         # Said again, a reason without one would be anybody's; a newcomer whom another's reason brings in has が.
         topic = (*clause.subject.japanese, Word("が" if main.topic == "が" and not shared else "は"))
@@ -325,9 +338,9 @@ class Teller:
                 skip += about
             named = tuple(part for complement in about if complement in skip for part in complement.japanese[:-1])
             again = Word(text(why.who.full().japanese), why.clause.subject.link)
-            reason = (*(named or (again,)), Word("が"), *reason)
+            words = (*(named or (again,)), Word("が"), *words)
         rest = clause.japanese(topic=None, skip=skip)
-        japanese = (*topic, *reason, *rest) if shared else (*reason, *topic, *rest)
+        japanese = (*topic, *words, *rest) if shared else (*words, *topic, *rest)
         self.add((*clause.english(), Word("because", link), *why.clause.english()), japanese)
         self._follow(main.who, (*main.mentioned, *why.mentioned))
 
@@ -353,6 +366,8 @@ class Teller:
         self.sentences += 1
 
 
+NAMED = 0.35
+"""Share of the reasons, and of other turns, that name their subject again."""
 PLAIN_ENOUGH = frozenset(("look for", "find"))
 """Verbs whose object Japanese leaves out when it was just spoken of."""
 NEVER_BARE = frozenset(("visit", "draw"))

@@ -47,6 +47,8 @@ class Phrase:
     parts: tuple[Part, ...]
     referent: Referent | None = None
     pronoun: bool = False
+    rival: Referent | None = None
+    """Whom or what the pronoun could mean as well, were it not for what is said of it."""
 
 
 Part = Word | Phrase
@@ -66,6 +68,7 @@ class Mention:
     start: int
     end: int
     pronoun: bool
+    rival: Referent | None
 
 
 @dataclass(slots=True)
@@ -124,7 +127,7 @@ def write(parts: Iterable[Part], *, english: bool) -> Written:
                 first = opened.pop()
                 if first < len(written.words) and phrase.referent is not None:
                     start = written.words[first][1]
-                    written.mentions.append(Mention(phrase.referent, start, position, phrase.pronoun))
+                    written.mentions.append(Mention(phrase.referent, start, position, phrase.pronoun, phrase.rival))
             continue
         index += 1
         spelling = event.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from data.primer import japanese as ja
 from data.primer import noun_phrases
-from data.primer.choice import BARE, FEMALE, PRICES, Chooser, preposition
+from data.primer.choice import Chooser
 from data.primer.clauses import Clause, Complement, Head, Mode, adjective_head, marked, verb_head
 from data.primer.constructions.basic import statement
 from data.primer.lexicon import (
@@ -21,6 +21,7 @@ from data.primer.lexicon import (
     verb,
 )
 from data.primer.noun_phrases import NounPhrase, common, describing, possessive, pronoun
+from data.primer.sense import BARE, FEMALE, PRICES, preposition
 from data.primer.sentences import Draft, construction
 from data.primer.tree import Link, Parts, Word, text, words
 
@@ -45,7 +46,7 @@ def quality(chooser: Chooser) -> Draft:
     subject, said = described(chooser)
     mode = Mode(chooser.pick(("present", "past")), chooser.chance(0.25))
     head = adjective_head(said)
-    if not mode.negative and chooser.chance(0.3) and said.english not in ("delicious", "in trouble"):
+    if not mode.negative and chooser.chance(0.3) and said.english not in ("delicious", "having trouble"):
         very, link = Link(), Link()
         word = Word(said.english, link, True)
         head = adjective_head(said, (Word("very", very), word), (Word("とても", very),), link)
@@ -354,8 +355,8 @@ def with_reason(
 ) -> tuple[Parts, Parts, Clause]:
     """A preference and why, on both sides: 'more' or 'less' of a quality in the better thing, or 'too' much of it in the other."""
     tense = main.mode.tense
-    meant = worse if how == "too" else better
-    link, degree, because, it = Link(), Link(), Link(), pronoun(meant.pronoun, meant.referent)
+    meant, other = (worse, better) if how == "too" else (better, worse)
+    link, degree, because, it = Link(), Link(), Link(), pronoun(meant.pronoun, meant.referent, rival=other.referent)
     word = Word(said.english, link, True)
     english = {
         "more": more(said, link, degree),

@@ -31,10 +31,14 @@ def habit(chooser: Chooser) -> Draft:
     return statement(chooser.event(chooser.pick(verbs(without=("rare",))), Mode("present")))
 
 
+UNPLANNED = frozenset(("see", "touch", "throw"))
+"""What nobody announces for tomorrow."""
+
+
 @construction(1.5)
 def future_event(chooser: Chooser) -> Draft:
     """We will go to the zoo tomorrow. - 私たちは明日動物園へ行きます。"""
-    planned = [one for one in verbs(without=("accident", "stative")) if one.english != "see"]
+    planned = [one for one in verbs(without=("accident", "stative")) if one.english not in UNPLANNED]
     return statement(chooser.event(chooser.pick(planned), Mode("future"), timed=1.0))
 
 
@@ -60,7 +64,8 @@ CASUAL = ("I", "he", "she", "we", "they")
 @construction(0.8)
 def casual_plan(chooser: Chooser) -> Draft:
     """She'll go to the zoo tomorrow. - 彼女は明日動物園へ行く。 Contracted English is casual, so Japanese is plain."""
-    one = chooser.pick([one for one in verbs(without=("accident", "stative")) if "person" in one.subject])
+    planned = [one for one in verbs(without=("accident", "stative")) if one.english not in UNPLANNED]
+    one = chooser.pick([one for one in planned if "person" in one.subject])
     subject = noun_phrases.pronoun(chooser.pick(CASUAL))
     return statement(chooser.event(one, Mode("future", contracted=True), subject, timed=1.0))
 

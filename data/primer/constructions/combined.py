@@ -44,7 +44,7 @@ def particular(chooser: Chooser, one: Verb, entry: Noun, *, known: bool = False)
         return chooser.goal(entry)
     if known:
         return common(entry, chooser.pick(("the", "the", "this", "that")) if entry.plural else "the")
-    if "instrument" in entry.kinds:
+    if "instrument" in entry.kinds or one.english == "sit on":
         return common(entry)
     return chooser.thing(entry, owned=False, described=0.0)
 
@@ -71,26 +71,32 @@ def aside(clause: Clause, said: Parts, *, about: NounPhrase) -> Parts:
 # Reasons and conditions
 
 
+def reason(why: Clause, link: Link, *, comma: bool = True) -> Parts:
+    """…ので、 The subject is the caller's to say."""
+    stop = (Word("、"),) if comma else ()
+    return (*why.japanese(ja.before_node, topic=None), Word("ので", link), *stop)
+
+
 def caused(
     chooser: Chooser, tense: str, *, negated: bool = True
 ) -> tuple[Clause, NounPhrase | None, Clause, NounPhrase]:
     """What somebody did or did not do, to what; and the quality that explains it, said of whom or what (doer or thing)."""
-    reason = chooser.pick([reason for reason in REASONS if negated or not reason.negative])
+    cause = chooser.pick([cause for cause in REASONS if negated or not cause.negative])
     doer, thing = protagonist(chooser), None
-    if reason.object is None:
-        one = verb(reason.verb)
+    if cause.object is None:
+        one = verb(cause.verb)
     else:
-        options = takers(reason.verb, reason.object)
-        if not reason.of_subject:
-            options = tuple(pair for pair in options if suiting(pair[1], reason.adjectives))
+        options = takers(cause.verb, cause.object)
+        if not cause.of_subject:
+            options = tuple(pair for pair in options if suiting(pair[1], cause.adjectives))
         one, entry = chooser.pick(options)
-        thing = particular(chooser, one, entry, known=not reason.of_subject)
-    main = acting(doer, one, thing, Mode(tense, reason.negative))
-    if reason.of_subject or thing is None:
-        about, said = doer, adjective(chooser.pick(reason.adjectives))
+        thing = particular(chooser, one, entry, known=not cause.of_subject)
+    main = acting(doer, one, thing, Mode(tense, cause.negative))
+    if cause.of_subject or thing is None:
+        about, said = doer, adjective(chooser.pick(cause.adjectives))
     else:
         assert isinstance(thing.entry, Noun)
-        about, said = thing, chooser.pick(suiting(thing.entry, reason.adjectives))
+        about, said = thing, chooser.pick(suiting(thing.entry, cause.adjectives))
     if said.english == "happy":
         # A reason is told from inside; 喜んでいる is what others see.
         said = replace(said, writing="うれしい", kind="i")
@@ -106,9 +112,8 @@ def because(chooser: Chooser) -> Draft:
     """
     main, _, why, about = caused(chooser, "past")
     link = Link()
-    reason = (*why.japanese(ja.before_node, topic=None), Word("ので", link), Word("、"))
     english = (*main.english(), Word("because", link), *why.english())
-    return Draft(english, aside(main, reason, about=about), (main, why))
+    return Draft(english, aside(main, reason(why, link), about=about), (main, why))
 
 
 @construction(1.5)
@@ -125,8 +130,8 @@ def so(chooser: Chooser) -> Draft:
         assert main.head.verb is not None
         second = acting(doer, main.head.verb, again(thing), main.mode)
     english = (*first.english(), Word(","), Word("so", link), *second.english())
-    reason = first.japanese(ja.before_node, topic="は" if about is doer else "が")
-    japanese = (*reason, Word("ので", link), Word("、"), *second.japanese(topic=None if about is doer else "は"))
+    start = first.japanese(ja.before_node, topic="は" if about is doer else "が")
+    japanese = (*start, Word("ので", link), Word("、"), *second.japanese(topic=None if about is doer else "は"))
     return Draft(english, japanese, (first, main))
 
 

@@ -6,9 +6,9 @@ from data.primer import japanese as ja
 from data.primer.choice import Chooser
 from data.primer.clauses import Clause, Complement, Mode, adjective_head, marked, verb_head
 from data.primer.constructions.adjectives import comparing, preferring, with_reason
-from data.primer.constructions.combined import acting, again, caused, progressive_of, protagonist
-from data.primer.constructions.relative import made_by, made_thing, told_of
-from data.primer.lexicon import REASONS, Adjective, Noun, Verb, suiting, takers, verb
+from data.primer.constructions.combined import acting, again, caused, progressive_of, protagonist, reason
+from data.primer.constructions.relative import causes, made_by, made_thing, told_of
+from data.primer.lexicon import Adjective, Noun, Verb, suiting, verb
 from data.primer.noun_phrases import pronoun
 from data.primer.sentences import Draft, construction
 from data.primer.tree import Link, Word
@@ -31,12 +31,11 @@ def because_of_compared_relatives(chooser: Chooser) -> Draft:
     The standard of comparison comes first and leaves no doubt what is compared, so the thing is named in the main clause.
     """
     one, other, entry = made_thing(chooser)
-    reasons = [r for r in REASONS if r.verb == other.english and not r.of_subject and not r.negative and r.object]
-    reasons = [r for r in reasons if any(thing is entry for _, thing in takers(r.verb, str(r.object)))]
+    reasons = [cause for cause in causes(other, entry) if not cause.negative]
     options = [
         said
-        for reason in reasons
-        for said in suiting(entry, reason.adjectives)
+        for cause in reasons
+        for said in suiting(entry, cause.adjectives)
         if "nocompare" not in said.features and told_of(one, said)
     ]
     if not options:
@@ -47,9 +46,8 @@ def because_of_compared_relatives(chooser: Chooser) -> Draft:
     main = acting(doer, other, thing, Mode("past"))
     why = Clause(comparing(chooser.pick(options), standard), again(thing), Mode("past"))
     link = Link()
-    words = (*why.japanese(ja.before_node, topic=None), Word("ので", link), Word("、"))
     english = (*main.english(), Word("because", link), *why.english())
-    return Draft(english, (*words, *main.japanese()), (main, why, inner, second))
+    return Draft(english, (*reason(why, link), *main.japanese()), (main, why, inner, second))
 
 
 @construction(1.2)
@@ -69,9 +67,8 @@ def preferring_relatives_because(chooser: Chooser) -> Draft:
 def condition_of_relative(chooser: Chooser) -> Draft:
     """If the book that Ken bought is interesting, Emi will read it. - ケンが買った本が面白かったら、エミは読みます。"""
     one, other, entry = made_thing(chooser)
-    reasons = [r for r in REASONS if r.verb == other.english and not r.of_subject and not r.negative and r.object]
-    reasons = [r for r in reasons if any(thing is entry for _, thing in takers(r.verb, str(r.object)))]
-    options = [said for reason in reasons for said in suiting(entry, reason.adjectives) if told_of(one, said)]
+    reasons = [cause for cause in causes(other, entry) if not cause.negative]
+    options = [said for cause in reasons for said in suiting(entry, cause.adjectives) if told_of(one, said)]
     if not options:
         return condition_of_relative(chooser)
     doer = protagonist(chooser)
@@ -105,10 +102,14 @@ def reported_reason(chooser: Chooser) -> Draft:
     quote, link = Link(), Link()
     named = main.complements if about is thing else ()
     subject = (*about.japanese, Word("が")) if named else ()
-    reason = (*subject, *why.japanese(ja.before_node, topic=None), Word("ので", link))
     content = Complement(
         (Word("that", quote), *said.english(), Word("because", link), *why.english()),
-        (*reason, *said.japanese(ja.plain, topic=None, skip=named), Word("と", quote)),
+        (
+            *subject,
+            *reason(why, link, comma=False),
+            *said.japanese(ja.plain, topic=None, skip=named),
+            Word("と", quote),
+        ),
         0,
         7,
     )

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from data.primer import japanese as ja
-from data.primer.choice import PRICES, TRADING, Chooser, verbs
+from data.primer.choice import Chooser, verbs
 from data.primer.clauses import Clause, Mode, adjective_head, marked, verb_head
 from data.primer.constructions.adjectives import comparing
-from data.primer.constructions.combined import acting, again, aside, protagonist, takers_of
-from data.primer.lexicon import REASONS, SEQUELS, Adjective, Noun, Verb, adjectives_for, nouns, suiting, takers, verb
+from data.primer.constructions.combined import acting, again, aside, protagonist, reason, takers_of
+from data.primer.lexicon import (
+    REASONS,
+    SEQUELS,
+    Adjective,
+    Noun,
+    Reason,
+    Verb,
+    adjectives_for,
+    nouns,
+    suiting,
+    takers,
+    verb,
+)
 from data.primer.noun_phrases import Modifier, NounPhrase, asked, common
+from data.primer.sense import PRICES, TRADING
 from data.primer.sentences import Draft, construction
 from data.primer.tree import Link, Word
 
@@ -108,20 +121,24 @@ def compared_relatives(chooser: Chooser) -> Draft:
     return Draft(main.english(), main.japanese(), (main, inner, other))
 
 
+def causes(one: Verb, entry: Noun) -> list[Reason]:
+    """Why one does, or does not do, that to the thing: its qualities."""
+    found = [cause for cause in REASONS if cause.verb == one.english and cause.object and not cause.of_subject]
+    return [cause for cause in found if any(thing is entry for _, thing in takers(cause.verb, str(cause.object)))]
+
+
 @construction(1.2)
 def because_of_relative(chooser: Chooser) -> Draft:
     """Emi did not eat the cake that Ken made because it was sour. - ケンが作ったケーキがすっぱかったので、エミは食べませんでした。"""
     one, other, entry = made_thing(chooser)
-    reasons = [r for r in REASONS if r.verb == other.english and not r.of_subject and suiting(entry, r.adjectives)]
-    reasons = [r for r in reasons if r.object and any(thing is entry for _, thing in takers(r.verb, r.object))]
+    reasons = [cause for cause in causes(other, entry) if suiting(entry, cause.adjectives)]
     if not reasons:
         return because_of_relative(chooser)
-    reason = chooser.pick(reasons)
+    cause = chooser.pick(reasons)
     doer = protagonist(chooser)
     thing, inner = made_by(chooser, one, entry, doer)
-    main = acting(doer, other, thing, Mode("past", reason.negative))
-    why = Clause(adjective_head(chooser.pick(suiting(entry, reason.adjectives))), again(thing), Mode("past"))
+    main = acting(doer, other, thing, Mode("past", cause.negative))
+    why = Clause(adjective_head(chooser.pick(suiting(entry, cause.adjectives))), again(thing), Mode("past"))
     link = Link()
-    words = (*why.japanese(ja.before_node, topic=None), Word("ので", link), Word("、"))
     english = (*main.english(), Word("because", link), *why.english())
-    return Draft(english, aside(main, words, about=thing), (main, why, inner))
+    return Draft(english, aside(main, reason(why, link), about=thing), (main, why, inner))

@@ -271,8 +271,9 @@ SEQUELS = [Sequel(row["first"], row["second"], row["object"]) for row in _rows("
 
 
 def is_a(noun: Noun | Name, kinds: tuple[str, ...]) -> bool:
-    """Whether the noun is of one of the kinds, or is itself named among them (spaces as hyphens)."""
-    return any(kind in noun.kinds for kind in kinds) or noun.english.replace(" ", "-") in kinds
+    """Whether the noun is of one of the kinds, or is itself named among them (spaces as hyphens) and not barred ('-novel')."""
+    name = noun.english.replace(" ", "-")
+    return name in kinds or (any(kind in noun.kinds for kind in kinds) and f"-{name}" not in kinds)
 
 
 @cache

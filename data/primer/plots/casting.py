@@ -1,20 +1,22 @@
 """Who and what plays in a plot, and the register of plots.
 
 A plot tells its story through a `Teller`, which decides on pronouns, and returns the content words that make it this story and no
-other (for the `novel` split). Sentences are three to eight. Every plot has a turn at which a pronoun could mean one or the other and
-what is said of it decides (`Teller.meant`): "Emi lent Anna the book because she was kind", or "… because she wanted to read it". Both
-outcomes are drawn alike, so that neither the first noun nor the nearest is a good guess.
+other (for the `novel` split). Sentences are three to eight. Every plot has a turn at which a pronoun could mean either of two rivals
+and what is said of it decides (`Teller.meant`): "Emi lent Anna the book because she was kind", or "… because she wanted to read it".
+Each of the two is drawn as often as the other, so that no guess by position finds the right one. Elsewhere `Teller.by_pronoun`
+forces a pronoun where it is clear.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from data.primer.choice import CALLED, Chooser, preposition
+from data.primer.choice import CALLED, Chooser
 from data.primer.clauses import Complement, marked
 from data.primer.constructions.basic import beside
 from data.primer.lexicon import POSITIONS, Noun, adjectives_for, noun
 from data.primer.noun_phrases import common
+from data.primer.sense import preposition
 from data.primer.telling import Figure, Teller
 from data.primer.tree import Link, Word
 
@@ -31,9 +33,9 @@ def plot(function: Plot) -> Plot:
 # Casting and places
 
 
-def people(chooser: Chooser, alike: float = 0.5) -> tuple[Figure, Figure]:
-    """Two people; `alike` is how often 'she' (or 'he') could mean either."""
-    wanted = chooser.chance(alike)
+def people(chooser: Chooser) -> tuple[Figure, Figure]:
+    """Two people; most often 'she' (or 'he') could mean either."""
+    wanted = chooser.chance(0.8)
     first, second = chooser.pair(CALLED)
     while (first.pronoun == second.pronoun) != wanted:
         first, second = chooser.pair(CALLED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from data.primer.choice import Chooser
 from data.primer.lexicon import noun
 from data.primer.plots.casting import COLORS, at, known, people, plot, spot, thing
-from data.primer.telling import Figure, Teller
+from data.primer.telling import NAMED, Figure, Teller
 
 PETS = ("dog", "cat", "puppy", "kitten", "rabbit", "hamster", "turtle", "bird")
 
@@ -28,7 +28,8 @@ def runaway(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.doing(hero, "find", pet, negative=True, modality="can"))
     if c.chance(0.5):
         finder = friend
-        t.tell(t.doing(friend, "help", hero), "then")
+        why, rival, state = (friend, hero, "kind") if c.chance(0.5) else (hero, friend, "sad")
+        t.because(t.doing(friend, "help", hero), t.being(t.meant(why, rival), state))
     else:
         finder = hero
     t.tell(
@@ -37,7 +38,7 @@ def runaway(t: Teller, c: Chooser) -> tuple[str, ...]:
     )
     draw = c.pick(("both", "sleeping", "thanks"))
     if draw == "thanks" and finder is friend:
-        t.because(t.doing(hero, "thank", friend), t.doing(t.meant(friend), "find", pet, favor=True))
+        t.because(t.doing(hero, "thank", friend), t.doing(t.by_pronoun(friend), "find", pet, favor=True))
     elif draw == "sleeping":
         t.tell(t.doing(pet, "sleep", modality="progressive"))
     else:
@@ -49,7 +50,6 @@ RECIPES = (
     ("cake", "egg"),
     ("cake", "strawberry"),
     ("cake", "lemon"),
-    ("cookie", "egg"),
     ("pie", "apple"),
     ("pie", "pumpkin"),
     ("pie", "peach"),
@@ -67,7 +67,7 @@ RECIPES = (
 @plot
 def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody hungry cooks, and a friend shares."""
-    hero, friend = people(c, 0.7)
+    hero, friend = people(c)
     entry, bought = (noun(name) for name in c.pick(RECIPES))
     action = "bake" if "baked" in entry.kinds else "make"
     dish = Figure(entry)
@@ -85,12 +85,12 @@ def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
         if c.chance(0.5):
             t.tell(t.happening(friend, "come"))
             given = t.doing(hero, "give", dish, to=friend)
-            t.because(given, t.doing(t.meant(friend), "eat", dish, modality="want"))
+            t.because(given, t.doing(t.meant(friend, hero), "eat", dish, modality="want"))
         else:
             t.tell(t.doing(friend, "eat", dish, modality="want"))
-            t.because(t.doing(hero, "give", dish, to=friend), t.being(t.meant(hero), "kind"))
+            t.because(t.doing(hero, "give", dish, to=friend), t.being(t.meant(hero, friend), "kind"))
     else:
-        t.because(t.doing(hero, "eat", dish), t.being(t.meant(hero), "hungry"))
+        t.because(t.doing(hero, "eat", dish), t.being(t.by_pronoun(hero), "hungry"))
         t.tell(t.doing(hero, "sleep"), "then")
     return (entry.english, bought.english)
 
@@ -104,9 +104,9 @@ def garden(t: Teller, c: Chooser) -> tuple[str, ...]:
     if c.chance(0.6):
         t.tell(t.becoming(plant, c.pick(("pretty", "beautiful"))), c.pick(("soon", "at last")))
     t.tell(t.doing(friend, "see", plant, at("garden")), c.pick(("", "the next day")))
-    t.because(t.doing(friend, "draw", plant), t.being(t.meant(plant), "beautiful"))
-    why, state = (hero, "kind") if c.chance(0.4) else (friend, "sad")
-    t.because(t.doing(hero, "give", plant, to=friend), t.being(t.meant(why), state))
+    t.because(t.doing(friend, "draw", plant), t.being(t.by_pronoun(plant), "beautiful"))
+    why, rival, state = (hero, friend, "kind") if c.chance(0.5) else (friend, hero, "sad")
+    t.because(t.doing(hero, "give", plant, to=friend), t.being(t.meant(why, rival), state))
     if c.chance(0.6):
         t.tell(t.being(friend, "happy", very=c.chance(0.3)))
     return (plant.entry.english, plant.adjective.english if plant.adjective else "")
@@ -140,26 +140,32 @@ def chase(t: Teller, c: Chooser) -> tuple[str, ...]:
     place = c.pick(("garden", "park", "house", "kitchen"))
     lead = c.pick(("", "one day", "yesterday"))
     outcome = c.pick(("why", "fast", "slow", "hidden"))
+    stolen = c.pick(STOLEN[prey.entry.english])
     if outcome == "why":
-        meal = Figure(noun(c.pick(STOLEN[prey.entry.english])))
+        meal = Figure(noun(stolen))
         t.tell(t.doing(hunter, "find", meal, at("kitchen" if place == "park" else place)), lead)
-        t.because(t.doing(hunter, "chase", prey, at(place)), t.doing(t.meant(prey), "eat", meal))
+        chased = t.doing(hunter, "chase", prey, at(place))
+        hungry = c.chance(0.5)
+        t.because(
+            chased,
+            t.being(t.meant(hunter, prey), "hungry") if hungry else t.doing(t.meant(prey, hunter), "eat", meal),
+        )
     elif outcome == "hidden":
         t.tell(t.doing(hunter, "chase", prey, at(place)), lead)
     else:
         chased = t.doing(hunter, "chase", prey, at(place))
-        culprit = prey if outcome == "fast" else hunter
-        t.joined(chased, "but", t.being(t.meant(culprit), outcome, too=True), lead)
+        culprit, other = (prey, hunter) if outcome == "fast" else (hunter, prey)
+        t.joined(chased, "but", t.being(t.meant(culprit, other, NAMED), outcome, too=True), lead)
     outdoors = place in ("garden", "park")
     shelter = spot(c, "に", ("tree",) if outdoors else ("table", "chair"), "a" if outdoors else "the")
     t.tell(t.doing(prey, "hide", None, shelter))
     if c.chance(0.5):
         t.tell(t.doing(hunter, "look for", prey))
     failed = t.doing(hunter, "find", prey, negative=True, modality="can")
-    why, state = (prey, "small") if c.chance(0.5) else (hunter, "tired")
-    t.because(failed, t.being(t.meant(why), state))
+    why, rival, state = (prey, hunter, "small") if c.chance(0.5) else (hunter, prey, "tired")
+    t.because(failed, t.being(t.meant(why, rival), state))
     if c.chance(0.6):
-        meal = Figure(noun(c.pick(STOLEN[prey.entry.english])))
+        meal = Figure(noun(c.pick([food for food in STOLEN[prey.entry.english] if food != stolen])))
         t.tell(t.doing(prey, "eat", meal, at("park" if place == "park" else c.pick(("kitchen", "garden")))), "then")
     else:
         t.tell(t.doing(hunter, "sleep"), "then")
@@ -182,11 +188,12 @@ def race(t: Teller, c: Chooser) -> tuple[str, ...]:
     t.joined(t.doing(fast, "go to", toward=goal, modality="want"), "so", t.doing(fast, "run", again=True))
     if c.chance(0.5):
         slept = t.doing(fast, "sleep", None, spot(c, landmarks=("tree",), opening="a"))
-        t.because(slept, t.being(t.meant(fast), "tired"))
+        t.because(slept, t.being(t.by_pronoun(fast), "tired"))
         t.tell(t.doing(slow, "sleep", negative=True))
     else:
         waited = t.doing(fast, "wait for", slow)
-        t.because(waited, t.being(t.meant(slow), "slow") if c.chance(0.5) else t.being(t.meant(fast), "kind"))
+        why, rival, state = (slow, fast, "slow") if c.chance(0.5) else (fast, slow, "kind")
+        t.because(waited, t.being(t.meant(why, rival), state))
         t.tell(t.doing(fast, "sleep", None, spot(c, landmarks=("tree",), opening="a")), "then")
     t.tell(t.doing(slow, "arrive at", toward=goal), "at last")
     if c.chance(0.7):
@@ -204,10 +211,12 @@ def climbing(t: Teller, c: Chooser) -> tuple[str, ...]:
     t.joined(t.being(mountain, "high", very=c.chance(0.3)), "and", t.being(hero, "thirsty"))
     t.tell(t.doing(hero, "meet", friend), c.pick(("soon", "then")))
     why, state = (friend, "kind") if c.chance(0.5) else (hero, "tired")
-    t.because(t.doing(friend, "give", drink, to=hero), t.being(t.meant(why), state))
-    cold = drink.entry.english in ("water", "milk", "juice")
-    quality = "cold" if cold else "delicious"
-    t.because(t.doing(hero, "drink", drink), t.being(t.meant(drink), quality))
+    rival = hero if why is friend else friend
+    t.because(t.doing(friend, "give", drink, to=hero), t.being(t.meant(why, rival), state))
+    if drink.entry.english in ("water", "milk", "juice") and c.chance(0.5):
+        t.because(t.doing(hero, "drink", drink), t.being(t.by_pronoun(drink), "cold"))
+    else:
+        t.because(t.doing(hero, "drink", drink), t.being(t.by_pronoun(hero), "thirsty"))
     if c.chance(0.5):
         t.tell(t.being(hero, "happy"))
     return (drink.entry.english,)

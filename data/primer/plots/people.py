@@ -14,7 +14,7 @@ PRACTICE = {"study": ("library", "classroom", "room"), "sport": ("park", "school
 @plot
 def homework(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Something must be learnt, it is hard, and a friend helps."""
-    hero, friend = people(c, 0.7)
+    hero, friend = people(c)
     entry = c.pick(nouns("study", "sport", "instrument"))
     subject = Figure(entry)
     subject.introduced = "instrument" in entry.kinds
@@ -27,8 +27,8 @@ def homework(t: Teller, c: Chooser) -> tuple[str, ...]:
             t.tell(t.being(subject, first, very=c.chance(0.5)))
         else:
             t.joined(t.being(subject, first, very=c.chance(0.3)), "but", t.being(hero, c.pick(("busy", "tired"))))
-    why, quality = (friend, "kind") if c.chance(0.5) else (hero, "in trouble")
-    t.because(t.doing(friend, "help", hero), t.being(t.meant(why), quality))
+    why, rival, quality = (friend, hero, "kind") if c.chance(0.5) else (hero, friend, "having trouble")
+    t.because(t.doing(friend, "help", hero), t.being(t.meant(why, rival), quality))
     place = c.pick(PRACTICE[next(kind for kind in PRACTICE if kind in entry.kinds)])
     t.tell(t.doing(hero, action, subject, at(place)), c.pick(("then", "after that", "that evening")))
     if c.chance(0.6):
@@ -39,23 +39,25 @@ def homework(t: Teller, c: Chooser) -> tuple[str, ...]:
 @plot
 def waiting(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody is waited for, and comes or does not."""
-    hero, friend = people(c, 0.8)
+    hero, friend = people(c)
     place = c.pick(("station", "park", "library", "school"))
     goal = c.pick(("zoo", "museum", "movie theater", "lake", "pool"))
     t.tell(t.doing(hero, "go to", toward=goal, modality="want"), c.pick(("", "one day", "yesterday")))
     t.tell(t.doing(hero, "wait for", friend, at(place)))
-    outcome = c.pick(("absent", "absent", "patient", "comes"))
+    outcome = c.pick(("absent", "patient", "comes", "comes"))
     if outcome == "absent":
         busy = c.pick(("busy", "sick", "tired"))
-        t.because(t.doing(friend, "come", negative=True), t.being(t.meant(friend), busy))
+        t.because(t.doing(friend, "come", negative=True), t.being(t.by_pronoun(friend), busy))
         t.tell(t.doing(hero, "call", friend), c.pick(("then", "that evening")))
-        t.tell(t.doing(t.meant(friend), "apologize to", hero))
+        t.tell(t.doing(t.by_pronoun(friend), "apologize to", hero))
     elif outcome == "patient":
         t.joined(t.being(hero, "tired"), "but", t.doing(hero, "wait for", friend, again=True))
         t.tell(t.happening(friend, "come"), c.pick(("at last", "soon")))
-        t.because(t.doing(friend, "thank", hero), t.being(t.meant(hero), "kind"))
+        t.tell(t.doing(friend, "thank", hero))
     else:
         t.tell(t.happening(friend, "come"), c.pick(("soon", "at last")))
+        why, rival, state = (friend, hero, "late") if c.chance(0.5) else (hero, friend, "angry")
+        t.because(t.doing(friend, "apologize to", hero), t.being(t.meant(why, rival), state))
         t.tell(t.doing(hero, "go to", toward=goal), c.pick(("after that", "then")))
         t.tell(t.being(hero, "happy", very=c.chance(0.4)))
     return (place, goal, outcome)
@@ -64,7 +66,7 @@ def waiting(t: Teller, c: Chooser) -> tuple[str, ...]:
 @plot
 def ill(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody is ill, is visited and brought something."""
-    hero, friend = people(c, 0.8)
+    hero, friend = people(c)
     entry = c.pick(nouns("fruit", "book", "plant"))
     while entry.english in ("lemon", "tree", "dictionary"):
         entry = c.pick(nouns("fruit", "book", "plant"))
@@ -80,8 +82,8 @@ def ill(t: Teller, c: Chooser) -> tuple[str, ...]:
     t.tell(t.doing(hero, "buy", gift, at(shop)), c.pick(("", "the next day")))
     kind = c.chance(0.5)
     visit = t.doing(hero, "visit", friend)
-    t.because(visit, t.being(t.meant(hero), "kind") if kind else t.being(t.meant(friend), "sick"))
-    t.tell(t.doing(t.meant(hero), "give", gift, to=friend))
+    t.because(visit, t.being(t.meant(hero, friend), "kind") if kind else t.being(t.meant(friend, hero), "sick"))
+    t.tell(t.doing(t.by_pronoun(hero), "give", gift, to=friend))
     action = {"supermarket": "eat", "bookstore": "read"}.get(shop)
     if action:
         t.tell(t.doing(friend, action, gift), c.pick(("soon", "that evening", "")))
@@ -92,7 +94,7 @@ def ill(t: Teller, c: Chooser) -> tuple[str, ...]:
 @plot
 def quarrel(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Something is hidden for fun; then an apology."""
-    hero, friend = people(c, 0.8)
+    hero, friend = people(c)
     it = Figure(
         noun(c.pick(("hat", "bag", "ball", "notebook", "pen", "umbrella", "key", "diary", "doll", "camera"))),
         owner=friend,
@@ -100,17 +102,17 @@ def quarrel(t: Teller, c: Chooser) -> tuple[str, ...]:
     first, second = c.pair((c.pick(("room", "classroom", "kitchen")), "garden", "library", "park"))
     t.tell(t.doing(hero, "hide", it, put_at(first)), c.pick(("", "one day", "yesterday")))
     t.tell(t.doing(friend, "look for", it, at(second)))
-    t.tell(t.doing(t.meant(friend), "find", it, negative=True, modality="can"))
-    draw = c.pick(("friend", "friend", "hero"))
-    state = c.pick(("sad", "angry"))
-    if draw == "friend":
-        t.because(t.doing(hero, "apologize to", friend), t.being(t.meant(friend), state))
+    t.tell(t.doing(t.by_pronoun(friend), "find", it, negative=True, modality="can"))
+    state = c.pick(("sad", "angry")) if c.chance(0.5) else ""
+    apology = t.doing(hero, "apologize to", friend)
+    if state:
+        t.because(apology, t.being(t.meant(friend, hero), state))
     else:
-        t.because(t.doing(hero, "apologize to", friend), t.doing(t.meant(hero), "hide", it))
-    t.tell(t.doing(t.meant(hero), "return", it, to=friend), c.pick(("", "then")))
+        t.because(apology, t.doing(t.meant(hero, friend), "hide", it))
+    t.tell(t.doing(t.by_pronoun(hero), "return", it, to=friend), c.pick(("", "then")))
     if c.chance(0.5):
         t.tell(t.being(friend, "happy"))
-    return (it.entry.english, first, draw)
+    return (it.entry.english, first, state)
 
 
 LOADS = ("box", "bag", "desk", "chair", "piano", "table")
@@ -119,17 +121,17 @@ LOADS = ("box", "bag", "desk", "chair", "piano", "table")
 @plot
 def carrying(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Something heavy is carried by two."""
-    hero, friend = people(c, 0.7)
+    hero, friend = people(c)
     load = thing(c, noun(c.pick(LOADS)))
     t.tell(t.doing(hero, "carry", load, modality="have to"), c.pick(("", "one day", "yesterday")))
     t.because(
         t.doing(hero, "carry", load, negative=True, modality="can"),
-        t.being(t.meant(load), "heavy", too=True)
+        t.being(t.by_pronoun(load), "heavy", too=True)
         if c.chance(0.5)
-        else t.being(t.meant(hero), c.pick(("tired", "sick"))),
+        else t.being(t.by_pronoun(hero), c.pick(("tired", "sick"))),
     )
     t.tell(t.happening(friend, "come"), c.pick(("then", "soon")))
-    why, state = c.pick(((friend, "kind"), (hero, "in trouble")))
-    t.because(t.doing(friend, "help", hero), t.being(t.meant(why), state))
+    why, rival, state = (friend, hero, "kind") if c.chance(0.5) else (hero, friend, "having trouble")
+    t.because(t.doing(friend, "help", hero), t.being(t.meant(why, rival), state))
     t.tell(t.doing(hero, "thank", friend) if c.chance(0.6) else t.being(hero, "happy"))
     return (load.entry.english, state)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from data.primer.choice import FEMALE, PRICES, Chooser
+from data.primer.choice import Chooser
 from data.primer.lexicon import SCALES, Noun, adjective, adjectives_for, is_a, noun, nouns, suiting
 from data.primer.plots.casting import FINDABLE, INDOORS, VISIBLE, at, known, people, plot, spot, thing
-from data.primer.telling import Figure, Teller
+from data.primer.sense import FEMALE, PRICES
+from data.primer.telling import NAMED, Figure, Teller
 
 
 @plot
 def lost_and_found(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Something is lost, looked for in several places, and found by its owner or by a friend."""
-    hero, friend = people(c, 0.7)
+    hero, friend = people(c)
     it = thing(c, noun(c.pick(FINDABLE)))
     if c.chance(0.5):
         t.tell(t.doing(hero, "have", it))
@@ -32,14 +33,14 @@ def lost_and_found(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.being(hero, "happy", very=c.chance(0.3)))
     elif outcome == "friend":
         t.tell(t.doing(friend, "find", it, spot(c)), c.pick(("", "soon", "at last")))
-        why = (friend, "kind") if c.chance(0.5) else (hero, "sad")
-        t.because(t.doing(friend, "return", it, to=hero), t.being(t.meant(why[0]), why[1]))
+        why, rival, state = (friend, hero, "kind") if c.chance(0.5) else (hero, friend, "sad")
+        t.because(t.doing(friend, "return", it, to=hero), t.being(t.meant(why, rival), state))
     else:
         t.tell(t.doing(friend, "help", hero), c.pick(("then", "after that")))
         if c.chance(0.5):
-            t.because(t.doing(hero, "thank", friend), t.doing(t.meant(friend), "find", it, favor=True))
+            t.because(t.doing(hero, "thank", friend), t.doing(t.by_pronoun(friend), "find", it, favor=True))
         else:
-            t.because(t.doing(hero, "thank", friend), t.being(t.meant(friend), "kind"))
+            t.because(t.doing(hero, "thank", friend), t.being(t.by_pronoun(friend), "kind"))
     return (it.entry.english, first)
 
 
@@ -54,6 +55,10 @@ SHOPS = (
 )
 
 
+TASTES = frozenset(("delicious", "sweet", "acidic", "sour", "bitter", "old"))
+"""What one does not see in a shop."""
+
+
 @plot
 def shopping(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Two things in a shop: one is preferred, bought, and taken home or used."""
@@ -63,16 +68,16 @@ def shopping(t: Teller, c: Chooser) -> tuple[str, ...]:
         entry
         for entry in nouns(kind)
         if entry.plural
-        and entry.english != "toy"
+        and entry.english not in ("toy", "strawberry")
         and "plant" not in entry.kinds
-        and "goods" in entry.kinds | ({"goods"} if "food" in entry.kinds else set())
+        and entry.kinds & {"goods", "food"}
     ]
     if len(options) < 2:
         return shopping(t, c)
     one, other = (Figure(entry) for entry in c.pair(options))
-    scale = next(scale for scale in SCALES if scale.kind in (*sorted(one.entry.kinds & other.entry.kinds), "gift"))
+    scale = next(scale for scale in SCALES if scale.kind in (one.entry.kinds & other.entry.kinds | {"gift"}))
     how = c.pick(("more", "less", "too", "too"))
-    names = tuple(name for name in (scale.good if how == "more" else scale.bad) if name != "old")
+    names = tuple(name for name in (scale.good if how == "more" else scale.bad) if name not in TASTES)
     assert isinstance(one.entry, Noun)
     assert isinstance(other.entry, Noun)
     fitting = [said for said in suiting(one.entry, names) if said in suiting(other.entry, names)]
@@ -113,7 +118,10 @@ def errands(t: Teller, c: Chooser) -> tuple[str, ...]:
     place = c.pick(("station", "department store", "supermarket"))
     t.tell(t.doing(hero, "go to", toward=place), c.pick(("", "one day", "yesterday")))
     t.tell(t.doing_to_both(hero, "buy", *((one, other) if c.chance(0.5) else (other, one))))
-    t.tell(t.doing(hero, action, t.meant(one), at(c.pick(("park", "garden")))), c.pick(("", "then", "after that")))
+    t.tell(
+        t.doing(hero, action, t.meant(one, other, NAMED), at(c.pick(("park", "garden")))),
+        c.pick(("", "then", "after that")),
+    )
     if c.chance(0.5):
         quality = {"read": "interesting", "eat": "delicious", "drink": "delicious"}[action]
         t.tell(t.being(one, quality, very=quality == "interesting" and c.chance(0.4)))
@@ -136,14 +144,14 @@ def packing(t: Teller, c: Chooser) -> tuple[str, ...]:
     it, into = thing(c, noun(c.pick(PACKED)), 0.5), thing(c, noun(c.pick(("box", "bag"))), 0.5)
     t.tell(t.doing(hero, "have", it))
     t.tell(t.doing(friend, c.pick(("give", "lend")), into, to=hero), c.pick(("yesterday", "one day")))
-    culprit, quality = (it, "big") if c.chance(0.5) else (into, "small")
+    culprit, other, quality = (it, into, "big") if c.chance(0.5) else (into, it, "small")
     main = t.doing(hero, "put", it, t.into(into, "in"), negative=True, modality="can")
-    t.because(main, t.being(t.meant(culprit), quality, too=True))
+    t.because(main, t.being(t.meant(culprit, other), quality, too=True))
     if c.chance(0.5):
         t.tell(t.doing(hero, "return", into, to=friend), c.pick(("the next day", "that evening")))
     else:
-        why, state = (friend, "kind") if c.chance(0.5) else (hero, "in trouble")
-        t.because(t.doing(friend, "help", hero), t.being(t.meant(why), state))
+        why, rival, state = (friend, hero, "kind") if c.chance(0.5) else (hero, friend, "having trouble")
+        t.because(t.doing(friend, "help", hero), t.being(t.meant(why, rival), state))
     return (it.entry.english, into.entry.english)
 
 
@@ -154,31 +162,34 @@ BLUNT = ("book", "dictionary", "ball", "radio", "clock", "camera", "box")
 @plot
 def dropped(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Something falls and something breaks; then an apology, and something new."""
-    hero, friend = people(c, 0.7)
+    hero, friend = people(c)
     brittle = Figure(c.pick(nouns("fragile")), owner=friend)
     t.tell(t.doing(hero, "visit", friend), c.pick(("", "one day", "yesterday")))
     if c.chance(0.5):
-        t.tell(t.doing(hero, "drop", brittle, t.into(known("floor"), "on")))
+        other = known("floor")
+        t.tell(t.doing(hero, "drop", brittle, t.into(other, "on")))
     else:
-        t.tell(t.doing(hero, "drop", Figure(noun(c.pick(BLUNT))), t.onto(brittle)))
-    t.tell(t.happening(t.meant(brittle), "break"))
-    blamed, state = c.pick(((friend, "angry"), (friend, "sad"), (hero, "")))
+        other = Figure(noun(c.pick(BLUNT)))
+        t.tell(t.doing(hero, "drop", other, t.onto(brittle)))
+    t.tell(t.happening(t.meant(brittle, other, NAMED), "break"))
+    state = c.pick(("angry", "sad")) if c.chance(0.5) else ""
+    apology = t.doing(hero, "apologize to", friend)
     if state:
-        t.because(t.doing(hero, "apologize to", friend), t.being(t.meant(friend), state))
+        t.because(apology, t.being(t.meant(friend, hero), state))
     else:
-        t.because(t.doing(hero, "apologize to", friend), t.doing(t.meant(hero), "break", brittle))
+        t.because(apology, t.doing(t.meant(hero, friend), "break", brittle))
     spare = Figure(brittle.entry, adjective("new"))
     t.tell(t.doing(hero, "buy", spare, at("department store")), c.pick(("after that", "the next day")))
     t.tell(t.doing(hero, "give", spare, to=friend))
     if c.chance(0.5):
         t.tell(t.being(friend, "happy"))
-    return (brittle.entry.english, blamed.entry.english, state)
+    return (brittle.entry.english, state)
 
 
 @plot
 def present(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A present is chosen for a friend, and why just this one."""
-    hero, friend = people(c, 0.7)
+    hero, friend = people(c)
     entry = c.pick(
         [entry for entry in nouns("gift") if suiting(entry, ("cheap", "pretty", "cute", "useful", "beautiful"))]
     )
@@ -192,16 +203,16 @@ def present(t: Teller, c: Chooser) -> tuple[str, ...]:
     )
     t.tell(t.doing(hero, "go to", toward=shop), c.pick(("after that", "the next day")))
     quality = c.pick(suiting(entry, ("cheap", "pretty", "cute", "useful", "beautiful")))
-    other = adjectives_for(entry)
-    if c.chance(0.4) and "expensive" in [said.english for said in other] and quality.english != "cheap":
-        t.because(t.doing(hero, "choose", gift), t.being(t.meant(gift), quality.english))
+    dear = adjective("expensive") in adjectives_for(entry) and quality.english != "cheap"
+    if c.chance(0.4) and dear:
+        t.because(t.doing(hero, "choose", gift), t.being(t.by_pronoun(gift), quality.english))
         t.joined(t.being(gift, "expensive"), "but", t.doing(hero, "buy", gift))
     else:
-        t.because(t.doing(hero, "buy", gift), t.being(t.meant(gift), quality.english))
+        t.because(t.doing(hero, "buy", gift), t.being(t.by_pronoun(gift), quality.english))
     lead = c.pick(("", "that evening"))
     if c.chance(0.7):
-        why, state = (hero, "kind") if c.chance(0.5) else (friend, "sad")
-        t.because(t.doing(hero, "give", gift, to=friend), t.being(t.meant(why), state))
+        why, rival, state = (hero, friend, "kind") if c.chance(0.5) else (friend, hero, "sad")
+        t.because(t.doing(hero, "give", gift, to=friend), t.being(t.meant(why, rival), state))
         t.tell(t.doing(friend, "thank", hero))
     else:
         t.tell(t.doing(hero, "give", gift, to=friend), lead)
@@ -214,20 +225,20 @@ def present(t: Teller, c: Chooser) -> tuple[str, ...]:
 @plot
 def borrowed(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A book or a tool is lent, used and returned."""
-    owner, reader = people(c, 0.8)
+    owner, reader = people(c)
     entry = c.pick([entry for entry in nouns("book", "tool") if "dishes" not in entry.kinds])
     it = thing(c, entry)
     action = "use" if "tool" in entry.kinds else "read"
     t.tell(t.doing(owner, "have" if "goods" in entry.kinds else "buy", it))
     lent = t.doing(owner, "lend", it, to=reader)
     if c.chance(0.5):
-        t.because(lent, t.being(t.meant(owner), "kind"))
+        t.because(lent, t.being(t.meant(owner, reader), "kind"))
     else:
-        t.because(lent, t.doing(t.meant(reader), action, it, modality="want"))
+        t.because(lent, t.doing(t.meant(reader, owner), action, it, modality="want"))
     good = suiting(entry, ("interesting", "useful", "light"))
     bad = suiting(entry, ("difficult", "heavy", "boring"))
     if bad and c.chance(0.3):
-        t.because(t.doing(reader, action, it, negative=True), t.being(t.meant(it), c.pick(bad).english))
+        t.because(t.doing(reader, action, it, negative=True), t.being(t.by_pronoun(it), c.pick(bad).english))
     else:
         where = at(c.pick(("park", "library", "room", "garden")))
         t.tell(t.doing(reader, action, it, where), c.pick(("that evening", "the next day")))
@@ -235,14 +246,14 @@ def borrowed(t: Teller, c: Chooser) -> tuple[str, ...]:
             t.tell(t.being(it, c.pick(good).english, very=c.chance(0.4)))
     t.tell(t.doing(reader, "return", it, to=owner), c.pick(("soon", "after that")))
     if c.chance(0.4):
-        t.tell(t.doing(t.meant(reader), "thank", owner))
+        t.tell(t.doing(t.by_pronoun(reader), "thank", owner))
     return (entry.english, action)
 
 
 @plot
 def broken(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Something of a friend's breaks and is mended."""
-    hero, friend = people(c, 0.7)
+    hero, friend = people(c)
     entry = c.pick(
         [entry for entry in nouns("machine", "toy") if "goods" in entry.kinds and not is_a(entry, ("drive", "ball"))]
     )
@@ -252,9 +263,12 @@ def broken(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.doing(hero, "break", it, at(c.pick(outdoors if "ride" in entry.kinds else ("room", "classroom", *outdoors)))),
         c.pick(("", "one day", "yesterday")),
     )
-    why, state = (friend, "angry") if c.chance(0.5) else (hero, "")
+    angry = c.chance(0.5)
     apology = t.doing(hero, "apologize to", friend)
-    t.because(apology, t.being(t.meant(friend), state) if state else t.doing(t.meant(hero), "break", it))
+    if angry:
+        t.because(apology, t.being(t.meant(friend, hero), "angry"))
+    else:
+        t.because(apology, t.doing(t.meant(hero, friend), "break", it))
     if c.chance(0.4):
         t.joined(t.being(it, "old"), "so", t.doing(hero, "fix", it, negative=True, modality="can"))
         spare = Figure(entry, adjective("new"))
@@ -264,4 +278,4 @@ def broken(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.doing(hero, "fix", it), c.pick(("the next day", "after that")))
         t.tell(t.doing(hero, "return", it, to=friend))
     t.tell(t.being(friend, "happy"))
-    return (entry.english, why.entry.english, state)
+    return (entry.english, "angry" if angry else "")

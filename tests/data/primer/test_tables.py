@@ -29,7 +29,6 @@ def _japanese_verb(predicate: ja.Predicate) -> Forms:
         ja.te(predicate).text,
         ja.plain(ja.desiderative(predicate)).text,
         ja.plain(ja.potential(predicate)).text,
-        ja.ba(predicate).text,
         ja.conditional(predicate).text,
     )
 
@@ -42,7 +41,6 @@ def _japanese_adjective(predicate: ja.Predicate, kind: str) -> Forms:
         ja.plain(predicate, past=True).text,
         ja.plain(predicate, past=True, negative=True).text,
         ja.te(predicate).text,
-        ja.ba(predicate).text,
         ja.conditional(predicate).text,
         "-" if state else ja.adverbial(predicate).text,
         "-" if state else ja.plain(ja.excess(predicate)).text,
@@ -61,7 +59,8 @@ def _english_noun(entry: Noun) -> Forms:
 def _english_adjective(entry: Adjective) -> Forms:
     """As data.primer.constructions.adjectives says them: 'more' and 'most' where there is no short comparative."""
     word = entry.english
-    return (entry.comparative or f"more {word}", entry.superlative or f"most {word}", en.article(word))
+    degrees = (entry.comparative or f"more {word}", entry.superlative or f"most {word}")
+    return (*(("-", "-") if "nocompare" in entry.features else degrees), en.article(word))
 
 
 def _japanese_verbs() -> list[tuple[Key, Forms]]:
@@ -83,8 +82,7 @@ def _english_nouns() -> list[tuple[Key, Forms]]:
 
 
 def _english_adjectives() -> list[tuple[Key, Forms]]:
-    comparable = [entry for entry in ADJECTIVES if "nocompare" not in entry.features]
-    return [((entry.english,), _english_adjective(entry)) for entry in comparable]
+    return [((entry.english,), _english_adjective(entry)) for entry in ADJECTIVES]
 
 
 CHECKED: dict[str, Callable[[], list[tuple[Key, Forms]]]] = {
@@ -123,7 +121,7 @@ def test_every_form_is_as_written_by_hand(table: str) -> None:
             f"{' '.join(word)}, {column}: {expected} expected, {form} made"
             for word, forms in CHECKED[table]()
             for column, expected, form in zip(columns, written.get(word, forms), forms, strict=True)
-            if expected not in ("-", form)
+            if expected != form and (expected != "-" or table == "english_adjectives")
         }
     )
     assert not mismatches, "\n".join(mismatches)
@@ -147,8 +145,10 @@ def test_forms_are_left_out_only_on_purpose(table: str) -> None:
         (*word, column) for word, forms in rows for column, form in zip(columns, forms, strict=True) if form == "-"
     }
     states = {word for word, _ in rows if word[-1] == "state"}
+    alone = {(entry.english,) for entry in ADJECTIVES if "nocompare" in entry.features}
     allowed = {
         "japanese_verbs": {(*word, "potential") for word, _ in rows if word[0] in NO_POTENTIAL},
         "japanese_adjectives": {(*word, column) for word in states for column in ("adverbial", "too_much")},
+        "english_adjectives": {(*word, column) for word in alone for column in ("comparative", "superlative")},
     }
     assert left_out == allowed.get(table, set())
