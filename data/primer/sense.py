@@ -12,7 +12,9 @@ OWNED = frozenset(("item", "goods", "clean", "pet"))
 """Kinds that somebody has: his bag, Emi's room."""
 FEMALE = frozenset(("ladies", "foot"))
 """Dresses and skirts, which not everybody owns."""
-HUNGER = frozenset(("hungry", "thirsty", "tired", "happy", "sad", "angry", "sick", "busy", "healthy", "having trouble"))
+HUNGER = frozenset(
+    ("hungry", "thirsty", "tired", "happy", "sad", "angry", "sick", "busy", "healthy", "having trouble", "late")
+)
 """Passing states: predicates, hardly ever said before a noun."""
 PRICES = frozenset(("cheap", "expensive"))
 FLAWS = frozenset(("heavy", "old", "dirty", "slow", "hot"))
