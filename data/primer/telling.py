@@ -322,8 +322,9 @@ class Teller:
         named_before = [clause.subject, *(complement.phrase for complement in clause.complements if complement.phrase)]
         names = [phrase for phrase in named_before if phrase.entry and phrase.referent is why.who.referent]
         known = why.who.animate or why.who.since < self.sentences
+        rivals = any(other is not why.who and other.pronoun == why.who.pronoun for other in main.mentioned)
         # A subject is a pronoun already in half of the main clauses, and then so in the reason.
-        if names and known and self.chooser.chance(NAMED if why.who is main.who else NAMED / 2):
+        if names and known and rivals and self.chooser.chance(0.2 if why.who is main.who else 0.1):
             why = replace(why, clause=replace(why.clause, subject=names[0]))
         words = reason(why.clause, link)
         shared = why.who is main.who
@@ -367,7 +368,7 @@ class Teller:
 
 
 NAMED = 0.35
-"""Share of the reasons, and of other turns, that name their subject again."""
+"""Share of the turns that name whom or what they are about, where they are no reasons."""
 PLAIN_ENOUGH = frozenset(("look for", "find"))
 """Verbs whose object Japanese leaves out when it was just spoken of."""
 NEVER_BARE = frozenset(("visit", "draw"))

@@ -266,10 +266,11 @@ def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
         thing = chooser.pick([thing for thing in nouns(scale.kind) if thing.plural])
         first_color, second_color = chooser.pair(COLORS if suiting(thing, ("red",)) else ("old", "new"))
         first, second = (common(thing, "the", describing(adjective(word))) for word in (first_color, second_color))
-        taken, entries = {first_color, second_color}, (thing, thing)
+        taken, entries, kinds = {first_color, second_color}, (thing, thing), False
     else:
         entries = chooser.pair(nouns(scale.kind))
         definite = chooser.chance(0.75) and all(entry.plural for entry in entries)
+        kinds = not definite
         first, second = (_rival(chooser, entry, definite) for entry in entries)
         taken = set()
     how = chooser.pick(("more", "less", "too"))
@@ -285,6 +286,7 @@ def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
         and said.english not in taken
         and not (taken and said.english in ("easy", "difficult", "new"))
         and not (how == "less" and said.comparative)  # lighter, not less heavy
+        and not (kinds and said.english in ("new", "fresh"))  # of this bag and that box, not of bags and boxes
     ]
     if not options:
         return _rivals(chooser)

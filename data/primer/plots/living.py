@@ -208,7 +208,8 @@ def climbing(t: Teller, c: Chooser) -> tuple[str, ...]:
     drink = Figure(noun(c.pick(("water", "tea", "milk", "juice", "coffee", "cocoa"))))
     mountain = known("mountain")
     t.tell(t.doing(hero, "climb", mountain), c.pick(("", "one day", "yesterday")))
-    t.joined(t.being(mountain, "high", very=c.chance(0.3)), "and", t.being(hero, "thirsty"))
+    t.tell(t.being(mountain, "high", very=c.chance(0.3)))
+    t.tell(t.being(hero, "thirsty"))
     t.tell(t.doing(hero, "meet", friend), c.pick(("soon", "then")))
     why, state = (friend, "kind") if c.chance(0.5) else (hero, "tired")
     rival = hero if why is friend else friend

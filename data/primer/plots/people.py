@@ -55,7 +55,7 @@ def waiting(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.happening(friend, "come"), c.pick(("at last", "soon")))
         t.tell(t.doing(friend, "thank", hero))
     else:
-        t.tell(t.happening(friend, "come"), c.pick(("soon", "at last")))
+        t.tell(t.happening(friend, "come"), "at last")
         why, rival, state = (friend, hero, "late") if c.chance(0.5) else (hero, friend, "angry")
         t.because(t.doing(friend, "apologize to", hero), t.being(t.meant(why, rival), state))
         t.tell(t.doing(hero, "go to", toward=goal), c.pick(("after that", "then")))

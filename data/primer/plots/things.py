@@ -143,11 +143,12 @@ def packing(t: Teller, c: Chooser) -> tuple[str, ...]:
     hero, friend = people(c)
     it, into = thing(c, noun(c.pick(PACKED)), 0.5), thing(c, noun(c.pick(("box", "bag"))), 0.5)
     t.tell(t.doing(hero, "have", it))
-    t.tell(t.doing(friend, c.pick(("give", "lend")), into, to=hero), c.pick(("yesterday", "one day")))
+    action = c.pick(("give", "lend"))
+    t.tell(t.doing(friend, action, into, to=hero), c.pick(("yesterday", "one day")))
     culprit, other, quality = (it, into, "big") if c.chance(0.5) else (into, it, "small")
     main = t.doing(hero, "put", it, t.into(into, "in"), negative=True, modality="can")
     t.because(main, t.being(t.meant(culprit, other), quality, too=True))
-    if c.chance(0.5):
+    if action == "lend":
         t.tell(t.doing(hero, "return", into, to=friend), c.pick(("the next day", "that evening")))
     else:
         why, rival, state = (friend, hero, "kind") if c.chance(0.5) else (hero, friend, "having trouble")
