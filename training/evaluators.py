@@ -128,7 +128,7 @@ class TextEvaluator(Evaluator):
         if count:
             length = min(200, 2 * self.config.model.context)
             texts = write_samples(self.model, self.prepared.tokenizer, "", count, self.config.seed, length)
-            self.log.markdown("samples", "\n\n---\n\n".join(map(code_block, texts)), step)
+            self.log.markdown("samples", "\n\n---\n\n".join(code_block(text, 100) for text in texts), step)
             self.log.line("sample: " + texts[0].strip().replace("\n", " / ")[:300])
 
     def examples(self) -> list[Example]:

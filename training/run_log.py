@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -74,9 +75,13 @@ def truncate_metrics(path: Path, step: int) -> None:
     temporary.replace(path)
 
 
-def code_block(text: str) -> str:
-    """Text as Markdown that keeps every line as it is."""
-    return "\n".join("    " + line for line in text.splitlines())
+def code_block(text: str, width: int | None = None) -> str:
+    """Text as Markdown that keeps every line as it is; with a `width`, a longer line goes on in the next."""
+    lines = text.splitlines()
+    if width is not None:
+        wrapped = (textwrap.wrap(line, width, replace_whitespace=False, drop_whitespace=False) for line in lines)
+        lines = [part for parts in wrapped for part in parts or [""]]
+    return "\n".join("    " + line for line in lines)
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
