@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from data.primer import constructions  # noqa: F401  (registers the constructions)
 from data.primer.choice import Chooser
 from data.primer.corpus import sentence_columns
 from data.primer.drawing import links, picture

@@ -2,7 +2,7 @@
 
 English takes a pronoun for the subject of the sentence before, and for a thing or person that the last sentences mentioned when no
 other of the same pronoun was. Japanese leaves a continuing subject out, and a thing just spoken of where the verb says enough
-(探しました, ケンに返しました); it names people and, with other verbs, things again. A newcomer enters with が.
+(探しました, 見つけました); it names people and, with other verbs, things again. A newcomer enters with が.
 """
 
 from __future__ import annotations
@@ -204,14 +204,7 @@ class Teller:
         clause = Clause(head, subject, Mode("past", negative, modality), tuple(complements))
         return self._said(who, clause, topic)
 
-    def being(
-        self,
-        who: Figure,
-        quality: str,
-        *,
-        very: bool = False,
-        too: bool = False,
-    ) -> Said:
+    def being(self, who: Figure, quality: str, *, very: bool = False, too: bool = False) -> Said:
         """Somebody or something is of a quality; `very` much so, or `too` much."""
         subject, topic = self.subject(who)
         topic = topic and "は"
@@ -285,21 +278,19 @@ class Teller:
         self.add((*opening, *said.clause.english()), (*start, *said.clause.japanese(topic=topic)))
 
     def joined(self, first: Said, word: str, second: Said, lead: str = "") -> None:
-        """Two clauses with 'so', 'but' or 'and'."""
+        """Two clauses with 'so' or 'but'."""
         opening, start = self._lead(lead)
         link = Link()
-        form, particle = {"so": (ja.before_node, "ので"), "but": (None, "が"), "and": (ja.te, "")}[word]
-        shares = word == "and" and second.topic is None
+        form, particle = {"so": (ja.before_node, "ので"), "but": (None, "が")}[word]
         known = tuple(c for c in second.clause.complements if c.of is first.who.referent)
         # Another's reason has a subject of its own: 時計が古かったので、ケンは….
         topic = "が" if word == "so" and first.topic and second.topic else first.topic
-        comma = () if shares else (Word(","),)
         english = (
             *opening,
             *first.clause.english(),
-            *comma,
+            Word(","),
             Word(word, link),
-            *second.clause.english(subject=not shares),
+            *second.clause.english(),
         )
         japanese = (
             *start,
@@ -321,7 +312,7 @@ class Teller:
         link, clause = Link(), main.clause
         named_before = [clause.subject, *(complement.phrase for complement in clause.complements if complement.phrase)]
         names = [phrase for phrase in named_before if phrase.entry and phrase.referent is why.who.referent]
-        known = why.who.animate or why.who.since < self.sentences
+        known = isinstance(why.who.entry, Name) or why.who.since < self.sentences  # not 'because a duck ate it'
         rivals = any(other is not why.who and other.pronoun == why.who.pronoun for other in main.mentioned)
         # A subject is a pronoun already in half of the main clauses, and then so in the reason.
         if names and known and rivals and self.chooser.chance(0.2 if why.who is main.who else 0.1):

@@ -143,7 +143,7 @@ def chase(t: Teller, c: Chooser) -> tuple[str, ...]:
     stolen = c.pick(STOLEN[prey.entry.english])
     if outcome == "why":
         meal = Figure(noun(stolen))
-        t.tell(t.doing(hunter, "find", meal, at("kitchen" if place == "park" else place)), lead)
+        t.tell(t.doing(hunter, "find", meal, at(place)), lead)
         chased = t.doing(hunter, "chase", prey, at(place))
         hungry = c.chance(0.5)
         t.because(

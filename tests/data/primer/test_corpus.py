@@ -98,6 +98,14 @@ def test_stories_have_three_to_eight_sentences() -> None:
     assert max(lengths) <= 8
 
 
+def test_a_reason_never_brings_in_somebody_new() -> None:
+    """'It chased a duck because a duck ate the rice' would be two ducks: what is named again takes 'the'."""
+    texts = [row["text"] for row in rows("stories", 4000, seed=9)]
+    named = [text for text in texts if re.search(r"because (the [a-z]+|[A-Z]\w+) ", text)]
+    assert len(named) > 100
+    assert [text for text in texts if re.search(r"\b(because|but) an? ", text)] == []
+
+
 @pytest.mark.parametrize("kind", ["sentences", "stories"])
 def test_no_text_is_in_two_splits_and_none_twice(kind: str) -> None:
     """Leakage would make the test score a memory score."""
@@ -184,7 +192,7 @@ def test_the_lessons_sentence_can_be_derived() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "digest"),
-    [("sentences", "76abd3860e5219ef"), ("stories", "4b4a4f6b606ea2f5")],
+    [("sentences", "76abd3860e5219ef"), ("stories", "b55d84a11ff9124d")],
 )
 def test_the_same_seed_gives_the_same_bytes(kind: str, digest: str) -> None:
     """A corpus that changes with the Python version or the hash seed makes no run comparable. After a wanted change, renew the hash."""
