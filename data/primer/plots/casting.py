@@ -87,3 +87,23 @@ def spot(
     return Complement(
         english, (*place, Word(particle, english[0].link if isinstance(english[0], Word) else Link())), 4, 2
     )
+
+
+# Turns
+
+
+def either(chooser: Chooser, one: tuple[Figure, str], other: tuple[Figure, str]) -> tuple[Figure, Figure, str]:
+    """(who is meant, the rival, what is said): one of two that could be meant, each with what tells it from the other."""
+    meant, rival = (one, other) if chooser.chance(0.5) else (other, one)
+    return meant[0], rival[0], meant[1]
+
+
+def apology(t: Teller, chooser: Chooser, hero: Figure, friend: Figure, deed: str, thing: Figure) -> str:
+    """'Ken apologized to Taro because he was angry', or '… because he broke the radio'. -> the friend's state, if it was the reason."""
+    state = chooser.pick(("angry", "sad")) if chooser.chance(0.5) else ""
+    said = t.doing(hero, "apologize to", friend)
+    if state:
+        t.because(said, t.being(t.meant(friend, hero), state))
+    else:
+        t.because(said, t.doing(t.meant(hero, friend), deed, thing))
+    return state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from data.primer.choice import Chooser
 from data.primer.lexicon import noun
-from data.primer.plots.casting import COLORS, at, known, people, plot, spot, thing
+from data.primer.plots.casting import COLORS, at, either, known, people, plot, spot, thing
 from data.primer.telling import NAMED, Figure, Teller
 
 PETS = ("dog", "cat", "puppy", "kitten", "rabbit", "hamster", "turtle", "bird")
@@ -28,7 +28,7 @@ def runaway(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.doing(hero, "find", pet, negative=True, modality="can"))
     if c.chance(0.5):
         finder = friend
-        why, rival, state = (friend, hero, "kind") if c.chance(0.5) else (hero, friend, "sad")
+        why, rival, state = either(c, (friend, "kind"), (hero, "sad"))
         t.because(t.doing(friend, "help", hero), t.being(t.meant(why, rival), state))
     else:
         finder = hero
@@ -105,7 +105,7 @@ def garden(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.becoming(plant, c.pick(("pretty", "beautiful"))), c.pick(("soon", "at last")))
     t.tell(t.doing(friend, "see", plant, at("garden")), c.pick(("", "the next day")))
     t.because(t.doing(friend, "draw", plant), t.being(t.by_pronoun(plant), "beautiful"))
-    why, rival, state = (hero, friend, "kind") if c.chance(0.5) else (friend, hero, "sad")
+    why, rival, state = either(c, (hero, "kind"), (friend, "sad"))
     t.because(t.doing(hero, "give", plant, to=friend), t.being(t.meant(why, rival), state))
     if c.chance(0.6):
         t.tell(t.being(friend, "happy", very=c.chance(0.3)))
@@ -162,7 +162,7 @@ def chase(t: Teller, c: Chooser) -> tuple[str, ...]:
     if c.chance(0.5):
         t.tell(t.doing(hunter, "look for", prey))
     failed = t.doing(hunter, "find", prey, negative=True, modality="can")
-    why, rival, state = (prey, hunter, "small") if c.chance(0.5) else (hunter, prey, "tired")
+    why, rival, state = either(c, (prey, "small"), (hunter, "tired"))
     t.because(failed, t.being(t.meant(why, rival), state))
     if c.chance(0.6):
         meal = Figure(noun(c.pick([food for food in STOLEN[prey.entry.english] if food != stolen])))
@@ -192,7 +192,7 @@ def race(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.doing(slow, "sleep", negative=True))
     else:
         waited = t.doing(fast, "wait for", slow)
-        why, rival, state = (slow, fast, "slow") if c.chance(0.5) else (fast, slow, "kind")
+        why, rival, state = either(c, (slow, "slow"), (fast, "kind"))
         t.because(waited, t.being(t.meant(why, rival), state))
         t.tell(t.doing(fast, "sleep", None, spot(c, landmarks=("tree",), opening="a")), "then")
     t.tell(t.doing(slow, "arrive at", toward=goal), "at last")
@@ -211,8 +211,7 @@ def climbing(t: Teller, c: Chooser) -> tuple[str, ...]:
     t.tell(t.being(mountain, "high", very=c.chance(0.3)))
     t.tell(t.being(hero, "thirsty"))
     t.tell(t.doing(hero, "meet", friend), c.pick(("soon", "then")))
-    why, state = (friend, "kind") if c.chance(0.5) else (hero, "tired")
-    rival = hero if why is friend else friend
+    why, rival, state = either(c, (friend, "kind"), (hero, "tired"))
     t.because(t.doing(friend, "give", drink, to=hero), t.being(t.meant(why, rival), state))
     if drink.entry.english in ("water", "milk", "juice") and c.chance(0.5):
         t.because(t.doing(hero, "drink", drink), t.being(t.by_pronoun(drink), "cold"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from data.primer.choice import Chooser
 from data.primer.lexicon import noun, nouns, suiting
-from data.primer.plots.casting import at, people, plot, put_at, thing
+from data.primer.plots.casting import apology, at, either, people, plot, put_at, thing
 from data.primer.telling import Figure, Teller
 
 PRACTICE = {"study": ("library", "classroom", "room"), "sport": ("park", "school"), "instrument": ("room", "classroom")}
@@ -27,7 +27,7 @@ def homework(t: Teller, c: Chooser) -> tuple[str, ...]:
             t.tell(t.being(subject, first, very=c.chance(0.5)))
         else:
             t.joined(t.being(subject, first, very=c.chance(0.3)), "but", t.being(hero, c.pick(("busy", "tired"))))
-    why, rival, quality = (friend, hero, "kind") if c.chance(0.5) else (hero, friend, "having trouble")
+    why, rival, quality = either(c, (friend, "kind"), (hero, "having trouble"))
     t.because(t.doing(friend, "help", hero), t.being(t.meant(why, rival), quality))
     place = c.pick(PRACTICE[next(kind for kind in PRACTICE if kind in entry.kinds)])
     t.tell(t.doing(hero, action, subject, at(place)), c.pick(("then", "after that", "that evening")))
@@ -56,7 +56,7 @@ def waiting(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.doing(friend, "thank", hero))
     else:
         t.tell(t.happening(friend, "come"), "at last")
-        why, rival, state = (friend, hero, "late") if c.chance(0.5) else (hero, friend, "angry")
+        why, rival, state = either(c, (friend, "late"), (hero, "angry"))
         t.because(t.doing(friend, "apologize to", hero), t.being(t.meant(why, rival), state))
         t.tell(t.doing(hero, "go to", toward=goal), c.pick(("after that", "then")))
         t.tell(t.being(hero, "happy", very=c.chance(0.4)))
@@ -103,12 +103,7 @@ def quarrel(t: Teller, c: Chooser) -> tuple[str, ...]:
     t.tell(t.doing(hero, "hide", it, put_at(first)), c.pick(("", "one day", "yesterday")))
     t.tell(t.doing(friend, "look for", it, at(second)))
     t.tell(t.doing(t.by_pronoun(friend), "find", it, negative=True, modality="can"))
-    state = c.pick(("sad", "angry")) if c.chance(0.5) else ""
-    apology = t.doing(hero, "apologize to", friend)
-    if state:
-        t.because(apology, t.being(t.meant(friend, hero), state))
-    else:
-        t.because(apology, t.doing(t.meant(hero, friend), "hide", it))
+    state = apology(t, c, hero, friend, "hide", it)
     t.tell(t.doing(t.by_pronoun(hero), "return", it, to=friend), c.pick(("", "then")))
     if c.chance(0.5):
         t.tell(t.being(friend, "happy"))
@@ -131,7 +126,7 @@ def carrying(t: Teller, c: Chooser) -> tuple[str, ...]:
         else t.being(t.by_pronoun(hero), c.pick(("tired", "sick"))),
     )
     t.tell(t.happening(friend, "come"), c.pick(("then", "soon")))
-    why, rival, state = (friend, hero, "kind") if c.chance(0.5) else (hero, friend, "having trouble")
+    why, rival, state = either(c, (friend, "kind"), (hero, "having trouble"))
     t.because(t.doing(friend, "help", hero), t.being(t.meant(why, rival), state))
     t.tell(t.doing(hero, "thank", friend) if c.chance(0.6) else t.being(hero, "happy"))
     return (load.entry.english, state)

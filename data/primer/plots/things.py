@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from data.primer.choice import Chooser
 from data.primer.lexicon import SCALES, Noun, adjective, adjectives_for, is_a, noun, nouns, suiting
-from data.primer.plots.casting import FINDABLE, INDOORS, VISIBLE, at, known, people, plot, spot, thing
+from data.primer.plots.casting import FINDABLE, INDOORS, VISIBLE, apology, at, either, known, people, plot, spot, thing
 from data.primer.sense import FEMALE, PRICES
 from data.primer.telling import NAMED, Figure, Teller
 
@@ -33,7 +33,7 @@ def lost_and_found(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.being(hero, "happy", very=c.chance(0.3)))
     elif outcome == "friend":
         t.tell(t.doing(friend, "find", it, spot(c)), c.pick(("", "soon", "at last")))
-        why, rival, state = (friend, hero, "kind") if c.chance(0.5) else (hero, friend, "sad")
+        why, rival, state = either(c, (friend, "kind"), (hero, "sad"))
         t.because(t.doing(friend, "return", it, to=hero), t.being(t.meant(why, rival), state))
     else:
         t.tell(t.doing(friend, "help", hero), c.pick(("then", "after that")))
@@ -145,13 +145,13 @@ def packing(t: Teller, c: Chooser) -> tuple[str, ...]:
     t.tell(t.doing(hero, "have", it))
     action = c.pick(("give", "lend"))
     t.tell(t.doing(friend, action, into, to=hero), c.pick(("yesterday", "one day")))
-    culprit, other, quality = (it, into, "big") if c.chance(0.5) else (into, it, "small")
+    culprit, other, quality = either(c, (it, "big"), (into, "small"))
     main = t.doing(hero, "put", it, t.into(into, "in"), negative=True, modality="can")
     t.because(main, t.being(t.meant(culprit, other), quality, too=True))
     if action == "lend":
         t.tell(t.doing(hero, "return", into, to=friend), c.pick(("the next day", "that evening")))
     else:
-        why, rival, state = (friend, hero, "kind") if c.chance(0.5) else (hero, friend, "having trouble")
+        why, rival, state = either(c, (friend, "kind"), (hero, "having trouble"))
         t.because(t.doing(friend, "help", hero), t.being(t.meant(why, rival), state))
     return (it.entry.english, into.entry.english)
 
@@ -173,12 +173,7 @@ def dropped(t: Teller, c: Chooser) -> tuple[str, ...]:
         other = Figure(noun(c.pick(BLUNT)))
         t.tell(t.doing(hero, "drop", other, t.onto(brittle)))
     t.tell(t.happening(t.meant(brittle, other, NAMED), "break"))
-    state = c.pick(("angry", "sad")) if c.chance(0.5) else ""
-    apology = t.doing(hero, "apologize to", friend)
-    if state:
-        t.because(apology, t.being(t.meant(friend, hero), state))
-    else:
-        t.because(apology, t.doing(t.meant(hero, friend), "break", brittle))
+    state = apology(t, c, hero, friend, "break", brittle)
     spare = Figure(brittle.entry, adjective("new"))
     t.tell(t.doing(hero, "buy", spare, at("department store")), c.pick(("after that", "the next day")))
     t.tell(t.doing(hero, "give", spare, to=friend))
@@ -212,7 +207,7 @@ def present(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.because(t.doing(hero, "buy", gift), t.being(t.by_pronoun(gift), quality.english))
     lead = c.pick(("", "that evening"))
     if c.chance(0.7):
-        why, rival, state = (hero, friend, "kind") if c.chance(0.5) else (friend, hero, "sad")
+        why, rival, state = either(c, (hero, "kind"), (friend, "sad"))
         t.because(t.doing(hero, "give", gift, to=friend), t.being(t.meant(why, rival), state))
         t.tell(t.doing(friend, "thank", hero))
     else:
@@ -264,12 +259,7 @@ def broken(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.doing(hero, "break", it, at(c.pick(outdoors if "ride" in entry.kinds else ("room", "classroom", *outdoors)))),
         c.pick(("", "one day", "yesterday")),
     )
-    angry = c.chance(0.5)
-    apology = t.doing(hero, "apologize to", friend)
-    if angry:
-        t.because(apology, t.being(t.meant(friend, hero), "angry"))
-    else:
-        t.because(apology, t.doing(t.meant(hero, friend), "break", it))
+    state = apology(t, c, hero, friend, "break", it)
     if c.chance(0.4):
         t.joined(t.being(it, "old"), "so", t.doing(hero, "fix", it, negative=True, modality="can"))
         spare = Figure(entry, adjective("new"))
@@ -279,4 +269,4 @@ def broken(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.doing(hero, "fix", it), c.pick(("the next day", "after that")))
         t.tell(t.doing(hero, "return", it, to=friend))
     t.tell(t.being(friend, "happy"))
-    return (entry.english, "angry" if angry else "")
+    return (entry.english, state)

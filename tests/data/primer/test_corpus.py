@@ -192,7 +192,7 @@ def test_the_lessons_sentence_can_be_derived() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "digest"),
-    [("sentences", "76abd3860e5219ef"), ("stories", "b55d84a11ff9124d")],
+    [("sentences", "76abd3860e5219ef"), ("stories", "080209ff7a86d008")],
 )
 def test_the_same_seed_gives_the_same_bytes(kind: str, digest: str) -> None:
     """A corpus that changes with the Python version or the hash seed makes no run comparable. After a wanted change, renew the hash."""
