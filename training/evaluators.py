@@ -21,7 +21,7 @@ from training.config import TrainConfig
 from training.errors import check_finite
 from training.evaluation import TranslationExample, baselines, held_out_loss, translate_rows, write_samples
 from training.metrics import Scores, signatures
-from training.pronouns import choice, score_pronouns
+from training.pronouns import Choice, choice, score_pronouns
 from training.run_folder import write_test
 from training.run_log import RunLog, code_block, table
 from training.translation import TranslationOptions, translate_all
@@ -158,33 +158,32 @@ class TextEvaluator(Evaluator):
 
     def understanding(self, split: str, step: int) -> dict[str, float]:
         """The embedded stories know whom a pronoun means: how often the model does, beside guesses that understand nothing."""
-        stories = list(load_rows(self.config.data, "gpt")[split])
-        asked = {
-            "only meaning decides": [choice(row, p) for row in stories for p in turns(row, row["text"])],
-            "more than one noun agrees": [
-                choice(row, p) for row in stories for p in pronouns(row, row["text"]) if p.contested
-            ],
+        asked: dict[str, tuple[str, list[Choice]]] = {
+            "pronouns": ("only meaning decides", []),
+            "pronouns_contested": ("more than one noun agrees", []),
         }
-        tokenizer = self.prepared.tokenizer
-        scores = {name: score_pronouns(self.model, tokenizer, choices) for name, choices in asked.items()}
-        columns = {f"{name} ({found.count})": found for name, found in scores.items() if found is not None}
-        if not columns:
+        for story in load_rows(self.config.data, "gpt")[split]:
+            text = story["text"]
+            asked["pronouns"][1].extend(choice(story, turn) for turn in turns(story, text))
+            asked["pronouns_contested"][1].extend(choice(story, p) for p in pronouns(story, text) if p.contested)
+        scores = {key: score_pronouns(self.model, self.prepared.tokenizer, found) for key, (_, found) in asked.items()}
+        told = {key: score for key, score in scores.items() if score is not None}
+        if not told:
             return {}
-        figures: dict[str, list[float]] = {"this model": [found.model for found in columns.values()]}
-        for guess in HEURISTICS:
-            figures[guess] = [found.guesses[guess] for found in columns.values()]
-        figures["any candidate"] = [found.chance for found in columns.values()]
+        columns = list(told.values())
+        lines = {"this model": [score.model for score in columns]}
+        lines |= {guess: [score.guesses[guess] for score in columns] for guess in HEURISTICS}
+        lines["any candidate"] = [score.chance for score in columns]
         report = table(
-            [f"{split}: pronouns understood", *columns],
-            [[name, *(f"{percent:.1f} %" for percent in line)] for name, line in figures.items()],
+            [f"{split}: pronouns understood", *(f"{asked[key][0]} ({score.count})" for key, score in told.items())],
+            [[name, *(f"{percent:.1f} %" for percent in line)] for name, line in lines.items()],
         )
-        left_out = sum(found.left_out for found in columns.values())
+        left_out = sum(score.left_out for score in columns)
         if left_out:
             report += f"\n\n{left_out} more are in stories longer than model.context={self.config.model.context}."
         self.log.line(f"\n{report}\n")
         self.log.markdown(f"{split} pronouns", report, step)
-        keys = {"only meaning decides": "pronouns", "more than one noun agrees": "pronouns_contested"}
-        return {keys[name]: found.model for name, found in scores.items() if found is not None}
+        return {key: score.model for key, score in told.items()}
 
 
 class PairEvaluator(Evaluator):

@@ -66,7 +66,8 @@ class Pronoun:
         return len(self.candidates) > 1
 
 
-def _pronoun(row: dict[str, Any], text: str, span: tuple[int, int], antecedent: int, among: set[int]) -> Pronoun:
+def with_candidates(row: dict[str, Any], text: str, span: tuple[int, int], antecedent: int, among: set[int]) -> Pronoun:
+    """The pronoun at `span`, and those of the referents `among` that the text mentions by noun before it."""
     candidates: dict[int, list[Mention]] = {}
     for start, end, referent, is_pronoun in row["mentions"]:
         if referent in among and end <= span[0]:
@@ -83,7 +84,7 @@ def pronouns(row: dict[str, Any], text: str) -> list[Pronoun]:
     for start, end, referent, is_pronoun in row["mentions"]:
         if is_pronoun:
             agreeing = {n for n, form in enumerate(row["referents"]) if form == FORMS[text[start:end].lower()]}
-            pronoun = _pronoun(row, text, (start, end), referent, agreeing)
+            pronoun = with_candidates(row, text, (start, end), referent, agreeing)
             if referent in pronoun.candidates:
                 found.append(pronoun)
     return found
@@ -92,7 +93,7 @@ def pronouns(row: dict[str, Any], text: str) -> list[Pronoun]:
 def turns(row: dict[str, Any], text: str) -> list[Pronoun]:
     """The pronouns of a row that only meaning decides, each with its two rivals."""
     return [
-        _pronoun(row, text, (start, end), antecedent, {antecedent, rival})
+        with_candidates(row, text, (start, end), antecedent, {antecedent, rival})
         for start, end, antecedent, rival in row["turns"]
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from data.primer import rows
-from data.primer.coreference import FORMS, HEURISTICS, Mention, Pronoun, pronouns, share, turns
+from data.primer.coreference import FORMS, HEURISTICS, Mention, Pronoun, pronouns, share, turns, with_candidates
 from data.primer.plots import PLOTS
 
 AT_MOST = 0.60
@@ -104,18 +104,12 @@ def test_nor_does_one_that_knows_no_grammar(name: str) -> None:
     """The same for all pronouns, contested or not, when a guess does not know that 'she' is nobody's ball."""
     shares = []
     for row in stories():
-        everything = {**row, "referents": ["any"] * len(row["referents"])}
+        everything = set(range(len(row["referents"])))
         for start, end, referent, is_pronoun in row["mentions"]:
             if is_pronoun:
-                rivals = [[start, end, referent, other] for other in range(len(row["referents"])) if other != referent]
-                nouns = {n: found for rival in rivals for n, found in _all(everything, rival).items()}
-                shares.append(share(Pronoun(start, end, referent, nouns), HEURISTICS[name]))
+                pronoun = with_candidates(row, row["text"], (start, end), referent, everything)
+                shares.append(share(pronoun, HEURISTICS[name]))
     assert 0.2 < sum(shares) / len(shares) <= AT_MOST
-
-
-def _all(row: dict[str, Any], turn: list[int]) -> dict[int, list[Mention]]:
-    (pronoun,) = turns({**row, "turns": [turn]}, row["text"])
-    return pronoun.candidates
 
 
 @pytest.mark.parametrize("form", ["he", "she", "it"])
