@@ -266,27 +266,22 @@ def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
         thing = chooser.pick([thing for thing in nouns(scale.kind) if thing.plural])
         first_color, second_color = chooser.pair(COLORS if suiting(thing, ("red",)) else ("old", "new"))
         first, second = (common(thing, "the", describing(adjective(word))) for word in (first_color, second_color))
-        taken, entries, kinds = {first_color, second_color}, (thing, thing), False
+        taken, entries, definite = {first_color, second_color}, (thing, thing), True
     else:
         entries = chooser.pair(nouns(scale.kind))
         definite = chooser.chance(0.75) and all(entry.plural for entry in entries)
-        kinds = not definite
         first, second = (_rival(chooser, entry, definite) for entry in entries)
         taken = set()
     how = chooser.pick(("more", "less", "too"))
-    names = (
-        scale.good
-        if how == "more"
-        else [name for name in scale.bad if how == "too" or name not in ("old", "slow", "big")]
-    )
+    names = scale.good if how == "more" else scale.bad
     options = [
         said
-        for said in suiting(entries[0], tuple(names))
-        if said in suiting(entries[1], tuple(names))
+        for said in suiting(entries[0], names)
+        if said in suiting(entries[1], names)
         and said.english not in taken
         and not (taken and said.english in ("easy", "difficult", "new"))
         and not (how == "less" and said.comparative)  # lighter, not less heavy
-        and not (kinds and said.english in ("new", "fresh"))  # of this bag and that box, not of bags and boxes
+        and not (not definite and said.english in ("new", "fresh"))  # of this bag and that box, not of bags and boxes
     ]
     if not options:
         return _rivals(chooser)

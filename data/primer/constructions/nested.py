@@ -24,6 +24,12 @@ def _judged(chooser: Chooser, names: tuple[str, ...]) -> tuple[Verb, Noun, Adjec
     return (one, entry, chooser.pick(options)) if options else _judged(chooser, names)
 
 
+def _inviting(one: Verb, other: Verb, entry: Noun) -> list[Adjective]:
+    """What speaks for doing the other thing too, with what came about so: fresh, of a bought apple to eat."""
+    wanted = [said for cause in causes(other, entry) if not cause.negative for said in suiting(entry, cause.adjectives)]
+    return [said for said in wanted if told_of(one, said)]
+
+
 @construction(1.2)
 def because_of_compared_relatives(chooser: Chooser) -> Draft:
     """Emi ate the cake that Ken made because it was sweeter than the cake that Anna made. - アンナが作ったケーキより甘かったので、…。
@@ -31,13 +37,7 @@ def because_of_compared_relatives(chooser: Chooser) -> Draft:
     The standard of comparison comes first and leaves no doubt what is compared, so the thing is named in the main clause.
     """
     one, other, entry = made_thing(chooser)
-    reasons = [cause for cause in causes(other, entry) if not cause.negative]
-    options = [
-        said
-        for cause in reasons
-        for said in suiting(entry, cause.adjectives)
-        if "nocompare" not in said.features and told_of(one, said)
-    ]
+    options = [said for said in _inviting(one, other, entry) if "nocompare" not in said.features]
     if not options:
         return because_of_compared_relatives(chooser)
     doer = protagonist(chooser)
@@ -59,16 +59,15 @@ def preferring_relatives_because(chooser: Chooser) -> Draft:
     better, inner = made_by(chooser, one, entry, subject)
     worse, other = made_by(chooser, one, entry, subject, inner.subject)
     main = preferring(chooser, subject, better, worse, Mode(chooser.pick(("present", "past"))))
-    english, japanese, reason = with_reason(main, better, worse, said, how)
-    return Draft(english, japanese, (main, reason, inner, other), pairs=(("prefer", entry.english),))
+    english, japanese, why = with_reason(main, better, worse, said, how)
+    return Draft(english, japanese, (main, why, inner, other), pairs=(("prefer", entry.english),))
 
 
 @construction(1.0)
 def condition_of_relative(chooser: Chooser) -> Draft:
     """If the book that Ken bought is interesting, Emi will read it. - ケンが買った本が面白かったら、エミは読みます。"""
     one, other, entry = made_thing(chooser)
-    reasons = [cause for cause in causes(other, entry) if not cause.negative]
-    options = [said for cause in reasons for said in suiting(entry, cause.adjectives) if told_of(one, said)]
+    options = _inviting(one, other, entry)
     if not options:
         return condition_of_relative(chooser)
     doer = protagonist(chooser)
