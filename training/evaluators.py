@@ -169,6 +169,7 @@ class TextEvaluator(Evaluator):
         scores = {key: score_pronouns(self.model, self.prepared.tokenizer, found) for key, (_, found) in asked.items()}
         told = {key: score for key, score in scores.items() if score is not None}
         if not told:
+            self.log.line(f"{split}: no pronoun scored, no story fits model.context={self.config.model.context}")
             return {}
         columns = list(told.values())
         lines = {"this model": [score.model for score in columns]}

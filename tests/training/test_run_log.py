@@ -1,0 +1,20 @@
+"""What a run says, as text."""
+
+from __future__ import annotations
+
+from training.run_log import code_block
+
+
+def test_a_long_line_of_a_sample_goes_on_in_the_next() -> None:
+    """A story is one line of 300 characters: TensorBoard would show its beginning and a scroll bar. Nothing may get lost."""
+    story = "One day, Emi lost a ring.  " + "She looked for it in the garden. " * 9
+    lines = code_block(f"{story}\n\n  short", 100).split("\n")
+    assert all(line.startswith("    ") and len(line) <= 104 for line in lines)
+    assert "".join(line[4:] for line in lines[:-2]) == story
+    assert lines[-2:] == ["    ", "      short"]
+
+
+def test_without_a_width_every_line_stays_as_it_is() -> None:
+    """The config is copied from there: a wrapped line would be another YAML."""
+    text = "probes:\n- " + "word " * 60
+    assert code_block(text) == "    probes:\n    - " + "word " * 60
