@@ -77,6 +77,10 @@ def test_every_experiment_composes_and_trains_two_steps(
     assert lines[0]["step"] == 2
     assert 0 < lines[0]["val/loss"] < 20
     assert (run / "attention" / "step_00000002.safetensors").exists()
+    if experiment == "demo_gpt":  # shrunk to a context that no story fits
+        assert "novel: no pronoun scored, no story fits model.context=32" in (run / "log.txt").read_text(
+            encoding="utf-8"
+        )
 
 
 @pytest.mark.parametrize("preset", DEBUG)
