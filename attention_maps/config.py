@@ -21,5 +21,11 @@ class AttentionConfig:
     max_tokens: int = 128
     """Longest recorded sequence in tokens; longer ones are cut and say so. A map has up to max_tokens^2 numbers."""
 
+    keep: int | None = 200
+    """Recorded steps kept per run: beyond that old ones are thinned evenly; the first and the last stay. null keeps all."""
+
+    scored: int = 64
+    """Embedded corpus: validation rows on which all heads are scored against gold alignments or antecedents; 0 is off."""
+
     image: bool = True
     """Draw one labelled heat map per evaluation into TensorBoard's Images tab."""

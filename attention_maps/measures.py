@@ -1,6 +1,6 @@
-"""What a head does, as numbers cheap enough for every evaluation.
+"""What a head does, as numbers cheap enough for every evaluation, and in a word.
 
-Every function takes weights [H,Q,K] and returns one number per head [H]. Rows of a causal map that can see only one
+The functions on weights [H,Q,K] return one number per head [H]. Rows of a causal map that can see only one
 key (the first) are left out everywhere: they have no choice, and would count as perfectly sharp, first-token and
 diagonal at once.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attention_maps.recording import KINDS, Recording
+from attention_maps.recording import KINDS, Kind, Measures, Sample
 
 
 def entropy(weights: np.ndarray) -> np.ndarray:
@@ -39,27 +39,114 @@ def diagonal_mass(weights: np.ndarray, queries: Sequence[int], offset: int = 0) 
     return weights.astype(np.float64)[:, list(chosen), list(keys)].mean(axis=1)
 
 
-def scalars(recording: Recording) -> dict[str, float]:
-    """Per kind and layer, the mean over heads and samples of each measure, for charts.
+def spread(weights: np.ndarray, visible: np.ndarray) -> np.ndarray:
+    """Entropy as a share of what looking at all `visible` keys [Q] alike would have: 0 one key, 1 everything alike."""
+    return entropy(weights) / max(float(np.log(visible).mean()), 1e-9)
 
-    Named `attention/<kind>/<layer>/<measure>` with `entropy`, `first` (mass on the first key) and `special` (on bos,
-    eos and the like); where queries and keys are the same tokens also `diagonal` (the token itself) and `previous`.
+
+def coverage(weights: np.ndarray, keys: Sequence[int]) -> np.ndarray:
+    """Share of these keys that some row looks at more than at any other key."""
+    best = weights.argmax(axis=2)  # [H,Q]
+    return np.array([len(set(row.tolist()) & set(keys)) for row in best]) / max(len(keys), 1)
+
+
+def rollout(layers: Sequence[np.ndarray]) -> np.ndarray:
+    """Attention rollout [Q,K] over the layers' means over heads, first layer first (Abnar & Zuidema 2020).
+
+    Half of every token passes by the attention on the residual path, so each layer mixes with (A + 1) / 2, and the
+    layers' mixtures multiply. A heuristic: it knows nothing of values and of the MLPs.
     """
-    collected: dict[str, list[float]] = {}
-    for number, sample in enumerate(recording.samples):
+    mixed = np.eye(len(layers[0]))
+    for weights in layers:
+        mixed = (weights.astype(np.float64) + np.eye(len(weights))) / 2 @ mixed
+    return mixed
+
+
+def measures_of(sample: Sample, kind: Kind, layer: int) -> dict[str, np.ndarray]:
+    """All measures of one layer on one sample, each [H]; empty where no row has a choice."""
+    weights = sample.weights[kind, layer]
+    start = 1 if kind == "decoder" else 0
+    queries = range(start, weights.shape[1])
+    if not queries:
+        return {}
+    rows = weights[:, start:]
+    marks = sample.keys(kind).special
+    special = [position for position, mark in enumerate(marks) if mark]
+    visible = np.array(queries) + 1 if kind == "decoder" else np.full(len(queries), weights.shape[2])
+    measured = {
+        "entropy": entropy(rows),
+        "spread": spread(rows, visible),
+        "first": key_mass(rows, [0]),
+        "special": key_mass(rows, special),
+    }
+    if kind == "cross":
+        measured["coverage"] = coverage(rows, [position for position, mark in enumerate(marks) if not mark])
+    else:
+        measured["diagonal"] = diagonal_mass(rows, queries)
+        measured["previous"] = diagonal_mass(rows, queries, -1)
+    return measured
+
+
+def head_measures(samples: Sequence[Sample]) -> Measures:
+    """Mean over samples of every measure, `[measure][kind][layer][head]`.
+
+    `entropy` in nats and `spread` (0 to 1); shares of attention from 0 to 1: `first` (the first key), `special` (bos,
+    eos and the like), where queries and keys are the same tokens `diagonal` (the token itself) and `previous`; of
+    cross-attention `coverage`, the share of source tokens that some row looks at most.
+    """
+    collected: dict[str, dict[str, dict[int, list[np.ndarray]]]] = {}
+    for sample in samples:
         for kind in KINDS:
             for layer in range(sample.layers(kind)):
-                special = [position for position, mark in enumerate(sample.keys(kind).special) if mark]
-                weights = recording.maps(number, kind, layer)
-                start = 1 if kind == "decoder" else 0
-                queries = range(start, weights.shape[1])
-                if not queries:
-                    continue
-                rows = weights[:, start:]
-                measured = {"entropy": entropy(rows), "first": key_mass(rows, [0]), "special": key_mass(rows, special)}
-                if kind != "cross":
-                    measured["diagonal"] = diagonal_mass(rows, queries)
-                    measured["previous"] = diagonal_mass(rows, queries, -1)
-                for name, heads in measured.items():
-                    collected.setdefault(f"attention/{kind}/{layer}/{name}", []).append(float(heads.mean()))
-    return {name: float(np.mean(values)) for name, values in collected.items()}
+                for name, heads in measures_of(sample, kind, layer).items():
+                    collected.setdefault(name, {}).setdefault(kind, {}).setdefault(layer, []).append(heads)
+    return {
+        name: {
+            kind: [[round(float(head), 5) for head in np.mean(layers[layer], axis=0)] for layer in sorted(layers)]
+            for kind, layers in kinds.items()
+        }
+        for name, kinds in collected.items()
+    }
+
+
+def head_labels(measures: Measures) -> dict[str, list[list[str]]]:
+    """What every head does in a word, `[kind][layer][head]`; empty where no rule fits. The first rule that fits names it."""
+    return {
+        kind: [
+            [_label({name: kinds[kind][layer][head] for name, kinds in measures.items() if kind in kinds}) for head in range(len(heads))]
+            for layer, heads in enumerate(layers)
+        ]
+        for kind, layers in measures.get("entropy", {}).items()
+    }  # fmt: skip
+
+
+def _label(head: dict[str, float]) -> str:
+    """The thresholds are conventions: half of the attention on one place is what a person sees at a glance."""
+    if head.get("antecedent", 0) >= COREFERENCE:
+        return "coreference"
+    if "alignment_error" in head:
+        if head["alignment_error"] <= ALIGNMENT:
+            return "alignment"
+    elif head.get("coverage", 0) >= 0.5 and head["spread"] <= 0.5 and head["special"] <= 0.3:
+        return "alignment"  # without gold: sharp, and over the whole source
+    for name, label in (("previous", "previous token"), ("first", "first token"), ("diagonal", "diagonal")):
+        if head.get(name, 0) >= 0.5:
+            return label
+    return "broad" if head["spread"] >= 0.8 else ""
+
+
+COREFERENCE = 60.0
+"""Percent of the pronouns whose antecedent gets more attention than any other noun or pronoun before."""
+
+ALIGNMENT = 50.0
+"""Alignment error rate in percent."""
+
+
+def scalars(measures: Measures) -> dict[str, float]:
+    """For charts, the mean over heads of each measure: `attention/<kind>/<layer>/<measure>`."""
+    return {
+        f"attention/{kind}/{layer}/{name}": float(np.mean(heads))
+        for name, kinds in measures.items()
+        for kind, layers in kinds.items()
+        for layer, heads in enumerate(layers)
+    }

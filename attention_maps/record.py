@@ -12,8 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attention_maps.recording import Key, Prediction, Recording, Sample, tokens
-from model.attention import record_attention
+from attention_maps.measures import head_labels, head_measures, rollout
+from attention_maps.recording import Antecedents, Key, Link, Measures, Prediction, Recording, Sample, Score, tokens
+from model.attention import AttentionRecording, record_attention
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 
@@ -58,12 +59,20 @@ class Example:
     name: str = ""
     """For titles and menus: `probe 1`, `valid 3`."""
 
+    links: Sequence[Link] | None = None
+    """Gold word alignment, where it is known: positions in source and `next_ids`."""
+
+    antecedents: Antecedents | None = None
+    """Gold antecedents of pronouns, where they are known."""
+
     @classmethod
-    def text(cls, ids: Sequence[int], tokenizer: Tokenizer, name: str = "") -> Example:
+    def text(
+        cls, ids: Sequence[int], tokenizer: Tokenizer, name: str = "", antecedents: Antecedents | None = None
+    ) -> Example:
         """A running text for a GPT: each token should predict the one after it."""
         reads = list(ids)
         pieces = tokenizer.pieces(reads)
-        return cls(reads, pieces, reads[1:], pieces[1:], name=name)
+        return cls(reads, pieces, reads[1:], pieces[1:], name=name, antecedents=antecedents)
 
     @classmethod
     def pair(
@@ -73,6 +82,8 @@ class Example:
         source_tokenizer: Tokenizer,
         target_tokenizer: Tokenizer,
         name: str = "",
+        links: Sequence[Link] | None = None,
+        antecedents: Antecedents | None = None,
     ) -> Example:
         """A translation as the model is trained on it: source + eos; bos + target is read, target + eos predicted.
 
@@ -81,7 +92,17 @@ class Example:
         source = [*source_ids, source_tokenizer.eos_id]
         reads, predicts = [target_tokenizer.bos_id, *target_ids], [*target_ids, target_tokenizer.eos_id]
         labels = target_tokenizer.pieces
-        return cls(reads, labels(reads), predicts, labels(predicts), source, source_tokenizer.pieces(source), name)
+        return cls(
+            reads,
+            labels(reads),
+            predicts,
+            labels(predicts),
+            source,
+            source_tokenizer.pieces(source),
+            name,
+            links,
+            antecedents,
+        )
 
     def cut(self, length: int) -> Example:
         """The first `length` tokens of each side."""
@@ -93,6 +114,8 @@ class Example:
             next_pieces=self.next_pieces[:length],
             source_ids=None if self.source_ids is None else self.source_ids[:length],
             source_pieces=None if self.source_pieces is None else self.source_pieces[:length],
+            links=None if self.links is None else [link for link in self.links if max(link) < length],
+            antecedents=None if self.antecedents is None else self.antecedents.cut(length),
         )
 
 
@@ -105,6 +128,8 @@ def record(
     pieces: Pieces | None = None,
     max_tokens: int = 128,
     top: int = 5,
+    scores: Sequence[Score] = (),
+    measured: Measures | None = None,
 ) -> Recording:
     """Every attention map of every example, with losses, likeliest next tokens and the heads' output norms.
 
@@ -112,17 +137,35 @@ def record(
     before afterwards, so recording never changes what training does next. `model` is the bare one, not its compiled
     wrapper. Examples run one by one: no padding can leak into a map, and a few short sentences cost little. `pieces`
     spells the predicted tokens (the target tokenizer's method); without it they read `#17`. Sides longer than
-    `max_tokens` or the model's context are cut before the model sees them; the sample is then `truncated`. Raises
-    ValueError for an example that does not fit the model: a source for a GPT, none for a translator, or no tokens.
+    `max_tokens` or the model's context are cut before the model sees them; the sample is then `truncated`. `scores` and
+    `measured` are what was measured elsewhere on more examples, to be kept with the maps. Raises ValueError for an
+    example that does not fit the model: a source for a GPT, none for a translator, or no tokens.
     """
     device = next(model.parameters()).device
     spell = pieces or (lambda ids: [f"#{token}" for token in ids])
     special = frozenset(special_ids)
     cap = min(max_tokens, model.config.context)
+    recorded = []
+    deviation = 0.0
+    with undisturbed(model):
+        for whole in examples:
+            _check(model, whole)
+            example = whole.cut(cap)
+            seen, logits = _forward(model, example, device)
+            recorded.append(_sample(whole, example, seen, logits, special, spell, top))
+            deviation = max(deviation, seen.deviation)
+    measures = head_measures(recorded) | (measured or {})
+    return Recording(step, tuple(recorded), measures, head_labels(measures), tuple(scores), deviation)
+
+
+@contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """Eval mode without gradients, and afterwards the modes and the random state of before."""
+    device = next(model.parameters()).device
     accelerators = [] if device.type == "cpu" else [device]
     kept_random = torch.random.fork_rng(accelerators, device_type="cuda" if device.type == "cpu" else device.type)
     with kept_random, evaluating(model), torch.no_grad():
-        return Recording(step, tuple(_sample(model, example, special, spell, cap, top) for example in examples))
+        yield
 
 
 @contextmanager
@@ -137,24 +180,25 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def _sample(
-    model: GPT | EncoderDecoder,
-    whole: Example,
-    special: frozenset[int],
-    spell: Pieces,
-    cap: int,
-    top: int,
-) -> Sample:
-    _check(model, whole)
-    device = next(model.parameters()).device
-    example = whole.cut(cap)
+def _forward(model: GPT | EncoderDecoder, example: Example, device: torch.device) -> tuple[AttentionRecording, Tensor]:
+    """What the heads did, and the logits [T,V]."""
     target = torch.tensor([example.target_ids], device=device)  # [1,T]
     with record_attention(model) as seen:
         if example.source_ids is None:
-            logits = model(target)[0].float()  # [T,V]
-        else:
-            logits = model(torch.tensor([example.source_ids], device=device), target)[0].float()  # [T,V]
-    expected = torch.tensor(example.next_ids, dtype=torch.long, device=device)
+            return seen, model(target)[0].float()
+        return seen, model(torch.tensor([example.source_ids], device=device), target)[0].float()
+
+
+def _sample(
+    whole: Example,
+    example: Example,
+    seen: AttentionRecording,
+    logits: Tensor,
+    special: frozenset[int],
+    spell: Pieces,
+    top: int,
+) -> Sample:
+    expected = torch.tensor(example.next_ids, dtype=torch.long, device=logits.device)
     losses = F.cross_entropy(logits[: len(expected)], expected, reduction="none")
     return Sample(
         reads=tokens(example.target_ids, example.target_pieces, special),
@@ -167,7 +211,20 @@ def _sample(
         name=example.name,
         length=len(whole.target_ids),
         source_length=len(whole.source_ids or ()),
+        values=_halved({key: values[0] for key, values in seen.values.items()}),
+        rollout=_rollouts(seen),
+        links=None if example.links is None else tuple(example.links),
+        antecedents=example.antecedents,
     )
+
+
+def _rollouts(seen: AttentionRecording) -> dict[str, np.ndarray]:
+    """Rollout of each kind of self-attention, over its layers in order."""
+    layers = {
+        kind: [seen.weights[key][0].mean(dim=0).cpu().numpy() for key in sorted(seen.weights) if key[0] == kind]
+        for kind in ("encoder", "decoder")
+    }
+    return {kind: rollout(means).astype(np.float16) for kind, means in layers.items() if means}
 
 
 def _check(model: GPT | EncoderDecoder, example: Example) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -23,6 +23,47 @@ the right name of a row; for "how much does 'win' attend to 'I'" it is `reads`."
 
 Key = tuple[str, int]
 """Which matrix: its kind and its layer, counted from 0."""
+
+
+Link = tuple[int, int]
+"""A word of the source and one of the target that translate each other, as positions of tokens."""
+
+Measures = dict[str, dict[str, list[list[float]]]]
+"""`measures["entropy"]["cross"][layer][head]`; see `attention_maps.measures`."""
+
+
+@dataclass(frozen=True)
+class Antecedents:
+    """Whom or what pronouns mean, in positions of tokens."""
+
+    side: Literal["reads", "source"]
+    """The side that the pronouns stand on."""
+
+    pairs: tuple[tuple[int, int, int, int], ...]
+    """[start, stop) of a pronoun and [start, stop) of the noun it means."""
+
+    def cut(self, length: int) -> Antecedents:
+        """Those that lie within the first `length` tokens."""
+        return Antecedents(self.side, tuple(pair for pair in self.pairs if max(pair) <= length))
+
+
+@dataclass(frozen=True)
+class Score:
+    """One read-out of the maps, measured against gold on many examples, or a baseline beside it."""
+
+    measure: str
+    """`alignment_error` (percent, lower is better) or `antecedent` (percent of the pronouns, higher is better)."""
+
+    name: str
+    """For people: `mean of layer 1`, `nearest noun`."""
+
+    value: float
+
+    kind: str | None = None
+    """None for a baseline."""
+
+    layer: int | None = None
+    head: int | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +131,15 @@ class Prediction:
     probability: float
 
 
+class TokenWeight(NamedTuple):
+    """A token at the other end of a question."""
+
+    position: int
+    piece: str
+    weight: float
+    """Share of attention, 0 to 1."""
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """Everything recorded of one example. Row i of a decoder or cross map reads `reads[i]` and predicts
@@ -126,6 +176,19 @@ class Sample:
 
     source_length: int = 0
     """Tokens of the source before cutting to the cap; 0 without a source."""
+
+    values: dict[Key, np.ndarray] = field(default_factory=dict, repr=False)
+    """Norm of what each head adds for a key [H,K] float16, after the output projection (Kobayashi et al. 2020). Weight
+    times this is the key's contribution. Empty in files of an older version."""
+
+    rollout: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    """Per kind (encoder, decoder), attention rollout over all layers [Q,K] float16 (Abnar & Zuidema 2020)."""
+
+    links: tuple[Link, ...] | None = None
+    """Gold word alignment, where the corpus knows it: positions in `source` and in `predicts`."""
+
+    antecedents: Antecedents | None = None
+    """Gold antecedents of the pronouns, where the corpus knows them."""
 
     @property
     def truncated(self) -> bool:
@@ -172,6 +235,19 @@ class Recording:
     step: int
     samples: tuple[Sample, ...]
 
+    measures: Measures = field(default_factory=dict, repr=False)
+    """What every head does, in numbers."""
+
+    labels: dict[str, list[list[str]]] = field(default_factory=dict, repr=False)
+    """What every head does, in a word: `labels["decoder"][layer][head]`, empty where no rule fits."""
+
+    scores: tuple[Score, ...] = field(default=(), repr=False)
+    """Read-outs measured against gold, with baselines."""
+
+    deviation: float = 0.0
+    """Largest difference between the weights times the values and the fused kernel's output, as a share of the largest
+    output: about 1e-6 in float32, 1e-2 in bfloat16. More would mean that the maps are not what the model computes."""
+
     def maps(self, sample: int, kind: Kind, layer: int) -> np.ndarray:
         """Attention weights of all heads of one layer [H,Q,K] float32; raises LookupError for what is not recorded."""
         if not -len(self.samples) <= sample < len(self.samples):
@@ -211,6 +287,36 @@ class Recording:
         rows = rows or ("predicts" if kind == "cross" else "reads")
         queries, keys = chosen.queries(kind, rows).find(query), chosen.keys(kind).find(key)
         return float(matrix[np.ix_(queries, keys)].sum(axis=1).mean())
+
+    def strongest(
+        self,
+        query: str | int | range | None = None,
+        *,
+        key: str | int | range | None = None,
+        kind: Kind,
+        layer: int,
+        head: int | None = None,
+        sample: int = 0,
+        rows: Rows | None = None,
+        top: int = 3,
+    ) -> list[TokenWeight]:
+        """The keys that `query` attends to most, or the queries that attend most to `key`: strongest first, at most
+        `top`, none of weight 0.
+
+        Words of several pieces, `head` and `rows` are treated as in `weight`; the other side is given piece by piece.
+        """
+        if (query is None) == (key is None):
+            raise ValueError("the strongest links of a query or of a key: give one of the two")
+        matrix = self.map(sample, kind, layer, head)
+        chosen = self.samples[sample]
+        queries = chosen.queries(kind, rows or ("predicts" if kind == "cross" else "reads"))
+        keys = chosen.keys(kind)
+        if query is not None:
+            others, weights = keys, matrix[queries.find(query)].mean(axis=0)  # [K]
+        elif key is not None:
+            others, weights = queries, matrix[: len(queries), keys.find(key)].sum(axis=1)  # [Q]
+        order = np.argsort(-weights, kind="stable")[:top]
+        return [TokenWeight(int(i), others.pieces[i], float(weights[i])) for i in order if weights[i] != 0]
 
 
 def tokens(ids: Sequence[int], pieces: Sequence[str], special_ids: frozenset[int]) -> Tokens:

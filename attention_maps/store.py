@@ -4,10 +4,15 @@
 
     <sample>/<encoder|decoder|cross>/<layer>         float16 [H,Q,K]   attention weights
     <sample>/<encoder|decoder|cross>/<layer>/norms   float16 [H,Q]     L2 norm of each head's output
+    <sample>/<encoder|decoder|cross>/<layer>/values  float16 [H,K]     norm of what each head adds for a key
+    <sample>/<encoder|decoder>/rollout               float16 [Q,K]     attention rollout over all layers
 
-and as metadata `format`, `version`, `step` and `samples`: a JSON list with the tokens, losses and predictions of each
-sample. Readers ignore keys they do not know, so that more can be stored later. Plain files, because TensorBoard keeps
-only ten random steps of what is in event files, and writing there takes 200 times as long.
+and as metadata `format`, `version`, `step`, `samples` (a JSON list with the tokens, losses and predictions of each
+sample), `measures`, `labels`, `scores` and `deviation` (JSON too). Readers ignore keys they do not know and do without
+the last four and the last two tensors, which older files lack. Plain files, because TensorBoard keeps only ten random
+steps of what is in event files, and writing there takes 200 times as long.
+
+`<run>/attention/generated_00001.safetensors` has the same form: the maps of a text that `generate.py` wrote.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +30,14 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from attention_maps.recording import KINDS, Prediction, Recording, Sample, Tokens
+from attention_maps.recording import KINDS, Antecedents, Measures, Prediction, Recording, Sample, Score, Tokens
 
 FOLDER = "attention"
 FORMAT = "chumoku-attention"
 VERSION = "1"
 STEP = re.compile(r"step_(\d{8,})\.safetensors")
-TENSOR = re.compile(r"(\d+)/(encoder|decoder|cross)/(\d+)(/norms)?")
+GENERATED = re.compile(r"generated_(\d{5,})\.safetensors")
+TENSOR = re.compile(r"(\d+)/(encoder|decoder|cross)/(?:(\d+)(?:/(norms|values))?|(rollout))")
 
 
 class RecordingError(Exception):
@@ -43,17 +50,32 @@ def path(run_folder: str | Path, step: int) -> Path:
 
 
 def save(recording: Recording, run_folder: str | Path) -> Path:
-    """Write a recording into its run and return the path. The file appears complete or not at all."""
-    final = path(run_folder, recording.step)
+    """Write the recording of a training step into its run and return the path; it appears complete or not at all."""
+    return _write(recording, path(run_folder, recording.step))
+
+
+def save_generated(recording: Recording, run_folder: str | Path) -> Path:
+    """Write a recording of generated text into its run, under the next free number."""
+    number = max(generated(run_folder), default=0) + 1
+    return _write(recording, Path(run_folder) / FOLDER / f"generated_{number:05d}.safetensors")
+
+
+def _write(recording: Recording, final: Path) -> Path:
     final.parent.mkdir(parents=True, exist_ok=True)
     tensors: dict[str, np.ndarray] = {}
     for number, sample in enumerate(recording.samples):
-        for (kind, layer), weights in sample.weights.items():
-            tensors[f"{number}/{kind}/{layer}"] = np.ascontiguousarray(weights)
-        for (kind, layer), norms in sample.norms.items():
-            tensors[f"{number}/{kind}/{layer}/norms"] = np.ascontiguousarray(norms)
-    samples = json.dumps([_sample_to_json(sample) for sample in recording.samples], ensure_ascii=False, allow_nan=False)
-    metadata = {"format": FORMAT, "version": VERSION, "step": str(recording.step), "samples": samples}
+        for suffix, arrays in (("", sample.weights), ("/norms", sample.norms), ("/values", sample.values)):
+            for (kind, layer), array in arrays.items():
+                tensors[f"{number}/{kind}/{layer}{suffix}"] = np.ascontiguousarray(array)
+        for kind, array in sample.rollout.items():
+            tensors[f"{number}/{kind}/rollout"] = np.ascontiguousarray(array)
+    metadata = {"format": FORMAT, "version": VERSION, "step": str(recording.step)} | {
+        "samples": _json([_sample_to_json(sample) for sample in recording.samples]),
+        "measures": _json(_finite(recording.measures)),
+        "labels": _json(recording.labels),
+        "scores": _json([_finite(asdict(score)) for score in recording.scores]),
+        "deviation": _json(_finite(recording.deviation)),
+    }
     # Not flushed to the disk: after a power cut `load` reports a short file, and a map can be recorded again.
     partial = final.with_name(f".{final.name}.{os.getpid()}")
     try:
@@ -64,11 +86,50 @@ def save(recording: Recording, run_folder: str | Path) -> Path:
     return final
 
 
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """NaN and infinity, wherever they stand, as null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return _number_to_json(value) if isinstance(value, float) else value
+
+
 def steps(run_folder: str | Path) -> dict[int, Path]:
     """The recorded steps of a run and their files, in order. Empty when nothing was recorded."""
+    return _numbered(run_folder, STEP)
+
+
+def generated(run_folder: str | Path) -> dict[int, Path]:
+    """The recordings of generated texts of a run by number, in order."""
+    return _numbered(run_folder, GENERATED)
+
+
+def _numbered(run_folder: str | Path, name: re.Pattern[str]) -> dict[int, Path]:
     folder = Path(run_folder) / FOLDER
-    found = [(STEP.fullmatch(file.name), file) for file in folder.iterdir()] if folder.is_dir() else []
+    found = [(name.fullmatch(file.name), file) for file in folder.iterdir()] if folder.is_dir() else []
     return dict(sorted((int(match[1]), file) for match, file in found if match))
+
+
+def thin(run_folder: str | Path, keep: int) -> list[Path]:
+    """Remove steps until `keep` are left (at least 2), and return their paths.
+
+    The first and the last stay; of the others the one whose neighbours are closest together goes first, so that what is
+    left is spread evenly over the training however often this is called.
+    """
+    recorded = steps(run_folder)
+    numbers = list(recorded)
+    removed = []
+    while len(numbers) > max(keep, 2):
+        gaps = [after - before for before, after in zip(numbers, numbers[2:], strict=False)]
+        step = numbers.pop(1 + gaps.index(min(gaps)))
+        recorded[step].unlink(missing_ok=True)
+        removed.append(recorded[step])
+    return removed
 
 
 def remove_after(run_folder: str | Path, step: int) -> list[Path]:
@@ -99,7 +160,15 @@ def load(file: str | Path) -> Recording:
     try:
         samples = [_sample_from_json(entry) for entry in json.loads(metadata["samples"])]
         _attach(tensors, samples)
-        return Recording(int(metadata["step"]), tuple(samples))
+        return Recording(
+            int(metadata["step"]),
+            tuple(samples),
+            _measures_from_json(json.loads(metadata.get("measures", "{}"))),
+            {str(kind): [[str(label) for label in layer] for layer in layers]
+             for kind, layers in json.loads(metadata.get("labels", "{}")).items()},
+            tuple(_score_from_json(entry) for entry in json.loads(metadata.get("scores", "[]"))),
+            _number_from_json(json.loads(metadata.get("deviation", "0.0"))),
+        )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         detail = f"missing {error}" if isinstance(error, KeyError) else error
         raise RecordingError(f"{file}: a damaged recording ({detail})") from error
@@ -123,6 +192,8 @@ def _sample_to_json(sample: Sample) -> dict[str, Any]:
         "length": sample.length,
         "source_length": sample.source_length,
         "truncated": sample.truncated,
+        "links": sample.links,
+        "antecedents": None if sample.antecedents is None else asdict(sample.antecedents),
     }
 
 
@@ -141,10 +212,46 @@ def _sample_from_json(entry: Mapping[str, Any]) -> Sample:
         name=str(entry["name"]),
         length=int(entry["length"]),
         source_length=int(entry["source_length"]),
+        links=_links_from_json(entry.get("links")),
+        antecedents=_antecedents_from_json(entry.get("antecedents")),
     )
     if len(sample.losses) != len(sample.predicts) or len(sample.predictions) != len(sample.reads):
         raise ValueError("losses and predictions do not match the tokens")
     return sample
+
+
+def _links_from_json(entry: Any) -> tuple[tuple[int, int], ...] | None:
+    return None if entry is None else tuple((int(source), int(target)) for source, target in entry)
+
+
+def _antecedents_from_json(entry: Any) -> Antecedents | None:
+    if entry is None:
+        return None
+    if entry["side"] not in ("reads", "source"):
+        raise ValueError(f"antecedents stand on a side {entry['side']!r}")
+    return Antecedents(entry["side"], tuple((int(a), int(b), int(c), int(d)) for a, b, c, d in entry["pairs"]))
+
+
+def _score_from_json(entry: Mapping[str, Any]) -> Score:
+    kind, layer, head = entry["kind"], entry["layer"], entry["head"]
+    return Score(
+        str(entry["measure"]),
+        str(entry["name"]),
+        _number_from_json(entry["value"]),
+        None if kind is None else str(kind),
+        None if layer is None else int(layer),
+        None if head is None else int(head),
+    )
+
+
+def _measures_from_json(entry: Mapping[str, Any]) -> Measures:
+    return {
+        str(name): {
+            str(kind): [[_number_from_json(head) for head in layer] for layer in layers]
+            for kind, layers in kinds.items()
+        }
+        for name, kinds in entry.items()
+    }
 
 
 def _number_to_json(number: float) -> float | None:
@@ -173,19 +280,29 @@ def _attach(tensors: Mapping[str, np.ndarray], samples: list[Sample]) -> None:
         match = TENSOR.fullmatch(name)
         if match is None:
             continue  # something a later version stores
-        number, kind, layer = int(match[1]), match[2], int(match[3])
+        number, kind, layer, what = int(match[1]), match[2], int(match[3] or 0), match[4] or match[5]
         if number >= len(samples):
             raise ValueError(f"tensor {name} belongs to no sample")
         sample = samples[number]
         queries = len(sample.reads if kind != "encoder" else sample.source or ())
         keys = len(sample.reads if kind == "decoder" else sample.source or ())
-        count = heads.setdefault((number, kind), tensor.shape[0] if tensor.ndim else 0)
-        expected = (count, queries) if match[4] else (count, queries, keys)
+        count = heads.setdefault((number, kind), tensor.shape[0] if tensor.ndim else 0) if what != "rollout" else 0
+        shapes = {
+            None: (count, queries, keys),
+            "norms": (count, queries),
+            "values": (count, keys),
+            "rollout": (queries, keys),
+        }
+        expected = shapes[what]
         if tensor.dtype != np.float16 or tensor.shape != expected or 0 in expected:
             raise ValueError(
                 f"{name} is {tensor.dtype} {list(tensor.shape)}; its tokens ask for float16 {list(expected)}"
             )
-        (sample.norms if match[4] else sample.weights)[kind, layer] = tensor
+        if what == "rollout":
+            sample.rollout[kind] = tensor
+        else:
+            arrays = {None: sample.weights, "norms": sample.norms, "values": sample.values}[what]
+            arrays[kind, layer] = tensor
     for number, sample in enumerate(samples):
         for kind in KINDS:
             layers = {key for key in sample.weights if key[0] == kind}

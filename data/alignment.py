@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 Span = Sequence[int]
 """[start, end) in characters."""
@@ -24,6 +24,35 @@ def project(
 
 def _within(tokens: Sequence[Span], start: int, end: int) -> list[int]:
     return [number for number, (a, b) in enumerate(tokens) if a < end and start < b]
+
+
+def possible(links: Collection[tuple[int, int]], sources: int, targets: int) -> set[tuple[int, int]]:
+    """The links between words, and those that would not be wrong either: "possible" ones, as Och & Ney (2003) call them.
+
+    What has no counterpart may go with the word it belongs to: a Japanese particle with what the word before it is linked to, an
+    English article with what the next word is. `links` are (source word, target word) of `sources` and `targets` words.
+    """
+    found = set(links)
+    linked = {target for _, target in found}
+    home = -1
+    for target in range(targets):
+        if target in linked:
+            home = target
+        else:
+            found |= {(source, target) for source, other in links if other == home}
+    linked = {source for source, _ in links}
+    home = sources
+    for source in reversed(range(sources)):
+        if source in linked:
+            home = source
+        else:
+            found |= {(source, target) for other, target in found.copy() if other == home}
+    return found
+
+
+def groups(words: Sequence[Span], tokens: Sequence[Span]) -> list[list[int]]:
+    """For every word the tokens that share a character with it."""
+    return [_within(tokens, start, end) for start, end in words]
 
 
 def pharaoh(links: Sequence[tuple[int, int]]) -> str:

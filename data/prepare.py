@@ -21,6 +21,7 @@ from data.sentences import SentenceWriter
 from data.sources import Rows, load
 from data.token_file import TokenWriter
 from data.tokenizer import Tokenizer
+from data.tokenizer_training import marked
 
 _SHARE = 1 << 21  # characters encoded at a time: enough for all cores, little enough for memory
 _FRAGMENT = 1 << 16  # characters of a document cut off at a time
@@ -98,9 +99,9 @@ def _train_tokenizers(task: str, rows: Rows, config: TokenizerConfig, folder: Pa
     if task == "gpt":
         training = {"tokenizer.model": (text for _, text in _text_fragments(train))}
     elif config.shared:
-        training = {"tokenizer.model": _column_texts(train, "source", "target")}
+        training = {"tokenizer.model": _column_texts(train, config, "source", "target")}
     else:
-        training = {f"tokenizer.{side}.model": _column_texts(train, side) for side in ("source", "target")}
+        training = {f"tokenizer.{side}.model": _column_texts(train, config, side) for side in ("source", "target")}
     for name, texts in training.items():
         try:
             Tokenizer.train(_progress(texts, "reading text for the tokenizer"), config).save(folder / name)
@@ -184,10 +185,16 @@ def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: 
     return writer.sha256
 
 
-def _column_texts(rows: Any, *columns: str) -> Iterator[str]:
-    for batch in rows.select_columns(list(columns)).iter(batch_size=4096):
+def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator[str]:
+    """Texts to train a tokenizer on; where the corpus knows its words (`words`: spans of both sides), with their borders marked."""
+    known = "words" in rows.column_names and config.kind != "char"
+    for batch in rows.select_columns([*columns, "words"] if known else list(columns)).iter(batch_size=4096):
         for column in columns:
-            yield from batch[column]
+            if known:
+                side = ("source", "target").index(column)
+                yield from (marked(text, words[side]) for text, words in zip(batch[column], batch["words"], strict=True))
+            else:
+                yield from batch[column]
 
 
 def _unknown_notes(where: str, writer: TokenWriter | SentenceWriter) -> list[str]:

@@ -171,6 +171,13 @@ class _Attention(nn.Module):
         mixed = self.attend(query, key, value, causal=causal, key_mask=key_mask, dropout=probability)  # [B, H, T, D]
         return self.output(mixed.transpose(1, 2).flatten(2))
 
+    def value_norms(self, value: Tensor) -> Tensor:
+        """value [B, Hkv, S, D] to the norm of what each head adds for it, ‖W_O v‖, [B, H, S] float32."""
+        parts = self.output.weight.detach().float().unflatten(1, (self.heads, self.head_width))  # [C, H, D]
+        gram = torch.einsum("chd,che->hde", parts, parts)  # [H, D, D]: ‖W v‖² = vᵀ (Wᵀ W) v, without vectors of width C
+        value = value.float().repeat_interleave(self.heads // self.kv_heads, dim=1)  # [B, H, S, D]
+        return torch.einsum("bhsd,hde,bhse->bhs", value, gram, value).clamp(min=0).sqrt()
+
 
 class SelfAttention(_Attention):
     """Every token of a sequence looks at every other one (encoder)."""
@@ -256,9 +263,17 @@ class AttentionRecording:
     outputs: dict[tuple[str, int], Tensor] = field(default_factory=dict)
     """What each head found, [B, H, Q, D] float32: weights @ values, before the output projection."""
 
+    values: dict[tuple[str, int], Tensor] = field(default_factory=dict)
+    """How much a key adds where it is looked at, [B, H, K] float32: the norm of its value after the head's part of the
+    output projection (Kobayashi et al. 2020). A sink that is looked at and adds nothing has a small one."""
+
+    deviation: float = 0.0
+    """Largest difference between weights @ values and what the fused kernel gives for the same heads, as a share of
+    the largest output: rounding only, or the weights are not those that the model uses."""
+
     def _attend(
         self,
-        place: tuple[str, int],
+        module: _Attention,
         query: Tensor,
         key: Tensor,
         value: Tensor,
@@ -268,9 +283,15 @@ class AttentionRecording:
         dropout: float = 0.0,
     ) -> Tensor:
         """`reference_attention` that remembers; without dropout, whose noise says nothing about the heads."""
+        place = module.kind, module.layer
         mixed, weights = reference_attention(query, key, value, causal=causal, key_mask=key_mask)
         self.weights[place] = weights.detach()
         self.outputs[place] = mixed.detach()
+        self.values[place] = module.value_norms(value.detach())
+        with torch.no_grad():
+            fused = attention(query, key, value, causal=causal, key_mask=key_mask).float()
+            deviation = (mixed - fused).abs().max() / mixed.abs().max().clamp(min=1e-12)
+            self.deviation = max(self.deviation, float(deviation))
         return mixed.to(query.dtype)
 
 
@@ -287,7 +308,7 @@ def record_attention(model: nn.Module) -> Iterator[AttentionRecording]:
     recording = AttentionRecording()
     modules = [module for module in model.modules() if isinstance(module, _Attention)]
     for module in modules:
-        module.attend = partial(recording._attend, (module.kind, module.layer))
+        module.attend = partial(recording._attend, module)
     try:
         yield recording
     finally:

@@ -13,9 +13,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from attention_maps import store
+from attention_maps.store import load
 from tests.conftest import ROOT, TINY, environment
 from tests.training.test_command_line import NASTY
 from training.generate_command import parse_command
+from training.run_folder import load_run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -250,3 +253,40 @@ def test_input_that_is_not_utf8_is_refused_with_its_line(shell: Run) -> None:
     done = shell("generate run=runs/translate", "fine\nbad: \xff\n".encode("latin-1"))
     assert done.returncode == 2
     assert "line 2" in done.stderr
+
+
+def test_maps_of_what_is_written_go_into_the_run(shell: Run, trained: Path) -> None:
+    """Guards `attention=true`: the maps must be those of the very text on the screen, prompt included."""
+    done = shell("generate run=runs/gpt prompt='Emi ran.' attention=true samples=2 max_tokens=12 seed=3")
+    assert done.returncode == 0, done.stderr
+    recorded = load(store.generated(trained / "runs/gpt")[1])
+    texts = done.stdout.split("--------------------\n")
+    assert len(recorded.samples) == len(texts) == 2
+    tokenizer = load_run(trained / "runs/gpt").tokenizers[0]
+    for sample, text in zip(recorded.samples, texts, strict=True):
+        assert tokenizer.decode(sample.reads.ids) == text.removesuffix("\n")
+        assert sample.name == "Emi ran."
+        assert sample.weights["decoder", 0].shape[1:] == (len(sample.reads), len(sample.reads))
+    assert "generated_00001.safetensors" in done.stderr
+
+
+def test_maps_of_translations_go_into_the_run(shell: Run, trained: Path) -> None:
+    """Guards the pairing of lines with their translations, blank lines and n-best lists included."""
+    done = shell("generate run=runs/translate attention=true n_best=2 beam_size=2", b"Emi ran.\n\nTaro likes tea.\n")
+    assert done.returncode == 0, done.stderr
+    recorded = load(store.generated(trained / "runs/translate")[1])
+    best = [line.split("\t")[3] for line in done.stdout.splitlines() if line.split("\t")[1:2] == ["1"]]
+    source, target = (load_run(trained / "runs/translate").tokenizers * 2)[:2]
+    assert [source.decode((sample.source or sample.reads).ids) for sample in recorded.samples] == [
+        "Emi ran.",
+        "Taro likes tea.",
+    ]
+    assert [target.decode(sample.predicts.ids) for sample in recorded.samples] == [best[0], best[-1]]
+
+
+def test_without_a_wish_nothing_is_kept(shell: Run, trained: Path) -> None:
+    """Guards a run against filling up with every text ever written."""
+    before = sorted((trained / "runs/gpt/attention").iterdir())
+    assert shell("generate run=runs/gpt prompt=Emi max_tokens=5").returncode == 0
+    assert sorted((trained / "runs/gpt/attention").iterdir()) == before
+    assert "attention=maybe" in shell("generate run=runs/gpt attention=maybe").stderr

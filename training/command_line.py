@@ -48,10 +48,12 @@ def fail(messages: list[str]) -> NoReturn:
     raise SystemExit(2)
 
 
-def compose_config(name: str, schema: type[Config], settings: list[str]) -> tuple[DictConfig | None, list[str]]:
+def compose_config(
+    name: str, schema: type[Config], settings: list[str], *, groups_apply: bool = True
+) -> tuple[DictConfig | None, list[str]]:
     """Compose `configs/<name>.yaml` with `settings` -> (config, problems). Sweeps are for the caller to spread out.
 
-    Every setting is checked by itself against the dataclass, so that all problems are found in one go; those that are
+    `groups_apply`: whether `key=choice` may choose a file in `configs/<key>/`; without, it is a value like any other. Every setting is checked by itself against the dataclass, so that all problems are found in one go; those that are
     in order are applied. The config is None only when not even the groups could be composed.
     """
     ConfigStore.instance().store(name=f"{name}_schema", node=schema)
@@ -62,7 +64,7 @@ def compose_config(name: str, schema: type[Config], settings: list[str]) -> tupl
         override = parse(argument, found)
         if override is None:
             continue
-        if (CONFIGS / override.key_or_group).is_dir():
+        if groups_apply and (CONFIGS / override.key_or_group).is_dir():
             problem = group_problem(override)
             found += [problem] if problem else []
             groups += [] if problem else [argument]

@@ -180,11 +180,11 @@ CHOICES = {
 POSITIVE = (
     "optim.lr", "optim.muon_lr", "optim.eps", "trainer.batch_size", "trainer.accumulate", "trainer.evaluate_every", "trainer.beam_size",
     "trainer.log_every", "trainer.steps", "trainer.minutes", "trainer.evaluate_minutes", "trainer.threads", "trainer.patience",
-    "attention.max_tokens",
+    "attention.max_tokens", "attention.keep",
 )  # fmt: skip
 NOT_NEGATIVE = (
     "seed", "optim.weight_decay", "optim.clip", "schedule.warmup", "trainer.samples", "trainer.keep", "trainer.evaluate_sentences",
-    "trainer.length_penalty", "attention.examples",
+    "trainer.length_penalty", "attention.examples", "attention.scored",
 )  # fmt: skip
 SHARES = ("optim.beta1", "optim.beta2", "trainer.label_smoothing", "trainer.ema", "schedule.final", "schedule.decay")
 

@@ -6,17 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 
-import attention_maps.store
-from attention_maps.measures import scalars
-from attention_maps.pictures import picture
-from attention_maps.record import Example, record
 from data.batches import Batch
 from data.prepare import PreparedPairs, PreparedText
 from data.primer.coreference import HEURISTICS, pronouns, turns
 from data.sources import load_rows
-from data.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from training.attention_recorder import AttentionRecorder
 from training.config import TrainConfig
 from training.errors import check_finite
 from training.evaluation import TranslationExample, baselines, held_out_loss, translate_rows, write_samples
@@ -24,7 +20,7 @@ from training.metrics import Scores, signatures
 from training.pronouns import Choice, choice, score_pronouns
 from training.run_folder import write_test
 from training.run_log import RunLog, code_block, table
-from training.translation import TranslationOptions, translate_all
+from training.translation import TranslationOptions
 
 
 class Evaluator(ABC):
@@ -34,6 +30,7 @@ class Evaluator(ABC):
         self, config: TrainConfig, prepared: PreparedText | PreparedPairs, model: GPT | EncoderDecoder, run: Path, log: RunLog
     ) -> None:  # fmt: skip
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
+        self.attention = AttentionRecorder(config, prepared, model, run, log)
 
     def evaluate(self, step: int, metrics: dict) -> float:
         """Measure the validation split, show samples, record maps; adds to the metrics record -> loss in nats per token."""
@@ -53,29 +50,8 @@ class Evaluator(ABC):
         self.log.scalars(measured, step)
         metrics |= measured
         if self.config.attention.enabled:
-            self.record_attention(step)
+            self.attention.record(step)
         return loss.per_token
-
-    def record_attention(self, step: int) -> None:
-        """Store the maps of the probe examples, their measures as curves, and one picture."""
-        labels = self.labelling_tokenizer()
-        recording = record(
-            self.model,
-            self.examples(),
-            labels.special_ids,
-            step,
-            pieces=labels.pieces,
-            max_tokens=self.config.attention.max_tokens,
-        )
-        attention_maps.store.save(recording, self.run)
-        # The prefix also sorts these many charts behind the curves that people look for first.
-        self.log.scalars({f"val_{tag}": value for tag, value in scalars(recording).items()}, step)
-        if self.config.attention.image and recording.samples:
-            self.log.image("attention", picture(recording), step)
-
-    def forget_after(self, step: int) -> None:
-        """Resuming: drop the maps of steps that are about to be taken again."""
-        attention_maps.store.remove_after(self.run, step)
 
     def test_splits(self) -> list[str]:
         """Splits that training never looked at, not even to choose a checkpoint."""
@@ -85,7 +61,8 @@ class Evaluator(ABC):
         """Measure the test splits with the model as it is; the figures go to `test.json` and the curves as `<split>/…`."""
         figures: dict[str, float] = {}
         for split in self.test_splits():
-            figures |= {f"{split}/{key}": value for key, value in self.test_split(split, step).items()}
+            measured = self.test_split(split, step) | self.attention.test(split, step)
+            figures |= {f"{split}/{key}": value for key, value in measured.items()}
         self.log.scalars(dict(figures), step)
         write_test(self.run, step, figures)
 
@@ -96,14 +73,6 @@ class Evaluator(ABC):
     @abstractmethod
     def show(self, step: int) -> Scores | None:
         """Samples or translations to read; scores where there are references."""
-
-    @abstractmethod
-    def examples(self) -> list[Example]:
-        """The probes and the first validation examples, whose attention is recorded."""
-
-    @abstractmethod
-    def labelling_tokenizer(self) -> Tokenizer:
-        """The tokenizer of the side that the model writes."""
 
     @abstractmethod
     def test_split(self, split: str, step: int) -> dict[str, float]:
@@ -130,19 +99,6 @@ class TextEvaluator(Evaluator):
             texts = write_samples(self.model, self.prepared.tokenizer, "", count, self.config.seed, length)
             self.log.markdown("samples", "\n\n---\n\n".join(code_block(text, 100) for text in texts), step)
             self.log.line("sample: " + texts[0].strip().replace("\n", " / ")[:300])
-
-    def examples(self) -> list[Example]:
-        """Texts, each read from its beginning."""
-        tokenizer, attention = self.prepared.tokenizer, self.config.attention
-        named = {f"probe {n}": text for n, text in enumerate(attention.probes, 1)}
-        named |= {f"valid {n}": text for n, text in enumerate(self.prepared.texts("valid", attention.examples), 1)}
-        return [
-            Example.text([tokenizer.eos_id, *tokenizer.encode(text)], tokenizer, name) for name, text in named.items()
-        ]
-
-    def labelling_tokenizer(self) -> Tokenizer:
-        """The only one."""
-        return self.prepared.tokenizer
 
     def test_split(self, split: str, step: int) -> dict[str, float]:
         """Loss, perplexity and bits per byte."""
@@ -199,20 +155,6 @@ class PairEvaluator(Evaluator):
         self.tokenizers = [prepared.source_tokenizer, prepared.target_tokenizer]
         self.valid_rows = prepared.rows("valid")[: config.trainer.evaluate_sentences]
 
-    def examples(self) -> list[Example]:
-        """Pairs; a probe that is given without its translation is shown with the one that the model makes now."""
-        attention = self.config.attention
-        named = {f"probe {n}": probe.partition(" ||| ")[::2] for n, probe in enumerate(attention.probes, 1)}
-        alone = {name: source for name, (source, target) in named.items() if not target}
-        made = translate_all(self.model, self.tokenizers, list(alone.values()), TranslationOptions(beam_size=1))
-        named |= {name: (alone[name], target) for name, target in zip(alone, made, strict=True)}
-        shown = self.prepared.rows("valid")[: attention.examples]
-        named |= {f"valid {n}": pair for n, pair in enumerate(zip(shown["source"], shown["target"], strict=True), 1)}
-        source, target = self.tokenizers
-        return [
-            Example.pair(source.encode(s), target.encode(t), source, target, name) for name, (s, t) in named.items()
-        ]
-
     def batches(self, split: str) -> Iterable[Batch]:
         """All pairs of the split, bucketed by length."""
         return self.prepared.evaluation(split, self.config.data.batch_tokens)
@@ -227,10 +169,6 @@ class PairEvaluator(Evaluator):
         for example in shown:
             self.log.line(f"  {example.source} → {example.hypothesis}  (reference: {example.reference})")
         return scores
-
-    def labelling_tokenizer(self) -> Tokenizer:
-        """The target's."""
-        return self.prepared.target_tokenizer
 
     def test_split(self, split: str, step: int) -> dict[str, float]:
         """Scores beside the baselines, as a table; all translations go to `translations.<split>.tsv`."""

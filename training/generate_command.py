@@ -44,7 +44,7 @@ def parse_command(arguments: list[str]) -> Command:
             verbatim[key].append(text)
         else:
             settings.append(argument)
-    composed, found = compose_config("generate", GenerateConfig, settings)
+    composed, found = compose_config("generate", GenerateConfig, settings, groups_apply=False)
     if len(verbatim["run"]) > 1:
         found.append("run= is given twice")
     if len(verbatim["prompt"]) > 1:

@@ -8,11 +8,14 @@ from collections.abc import Iterator
 
 from tqdm import tqdm
 
+from attention_maps.record import Example
 from data.paths import expanded
 from data.tokenizer import StreamingDecoder, Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.sampling import generate
+from training.attention_examples import pair_example
+from training.attention_recorder import record_generated
 from training.command_line import fail
 from training.errors import UserError
 from training.generation_config import GenerateConfig, problems
@@ -32,11 +35,29 @@ def execute(config: GenerateConfig, given: set[str]) -> None:
     handle = write if task == "gpt" else translate_lines
     for text in inputs(config.prompt, task):
         try:
-            handle(loaded, config, text)
+            examples = handle(loaded, config, text)
+            if config.attention and examples:
+                keep_attention(loaded, examples)
         except KeyboardInterrupt:
             if config.prompt is not None or not sys.stdin.isatty():
                 raise
             print()  # Ctrl-C ends the text that is being written, not the conversation
+
+
+def keep_attention(run: LoadedRun, examples: list[Example]) -> None:
+    """Record the maps of what was just written into the run, and say where they are."""
+    try:
+        path, recording = record_generated(run, examples)
+    except OSError as error:
+        raise UserError(f"{run.folder}: the attention maps cannot be written ({error.strerror})") from error
+    cut = sum(sample.truncated for sample in recording.samples)
+    notes = (
+        [f"the first {len(recording.samples)} of {len(examples)} texts"]
+        if len(examples) > len(recording.samples)
+        else []
+    )
+    notes += [f"{cut} of them cut at {run.config.attention.max_tokens} tokens (attention.max_tokens)"] if cut else []
+    print(f"attention maps: {path}{' (' + ', '.join(notes) + ')' if notes else ''}", file=sys.stderr)
 
 
 def inputs(prompt: str | None, task: str) -> Iterator[str]:
@@ -83,10 +104,10 @@ def ask(task: str) -> Iterator[str]:
             return
 
 
-def write(run: LoadedRun, config: GenerateConfig, prompt: str) -> None:
+def write(run: LoadedRun, config: GenerateConfig, prompt: str) -> list[Example]:
     """Go on with `prompt` and stream the text to standard output; several samples are separated by a line of dashes.
 
-    The text begins after an eos, as every document in training did.
+    The text begins after an eos, as every document in training did. -> the tokens of every sample, prompt included.
     """
     assert isinstance(run.model, GPT)
     tokenizer = run.tokenizers[0]
@@ -99,16 +120,27 @@ def write(run: LoadedRun, config: GenerateConfig, prompt: str) -> None:
             f"each later one from the last {context // 2 + 1} to {context} tokens of the text",
             file=sys.stderr,
         )
+    examples = []
     for sample in range(config.samples):
         if sample:
             print("-" * 20)
-        stream_sample(run.model, tokenizer, prompt, [tokenizer.eos_id, *ids], config, config.seed + sample)
+        begun = [tokenizer.eos_id, *ids]
+        written = stream_sample(run.model, tokenizer, prompt, begun, config, config.seed + sample)
+        examples.append(Example.text([*begun, *written], tokenizer, shortened(prompt, f"sample {sample + 1}")))
+    return examples
+
+
+def shortened(text: str, otherwise: str = "") -> str:
+    """A text as a name in menus."""
+    line = " ".join(text.split()) or otherwise
+    return line if len(line) <= 40 else line[:39] + "…"
 
 
 def stream_sample(
     model: GPT, tokenizer: Tokenizer, prompt: str, ids: list[int], config: GenerateConfig, seed: int
-) -> None:
-    """Write one sample as it comes, never half a character."""
+) -> list[int]:
+    """Write one sample as it comes, never half a character -> the tokens after `ids`."""
+    written: list[int] = []
     show(prompt)
     decoder, stop = StreamingDecoder(tokenizer), StopText(config.stop)
     for (token,) in generate(
@@ -116,11 +148,13 @@ def stream_sample(
     ):
         if token is None:
             break
+        written.append(token)
         show(stop.feed(decoder.feed([token])))
         if stop.reached:
             break
     show(stop.feed(decoder.flush()) + stop.flush())
     print(flush=True)
+    return written
 
 
 def show(text: str) -> None:
@@ -136,8 +170,8 @@ def warn_unknown(tokenizer: Tokenizer, text: str, ids: list[int]) -> None:
         print(f"note: the model has never seen {named}; it reads <unk> there", file=sys.stderr)
 
 
-def translate_lines(run: LoadedRun, config: GenerateConfig, text: str) -> None:
-    """Translate each line of `text`; output lines keep order and count, empty lines included."""
+def translate_lines(run: LoadedRun, config: GenerateConfig, text: str) -> list[Example]:
+    """Translate each line of `text`; output lines keep order and count, empty lines included -> the best pairs."""
     assert isinstance(run.model, EncoderDecoder)
     lines = text.split("\n")
     source = run.tokenizers[0]
@@ -158,6 +192,12 @@ def translate_lines(run: LoadedRun, config: GenerateConfig, text: str) -> None:
     for index in range(len(lines)):
         print_translation(index + 1, translations[index], config.n_best)
     show("")  # what a pipe no longer takes is noticed here, not at exit
+    if not config.attention:
+        return []
+    best = {line: translations[number][0].text for number, line in enumerate(lines) if line.strip()}
+    return [
+        pair_example(run.tokenizers, {"source": line, "target": made}, shortened(line)) for line, made in best.items()
+    ]
 
 
 def print_translation(line: int, found: list[Translation], n_best: int) -> None:

@@ -32,6 +32,9 @@ class GenerateConfig:
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `mps`."""
 
+    attention: bool = False
+    """Keep the attention maps of what is written or translated in the run, for TensorBoard's Attention tab."""
+
     samples: int = 1
     """GPT: texts to write."""
 

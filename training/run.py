@@ -73,7 +73,7 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
     log = RunLog(run, trainer.progress.step)
     try:
         evaluator = evaluator_for(config, prepared, model, run, log)
-        evaluator.forget_after(trainer.progress.step)
+        evaluator.attention.forget_after(trainer.progress.step)
         run_folder.save_tokenizers(prepared.tokenizers, run)
         run_folder.save_config(config, run)
         announce(config, log, run, model, prepared, hardware, changes or [])

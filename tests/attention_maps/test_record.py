@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from attention_maps import measures, pictures, store
 from attention_maps.record import Example, record
-from attention_maps.recording import Recording
+from attention_maps.recording import Antecedents, Recording
 from data.config import TokenizerConfig
 from data.tokenizer import Tokenizer
 from model.config import ModelConfig
@@ -257,8 +257,9 @@ def test_a_recording_can_be_stored_measured_and_drawn(english: Tokenizer, japane
     examples = [pair_example(english, japanese)] * 2
     recording = record(model, examples, english.special_ids, 500, pieces=japanese.pieces)
     loaded = store.load(store.save(recording, tmp_path))
-    assert measures.scalars(loaded) == measures.scalars(recording)
-    assert len(measures.scalars(loaded)) == 2 * 5 + 3 * 5 + 3 * 3
+    assert measures.scalars(loaded.measures) == measures.scalars(recording.measures)
+    assert len(measures.scalars(loaded.measures)) == 2 * 6 + 3 * 6 + 3 * 5
+    assert loaded.labels == recording.labels
     np.testing.assert_array_equal(pictures.picture(loaded, 1), pictures.picture(recording, 1))
 
 
@@ -274,3 +275,51 @@ def test_a_diverged_model_is_recorded_stored_and_drawn(english: Tokenizer, tmp_p
     assert np.isnan(sample.losses).all()
     assert np.isnan(sample.weights["decoder", 0]).any()
     assert len(np.unique(pictures.picture(recording))) > 50
+
+
+@pytest.mark.parametrize("kv_heads", [None, 2])
+def test_value_norms_are_what_a_head_adds_for_a_key(english: Tokenizer, kv_heads: int | None) -> None:
+    """Guards the shortcut through Wᵀ W and the shared heads: each value sent through its own part of the projection."""
+    model = make_gpt(english, kv_heads=kv_heads, qk_norm=False)
+    tokens = torch.tensor([english.encode(ENGLISH)])
+    module = model.blocks[0].attention
+    projected: list[torch.Tensor] = []
+    hook = module.query_key_value.register_forward_hook(lambda _module, _inputs, output: projected.append(output))
+    (sample,) = record(model, [text_example(english)], (), 0).samples
+    hook.remove()
+    values = projected[0].unflatten(-1, (-1, 8))[0, :, -(kv_heads or 4) :]  # [T,Hkv,D]
+    for head in range(4):
+        part = module.output.weight[:, 8 * head : 8 * head + 8]  # [C,D]
+        expected = (values[:, head // (4 // (kv_heads or 4))] @ part.T).norm(dim=-1).detach()
+        assert tokens.shape[1] == len(expected)
+        np.testing.assert_allclose(sample.values["decoder", 0][head], expected, rtol=2e-3)
+
+
+def test_recording_notices_weights_that_are_not_the_models_own(
+    english: Tokenizer, japanese: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards the self-check: a kernel that computes something else must show, in every kind of attention."""
+    model, example = make_translator(english, japanese), [pair_example(english, japanese)]
+    assert record(model, example, (), 0).deviation < 1e-5
+    monkeypatch.setattr("model.attention.attention", lambda query, *_arguments, **_settings: query)
+    assert record(model, example, (), 0).deviation > 0.1
+
+
+def test_rollout_is_stored_of_both_stacks(english: Tokenizer, japanese: Tokenizer, tmp_path: Path) -> None:
+    """Guards its way into the file: rows sum to 1, a causal stack sees no future."""
+    model = make_translator(english, japanese)
+    recording = record(model, [pair_example(english, japanese)], english.special_ids, 1)
+    (sample,) = store.load(store.save(recording, tmp_path)).samples
+    assert set(sample.rollout) == {"encoder", "decoder"}
+    for rolled in sample.rollout.values():
+        np.testing.assert_allclose(rolled.astype(np.float32).sum(axis=1), 1, atol=2e-3)
+    assert not np.triu(sample.rollout["decoder"], 1).any()
+
+
+def test_gold_is_cut_with_its_example(english: Tokenizer, japanese: Tokenizer) -> None:
+    """Guards against links and antecedents that point behind the end of a cut text."""
+    links, gold = [(0, 0), (5, 1), (2, 6)], Antecedents("source", ((4, 5, 0, 2), (7, 8, 0, 2)))
+    example = Example.pair(english.encode(ENGLISH), japanese.encode(JAPANESE), english, japanese, "", links, gold)
+    (sample,) = record(make_translator(english, japanese), [example], (), 0, max_tokens=5).samples
+    assert sample.links == ((0, 0),)
+    assert sample.antecedents == Antecedents("source", ((4, 5, 0, 2),))

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from attention_maps import store
-from attention_maps.recording import Recording
+from attention_maps.recording import Antecedents, Recording, Score
 
 
 def test_a_recording_comes_back_as_it_was(lesson: Recording, tmp_path: Path) -> None:
@@ -163,3 +164,56 @@ def test_additions_of_later_versions_do_not_disturb(lesson: Recording, tmp_path:
     path = store.save(lesson, tmp_path)
     _rewrite(path, {"0/cross/0/importance": np.zeros(2, np.float32)}, {"gold": "[]"})
     assert store.load(path).step == 1000
+
+
+def test_gold_measures_labels_and_scores_come_back(lesson: Recording, tmp_path: Path) -> None:
+    """Guards everything that the tab shows beside the maps, a diverged measure included."""
+    (sample,) = lesson.samples
+    sample = replace(
+        sample,
+        links=((0, 1), (2, 2)),
+        antecedents=Antecedents("reads", ((3, 4, 0, 2),)),
+        values={key: np.ones((2, weights.shape[2]), np.float16) for key, weights in sample.weights.items()},
+        rollout={"encoder": np.eye(3, dtype=np.float16), "decoder": np.eye(4, dtype=np.float16)},
+    )
+    recording = Recording(
+        7,
+        (sample,),
+        measures={"entropy": {"decoder": [[0.5, float("nan")]]}},
+        labels={"decoder": [["broad", ""]]},
+        scores=(Score("alignment_error", "mean of layer 1", 23.5, "cross", 1), Score("antecedent", "chance", 29.5)),
+        deviation=1e-6,
+    )
+    path = store.save(recording, tmp_path)
+    loaded = store.load(path)
+    assert (loaded.samples[0].links, loaded.samples[0].antecedents) == (sample.links, sample.antecedents)
+    assert (loaded.labels, loaded.scores, loaded.deviation) == (recording.labels, recording.scores, recording.deviation)
+    assert str(loaded.measures) == str(recording.measures)
+    for name in ("values", "rollout"):
+        before, after = getattr(sample, name), getattr(loaded.samples[0], name)
+        assert before.keys() == after.keys()
+        for key in before:
+            np.testing.assert_array_equal(before[key], after[key])
+
+
+def test_generated_texts_are_numbered_beside_the_steps(lesson: Recording, tmp_path: Path) -> None:
+    """Guards maps of generated text against taking the place of a training step's, or of one another."""
+    store.save(lesson, tmp_path)
+    first, second = (store.save_generated(lesson, tmp_path) for _ in range(2))
+    assert [first.name, second.name] == ["generated_00001.safetensors", "generated_00002.safetensors"]
+    assert list(store.steps(tmp_path)) == [1000]
+    assert store.generated(tmp_path) == {1: first, 2: second}
+    assert store.load(second).step == 1000
+
+
+def test_thinning_spreads_what_is_left_over_the_training(lesson: Recording, tmp_path: Path) -> None:
+    """Guards against a slider that shows only the end, or only the beginning, of a long run."""
+    for step in range(0, 1001, 10):
+        store.save(Recording(step, lesson.samples), tmp_path)
+        store.thin(tmp_path, keep=11)
+    kept = list(store.steps(tmp_path))
+    assert (len(kept), kept[0], kept[-1]) == (11, 0, 1000)
+    gaps = np.diff(kept)
+    assert gaps.max() <= 4 * gaps.min(), kept
+    assert store.thin(tmp_path, keep=1)
+    assert len(store.steps(tmp_path)) == 2

@@ -6,13 +6,14 @@ import random
 
 import pytest
 
-from data.alignment import pharaoh, project
+from data.alignment import pharaoh, possible, project
 from data.config import TokenizerConfig
 from data.primer import rows
 from data.primer.choice import Chooser
 from data.primer.sentences import Sentence, derive
 from data.primer.tree import alignment
 from data.tokenizer import Tokenizer
+from data.tokenizer_training import marked
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +77,35 @@ def test_pharaoh_counts_words_from_nought() -> None:
             i, j = map(int, link.split("-"))
             assert 0 <= i < len(words[0])
             assert 0 <= j < len(words[1])
+
+
+def test_words_without_a_counterpart_may_go_with_the_word_they_belong_to() -> None:
+    """Guards the possible links: a particle with its noun, an article with its noun, and with nothing else."""
+    # source: a cup broke ; target: コップ が 割れた
+    assert possible({(1, 0), (2, 2)}, 3, 3) == {(1, 0), (2, 2), (1, 1), (0, 0), (0, 1)}
+    assert possible(set(), 2, 2) == set()
+    # A particle in front of everything, and an article behind everything, belong to nothing.
+    assert possible({(0, 1)}, 2, 2) == {(0, 1)}
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_no_piece_of_a_vocabulary_spans_two_words_that_the_corpus_tells_apart(kind: str) -> None:
+    """Guards maps that can be read: サムは in one piece has no row of its own for the particle."""
+    pairs = rows("sentences", 600, seed=3)
+    texts = [
+        marked(row[side], words)
+        for row in pairs
+        for side, words in zip(("source", "target"), row["words"], strict=True)
+    ]
+    tokenizer = Tokenizer.train(texts, TokenizerConfig(kind=kind, vocab_size=700))
+    learnt = {tokenizer.pieces([token])[0].strip("▁") for token in range(4, tokenizer.vocab_size)}
+    spelled = {
+        row[side][a:b]
+        for row in pairs
+        for side, words in zip(("source", "target"), row["words"], strict=True)
+        for a, b in words
+    }
+    assert [piece for piece in learnt if piece and not any(piece in word for word in spelled)] == []
+    assert any(len(piece) > 2 for piece in learnt)
+    text = pairs[0]["target"]
+    assert tokenizer.decode(tokenizer.encode(text)) == text

@@ -1,0 +1,170 @@
+"""What heads get right on the embedded corpus, where word alignments and antecedents are known: for the log, the curves and the tab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from attention_maps.gold import AlignmentTally, AntecedentTally
+from attention_maps.record import undisturbed
+from attention_maps.recording import Measures, Score
+from data.alignment import groups, possible, project
+from data.primer.coreference import HEURISTICS, Mention, Pronoun, pronouns, share, with_candidates
+from data.tokenizer import Tokenizer
+from model.attention import record_attention
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+
+BATCH = 16
+"""Sentences or stories in one forward pass."""
+
+
+class Case(NamedTuple):
+    """A row with what the model reads of it."""
+
+    row: dict[str, Any]
+    source: list[int]
+    """Ids for the encoder; none for a GPT."""
+    target: list[int]
+
+
+@dataclass(frozen=True)
+class HeadScores:
+    """Read-outs with their baselines, and the same for every head."""
+
+    scores: list[Score]
+    measures: Measures
+    count: int
+    """Pairs, or pronouns."""
+
+
+def alignment_scores(
+    model: EncoderDecoder, tokenizers: Sequence[Tokenizer], rows: Iterable[dict[str, Any]]
+) -> HeadScores | None:
+    """Alignment error rate of the cross-attention against gold links between words; None where no row fits."""
+    source, target = tokenizers[0], tokenizers[-1]
+    tally, diagonal, chance = AlignmentTally(), AlignmentTally(), 0.0
+    cases = (
+        Case(row, [*source.encode(row["source"]), source.eos_id], [target.bos_id, *target.encode(row["target"])])
+        for row in rows
+    )
+    for row, weights in maps(model, cases, "cross", source.pad_id):
+        (_, source_spans), (_, target_spans) = source.spans(row["source"]), target.spans(row["target"])
+        words = row["words"]
+        sure = set(project(row["alignment"], *words))
+        allowed = possible(sure, *map(len, words))
+        sources, targets = groups(words[0], source_spans), groups(words[1], target_spans)
+        tally.add(weights, targets, sources, sure, allowed)
+        place = np.linspace(0, len(source_spans) - 1, max(len(target_spans), 2)).round().astype(int)
+        along = np.zeros((1, 1, *weights.shape[2:]))
+        along[0, 0, np.arange(len(target_spans)), place[: len(target_spans)]] = 1
+        diagonal.add(along, targets, sources, sure, allowed)
+        chance += (len(sure) + len(allowed)) / len(sources) / (len(targets) + len(sure))
+    if not tally.pairs:
+        return None
+    layers, heads = (size - 1 for size in tally.error_rates().shape)
+    scores = []
+    for rows_read, note in (("predicts", ""), ("reads", ", shifted")):
+        for layer in range(layers):
+            for name in ("argmax", "mutual", "grown"):
+                value = float(tally.error_rates(rows_read, name)[layer, heads])
+                title = f"mean of layer {layer}, {name}{note}"
+                scores.append(Score("alignment_error", title, value, "cross", layer))
+    for name in ("argmax", "mutual", "grown"):
+        value = float(tally.error_rates("predicts", name)[layers, heads])
+        scores.append(Score("alignment_error", f"mean of all layers, {name}", value, "cross"))
+    each = tally.error_rates()[:layers, :heads]
+    layer, head = (int(place) for place in np.unravel_index(each.argmin(), each.shape))
+    name = f"best head ({layer}.{head}), argmax"
+    scores.append(Score("alignment_error", name, float(each.min()), "cross", layer, head))
+    scores.append(Score("alignment_error", "along the diagonal", float(diagonal.error_rates()[0, 0])))
+    scores.append(Score("alignment_error", "chance", 100 * (1 - chance / tally.pairs)))
+    return HeadScores(scores, {"alignment_error": {"cross": _listed(each)}}, tally.pairs)
+
+
+def maps(
+    model: GPT | EncoderDecoder, cases: Iterable[Case], kind: str, padding: int
+) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
+    """Each row with its weights [L,H,Q,K] of one kind; rows longer than the model's context are left out."""
+    context = model.config.context
+    fitting = [case for case in cases if max(len(case.source), len(case.target)) <= context]
+    fitting.sort(key=lambda case: len(case.target))  # little padding
+    device = next(model.parameters()).device
+    for start in range(0, len(fitting), BATCH):
+        batch = fitting[start : start + BATCH]
+        sources = _padded([case.source for case in batch], padding).to(device)
+        targets = _padded([case.target for case in batch], padding).to(device)
+        with undisturbed(model), record_attention(model) as seen:
+            model(targets) if isinstance(model, GPT) else model(sources, targets, sources != padding)
+        layers = [seen.weights[key].cpu().numpy() for key in sorted(seen.weights) if key[0] == kind]
+        for number, (row, source, target) in enumerate(batch):
+            queries, keys = (len(source if side == "source" else target) for side in _sides(kind))
+            yield row, np.stack([layer[number, :, :queries, :keys] for layer in layers])
+
+
+def _sides(kind: str) -> tuple[str, str]:
+    return {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}[kind]
+
+
+def _padded(rows: list[list[int]], padding: int) -> torch.Tensor:
+    longest = max(map(len, rows))
+    return torch.tensor([row + [padding] * (longest - len(row)) for row in rows])
+
+
+def _listed(heads: np.ndarray) -> list[list[float]]:
+    return [[round(float(head), 3) for head in layer] for layer in heads]
+
+
+AMONG = {"agreeing": "nouns that agree with it", "all": "all nouns before"}
+"""What the antecedent is sought among."""
+
+ROWS = {"reads": "read", "predicts": "written"}
+"""A pronoun has two rows: the one that reads it, and the one before, which writes it."""
+
+
+def antecedent_scores(model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]]) -> HeadScores | None:
+    """How often heads look from a pronoun at what it means; None where no story fits."""
+    tallies = {(rows, among): AntecedentTally() for rows in ROWS for among in AMONG}
+    asked: dict[str, list[Pronoun]] = {among: [] for among in AMONG}
+    cases = (Case(story, [], [tokenizer.eos_id, *tokenizer.encode(story["text"])]) for story in stories)
+    for story, weights in maps(model, cases, "decoder", tokenizer.pad_id):
+        spans = [(-1, -1), *tokenizer.spans(story["text"])[1]]  # the eos in front covers no character
+        for agreeing in pronouns(story, story["text"]):
+            span, everything = (agreeing.start, agreeing.end), set(range(len(story["names"])))
+            whole = with_candidates(story, story["text"], span, agreeing.antecedent, everything)
+            (tokens,) = groups([span], spans)
+            for among, pronoun in (("agreeing", agreeing), ("all", whole)):
+                asked[among].append(pronoun)
+                candidates = [_mentioned(found, spans) for found in pronoun.candidates.values()]
+                right = list(pronoun.candidates).index(pronoun.antecedent)
+                tallies["reads", among].add(weights, tokens[-1], candidates, right)
+                tallies["predicts", among].add(weights, tokens[0] - 1, candidates, right)
+    if not asked["all"]:
+        return None
+    scores = []
+    for among, described in AMONG.items():
+        for rows, verb in ROWS.items():
+            each = tallies[rows, among].accuracies()[:-1, :-1]
+            layer, head = (int(place) for place in np.unravel_index(each.argmax(), each.shape))
+            name = f"best head ({layer}.{head}), pronoun {verb}, among {described}"
+            scores.append(Score("antecedent", name, float(each.max()), "decoder", layer, head))
+        guesses = {name: _mean(share(pronoun, rank) for pronoun in asked[among]) for name, rank in HEURISTICS.items()}
+        guesses["chance"] = _mean(1 / len(pronoun.candidates) for pronoun in asked[among])
+        scores += [Score("antecedent", f"{name}, among {described}", 100 * value) for name, value in guesses.items()]
+    return HeadScores(
+        scores,
+        {"antecedent": {"decoder": _listed(tallies["predicts", "agreeing"].accuracies()[:-1, :-1])}},
+        len(asked["all"]),
+    )
+
+
+def _mentioned(found: Sequence[Mention], spans: Sequence[Sequence[int]]) -> list[list[int]]:
+    return groups([(mention.start, mention.end) for mention in found], spans)
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
