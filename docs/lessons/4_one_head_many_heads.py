@@ -1,0 +1,174 @@
+"""Lesson 4. One head, many heads: similarity, one map of ten tokens, four heads that look for different things.
+
+Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
+"""
+
+# %% [markdown]
+# # One head, many heads
+#
+# ## How alike are two vectors?
+#
+# The dot product answers with length and direction in one number. Divided by both lengths only the direction is left: the
+# cosine. Attention uses the plain dot product, so a longer key speaks louder.
+
+# %%
+import numpy as np
+import torch
+from figures import bars, compare, picture
+
+from attention_maps.draw import heat_map, small_multiples
+from attention_maps.recording import Recording, Sample, tokens
+from model.attention import SelfAttention, record_attention, reference_attention
+from model.config import ModelConfig
+
+x, y = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.2, 2.1, 2.9, 3.7])
+dot, x_length, y_length = x @ y, np.linalg.norm(x), np.linalg.norm(y)
+x_unit, y_unit = x / x_length, y / y_length
+cosine = x_unit @ y_unit
+angle = np.degrees(np.arccos(cosine))
+compare("dot product", 28.90, dot, 2)
+compare("length of x", 5.48, x_length, 2)
+compare("length of y", 5.29, y_length, 2)
+compare("cosine", 0.9980, cosine)
+compare("angle in degrees", 3.59, angle, 2)
+compare("x at length 1", [0.183, 0.365, 0.548, 0.730], x_unit, 3)
+compare("y at length 1", [0.227, 0.397, 0.549, 0.700], y_unit, 3)
+
+# %% [markdown]
+# ## Ten tokens, eight features
+#
+# A sentence whose pronoun is a riddle: what is less acidic? The text gives each word eight hand-made features instead of
+# learned ones. They have no names there; by who has them, we call them:
+
+# %%
+WORDS = ["I", "prefer", "apple", "over", "orange", "because", "it", "is", "less", "acidic"]
+FEATURES = ["person", "preferring", "fruit", "comparing", "reason", "pronoun", "acidity", "amount"]
+X = torch.tensor([
+    [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],  # I
+    [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],  # prefer
+    [0.0, 0.1, 1.0, 0.2, 0.0, 0.0, 0.1, 0.0],  # apple
+    [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0],  # over
+    [0.0, 0.1, 1.0, 0.2, 0.0, 0.0, 0.3, 0.0],  # orange
+    [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.1, 0.0],  # because
+    [0.0, 0.0, 0.4, 0.0, 0.0, 1.0, 0.1, 0.0],  # it
+    [0.0, 0.0, 0.0, 0.0, 0.2, 0.0, 0.0, 0.0],  # is
+    [0.0, 0.0, 0.0, 0.0, 0.1, 0.0, 0.4, 1.0],  # less
+    [0.0, 0.0, 0.2, 0.0, 0.4, 0.0, 1.0, 0.0],  # acidic
+])  # fmt: skip
+picture("4_features", heat_map(X.numpy(), WORDS, FEATURES, "Ten tokens, eight features"))
+
+# %% [markdown]
+# ## One head
+#
+# The encoder's `SelfAttention` with one head, and unit matrices for all its projections: queries, keys and values are the
+# features themselves. The text prints no weights, only pictures, so we hold ours against its formula in NumPy.
+
+# %%
+module = SelfAttention(ModelConfig(width=8, heads=1, qk_norm=False), "encoder", layer=0)
+with torch.no_grad():
+    module.query_key_value.weight.copy_(torch.eye(8).repeat(3, 1))
+    module.output.weight.copy_(torch.eye(8))
+    with record_attention(module) as seen:
+        single_output = module(X[None])[0]  # [T, C]
+single_weights = seen.weights["encoder", 0][0, 0]  # [T, T]
+
+
+def by_the_formula(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights [T, T] and outputs [T, D] for queries, keys and values that are all the same features [T, D]."""
+    scores = features @ features.T / np.sqrt(features.shape[1])
+    weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    return weights, weights @ features
+
+
+expected_weights, expected_output = by_the_formula(X.double().numpy())
+single_difference = max(
+    np.abs(single_weights.numpy() - expected_weights).max(), np.abs(single_output.numpy() - expected_output).max()
+)
+print(f"our module and the formula differ by at most {single_difference:.0e}")
+picture("4_single_head", heat_map(single_weights.numpy(), WORDS, WORDS, "One head",
+                                  row_name="query", column_name="key", maximum=0.2))  # fmt: skip
+print(f"largest score: {(X @ X.T).max() / 8**0.5:.2f}; largest weight: {single_weights.max():.2f}; even shares: 0.10")
+
+# %% [markdown]
+# Every row shares almost evenly: vectors of length about 1, divided by √8, give no score above 0.42, and a softmax of small
+# scores is flat. What stands out is each token itself, and the two fruits for each other. 'it' looks at the orange a hair more
+# than at the apple, only because the orange has more of the acidity that 'it' has a little of.
+#
+# ## Four heads
+#
+# A head sees part of the features only and has a softmax of its own, so it can specialise. The text gives its four heads their
+# features by hand; a model learns which. Two things to notice: the heads differ in width, and each divides by the square root of
+# its *own* width (√1, √2, √3, √2). The heads of our modules all have one width, as in nearly every transformer, so here
+# we call the function behind them once per head. Side by side the outputs have 1 + 2 + 3 + 2 = 8 numbers again; feature
+# 2, the fruit, is in two heads, feature 0, the person, in none.
+
+# %%
+HEADS = {
+    "fruit/category": [2],
+    "preference/comparison": [1, 3],
+    "explanation/acidity": [4, 6, 7],
+    "pronoun/coreference": [2, 5],
+}
+head_weights, head_outputs, head_differences = {}, {}, {}
+for name, features in HEADS.items():
+    part = X[None, None, :, features]  # [B, H, T, D]: one text, one head
+    output, weights = (found[0, 0].numpy() for found in reference_attention(part, part, part))
+    head_weights[name], head_outputs[name] = weights, output
+    expected_weights, expected_output = by_the_formula(X.double().numpy()[:, features])
+    head_differences[name] = max(np.abs(weights - expected_weights).max(), np.abs(output - expected_output).max())
+    print(f"{name:<22} output {list(output.shape)}, differs from the formula by at most {head_differences[name]:.0e}")
+multi_output = np.concatenate(list(head_outputs.values()), axis=1)
+print("side by side:", list(multi_output.shape), "- one head:", list(single_output.shape))
+
+# %%
+picture("4_four_heads", small_multiples(head_weights, WORDS, WORDS, "Four heads, each with its own features",
+                                        row_name="query", column_name="key", maximum=0.2))  # fmt: skip
+
+# %% [markdown]
+# ## Asking the heads
+#
+# As a `Recording`, like those of a training run, the four can be asked by word. The pronoun head sends 'it' to itself first
+# and then to both fruits alike: these features cannot say which one is meant. That follows from 'less', and a model has to learn
+# it; docs/primer.md has such sentences with the answer known.
+
+# %%
+sentence, nothing = tokens(range(10), WORDS, frozenset()), tokens((), (), frozenset())
+stacked = np.stack(list(head_weights.values()))  # [H, T, T]
+norms = np.stack([np.linalg.norm(output, axis=1) for output in head_outputs.values()])  # [H, T]
+four_heads = Sample(reads=sentence, predicts=nothing, source=sentence, losses=(), predictions=(),
+                    weights={("encoder", 0): stacked}, norms={("encoder", 0): norms})  # fmt: skip
+recording = Recording(step=0, samples=(four_heads,))
+asked = {}
+questions = [("it", "it", 3), ("it", "apple", 3), ("it", "orange", 3), ("apple", "orange", 0), ("less", "acidic", 2)]
+for query, key, head in questions:
+    asked[query, key] = recording.weight(query, key, kind="encoder", layer=0, head=head)
+    print(f"{list(HEADS)[head]}: '{query}' attends '{key}': {asked[query, key]:.1%}")
+
+# %% [markdown]
+# ## Activation strength
+#
+# How much does a token have after attention? The length (L2 norm) of its output. A recording keeps it per head; as the
+# heads stand side by side, the length of all of them is the root of the sum of squares.
+
+# %%
+single_strength = np.linalg.norm(single_output.numpy(), axis=1)
+multi_strength = np.linalg.norm(multi_output, axis=1)
+from_recording = np.sqrt((recording.samples[0].norms["encoder", 0] ** 2).sum(axis=0))
+print("from the recording's norms the same:", np.allclose(multi_strength, from_recording))
+for word, one, many in zip(WORDS, single_strength, multi_strength, strict=True):
+    print(f"{word:<8} one head {one:.3f}   four heads {many:.3f}")
+
+# %%
+picture(
+    "4_activation",
+    bars(
+        WORDS,
+        {"one head": single_strength.tolist(), "four heads": multi_strength.tolist()},
+        "Activation strength",
+        subtitle="length of each token's output after attention",
+    ),
+)
+
+# %% [markdown]
+# The fruits gain most: two heads look for the fruit feature, and it now counts twice. Even 'I' gains, although no head has its
+# feature. With only zeros left to ask with, it averages all tokens, and their fruit counts twice there too.

@@ -1,0 +1,186 @@
+"""Lesson 5. The geometric picture: queries ask, keys answer, values add; from there to the next word.
+
+Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
+"""
+
+# %% [markdown]
+# # The geometric picture
+#
+# A word's vector is a point in space, and the same word starts at the same point in every sentence: the animal, the
+# unit of chemistry and the spot on the skin are one *mole*. Attention moves it: other words add to it what they know.
+# Queries ask, keys answer, values add.
+#
+# (The text writes words as columns; its softmax runs down the columns and its mask hides what lies below the diagonal. Ours are
+# rows, as in the other lessons: the same tables, turned over.)
+#
+# ## A head by hand: nouns collect their adjectives
+#
+# Seven words. Each vector says which word it is, whether it is an adjective or a noun, and where it stands. The query of
+# a noun asks "an adjective?", and everybody asks "near me?"; keys are the vectors as they are; the value of an adjective is its
+# meaning, all others have nothing to give.
+
+# %%
+import torch
+from figures import arrows, bars, picture
+from torch.nn.functional import cross_entropy
+
+from attention_maps.draw import heat_map
+from attention_maps.record import Example, record
+from model.attention import CausalSelfAttention, SelfAttention, record_attention
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+
+WORDS = ["a", "shy", "blue", "bird", "left", "old", "barns"]
+SHY, BLUE, BIRD, OLD, BARNS = 1, 2, 3, 5, 6
+ADJECTIVE, NOUN, POSITIONS = 7, 8, slice(9, 16)  # the columns after one for each word
+
+x = torch.zeros(7, 16)
+x[:, :7] = x[:, POSITIONS] = torch.eye(7)
+x[[SHY, BLUE, OLD], ADJECTIVE] = 1
+x[[BIRD, BARNS], NOUN] = 1
+
+asks = torch.zeros(16, 16)  # [asked by, asked for], in scores
+asks[NOUN, ADJECTIVE] = 8
+asks[POSITIONS, POSITIONS] = -1.2 * (torch.arange(7)[:, None] - torch.arange(7)).abs()
+asks *= 4  # attention will divide by √16
+gives = torch.zeros(16)
+gives[[SHY, BLUE, OLD]] = 1
+
+by_hand = CausalSelfAttention(ModelConfig(width=16, heads=1, qk_norm=False), "decoder", layer=0)
+with torch.no_grad(), record_attention(by_hand) as seen:
+    by_hand.query_key_value.weight.copy_(torch.cat([asks.T, torch.eye(16), gives.diag()]))
+    by_hand.output.weight.copy_(torch.eye(16))
+    moved = x + by_hand(x[None])[0]
+hand_weights = seen.weights["decoder", 0][0, 0]
+picture("5_nouns_ask", heat_map(hand_weights.numpy(), WORDS, WORDS, "Nouns ask for their adjectives",
+                                row_name="asks", column_name="answers", causal=True, maximum=1))  # fmt: skip
+for noun in (BIRD, BARNS):
+    parts = [f"{amount:.2f} {WORDS[word]}" for word, amount in enumerate(moved[noun, :7].tolist()) if amount > 0.05]
+    print(f"'{WORDS[noun]}' is now", " + ".join(parts))
+
+# %% [markdown]
+# ## The value map has low rank
+#
+# What one head adds is W_V x, from width C to width C, but it goes through the D numbers of the head: first down,
+# then up, W_V = W_up W_down, a matrix of rank D with 2 C D numbers instead of C². In the module the down-parts are the
+# value rows of the fused projection. The up-parts of all heads, side by side, *are* the output projection. So the
+# output is a sum: each head adds its own W_up (weights · W_down x).
+
+# %%
+torch.manual_seed(0)
+config = ModelConfig(width=24, heads=3, qk_norm=False)
+module = SelfAttention(config, "encoder", layer=0)
+words = torch.randn(1, 5, 24)
+with torch.no_grad(), record_attention(module) as seen:
+    module_output = module(words)[0]  # [T, C]
+    down = module.query_key_value.weight.view(3, 3, 8, 24)[2]  # [H, D, C]
+    up = module.output.weight.view(24, 3, 8).transpose(0, 1)  # [H, C, D]
+    weights = seen.weights["encoder", 0][0]  # [H, T, T]
+    added = weights @ (words @ down.mT) @ up.mT  # [H, T, C]: what each head adds
+sum_difference = (added.sum(dim=0) - module_output).abs().max().item()
+ranks = torch.linalg.matrix_rank(up @ down).tolist()
+print(f"the sum over heads and the module's output differ by at most {sum_difference:.0e}")
+print(f"value maps of 24 x 24 = 576 numbers and rank {ranks}, made of {up[0].numel()} + {down[0].numel()} numbers")
+
+# %% [markdown]
+# ## From words to the next word
+#
+# Now a whole model learns what *mole* means: six sentences, a GPT of one layer with two heads, a second of training.
+# Only the adjective tells what the mole will do, so the model has to carry it over.
+
+# %%
+SENTENCES = ["a furry mole digs", "a blind mole digs", "a pure mole reacts", "a dissolved mole reacts",
+             "a dark mole itches", "a flat mole itches"]  # fmt: skip
+VOCABULARY = sorted({word for sentence in SENTENCES for word in sentence.split()})
+texts = torch.tensor([[VOCABULARY.index(word) for word in sentence.split()] for sentence in SENTENCES])  # [B, T]
+
+torch.manual_seed(0)
+gpt = GPT(ModelConfig(layers=1, heads=2, width=32, context=8, position="learned"), len(VOCABULARY))
+optimizer = torch.optim.Adam(gpt.parameters(), lr=3e-3)
+for step in range(151):
+    loss = cross_entropy(gpt(texts[:, :-1]).flatten(0, 1), texts[:, 1:].flatten())
+    if step % 50 == 0:
+        print(f"step {step:>3}: {loss:.2f} nats per token")
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+# %% [markdown]
+# (It cannot get below log(6) / 3 = 0.60: after "a", each of the six adjectives is as likely.) The whole pipeline, one
+# step a line: tokens, vectors, blocks of attention and MLP with their norms, logits, softmax, word.
+
+# %%
+gpt.eval()
+with torch.no_grad():
+    prompt = texts[:1, :3]  # "a furry mole", [1, 3]
+    vectors = gpt.embedding(prompt)  # words and positions, [1, 3, C]
+    for block in gpt.blocks:
+        vectors = block(vectors)  # [1, 3, C]
+    logits = gpt.head(gpt.norm(vectors))  # [1, 3, V]
+    probabilities = logits[0, -1].softmax(dim=0)  # [V]
+    next_word = VOCABULARY[int(probabilities.argmax())]
+    print(f"a furry mole … {next_word} ({probabilities.max():.0%})")
+    print("the same as calling the model:", torch.equal(logits, gpt(prompt)))
+    chances = gpt(texts[:, :3])[:, -1].softmax(dim=-1)  # [B, V]
+
+verbs = ["digs", "reacts", "itches"]
+of_verbs = chances[:, [VOCABULARY.index(verb) for verb in verbs]].tolist()  # [B, 3]
+series = {"… furry mole": of_verbs[0], "… pure mole": of_verbs[2], "… dark mole": of_verbs[4]}
+picture("5_next_word", bars(verbs, series, "What comes next?", "probability of the next word, by adjective"))
+
+# %% [markdown]
+# Where did the point go? Before the block *mole* is one vector; behind it there are six, in three places. (The plane is
+# that of the first two principal components.) And the maps tell by which way: *mole* looks at its adjective.
+
+# %%
+with torch.no_grad():
+    before = gpt.embedding(texts)[0, 2]  # [C]
+    after = gpt.blocks[0](gpt.embedding(texts))[:, 2]  # [B, C]
+shifts = after - before
+plane = torch.linalg.svd(shifts - shifts.mean(dim=0)).Vh[:2]  # [2, C]
+plane = plane * (plane @ shifts[0]).sign()[:, None]  # a principal component has no sign of its own
+ends = (after @ plane.T).numpy()  # [B, 2]
+groups = {"furry, blind": ends[:2], "pure, dissolved": ends[2:4], "dark, flat": ends[4:]}
+picture("5_mole_moves", arrows((plane @ before).numpy(), groups, "mole", "One word, three meanings",
+                               "the vector of 'mole' before and after the block"))  # fmt: skip
+
+# %%
+looks = {}
+examples = [Example(ids, s.split(), ids[1:], s.split()[1:]) for ids, s in zip(texts.tolist(), SENTENCES, strict=True)]
+recording = record(gpt, examples, special_ids=(), step=151)
+for sample, sentence in enumerate(SENTENCES):
+    adjective = sentence.split()[1]
+    shares = [recording.weight("mole", adjective, kind="decoder", layer=0, head=h, sample=sample) for h in range(2)]
+    looks[adjective] = shares
+    print(f"'mole' attends '{adjective}': {shares[0]:.0%} in head 0, {shares[1]:.0%} in head 1")
+
+# %% [markdown]
+# ## Masking: one pass, a lesson for every prefix
+#
+# Because nobody sees the future, what a GPT says at position t of a long text is what it would say if the text ended there.
+# One pass over a sentence trains on all its beginnings at once.
+
+# %%
+with torch.no_grad():
+    whole = gpt(texts)  # [B, 4, V]
+    prefix_differences = [(gpt(texts[:, :n])[:, -1] - whole[:, n - 1]).abs().max().item() for n in range(1, 5)]
+print("each prefix by itself differs from the one pass by at most", f"{max(prefix_differences):.0e}")
+
+# %% [markdown]
+# ## Cross-attention has no such mask
+#
+# A translator has read the whole source before it writes, so its cross-attention sees all of it. We change one
+# token and watch which predictions change: the last source token changes all, the last target token none before it.
+
+# %%
+torch.manual_seed(0)
+translator = EncoderDecoder(ModelConfig(layers=1, heads=2, width=32, context=8), 10, 10).eval()
+source, other_source = torch.tensor([[1, 2, 3, 4, 5], [1, 2, 3, 4, 9]]).split(1)
+target, other_target = torch.tensor([[1, 6, 7, 8], [1, 6, 7, 9]]).split(1)
+with torch.no_grad():
+    said = translator(source, target)
+    source_changes = (translator(other_source, target) - said).abs().amax(dim=(0, 2)).tolist()  # by target position
+    target_changes = (translator(source, other_target) - said).abs().amax(dim=(0, 2)).tolist()
+print("another last source token moves the logits by", [f"{change:.2f}" for change in source_changes])
+print("another last target token moves the logits by", [f"{change:.2f}" for change in target_changes])

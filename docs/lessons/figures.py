@@ -1,0 +1,184 @@
+"""The figures of the lessons, of both kinds: numbers beside those of the texts, and pictures.
+
+Pictures are saved in `images/` beside this file, or in the folder named by the environment variable `LESSON_IMAGES`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from unicodedata import east_asian_width
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+from numpy.typing import ArrayLike
+from PIL import Image
+
+from attention_maps.canvas import DPI, INK, LINE, MUTED, PAPER
+from attention_maps.draw import LABEL, NAME, SCALE, SUBTITLE, TITLE
+from attention_maps.fonts import font
+
+COLOURS = ("#3a69d2", "#e0913a", "#4a9c7d")
+"""Blue is that of the heat maps; the other two differ from it and from each other for every kind of colour vision."""
+
+
+def compare(name: str, text: ArrayLike, ours: ArrayLike, digits: int = 4, within: float | None = None) -> None:
+    """Print a number or a matrix of the text beside ours, to the text's digits, and whether they agree.
+
+    within: the largest difference that counts as agreement; by default half a unit of the last digit.
+    """
+    theirs, mine = np.atleast_2d(np.asarray(text, float)), np.atleast_2d(np.asarray(ours, float))
+    agree = np.allclose(theirs, mine, rtol=0, atol=0.501 * 10.0**-digits if within is None else within)
+    verdict = "agrees" if agree else "DIFFERS"
+    said, got = ([" ".join(f"{x:{digits + 4}.{digits}f}" for x in row) for row in side] for side in (theirs, mine))
+    if theirs.size == 1:
+        room = 40 - sum(east_asian_width(letter) in "WF" for letter in name)
+        print(f"{name:<{room}} the text says {said[0]}   we get {got[0]}   {verdict}")
+    elif len(said[0]) < 50:
+        print(f"{name}: {verdict}\n  {'the text says':<{len(said[0]) + 4}}we get")
+        print("\n".join(f"  {left}    {right}" for left, right in zip(said, got, strict=True)))
+    else:
+        print("\n  ".join((f"{name}: {verdict}", "the text says", *said, "we get", *got)))
+
+
+def picture(name: str, pixels: np.ndarray) -> Image.Image:
+    """Save an image [h, w, 3] uint8 as `name`.png and return it: a notebook shows what the last line of a cell returns."""
+    folder = Path(os.environ.get("LESSON_IMAGES", Path(__file__).parent / "images"))
+    folder.mkdir(parents=True, exist_ok=True)
+    image = Image.fromarray(pixels)
+    image.save(folder / f"{name}.png", optimize=True)
+    print(f"[{folder.name}/{name}.png]")
+    return image
+
+
+def beside(*images: np.ndarray) -> np.ndarray:
+    """Several images [h, w, 3] uint8 in one row, their tops aligned."""
+    height = max(map(len, images))
+    return np.hstack([np.pad(i, ((0, height - len(i)), (0, 0), (0, 0)), constant_values=255) for i in images])
+
+
+def bars(
+    labels: Sequence[str], series: Mapping[str, Sequence[float]], title: str, subtitle: str = "", digits: int = 2
+) -> np.ndarray:
+    """A group of bars per label, one bar of each series, with its value on top; an image [h, w, 3] uint8."""
+    figure, axes = _chart(max(72 * len(labels) + 110, 560), 340, title, subtitle)
+    width = 0.84 / len(series)
+    for number, (name, values) in enumerate(series.items()):
+        middles = np.arange(len(labels)) + (number - (len(series) - 1) / 2) * width
+        axes.bar(middles, values, width * 0.92, color=COLOURS[number], label=name)
+        for middle, value in zip(middles, values, strict=True):
+            axes.annotate(
+                f"{value:.{digits}f}", (middle, value), (0, 3), textcoords="offset points", ha="center", color=INK,
+                fontproperties=font(7),
+            )  # fmt: skip
+    axes.set_xticks(range(len(labels)), labels, fontproperties=font(LABEL), color=INK)
+    axes.tick_params("x", length=0, pad=6)
+    axes.set_xlim(-0.6, len(labels) - 0.4)
+    axes.margins(y=0.1)
+    _legend(axes)
+    return _pixels(figure)
+
+
+def curves(
+    x: Sequence[float], series: Mapping[str, Sequence[float]], title: str, subtitle: str = "", x_name: str = ""
+) -> np.ndarray:
+    """Lines over positive x and y, both logarithmic to base 2; an image [h, w, 3] uint8."""
+    figure, axes = _chart(560, 360, title, subtitle)
+    for colour, (name, values) in zip(COLOURS, series.items(), strict=False):
+        axes.plot(x, values, "o-", color=colour, label=name, markersize=5, linewidth=1.8)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_xlabel(x_name, fontproperties=font(NAME), color=MUTED)
+    _legend(axes)
+    return _pixels(figure)
+
+
+def graphs(
+    panels: Mapping[str, tuple[np.ndarray, Sequence[str], Sequence[str]]], title: str, subtitle: str = ""
+) -> np.ndarray:
+    """Maps [Q, K] as graphs, side by side: an arrow from each query to each key, as thick and dark as its weight.
+
+    panels: name -> (weights, query labels, key labels). Returns an image [h, w, 3] uint8.
+    """
+    rows = max(max(len(queries), len(keys)) for _, queries, keys in panels.values())
+    width, height = 300 * len(panels), 46 * rows + 120
+    figure, axes = _chart(width, height, title, subtitle)
+    axes.set_axis_off()
+    axes.set_position((0, 0, 1, 1 - 70 / height))
+    axes.set(xlim=(0, len(panels)), ylim=(rows - 0.4, -1.1))
+    for panel, (name, (weights, queries, keys)) in enumerate(panels.items()):
+        left, right = panel + 0.24, panel + 0.7
+        axes.text(panel + 0.47, -0.75, name, fontproperties=font(LABEL), color=INK, ha="center")
+        for x, labels, align in ((left - 0.03, queries, "right"), (right + 0.03, keys, "left")):
+            for y, label in enumerate(labels):
+                axes.text(x, y, label, fontproperties=font(LABEL), color=INK, ha=align, va="center_baseline")
+        for (query, key), weight in sorted(np.ndenumerate(weights), key=lambda edge: edge[1]):
+            if weight > 0:
+                line = {"linewidth": 0.5 + 3 * weight, "color": SCALE(0.1 + 0.6 * weight)}
+                ends = {"shrinkA": 0, "shrinkB": 0, "arrowstyle": "-|>", "mutation_scale": 7 + 9 * weight}
+                axes.add_patch(FancyArrowPatch((left, query), (right, key), joinstyle="miter", **line, **ends))
+    return _pixels(figure)
+
+
+def arrows(start: np.ndarray, groups: Mapping[str, np.ndarray], name: str, title: str, subtitle: str) -> np.ndarray:
+    """Arrows in a plane from one point [2] to the points [N, 2] of each group, which share a label and a colour."""
+    figure, axes = _chart(560, 400, title, subtitle)
+    axes.set_axis_off()
+    axes.set_aspect("equal", adjustable="datalim")
+    directions = []
+    for colour, (label, ends) in zip(COLOURS, groups.items(), strict=False):
+        for x, y in ends:
+            style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.8, "shrinkA": 5, "shrinkB": 0}
+            axes.annotate("", (x, y), tuple(start), arrowprops=style)
+            directions.append(np.arctan2(y - start[1], x - start[0]))
+        middle = np.arctan2(*(ends.mean(axis=0) - start)[::-1])
+        farthest = max(ends, key=lambda end: float(np.linalg.norm(end - start)))
+        _name_point(axes, label, farthest, 0, 14 * np.sign(np.sin(middle)))
+    freest = min(np.arange(0, 2 * np.pi, 0.1), key=lambda angle: max(np.cos(angle - other) for other in directions))
+    _name_point(axes, name, start, 30 * np.cos(freest), 16 * np.sin(freest))
+    axes.plot(*start, "o", color=INK, markersize=7)
+    axes.plot(*np.vstack(list(groups.values())).T, "none")  # arrows alone do not widen the limits
+    axes.margins(0.16, 0.12)
+    return _pixels(figure)
+
+
+def _name_point(axes: Axes, text: str, point: np.ndarray, right: float, up: float) -> None:
+    """Write a text beside a point, at a distance in points."""
+    axes.annotate(
+        text, (point[0], point[1]), (right, up), textcoords="offset points", ha="center", va="center", color=INK,
+        fontproperties=font(LABEL),
+    )  # fmt: skip
+
+
+def _chart(width: int, height: int, title: str, subtitle: str) -> tuple[Figure, Axes]:
+    """Axes under a title, in the look of the heat maps; sizes in pixels."""
+    figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor=PAPER)
+    figure.text(18 / width, 1 - 32 / height, title, fontproperties=font(TITLE, bold=True), color=INK)
+    figure.text(18 / width, 1 - 53 / height, subtitle, fontproperties=font(SUBTITLE), color=MUTED)
+    axes = figure.add_axes((48 / width, 46 / height, 1 - 66 / width, 1 - 138 / height))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(LINE)
+    axes.grid(axis="y", color=LINE, linewidth=0.5, alpha=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=MUTED, labelsize=NAME, width=0.6)
+    return figure, axes
+
+
+def _legend(axes: Axes) -> None:
+    """Names of the series, above the axes, where no bar or line can run into them."""
+    axes.legend(
+        frameon=False, prop=font(SUBTITLE), ncols=3, labelcolor=INK, loc="lower left", bbox_to_anchor=(-0.01, 1.0),
+        borderaxespad=0.2,
+    )  # fmt: skip
+
+
+def _pixels(figure: Figure) -> np.ndarray:
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
