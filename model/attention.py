@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -314,3 +315,33 @@ def record_attention(model: nn.Module) -> Iterator[AttentionRecording]:
     finally:
         for module in modules:
             del module.attend
+
+
+def head_places(model: nn.Module) -> list[tuple[str, int, int]]:
+    """(kind, layer, head) of every head, in the order of kinds and layers."""
+    modules = [module for module in model.modules() if isinstance(module, _Attention)]
+    return sorted((module.kind, module.layer, head) for module in modules for head in range(module.heads))
+
+
+@contextmanager
+def silence_head(model: nn.Module, kind: str, layer: int, head: int) -> Iterator[None]:
+    """Let one head of `model` (not compiled) add nothing inside the block: its output is zero (Michel et al. 2019).
+
+    Raises LookupError for a head that is not there.
+    """
+    modules = [module for module in model.modules() if isinstance(module, _Attention)]
+    found = [module for module in modules if (module.kind, module.layer) == (kind, layer) and head < module.heads]
+    if not found:
+        raise LookupError(f"no head {head} in {kind} layer {layer}")
+    (module,) = found
+
+    def without(query: Tensor, key: Tensor, value: Tensor, **settings: Any) -> Tensor:
+        mixed = attention(query, key, value, **settings).clone()  # [B, H, T, D]
+        mixed[:, head] = 0
+        return mixed
+
+    module.attend = without
+    try:
+        yield
+    finally:
+        del module.attend

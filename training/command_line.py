@@ -53,7 +53,8 @@ def compose_config(
 ) -> tuple[DictConfig | None, list[str]]:
     """Compose `configs/<name>.yaml` with `settings` -> (config, problems). Sweeps are for the caller to spread out.
 
-    `groups_apply`: whether `key=choice` may choose a file in `configs/<key>/`; without, it is a value like any other. Every setting is checked by itself against the dataclass, so that all problems are found in one go; those that are
+    `groups_apply`: whether `key=choice` may choose a file in `configs/<key>/`; without, it is a value like any other.
+    Every setting is checked by itself against the dataclass, so that all problems are found in one go; those that are
     in order are applied. The config is None only when not even the groups could be composed.
     """
     ConfigStore.instance().store(name=f"{name}_schema", node=schema)

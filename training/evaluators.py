@@ -63,6 +63,8 @@ class Evaluator(ABC):
         for split in self.test_splits():
             measured = self.test_split(split, step) | self.attention.test(split, step)
             figures |= {f"{split}/{key}": value for key, value in measured.items()}
+        if self.config.attention.importance:
+            self.attention.measure_importance(step, self.batches("valid"))
         self.log.scalars(dict(figures), step)
         write_test(self.run, step, figures)
 

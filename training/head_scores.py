@@ -41,13 +41,34 @@ class HeadScores:
     count: int
     """Pairs, or pronouns."""
 
+    def best(self) -> Score:
+        """The best read-out."""
+        readouts = [score for score in self.scores if score.kind is not None]
+        lower = readouts[0].measure == "alignment_error"
+        return min(readouts, key=lambda score: score.value if lower else -score.value)
+
+    def named(self, name: str) -> Score:
+        """A read-out by name."""
+        return next(score for score in self.scores if score.name == name)
+
 
 def alignment_scores(
-    model: EncoderDecoder, tokenizers: Sequence[Tokenizer], rows: Iterable[dict[str, Any]]
+    model: EncoderDecoder,
+    tokenizers: Sequence[Tokenizer],
+    rows: Iterable[dict[str, Any]],
+    *,
+    lenient: bool = True,
+    chosen: HeadScores | None = None,
 ) -> HeadScores | None:
-    """Alignment error rate of the cross-attention against gold links between words; None where no row fits."""
+    """Alignment error rate of the cross-attention against gold links between words; None where no row fits.
+
+    Rows have `source`, `target`, `words` and `alignment` as those of the embedded corpus. `lenient`: a particle may go with its
+    noun and an article too (`data.alignment.possible`); without, every link is sure or wrong. `chosen`: scores of another split,
+    whose best head is measured here, best or not.
+    """
     source, target = tokenizers[0], tokenizers[-1]
-    tally, diagonal, chance = AlignmentTally(), AlignmentTally(), 0.0
+    tally, diagonal = AlignmentTally(), AlignmentTally()
+    hits, drawn = 0.0, 0  # of a guess that links every target word to any source word
     cases = (
         Case(row, [*source.encode(row["source"]), source.eos_id], [target.bos_id, *target.encode(row["target"])])
         for row in rows
@@ -56,14 +77,15 @@ def alignment_scores(
         (_, source_spans), (_, target_spans) = source.spans(row["source"]), target.spans(row["target"])
         words = row["words"]
         sure = set(project(row["alignment"], *words))
-        allowed = possible(sure, *map(len, words))
+        allowed = possible(sure, *map(len, words)) if lenient else sure
         sources, targets = groups(words[0], source_spans), groups(words[1], target_spans)
         tally.add(weights, targets, sources, sure, allowed)
         place = np.linspace(0, len(source_spans) - 1, max(len(target_spans), 2)).round().astype(int)
         along = np.zeros((1, 1, *weights.shape[2:]))
         along[0, 0, np.arange(len(target_spans)), place[: len(target_spans)]] = 1
         diagonal.add(along, targets, sources, sure, allowed)
-        chance += (len(sure) + len(allowed)) / len(sources) / (len(targets) + len(sure))
+        hits += (len(sure) + len(allowed)) / len(sources)
+        drawn += len(targets) + len(sure)
     if not tally.pairs:
         return None
     layers, heads = (size - 1 for size in tally.error_rates().shape)
@@ -78,11 +100,10 @@ def alignment_scores(
         value = float(tally.error_rates("predicts", name)[layers, heads])
         scores.append(Score("alignment_error", f"mean of all layers, {name}", value, "cross"))
     each = tally.error_rates()[:layers, :heads]
-    layer, head = (int(place) for place in np.unravel_index(each.argmin(), each.shape))
-    name = f"best head ({layer}.{head}), argmax"
-    scores.append(Score("alignment_error", name, float(each.min()), "cross", layer, head))
+    layer, head = _place(-each, "best head, argmax", chosen)
+    scores.append(Score("alignment_error", "best head, argmax", float(each[layer, head]), "cross", layer, head))
     scores.append(Score("alignment_error", "along the diagonal", float(diagonal.error_rates()[0, 0])))
-    scores.append(Score("alignment_error", "chance", 100 * (1 - chance / tally.pairs)))
+    scores.append(Score("alignment_error", "chance", 100 * (1 - hits / drawn)))
     return HeadScores(scores, {"alignment_error": {"cross": _listed(each)}}, tally.pairs)
 
 
@@ -126,8 +147,10 @@ ROWS = {"reads": "read", "predicts": "written"}
 """A pronoun has two rows: the one that reads it, and the one before, which writes it."""
 
 
-def antecedent_scores(model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]]) -> HeadScores | None:
-    """How often heads look from a pronoun at what it means; None where no story fits."""
+def antecedent_scores(
+    model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]], *, chosen: HeadScores | None = None
+) -> HeadScores | None:
+    """How often heads look from a pronoun at what it means; None where no story fits. `chosen` as in `alignment_scores`."""
     tallies = {(rows, among): AntecedentTally() for rows in ROWS for among in AMONG}
     asked: dict[str, list[Pronoun]] = {among: [] for among in AMONG}
     cases = (Case(story, [], [tokenizer.eos_id, *tokenizer.encode(story["text"])]) for story in stories)
@@ -149,9 +172,9 @@ def antecedent_scores(model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[s
     for among, described in AMONG.items():
         for rows, verb in ROWS.items():
             each = tallies[rows, among].accuracies()[:-1, :-1]
-            layer, head = (int(place) for place in np.unravel_index(each.argmax(), each.shape))
-            name = f"best head ({layer}.{head}), pronoun {verb}, among {described}"
-            scores.append(Score("antecedent", name, float(each.max()), "decoder", layer, head))
+            name = f"best head, pronoun {verb}, among {described}"
+            layer, head = _place(each, name, chosen)
+            scores.append(Score("antecedent", name, float(each[layer, head]), "decoder", layer, head))
         guesses = {name: _mean(share(pronoun, rank) for pronoun in asked[among]) for name, rank in HEURISTICS.items()}
         guesses["chance"] = _mean(1 / len(pronoun.candidates) for pronoun in asked[among])
         scores += [Score("antecedent", f"{name}, among {described}", 100 * value) for name, value in guesses.items()]
@@ -160,6 +183,17 @@ def antecedent_scores(model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[s
         {"antecedent": {"decoder": _listed(tallies["predicts", "agreeing"].accuracies()[:-1, :-1])}},
         len(asked["all"]),
     )
+
+
+def _place(heads: np.ndarray, name: str, chosen: HeadScores | None) -> tuple[int, int]:
+    """Layer and head with the largest value, or those that were chosen under this name elsewhere."""
+    if chosen is None:
+        layer, head = np.unravel_index(heads.argmax(), heads.shape)
+        return int(layer), int(head)
+    score = chosen.named(name)
+    assert score.layer is not None
+    assert score.head is not None
+    return score.layer, score.head
 
 
 def _mentioned(found: Sequence[Mention], spans: Sequence[Sequence[int]]) -> list[list[int]]:

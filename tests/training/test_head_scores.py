@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import itertools
 from typing import Any
 
@@ -10,13 +12,16 @@ import pytest
 import torch
 
 from attention_maps.record import record
+from data.batches import Batch
 from data.config import TokenizerConfig
 from data.primer import rows
 from data.tokenizer import Tokenizer
+from model.attention import silence_head
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.attention_examples import pair_example, text_example
+from training.head_importance import head_importance
 from training.head_scores import Case, alignment_scores, antecedent_scores, maps
 
 Rows = list[dict[str, Any]]
@@ -143,3 +148,42 @@ def test_rows_longer_than_the_context_are_left_out(tokenizer: Tokenizer, pairs: 
                               "words": [[[0, 1], [2, 5], [5, 6]], [[0, 2], [2, 3]]], "alignment": [[2, 5, 0, 2]]}]))  # fmt: skip
     assert scores is None or scores.count < len(pairs)
     assert alignment_scores(short, [tokenizer], [row for row in pairs if len(row["source"]) > 40]) is None
+
+
+def test_a_silenced_head_adds_nothing_and_comes_back(
+    translator: EncoderDecoder, tokenizer: Tokenizer, pairs: Rows
+) -> None:
+    """Guards head importance: with all heads of a layer silent that sublayer is gone, and afterwards nothing has changed."""
+    example = pair_example([tokenizer], pairs[0])
+    source, target = torch.tensor([example.source_ids]), torch.tensor([example.target_ids])
+    module = translator.decoder[1].cross_attention  # type: ignore[union-attr]
+    outputs: list[torch.Tensor] = []
+    hook = module.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
+    with torch.no_grad():
+        before = translator(source, target)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(silence_head(translator, "cross", 1, 2))
+            translator(source, target)
+        after = translator(source, target)
+    hook.remove()
+    part = module.output.weight[:, 16:24]  # head 2 of width 8
+    difference = outputs[0] - outputs[1]  # what head 2 added
+    assert difference.abs().max() > 1e-4
+    remainder = difference[0] - difference[0] @ torch.linalg.pinv(part.T) @ part.T
+    assert remainder.abs().max() < 1e-5
+    assert torch.equal(before, after)
+    with pytest.raises(LookupError, match="no head 4 in cross layer 1"), silence_head(translator, "cross", 1, 4):
+        pass
+
+
+def test_importance_is_the_rise_of_the_loss(gpt: GPT, tokenizer: Tokenizer, stories: Rows) -> None:
+    """Guards its sign and its places: a head made to shout noise is the one worth losing."""
+    text = torch.tensor([tokenizer.encode(stories[0]["text"])[:40]])
+    batch = Batch(inputs=text[:, :-1], targets=text[:, 1:])
+    loud = copy.deepcopy(gpt)
+    with torch.no_grad():
+        loud.blocks[1].attention.output.weight[:, 8:16] *= 1000  # type: ignore[union-attr, index]
+    importance = head_importance(loud, [batch])
+    assert np.shape(importance["decoder"]) == (2, 4)
+    assert np.argmin(importance["decoder"]) == 5
+    assert importance["decoder"][1][1] < 0
