@@ -1,4 +1,4 @@
-# make demo | test | check | install | tensorboard: each creates .venv and installs what it needs by itself.
+# make demo | test | check | install | tensorboard | browser: each creates .venv and installs what it needs by itself.
 
 PYTHON ?= python3
 SHELL := bash
@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 # With a GPU the exact release (CUDA); without one any build of it, so that pip may choose a CPU build where it knows one.
 TORCH := torch$(if $(shell command -v nvidia-smi),===,==)$(shell sed -n 's/^torch==//p' constraints.txt)
 
-.PHONY: demo test check install tensorboard
+.PHONY: demo test check install tensorboard browser
 
 install: $(VENV)/installed
 
@@ -45,3 +45,8 @@ check: install
 
 tensorboard: install
 	$(BIN)/tensorboard --logdir runs
+
+# What the tests of the Attention tab drive (Debian's packages, as root); without a browser they are skipped and say so.
+browser:
+	@command -v chromium > /dev/null && command -v chromedriver > /dev/null && fc-list :lang=ja | grep -q . || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver fontconfig fonts-noto-cjk; }

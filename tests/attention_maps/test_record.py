@@ -132,6 +132,39 @@ def test_weights_equal_an_independent_computation(english: Tokenizer, kv_heads: 
         np.testing.assert_allclose(recording.samples[0].norms["decoder", 0][head], norms.numpy(), rtol=2e-3)
 
 
+@pytest.mark.parametrize("kv_heads", [None, 2])
+def test_a_translators_weights_equal_an_independent_computation(
+    english: Tokenizer, japanese: Tokenizer, kv_heads: int | None
+) -> None:
+    """Guards all three kinds, every layer and head, from the projections that the layers make of their own inputs, among
+    examples of other lengths."""
+    model = make_translator(english, japanese, kv_heads=kv_heads, position="learned", qk_norm=False)
+    short = Example.pair(english.encode("I"), japanese.encode("勝"), english, japanese)
+    projected: dict[str, torch.Tensor] = {}
+    for name, module in model.named_modules():
+        if name.endswith(("query_key_value", ".query", "key_value")):
+            module.register_forward_hook(lambda _m, _i, output, name=name: projected.__setitem__(name, output[0]))
+    recording = record(model, [short, pair_example(english, japanese)], english.special_ids, 0)
+    groups = 4 // (kv_heads or 4)
+    compared = 0
+    for (kind, layer), weights in recording.samples[1].weights.items():
+        if kind == "cross":
+            query = projected[f"decoder.{layer}.cross_attention.query"]
+            key = projected[f"decoder.{layer}.cross_attention.key_value"][:, : 32 // groups]
+        else:
+            query, key, _ = projected[f"{kind}.{layer}.attention.query_key_value"].split(
+                (32, 32 // groups, 32 // groups), -1
+            )
+        for head in range(4):
+            other = slice(8 * (head // groups), 8 * (head // groups) + 8)
+            scores = query[:, 8 * head : 8 * head + 8] @ key[:, other].T / 8**0.5
+            if kind == "decoder":
+                scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+            np.testing.assert_allclose(weights[head].astype(np.float32), scores.softmax(dim=-1), atol=1e-3)
+            compared += 1
+    assert compared == 4 * (2 + 3 + 3)
+
+
 def test_losses_and_predictions_are_those_of_the_plain_model(english: Tokenizer, japanese: Tokenizer) -> None:
     """Guards the recorded forward pass against the fast kernel's: same losses, same best tokens, best first."""
     model = make_translator(english, japanese).eval()

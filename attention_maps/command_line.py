@@ -1,0 +1,105 @@
+"""Settings written `key=value` on a command line, checked against a dataclass: every problem at once, exit code 2."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+import os
+import textwrap
+from collections.abc import Sequence
+from dataclasses import fields
+from types import NoneType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+Settings = TypeVar("Settings")
+
+
+class CommandError(Exception):
+    """What is wrong with a command, one message a line; it can be mended by whoever typed it."""
+
+    def __init__(self, *messages: str) -> None:
+        super().__init__(*messages)
+        self.messages = messages
+
+
+def parse(schema: type[Settings], arguments: Sequence[str]) -> tuple[Settings, list[str]]:
+    """The settings with the defaults of `schema`, a dataclass, and every problem found in the arguments."""
+    kinds = get_type_hints(schema)
+    values: dict[str, Any] = {}
+    found = []
+    for argument in arguments:
+        key, separator, text = argument.partition("=")
+        if not separator or argument.startswith("-"):
+            found.append(
+                f"{argument}: not understood; settings are written key=value without dashes, --help lists them"
+            )
+        elif key not in kinds:
+            near = difflib.get_close_matches(key, kinds, n=1)
+            guess = f" (did you mean {near[0]}?)" if near else ""
+            found.append(f"{key}: unknown setting{guess}; there are {', '.join(kinds)}")
+        elif key in values:
+            found.append(f"{key}= is given twice")
+        else:
+            try:
+                values[key] = convert(os.fsencode(text).decode("utf-8", "surrogateescape"), kinds[key])
+            except ValueError:
+                values[key] = getattr(schema, key)
+                found.append(f"{key}={text}: must be {' or '.join(expected(kinds[key]))}")
+    return schema(**values), found
+
+
+def convert(text: str, kind: Any) -> Any:
+    """A value of a field's type: bool, int, float, str, a Literal of texts, or a union of these. Raises ValueError."""
+    if kind is bool:
+        return {"true": True, "false": False}[text] if text in ("true", "false") else _refuse(text)
+    if kind in (int, float, str):
+        return kind(text)
+    if get_origin(kind) is Literal:
+        return text if text in get_args(kind) else _refuse(text)
+    for member in get_args(kind):
+        try:
+            return convert(text, member)
+        except ValueError:
+            continue
+    return _refuse(text)
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(text)
+
+
+def expected(kind: Any) -> list[str]:
+    """A field's type in words."""
+    if get_origin(kind) is Literal:
+        return list(get_args(kind))
+    plain = {bool: ["true or false"], int: ["a whole number"], float: ["a number"], str: ["a text"], NoneType: []}
+    if kind in plain:
+        return plain[kind]
+    return [words for member in get_args(kind) for words in expected(member)]
+
+
+def describe(schema: type) -> list[str]:
+    """`key=default` with its documentation, one setting a paragraph: the body of --help."""
+    documented = documentation(schema)
+    lines = []
+    for field in fields(schema):
+        default = field.default
+        shown = "" if default is None else str(default).lower() if isinstance(default, bool) else default
+        lines.append(f"  {field.name}={shown}")
+        lines += textwrap.wrap(documented[field.name], width=110, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    return lines
+
+
+def documentation(schema: type) -> dict[str, str]:
+    """The docstring under each field of a dataclass and of those it inherits from, on one line."""
+    documented = {}
+    for base in reversed(schema.__mro__[:-1]):
+        body = ast.parse(inspect.getsource(base)).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for statement, following in zip(body.body, body.body[1:], strict=False):
+            if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+                assert isinstance(statement.target, ast.Name)
+                assert isinstance(following.value, ast.Constant)
+                documented[statement.target.id] = " ".join(str(following.value.value).split())
+    return documented

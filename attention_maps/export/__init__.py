@@ -1,0 +1,1 @@
+"""Maps to take along: pictures, tables, alignments, and a page that needs no server."""

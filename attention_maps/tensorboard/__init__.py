@@ -1,0 +1,1 @@
+"""The Attention tab of TensorBoard. Imports nothing but the standard library, werkzeug and tensorboard itself."""

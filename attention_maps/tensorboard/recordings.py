@@ -1,0 +1,101 @@
+"""What the tab asks of recording files. Everything is read when asked for; only the measures are remembered."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from attention_maps.tensorboard import contents
+from attention_maps.tensorboard.container import Tensor, opened, read_header, read_tensor
+from attention_maps.tensorboard.contents import Matrices
+from attention_maps.tensorboard.refusal import NotThere, Refusal
+
+REMEMBERED = 4_000_000  # numbers, of 32 bytes: the measures of some 3,000 recordings of 6 layers with 8 heads
+
+Measures = dict[str, Matrices]
+"""By measure and kind a number for every head: [layer][head]."""
+
+Version = tuple[str, int, int, int]
+"""A file as it is now: path, inode, time of the last change in ns, size in bytes."""
+
+
+class Recordings:
+    """Reads recordings. Thread-safe. All methods raise NotThere or Damaged, naming the file and what is wrong."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._measures: OrderedDict[Version, Measures] = OrderedDict()  # the least recently asked for first
+        self._weight = 0
+
+    def meta(self, path: str) -> dict[str, Any]:
+        """All that is not a tensor: step, samples, kinds, measures, labels and scores."""
+        with opened(path) as file:
+            header = read_header(file)
+            contents.check_format(header)
+            kinds = contents.read_kinds(header)
+            return {
+                "step": contents.read_step(header),
+                "samples": contents.read_samples(header),
+                "kinds": kinds,
+                "measures": contents.read_measures(header, kinds),
+                "labels": contents.read_labels(header, kinds),
+                "scores": contents.read_scores(header, kinds),
+            }
+
+    def tensor(self, path: str, sample: int, kind: str, layer: int, what: str) -> tuple[Tensor, bytes]:
+        """One tensor and its bytes, little-endian float16 in C order; `layer` does not matter to the rollout."""
+        with opened(path) as file:
+            header = read_header(file)
+            contents.check_format(header)
+            name = contents.tensor_name(sample, kind, layer, what)
+            if name not in header.tensors:
+                raise NotThere(f"there is no tensor {name} in this recording")
+            contents.check_tensor(name, header.tensors[name], what)
+            return header.tensors[name], read_tensor(file, header.tensors[name])
+
+    def curves(self, paths: Mapping[int, str]) -> dict[str, Any]:
+        """The measures of recordings by step: {"steps": [step, …], "measures": {measure: {kind: [per step]}}}.
+
+        For each step a matrix [[number per head] per layer], or None; recordings that cannot be read are left out.
+        """
+        read: dict[int, Measures] = {}
+        for step, path in paths.items():
+            try:
+                read[step] = self._measures_of(path)
+            except Refusal:
+                continue
+        curves: dict[str, dict[str, list[Any]]] = {}
+        for number, measures in enumerate(read.values()):
+            for measure, by_kind in measures.items():
+                for kind, matrix in by_kind.items():
+                    curves.setdefault(measure, {}).setdefault(kind, [None] * len(read))[number] = matrix
+        return {"steps": list(read), "measures": curves}
+
+    def _measures_of(self, path: str) -> Measures:
+        with opened(path) as file:
+            status = os.fstat(file.fileno())
+            key = path, status.st_ino, status.st_mtime_ns, status.st_size
+            with self._lock:
+                if key in self._measures:
+                    self._measures.move_to_end(key)
+                    return self._measures[key]
+            header = read_header(file)
+            contents.check_format(header)
+            measures = contents.read_measures(header, contents.read_kinds(header))
+        with self._lock:
+            if key not in self._measures:
+                self._measures[key] = measures
+                self._weight += _weight(measures)
+            while self._weight > REMEMBERED:
+                _, dropped = self._measures.popitem(last=False)
+                self._weight -= _weight(dropped)
+        return measures
+
+
+def _weight(measures: Measures) -> int:
+    """Roughly how many numbers there are, counting the characters of names as well."""
+    rows = (row for by_kind in measures.values() for matrix in by_kind.values() for row in matrix)
+    return 10 + sum(map(len, measures)) + sum(map(len, rows))

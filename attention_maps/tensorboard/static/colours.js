@@ -1,0 +1,82 @@
+/** Colour scales for light and dark pages: a sequential one for weights, a diverging one for differences, one hue per head. */
+
+const SEQUENTIAL = {
+  light: ['#f6f9fe', '#d3e2fa', '#86aeee', '#3a69d2', '#1d3c98', '#0c1648'],
+  dark: ['#20242c', '#243a63', '#2f5fb0', '#4f93e6', '#9cc8ff', '#eef6ff'],
+};
+const DIVERGING = {
+  light: ['#8f2d10', '#d9703b', '#f4c7a5', '#f7f7f7', '#aecbee', '#3f78c9', '#12387c'],
+  dark: ['#ffc9a3', '#e8834a', '#7d3f22', '#23262d', '#26487f', '#4f93e6', '#c5e0ff'],
+};
+/** Okabe & Ito (2008), which also people with colour blindness tell apart; more heads begin again. */
+const HEADS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8b6f00', '#7f7f7f'];
+
+const STEPS = 256;
+
+/** Whether TensorBoard is dark; without a readable host, what the system prefers. */
+export function isDark() {
+  try {
+    if (window.parent !== window) return window.parent.document.body.classList.contains('dark-mode');
+  } catch {
+    // a foreign parent: ask the system
+  }
+  return window.matchMedia('(prefers-color-scheme: dark)').matches;
+}
+
+/** Call `changed` whenever the theme changes. */
+export function watchTheme(changed) {
+  window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', changed);
+  try {
+    const {body} = window.parent.document;
+    new MutationObserver(changed).observe(body, {attributes: true, attributeFilter: ['class']});
+  } catch {
+    // a foreign parent has no theme for us
+  }
+}
+
+/** The colours of a page: `colours(dark).weight(share)` and so on, as [r, g, b]. */
+export function colours(dark) {
+  const theme = dark ? 'dark' : 'light';
+  const sequential = ramp(SEQUENTIAL[theme]);
+  const diverging = ramp(DIVERGING[theme]);
+  const at = (table, place) => {
+    const step = 3 * Math.round(Math.min(Math.max(place, 0), 1) * (STEPS - 1));
+    return [table[step], table[step + 1], table[step + 2]];
+  };
+  return {
+    dark,
+    /** share: weight / maximum, 0 to 1. */
+    weight: (share) => at(sequential, share),
+    /** share: difference / maximum, -1 to 1; 0 is the page's own colour. */
+    difference: (share) => at(diverging, (share + 1) / 2),
+    /** The colour of a value of a frame, gamma applied. */
+    of: (frame, value, {maximum = frame.maximum, gamma = 1} = {}) => {
+      if (!Number.isFinite(value)) return [219, 38, 38]; // the model diverged
+      const share = Math.sign(value) * (Math.abs(value) / maximum) ** gamma;
+      return frame.difference ? at(diverging, (share + 1) / 2) : at(sequential, share);
+    },
+    /** What a causal row cannot see: not the colour of a small weight. */
+    future: dark ? [44, 46, 52] : [231, 229, 225],
+    head: (number) => HEADS[number % HEADS.length],
+    /** Ink that can be read on a colour. */
+    ink: ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b < 140 ? '#ffffff' : '#15181e'),
+  };
+}
+
+/** [r, g, b] -> "rgb(…)". */
+export function css([r, g, b], alpha = 1) {
+  return alpha === 1 ? `rgb(${r} ${g} ${b})` : `rgb(${r} ${g} ${b} / ${alpha})`;
+}
+
+function ramp(stops) {
+  const points = stops.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+  const table = new Uint8Array(3 * STEPS);
+  for (let step = 0; step < STEPS; step++) {
+    const place = (step / (STEPS - 1)) * (points.length - 1);
+    const low = Math.min(Math.floor(place), points.length - 2);
+    for (let c = 0; c < 3; c++) {
+      table[3 * step + c] = Math.round(points[low][c] + (place - low) * (points[low + 1][c] - points[low][c]));
+    }
+  }
+  return table;
+}

@@ -1,0 +1,147 @@
+/**
+ * Where recordings come from: the plugin's routes, or the archive that an exported page carries. Everything is kept once read, so that
+ * going back and forth between steps draws from memory.
+ */
+
+import {bitsOf, decode} from './float16.js';
+
+/** Bytes of decoded maps kept in memory; the oldest go first. */
+const CAPACITY = 600e6;
+
+/** A request that was answered with an error; the message is the plugin's own sentence. */
+export class SourceError extends Error {}
+
+/** A tensor in memory: `numbers` (Float32Array, row-major) and `shape`. */
+class Tensors {
+  constructor() {
+    this.kept = new Map();
+    this.bytes = 0;
+  }
+
+  get(key) {
+    const found = this.kept.get(key);
+    if (found) {
+      this.kept.delete(key); // moved to the young end
+      this.kept.set(key, found);
+    }
+    return found;
+  }
+
+  put(key, tensor) {
+    this.kept.set(key, tensor);
+    this.bytes += tensor.numbers.byteLength;
+    for (const [oldest, {numbers}] of this.kept) {
+      if (this.bytes <= CAPACITY || oldest === key) break;
+      this.kept.delete(oldest);
+      this.bytes -= numbers.byteLength;
+    }
+  }
+}
+
+export class Source {
+  /** `archive`: what an exported page carries, or null for the plugin's routes. */
+  constructor(archive = null) {
+    this.archive = archive;
+    this.tensors = new Tensors();
+    this.metas = new Map();
+    this.waiting = new Map();
+    this.listed = null; // the index as last read
+  }
+
+  /** The archive of this page if it has one. */
+  static ofPage() {
+    const embedded = document.getElementById('chumoku-archive');
+    return new Source(embedded ? JSON.parse(embedded.textContent) : null);
+  }
+
+  /** {runs: {name: {steps: [...], generated: [...]}}, logdir}; never cached: new steps appear while training. */
+  async index() {
+    this.listed = this.archive ? this.archive.index : await (await answer('index')).json();
+    return this.listed;
+  }
+
+  /** Per-head measures of every step: {steps, measures: {name: {kind: [per step [[per head] per layer]]}}}. */
+  async curves(run) {
+    return this.archive ? (this.archive.curves[run] ?? {steps: [], measures: {}}) : (await answer('curves', {run})).json();
+  }
+
+  /** Tokens, shapes, measures and labels of a recording. */
+  async meta(run, recording) {
+    const key = `${run}|${recording}`;
+    if (!this.metas.has(key)) {
+      const found = await this.once(`meta|${key}`, async () =>
+        this.archive ? (this.archive.meta[key] ?? missing(recording)) : (await answer('meta', {run, recording})).json(),
+      );
+      this.metas.set(key, found);
+    }
+    return this.metas.get(key);
+  }
+
+  /** One tensor {numbers, shape}; `what` is weights, norms, values or rollout (whose layer is ''). */
+  async tensor(run, recording, sample, kind, layer, what = 'weights') {
+    const key = [run, recording, sample, kind, layer, what].join('|');
+    return (
+      this.tensors.get(key) ??
+      this.once(key, async () => {
+        const found = this.archive ? this.embedded(key) : await fetched({run, recording, sample, kind, layer, what});
+        this.tensors.put(key, found);
+        return found;
+      })
+    );
+  }
+
+  /** The tensor if it is in memory already, else undefined. */
+  ready(run, recording, sample, kind, layer, what = 'weights') {
+    return this.tensors.get([run, recording, sample, kind, layer, what].join('|'));
+  }
+
+  /** A recording was written anew under the same name (a resumed run): forget what was read of it. */
+  forget(run) {
+    for (const key of [...this.metas.keys()]) if (key.startsWith(`${run}|`)) this.metas.delete(key);
+    for (const [key, {numbers}] of [...this.tensors.kept]) {
+      if (!key.startsWith(`${run}|`)) continue;
+      this.tensors.kept.delete(key);
+      this.tensors.bytes -= numbers.byteLength;
+    }
+  }
+
+  /** The same request twice at once is asked once. */
+  once(key, ask) {
+    if (!this.waiting.has(key))
+      this.waiting.set(
+        key,
+        ask().finally(() => this.waiting.delete(key)),
+      );
+    return this.waiting.get(key);
+  }
+
+  embedded(key) {
+    const {shape, data} = this.archive.tensors[key] ?? missing(key);
+    const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
+    return {numbers: decode(bitsOf(bytes.buffer)), shape};
+  }
+}
+
+function missing(what) {
+  throw new SourceError(`${what} is not in this page`);
+}
+
+async function fetched(names) {
+  const response = await answer('tensor', names);
+  const shape = response.headers.get('X-Shape').split(',').map(Number);
+  return {numbers: decode(bitsOf(await response.arrayBuffer())), shape};
+}
+
+/** GET a route of the plugin (relative: works under --path_prefix too). */
+async function answer(route, parameters = {}) {
+  const told = Object.entries(parameters).filter(([, value]) => value !== '' && value !== null && value !== undefined);
+  const query = new URLSearchParams(told.map(([key, value]) => [key, String(value)]));
+  let response;
+  try {
+    response = await fetch(told.length ? `${route}?${query}` : route, {cache: 'no-store'});
+  } catch {
+    throw new SourceError('TensorBoard does not answer: is it still running?');
+  }
+  if (!response.ok) throw new SourceError((await response.text()).trim() || `${route}: HTTP ${response.status}`);
+  return response;
+}

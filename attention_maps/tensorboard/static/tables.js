@@ -1,0 +1,56 @@
+/** A frame as tables for other programs: comma-separated values and JSON. */
+
+/** RFC 4180: one line per row, a header of keys, queries in the first column. */
+export function csvOf(frame) {
+  const width = frame.columns.length;
+  const header = [frame.rowsNamed, ...frame.columns.map(({text}) => text)];
+  const lines = frame.rows.map(({text}, row) => [text, ...Array.from(frame.weights.subarray(row * width, (row + 1) * width), plain)]);
+  return [header, ...lines].map((cells) => cells.map(quoted).join(',')).join('\r\n') + '\r\n';
+}
+
+/** Everything that tells what the numbers are, and the numbers, a row on each line. `place` names run, recording and sample. */
+export function jsonOf(frame, place, state) {
+  const width = frame.columns.length;
+  const token = ({text, special, positions}) => ({text, special, positions});
+  const told = {
+    format: 'chumoku-attention-map',
+    run: place.run,
+    recording: place.recording,
+    step: frame.meta.step,
+    sample: {number: place.sample, name: frame.sample.name},
+    map: frame.name,
+    kind: frame.kind,
+    layer: frame.head === 'rollout' ? null : frame.layer,
+    head: frame.head,
+    minus: frame.difference ? state.against : null,
+    rows_named_by: frame.rowsNamed,
+    weighed_by_values: state.values,
+    special_tokens_hidden: state.hide,
+    hidden_share: frame.hidden && Array.from(frame.hidden, number),
+    queries: frame.rows.map(token),
+    keys: frame.columns.map(token),
+    weights: frame.rows.map((_, row) => Array.from(frame.weights.subarray(row * width, (row + 1) * width), number)),
+  };
+  return `{\n${Object.entries(told).map(entry).join(',\n')}\n}\n`;
+}
+
+/** A key with its value; lists of lists and of objects have an item on each line. */
+function entry([key, value]) {
+  const long = Array.isArray(value) && typeof value[0] === 'object';
+  const text = long ? `[\n  ${value.map((item) => JSON.stringify(item)).join(',\n  ')}\n ]` : JSON.stringify(value);
+  return ` ${JSON.stringify(key)}: ${text}`;
+}
+
+/** Seven digits tell every float16 and every mean of them. */
+function plain(weight) {
+  return Number.isFinite(weight) ? String(number(weight)) : 'nan';
+}
+
+/** JSON knows no NaN: null. */
+function number(weight) {
+  return Number.isFinite(weight) ? Number(weight.toPrecision(7)) : null;
+}
+
+function quoted(cell) {
+  return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+}

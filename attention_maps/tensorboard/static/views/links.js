@@ -1,0 +1,94 @@
+/**
+ * Word alignments read out of a frame, and how right they are. A link is {column, row}: places in the frame's columns and rows. Special
+ * tokens take no part.
+ */
+
+/**
+ * The links of a frame. `argmax`: every row with its strongest column. `mutual`: of these, the pairs in which the row is also the one that
+ * looks at that column most. `threshold`: every pair of at least that weight. Never one of weight 0; the first of equals wins.
+ */
+export function readOut(frame, {readout = 'argmax', threshold = 0.2} = {}) {
+  const rows = words(frame.rows);
+  const columns = words(frame.columns);
+  const weight = (row, column) => frame.weights[row * frame.columns.length + column] || 0; // NaN links nothing
+  const strongest = (candidates, of) => candidates.reduce((best, one) => (best === null || of(one) > of(best) ? one : best), null);
+  const links = [];
+  for (const row of rows) {
+    const best = strongest(columns, (column) => weight(row, column));
+    for (const column of readout === 'threshold' ? columns : [best]) {
+      if (column === null || !(weight(row, column) > 0)) continue;
+      if (readout === 'threshold' && weight(row, column) < threshold) continue;
+      if (readout === 'mutual' && strongest(rows, (other) => weight(other, column)) !== row) continue;
+      links.push({column, row});
+    }
+  }
+  return inOrder(links);
+}
+
+/** The gold links that a recording holds for this frame, null where it holds none; those whose token names no row are left out. */
+export function goldLinks(frame) {
+  if (frame.kind !== 'cross' || !frame.sample.links?.length) return null;
+  const rows = places(frame.rows);
+  const columns = places(frame.columns);
+  const found = new Map();
+  for (const [source, target] of frame.sample.links) {
+    const [column, row] = [columns.get(source), rows.get(target + 1 - ahead(frame))];
+    if (column !== undefined && row !== undefined) found.set(key({column, row}), {column, row});
+  }
+  return inOrder([...found.values()]);
+}
+
+/** Which links are right, wrong (not gold) and missed (gold, not found), with precision, recall and alignment error rate, all 0 to 1. */
+export function judge(links, gold) {
+  const wanted = new Set(gold.map(key));
+  const found = new Set(links.map(key));
+  const right = links.filter((link) => wanted.has(key(link)));
+  return {
+    right,
+    wrong: links.filter((link) => !wanted.has(key(link))),
+    missed: gold.filter((link) => !found.has(key(link))),
+    precision: right.length / links.length,
+    recall: right.length / gold.length,
+    error: 1 - (2 * right.length) / (links.length + gold.length), // Och & Ney (2003), every gold link sure
+  };
+}
+
+/** "0-0 1-2": source-target, counted from 0, as Pharaoh, GIZA++ and fast_align write it; a target without the <s> that it is read after. */
+export function pharaoh(frame, links) {
+  const [source, target] = [numbering(frame.columns), numbering(frame.rows)];
+  const more = frame.kind === 'cross' && counted(frame.rows) ? ahead(frame) - 1 : 0;
+  return links.map(({column, row}) => `${source[column]}-${target[row] + more}`).join(' ');
+}
+
+/** How many places the token that names a row stands after the token that the row reads. */
+export function ahead(frame) {
+  return frame.rowsNamed === 'predicts' ? 1 : 0;
+}
+
+/** Token positions as they are; words in their order, special tokens not counted. */
+function numbering(labels) {
+  if (counted(labels)) return labels.map(({positions}) => positions[0]);
+  let number = 0;
+  return labels.map(({special}) => (special ? -1 : number++));
+}
+
+function counted(labels) {
+  return labels.every(({positions}) => positions.length === 1);
+}
+
+/** Token position -> place in the labels. */
+export function places(labels) {
+  return new Map(labels.flatMap(({positions}, place) => positions.map((position) => [position, place])));
+}
+
+function words(labels) {
+  return [...labels.keys()].filter((place) => !labels[place].special);
+}
+
+function key({column, row}) {
+  return `${column} ${row}`;
+}
+
+function inOrder(links) {
+  return links.sort((a, b) => a.column - b.column || a.row - b.row);
+}

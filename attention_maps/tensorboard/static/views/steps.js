@@ -1,0 +1,129 @@
+/** The chosen head at many steps side by side: how it came to do what it does. */
+
+import {element} from '../dom.js';
+import {stepOf} from '../frames.js';
+import {colourTable, paint, reach, scaleMaximum} from '../heatmap.js';
+import {isTold} from '../loading.js';
+import {recordingTitle} from '../recordings.js';
+
+export const view = {
+  name: 'steps',
+  title: 'Steps',
+  hint: 'The chosen head through the training. A click goes to that step.',
+  create: (context) => new Steps(context),
+};
+
+const MOST = 24;
+const WIDEST = 220; // CSS pixels of a picture
+const GAP = 14;
+
+class Steps {
+  constructor(context) {
+    this.context = context;
+    this.tiles = element('div', {class: 'step-tiles'});
+    this.note = element('p', {class: 'view-note', role: 'status'});
+    this.element = element('div', {class: 'steps-view'}, this.tiles, this.note);
+    this.made = new Map(); // recording -> {button, canvas, label}
+    this.observer = new ResizeObserver(() => this.frame && this.tiles.clientWidth !== this.width && this.draw(this.frame));
+    this.observer.observe(this.tiles);
+  }
+
+  draw(frame) {
+    this.frame = frame;
+    const {state, recordings} = this.context;
+    const all = recordings.steps(state.now.run);
+    const shown = thinned(all, MOST, stepOf(state.now.recording) === null ? '' : state.now.recording);
+    this.note.textContent = all.length
+      ? `${shown.length < all.length ? `${shown.length} of ${all.length} recorded steps. ` : ''}${view.hint}`
+      : 'This run recorded no training steps, only what it generated.';
+    this.arrange(shown, frame);
+    for (const [recording, {button}] of this.made) button.setAttribute('aria-pressed', String(recording === state.now.recording));
+    const turn = (this.turn = {});
+    this.fill(shown, turn);
+  }
+
+  arrange(shown, frame) {
+    this.width = this.tiles.clientWidth;
+    const height = this.element.clientHeight - 40;
+    const shape = Math.min(Math.max(frame.rows.length / frame.columns.length, 0.4), 1.6);
+    const size = fittingSize(shown.length, this.width, height, shape);
+    const signature = JSON.stringify([shown, size, shape]);
+    if (signature === this.signature) return;
+    this.signature = signature;
+    this.made = new Map(shown.map((recording) => [recording, this.tile(recording, size, Math.round(size * shape))]));
+    this.tiles.replaceChildren(...[...this.made.values()].map(({button}) => button));
+  }
+
+  tile(recording, width, height) {
+    const ratio = window.devicePixelRatio || 1;
+    const canvas = element('canvas', {
+      width: Math.round(width * ratio),
+      height: Math.round(height * ratio),
+      style: `width:${width}px;height:${height}px`,
+    });
+    const label = element('span', {class: 'step-label'}, recordingTitle(recording));
+    const onclick = () => this.context.state.set({recording});
+    return {button: element('button', {type: 'button', class: 'step-tile', onclick}, canvas, label), canvas, label};
+  }
+
+  async fill(shown, turn) {
+    await Promise.all(
+      shown.map(async (recording) => {
+        const made = this.made.get(recording);
+        try {
+          const frame = await this.context.frameOf({recording});
+          if (turn === this.turn) this.paint(made, frame, recording);
+        } catch (error) {
+          if (!isTold(error)) throw error;
+          if (turn === this.turn) this.fail(made, recording, error.message);
+        }
+      }),
+    );
+  }
+
+  paint({canvas, label, button}, frame, recording) {
+    const {gamma, scale} = this.context.state.now;
+    const table = colourTable(this.context.colours(), {difference: frame.difference, gamma});
+    const painter = canvas.getContext('2d');
+    const image = painter.createImageData(canvas.width, canvas.height);
+    const matrix = {weights: frame.weights, columns: frame.columns.length, maximum: scaleMaximum(frame, scale), seen: reach(frame), table};
+    paint(new Uint32Array(image.data.buffer), canvas.width, canvas.height, matrix);
+    painter.putImageData(image, 0, 0);
+    label.textContent = recordingTitle(recording);
+    button.title = frame.name;
+    button.classList.remove('absent');
+  }
+
+  fail({canvas, label, button}, recording, message) {
+    canvas.getContext('2d').clearRect(0, 0, canvas.width, canvas.height);
+    label.textContent = `${recordingTitle(recording)}: cannot be shown`;
+    button.title = message;
+    button.classList.add('absent');
+  }
+
+  dispose() {
+    this.observer.disconnect();
+  }
+}
+
+/** At most `most` of the recordings, evenly spread, with the first, the last and the present one. */
+function thinned(all, most, present) {
+  if (all.length <= most) return all;
+  const kept = Array.from({length: most}, (_, i) => all[Math.round((i * (all.length - 1)) / (most - 1))]);
+  if (!present || kept.includes(present)) return kept;
+  const place = all.indexOf(present);
+  const distance = (i) => Math.abs(all.indexOf(kept[i]) - place);
+  let nearest = 1;
+  for (let i = 1; i < most - 1; i++) if (distance(i) < distance(nearest)) nearest = i;
+  return kept.with(nearest, present);
+}
+
+/** The width at which `count` pictures of a shape (height by width) fill a room best without being scrolled, if they can. */
+function fittingSize(count, width, height, shape) {
+  for (let columns = 1; columns <= count; columns++) {
+    const size = Math.min(WIDEST, Math.floor((width - 4) / columns) - GAP);
+    const rows = Math.ceil(count / columns);
+    if (rows * (size * shape + 34) <= height) return Math.max(size, 60);
+  }
+  return 96;
+}

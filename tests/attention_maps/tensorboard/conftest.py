@@ -1,0 +1,146 @@
+"""Recordings for the tab, the tab inside this process, and a whole TensorBoard as a process."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tensorboard.backend.application import TensorBoardWSGI
+from tensorboard.plugins.base_plugin import TBContext
+from werkzeug.test import Client, TestResponse
+
+from attention_maps import store
+from attention_maps.recording import Antecedents, Recording, Score
+from attention_maps.tensorboard.plugin import AttentionPlugin
+from tests.conftest import ROOT, environment
+
+
+@pytest.fixture
+def complete(lesson: Recording) -> Recording:
+    """The lesson with everything that a recording can hold."""
+    (sample,) = lesson.samples
+    values = {
+        key: np.linspace(0.5, 2, 2 * w.shape[2]).astype(np.float16).reshape(2, -1) for key, w in sample.weights.items()
+    }
+    rollout = {kind: sample.weights[kind, 1][0] for kind in ("encoder", "decoder")}
+    sample = replace(
+        sample, values=values, rollout=rollout, links=((0, 0), (1, 2), (2, 2)), antecedents=Antecedents("reads", ((2, 3, 0, 2),))
+    )  # fmt: skip
+    heads = {kind: [[0.25, 0.5], [1.0, float("nan")]] for kind in ("encoder", "decoder", "cross")}
+    return replace(
+        lesson,
+        samples=(sample,),
+        measures={"entropy": heads, "alignment_error": {"cross": [[20.5, 80.0], [50.0, 50.0]]}},
+        labels={"decoder": [["first token", ""], ["broad", ""]], "cross": [["alignment", ""], ["", ""]]},
+        scores=(Score("alignment_error", "best head", 20.5, "cross", 0, 0), Score("alignment_error", "diagonal", 70.0)),
+    )
+
+
+@pytest.fixture
+def logdir(complete: Recording, lesson: Recording, tmp_path: Path) -> Path:
+    """Two runs, one of them deeper: three steps with two texts, and a single step of an older version."""
+    folder = tmp_path / "logs"
+    for step in (2000, 0, 1000):
+        store.save(replace(complete, step=step), folder / "translator")
+    for _ in range(2):
+        store.save_generated(complete, folder / "translator")
+    store.save(replace(lesson, step=7), folder / "sweep" / "0")
+    (folder / "without_maps" / "attention").mkdir(parents=True)
+    return folder
+
+
+class Tab:
+    """The plugin behind TensorBoard's own routing, without a process."""
+
+    def __init__(self, logdir: Path | str | None, spec: str | None = None) -> None:
+        """Nothing of another tab is remembered."""
+        flags = argparse.Namespace(logdir_spec=spec)
+        self.plugin = AttentionPlugin(TBContext(logdir=None if logdir is None else str(logdir), flags=flags))
+        self.client = Client(TensorBoardWSGI([self.plugin]))
+
+    def get(self, route: str, **arguments: Any) -> TestResponse:
+        """An answer of `data/plugin/attention/<route>`."""
+        return self.client.get(f"/data/plugin/attention/{route}", query_string=arguments)
+
+    def json(self, route: str, **arguments: Any) -> Any:
+        """The parsed content of an answer that must be a success."""
+        answer = self.get(route, **arguments)
+        assert (answer.status_code, answer.mimetype) == (200, "application/json"), answer.text
+        return answer.get_json()
+
+    def refused(self, code: int, route: str, **arguments: Any) -> str:
+        """The sentence of an answer that must be a refusal with this status."""
+        return refusal(self.get(route, **arguments), code)
+
+
+def refusal(answer: TestResponse, code: int) -> str:
+    """The one sentence of a refusal."""
+    assert (answer.status_code, answer.mimetype) == (code, "text/plain"), answer.text
+    assert answer.text
+    assert "\n" not in answer.text
+    return answer.text
+
+
+@pytest.fixture
+def tab() -> type[Tab]:
+    """`tab(logdir)`: the plugin on a log folder."""
+    return Tab
+
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture
+def tensorboard() -> Iterator[Serve]:
+    """`tensorboard("--logdir", …, command=…)`: start TensorBoard with the tab on a free port -> its address with a slash at the end.
+
+    `command` are the arguments of Python, the module of this project by default; `path` comes first on Python's path.
+    """
+    processes = []
+
+    def start(
+        *flags: str, command: tuple[str, ...] = ("-m", "attention_maps.tensorboard"), path: Path | None = None
+    ) -> str:
+        variables = environment()
+        if path:
+            variables["PYTHONPATH"] = f"{path}{os.pathsep}{variables['PYTHONPATH']}"
+        process = subprocess.Popen(
+            [sys.executable, *command, "--host", "127.0.0.1", "--port", "0", *flags],
+            cwd=ROOT, env=variables, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        processes.append(process)
+        return _address(process)
+
+    yield start
+    for process in processes:
+        process.terminate()
+        process.wait(timeout=30)
+        if process.stderr:
+            process.stderr.close()
+
+
+def _address(process: subprocess.Popen[str]) -> str:
+    said = ""
+    assert process.stderr
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        if not select.select([process.stderr], [], [], 1)[0]:
+            continue
+        line = process.stderr.readline()
+        said += line
+        if found := re.search(r"TensorBoard \S+ at (http\S+)", line):
+            return found[1]
+        if not line:
+            break
+    raise AssertionError(f"TensorBoard did not start:\n{said}")

@@ -1,0 +1,47 @@
+"""`python -m attention_maps.tensorboard`: mistakes get one line and exit code 2."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, environment
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command as a user gives it, for cases in which it does not stay."""
+    command = [sys.executable, "-m", "attention_maps.tensorboard", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "where are the runs? python -m attention_maps.tensorboard --logdir runs"),
+        (("--port", "0"), "where are the runs?"),
+        (("--logdir", "nowhere/at/all"), "there is no folder nowhere/at/all; train a model first (python train.py)"),
+        (("--logdir", "~nobody_of_this_name/runs"), "there is no folder ~nobody_of_this_name/runs"),
+        (("--logdir", "README.md"), "there is no folder README.md"),
+        (("--logdir", ".", "--path_prefix", "prefix"), "Path prefix must start with slash"),
+        (("--logdir", ".", "--logdir_spec", "a:b"), "May not specify both --logdir and --logdir_spec"),
+    ],
+)
+def test_a_mistake_gets_one_line_with_the_way_out(arguments: tuple[str, ...], message: str) -> None:
+    """Guards: an empty page, or a traceback of TensorBoard's, for a wrong folder."""
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_flags_are_those_of_tensorboard(tmp_path: Path) -> None:
+    """Guards: a flag that works for `tensorboard` only."""
+    done = run("--version")
+    assert (done.returncode, done.stdout.count(".")) == (0, 2)
+    done = run("--logdir", str(tmp_path), "--no_such_flag")
+    assert done.returncode == 2
+    assert "unrecognized arguments: --no_such_flag" in done.stderr

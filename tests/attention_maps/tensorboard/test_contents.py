@@ -1,0 +1,279 @@
+"""What is wrong with a recording is said: one case for every check."""
+
+import json
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from attention_maps import store
+from attention_maps.recording import Recording
+from attention_maps.tensorboard.container import opened, read_header, read_tensor
+from attention_maps.tensorboard.refusal import Damaged
+from tests.attention_maps.tensorboard.conftest import Tab
+
+Change = Callable[[dict[str, Any], dict[str, Any]], None]
+"""Changes the header, and what its metadata say."""
+
+
+def sample(name: str, value: Any) -> Change:
+    """Another value for a field of the sample; dots lead deeper."""
+
+    def change(header: dict[str, Any], said: dict[str, Any]) -> None:
+        entry = said["samples"][0]
+        *path, last = name.split(".")
+        for part in path:
+            entry = entry[part]
+        entry[last] = value
+
+    return change
+
+
+def told(name: str, value: Any) -> Change:
+    """Another value for one of the metadata."""
+    return lambda header, said: said.update({name: value})
+
+
+def tensor(name: str, **description: Any) -> Change:
+    """Another description of a tensor."""
+    return lambda header, said: header[name].update(description)
+
+
+def renamed(before: str, after: str) -> Change:
+    """A tensor under another name."""
+    return lambda header, said: header.update({after: header.pop(before)})
+
+
+def score(**entries: Any) -> Change:
+    """A single score with something else in it."""
+    whole = {"measure": "alignment_error", "name": "best", "value": 1.0, "kind": "cross", "layer": 0, "head": 0}
+    return told("scores", [{key: value for key, value in (whole | entries).items() if value != "absent"}])
+
+
+def without_gold(other: Change) -> Change:
+    """Another change, of a sample without links and antecedents."""
+
+    def change(header: dict[str, Any], said: dict[str, Any]) -> None:
+        said["samples"][0] |= {"links": None, "antecedents": None}
+        other(header, said)
+
+    return change
+
+
+def second_sample(header: dict[str, Any], said: dict[str, Any]) -> None:
+    """One more sample, for which there are no maps."""
+    said["samples"] *= 2
+
+
+WRONG: list[tuple[Change, str]] = [
+    (told("format", "pt"), "a safetensors file, but not an attention recording of this project"),
+    (told("version", "2"), "recording format 2; this tab reads 1"),
+    (told("step", "soon"), "its step is no whole number"),
+    (told("samples", None), "there are no samples in it"),
+    (told("samples", []), "0/cross/0 belongs to no sample"),
+    (told("samples", [1]), "sample 0 is no JSON object"),
+    (second_sample, "there are samples without maps"),
+    (sample("reads", None), "sample 0, reads: there are no tokens"),
+    (sample("reads.ids", [2, 5, 6, 7.5]), "sample 0, reads: ids must be whole numbers"),
+    (sample("reads.ids", [2, 5, 6, True]), "sample 0, reads: ids must be whole numbers"),
+    (sample("reads.ids", [2, 5, 6, 2**60]), "sample 0, reads: ids must be whole numbers"),
+    (sample("source.pieces", ["a", "b", None]), "sample 0, source: pieces must be texts"),
+    (sample("predicts.special", [0, 0, 0, 2]), "sample 0, predicts: special marks must be 0 or 1"),
+    (sample("predicts.special", [0, 0, 0]), "sample 0, predicts: each token needs an id, a piece and a special mark"),
+    (sample("reads", {"ids": [], "pieces": [], "special": []}), "sample 0 reads no tokens"),
+    (sample("predicts", {"ids": [1], "pieces": ["a"], "special": [0]}), "sample 0 reads 4 tokens and predicts 1"),
+    (sample("source", None), "sample 0: links must be pairs of positions"),
+    (without_gold(sample("source", None)), "0/cross/0 has the shape [2, 4, 3], its tokens ask for [2, 4, 0]"),
+    (without_gold(sample("source", {"ids": [1], "pieces": ["a"], "special": [0]})), "its tokens ask for [2, 4, 1]"),
+    (sample("losses", [0.5] * 3), "sample 0 needs a loss for what it predicts"),
+    (sample("losses", [0.5, 0.5, 0.5, "0.5"]), "sample 0 needs a loss for what it predicts"),
+    (sample("predictions", []), "sample 0 needs predictions for each row"),
+    (sample("predictions", [[[5, "I"]]] * 4), "sample 0 needs predictions for each row"),
+    (sample("predictions", [[["5", "I", 0.5]]] * 4), "sample 0 needs predictions for each row"),
+    (sample("predictions", [[[5, 5, 0.5]]] * 4), "sample 0 needs predictions for each row"),
+    (sample("predictions", [[[5, "I", "0.5"]]] * 4), "sample 0 needs predictions for each row"),
+    (sample("name", None), "sample 0 has no name"),
+    (sample("length", -1), "sample 0 has no proper lengths"),
+    (sample("source_length", "3"), "sample 0 has no proper lengths"),
+    (sample("truncated", 0), "sample 0 does not say whether it was truncated"),
+    (sample("links", {}), "sample 0: links must be pairs of positions in source and predicts"),
+    (sample("links", [[0]]), "sample 0: links must be pairs of positions"),
+    (sample("links", [[3, 0]]), "sample 0: links must be pairs of positions"),
+    (sample("links", [[0, 4]]), "sample 0: links must be pairs of positions"),
+    (sample("links", [[-1, 0]]), "sample 0: links must be pairs of positions"),
+    (sample("antecedents", []), "sample 0: antecedents need a side"),
+    (sample("antecedents.side", "predicts"), "sample 0: antecedents need a side"),
+    (sample("antecedents.pairs", [[0, 1, 2]]), "sample 0: antecedents must be pairs of spans of its tokens"),
+    (sample("antecedents.pairs", [[0, 1, 4, 5]]), "sample 0: antecedents must be pairs of spans"),
+    (sample("antecedents.pairs", [[1, 1, 2, 3]]), "sample 0: antecedents must be pairs of spans"),
+    (sample("antecedents.pairs", [[0, 1, 3, 2]]), "sample 0: antecedents must be pairs of spans"),
+    (tensor("0/cross/0", shape=[2, 3, 4]), "0/cross/0 has the shape [2, 3, 4], its tokens ask for [2, 4, 3]"),
+    (tensor("0/cross/0", shape=[24]), "0/cross/0 is F16 [24] instead of F16 [H,Q,K]"),
+    (tensor("0/cross/0", dtype="I16"), "0/cross/0 is I16 [2, 4, 3] instead of F16 [H,Q,K]"),
+    (tensor("0/cross/0", shape=[4, 2, 3]), "0/cross/0/norms does not fit the weights beside it"),
+    (tensor("0/decoder/0/norms", shape=[4, 2]), "0/decoder/0/norms does not fit the weights beside it"),
+    (tensor("0/decoder/rollout", shape=[2, 8]), "0/decoder/rollout has the shape [2, 8], its tokens ask for [4, 4]"),
+    (renamed("0/cross/1", "0/cross/2"), "does not fit the weights beside it"),
+    (renamed("0/encoder/1", "1/encoder/1"), "does not fit the weights beside it"),
+    (tensor("0/cross/1", dtype=None), "tensor 0/cross/1 has no dtype"),
+    (tensor("0/cross/1", shape=24), "tensor 0/cross/1 has no proper shape"),
+    (tensor("0/cross/1", shape=[1] * 9), "tensor 0/cross/1 has no proper shape"),
+    (tensor("0/cross/1", shape=[-2, -4, 3]), "tensor 0/cross/1 has no proper shape"),
+    (tensor("0/cross/1", shape=[2, 4, 2]), "bytes, its shape [2, 4, 2] needs 32"),
+    (tensor("0/cross/1", data_offsets=[0]), "tensor 0/cross/1 has no proper offsets"),
+    (tensor("0/cross/1", data_offsets=[-48, 0]), "tensor 0/cross/1 has no proper offsets"),
+    (tensor("0/cross/1", data_offsets=[48, 0]), "tensor 0/cross/1 ends before it begins"),
+    (tensor("0/cross/1", data_offsets=[10, 58]), "begins at byte"),
+    (tensor("0/cross/1", data_offsets=[2**40, 2**40 + 48]), "begins at byte"),
+    (lambda header, said: header.update({"0/cross/1": []}), "tensor 0/cross/1 has no description"),
+    (told("measures", []), "its measures are no JSON object"),
+    (told("measures", {"entropy": []}), "measure entropy: something must be given for each kind"),
+    (told("measures", {"entropy": {"self": []}}), "measure entropy: there are no self maps"),
+    (told("measures", {"entropy": {"cross": [[1, 2]]}}), "measure entropy: cross must have 2 layers with 2 heads"),
+    (told("measures", {"entropy": {"cross": [[1, 2], [3]]}}), "measure entropy: cross must have 2 layers with 2 heads"),
+    (told("measures", {"entropy": {"cross": [[1, 2], [3, "4"]]}}), "measure entropy: cross has a wrong value"),
+    (told("labels", {"cross": [["", ""], ["", None]]}), "labels: cross has a wrong value"),
+    (told("scores", {}), "its scores are no list"),
+    (told("scores", [[]]), "score 0 is no JSON object"),
+    (score(measure=1), "score 0 needs a measure and a name"),
+    (score(name="absent"), "score 0 needs a measure and a name"),
+    (score(value="absent"), "score 0 has no value"),
+    (score(value="1"), "score 0 has no value"),
+    (score(kind="self"), "score 0 is about maps that are not there"),
+    (score(layer=2), "score 0 names a layer that is not there"),
+    (score(head=-1), "score 0 names a head that is not there"),
+    (score(kind=None), "score 0 names a layer that is not there"),
+]
+
+
+@pytest.mark.parametrize(("change", "reason"), WRONG, ids=[str(number) for number in range(len(WRONG))])
+def test_what_is_wrong_with_a_recording_is_said(
+    tab: type[Tab], complete: Recording, tmp_path: Path, change: Change, reason: str
+) -> None:
+    """Guards the page: each of these would make it draw nonsense or stop with an error of its own."""
+    path = store.save(complete, tmp_path)
+    write(path, change)
+    said = tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
+    assert said.startswith("step_00001000.safetensors: ")
+    assert reason in said
+
+
+def test_samples_with_different_maps_are_refused(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+    """Guards the page's menus of layers and heads, which are the same for all samples."""
+    path = store.save(Recording(1000, complete.samples * 2), tmp_path)
+    assert tab(tmp_path).json("meta", run=".", recording="step_00001000")["kinds"]["cross"] == {"layers": 2, "heads": 2}
+
+    def without_a_layer(header: dict[str, Any], said: dict[str, Any]) -> None:
+        for name in [name for name in header if name.startswith("1/cross/1")]:
+            header[f"later/{name}"] = header.pop(name)
+
+    write(path, without_a_layer)
+    assert "do not have the same maps" in tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
+
+
+def test_layers_must_be_whole(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+    """Guards against a file whose first layer is called 1."""
+
+    def moved(header: dict[str, Any], said: dict[str, Any]) -> None:
+        for name in [name for name in header if name.startswith("0/cross/1")]:
+            header[name.replace("cross/1", "cross/2")] = header.pop(name)
+
+    write(store.save(complete, tmp_path), moved)
+    said = tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
+    assert "layers are missing among the cross maps of sample 0" in said
+
+
+def test_layers_must_have_the_same_heads(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+    """Guards the grid of heads."""
+
+    def fewer_heads(header: dict[str, Any], said: dict[str, Any]) -> None:
+        base = header["0/cross/1"]["data_offsets"][0]
+        header["rest"] = {"dtype": "F16", "shape": [1, 4, 3], "data_offsets": [base + 24, base + 48]}
+        header["0/cross/1"] |= {"shape": [1, 4, 3], "data_offsets": [base, base + 24]}
+        for name in ("norms", "values"):
+            header[f"later/{name}"] = header.pop(f"0/cross/1/{name}")
+
+    write(store.save(complete, tmp_path), fewer_heads)
+    said = tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
+    assert "the cross maps of sample 0 have different numbers of heads" in said
+
+
+def test_a_file_without_maps_is_refused(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+    """Guards the page against nothing to draw."""
+
+    def without_maps(header: dict[str, Any], said: dict[str, Any]) -> None:
+        for name in [name for name in header if name != "__metadata__"]:
+            header[f"later/{name}"] = header.pop(name)
+
+    write(store.save(complete, tmp_path), without_maps)
+    assert "there are no maps in it" in tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
+
+
+def test_additions_of_later_versions_do_not_disturb(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+    """Guards the room to grow; what has not been checked is not handed on to the page."""
+    path = store.save(complete, tmp_path)
+    before = tab(tmp_path).json("meta", run=".", recording="step_00001000")
+
+    def more(header: dict[str, Any], said: dict[str, Any]) -> None:
+        end = max(entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
+        header["0/cross/0/gradients"] = {"dtype": "F8_E4M3", "shape": [2, 3], "data_offsets": [end, end]}
+        said["samples"][0]["language"] = {"deep": [[["er"]]]}
+        said["more"] = "not even JSON"
+
+    write(path, more)
+    assert tab(tmp_path).json("meta", run=".", recording="step_00001000") == before
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 100, 2000, -1])
+def test_a_truncated_file_gets_the_reason(tab: type[Tab], complete: Recording, tmp_path: Path, length: int) -> None:
+    """Guards against files cut short by a full disk or a copy under way."""
+    path = store.save(complete, tmp_path)
+    path.write_bytes(path.read_bytes()[:length])
+    shown = tab(tmp_path)
+    for route in ("meta", "tensor"):
+        asked = {"run": ".", "recording": "step_00001000", "sample": 0, "kind": "cross", "layer": 0}
+        assert "cut off" in shown.refused(422, route, **asked)
+
+
+def test_what_is_too_large_is_not_read(
+    tab: type[Tab], complete: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards the memory of TensorBoard: a sparse file may claim any size."""
+    path = store.save(complete, tmp_path)
+    asked = {"run": ".", "recording": "step_00001000", "sample": 0, "kind": "cross", "layer": 0}
+    monkeypatch.setattr("attention_maps.tensorboard.container.LARGEST_TENSOR", 40)
+    assert "a tensor of 48 bytes is more than the 40" in tab(tmp_path).refused(422, "tensor", **asked)
+    with path.open("r+b") as file:
+        file.write(struct.pack("<Q", 2**40))
+        file.truncate(2**41)
+    assert "more than the 33554432 that are read here" in tab(tmp_path).refused(422, "meta", **asked)
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    """Guards against half a tensor under a whole one's shape."""
+    path = tmp_path / "large.safetensors"
+    save_file({"0/cross/0": np.zeros((8, 100, 100), np.float16)}, path)
+    with opened(str(path)) as file:
+        header = read_header(file)
+        os.truncate(path, 100_000)
+        with pytest.raises(Damaged, match="cut off while it was being read"):
+            read_tensor(file, header.tensors["0/cross/0"])
+
+
+def write(path: Path, change: Change) -> None:
+    """Change a recording's header, the data staying as they are."""
+    whole = path.read_bytes()
+    (length,) = struct.unpack("<Q", whole[:8])
+    header = json.loads(whole[8 : 8 + length])
+    parts = ("samples", "measures", "labels", "scores")
+    metadata = header["__metadata__"]
+    said = metadata | {name: json.loads(metadata[name]) for name in parts}
+    change(header, said)
+    header["__metadata__"] = {key: json.dumps(value) if key in parts else value for key, value in said.items()}
+    encoded = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(encoded)) + encoded + whole[8 + length :])

@@ -1,0 +1,74 @@
+"""The plugin as it is installed: what its import costs, and what is in the wheel."""
+
+import configparser
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+
+import pytest
+
+from attention_maps import recording, store
+from attention_maps.tensorboard import container, contents, runs
+from attention_maps.tensorboard.plugin import STATIC
+from tests.conftest import ROOT, environment
+
+
+def test_importing_the_plugin_is_light() -> None:
+    """Guards every user of the environment: TensorBoard imports the plugin at each start, and stops if that fails."""
+    program = (
+        "import sys, tensorboard.plugins.base_plugin, tensorboard.backend.http_util, werkzeug.wrappers\n"
+        "before = set(sys.modules)\n"
+        "import attention_maps.tensorboard.plugin\n"
+        "print(*sorted(set(sys.modules) - before))\n"
+        "print(*{'torch', 'numpy', 'safetensors', 'matplotlib', 'hydra', 'sentencepiece'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment(), capture_output=True, text=True, check=True
+    )
+    added, heavy = done.stdout.split("\n")[:2]
+    assert {name.partition(".")[0] for name in added.split()} - set(sys.stdlib_module_names) == {"attention_maps"}
+    assert heavy == ""
+
+
+def test_writer_and_tab_speak_of_the_same_format() -> None:
+    """Guards the layout, which the tab spells out once more because it must not import the writer's numpy."""
+    assert (store.FOLDER, store.FORMAT, store.VERSION) == (runs.FOLDER, contents.FORMAT, contents.VERSION)
+    assert recording.KINDS == contents.KINDS
+    assert runs.RECORDING.fullmatch(store.path("run", 100_000_000).name)
+    assert container.LONGEST_HEADER < 100_000_000  # what the safetensors library itself accepts
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
+    """A wheel of the project, built without network from a copy of what goes into it."""
+    source = tmp_path_factory.mktemp("source")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for package in {name.partition(".")[0] for name in project["tool"]["setuptools"]["packages"]}:
+        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]):
+        shutil.copy(ROOT / name, source / name)
+    built = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-index", "--no-cache-dir"]
+    command = [*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", str(built), "."]
+    done = subprocess.run(command, cwd=source, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return zipfile.Path(next(built.glob("*.whl")))
+
+
+def test_the_wheel_holds_the_page_and_the_plugin(wheel: zipfile.Path) -> None:
+    """Guards installed copies: setuptools leaves out what is no Python, and an editable installation hides that."""
+    packed = set(wheel.root.namelist())
+    needed = {path.relative_to(ROOT).as_posix() for path in STATIC.rglob("*") if path.is_file()}
+    needed |= {path.relative_to(ROOT).as_posix() for path in STATIC.parent.glob("*.py")}
+    assert needed
+    assert needed - packed == set()
+
+
+def test_the_wheel_announces_the_plugin(wheel: zipfile.Path) -> None:
+    """Guards plain `tensorboard --logdir runs`, which finds plugins by their entry points."""
+    (name,) = (name for name in wheel.root.namelist() if name.endswith(".dist-info/entry_points.txt"))
+    entries = configparser.ConfigParser()
+    entries.read_string(wheel.root.read(name).decode("utf-8"))
+    assert dict(entries["tensorboard_plugins"]) == {"attention": "attention_maps.tensorboard.plugin:AttentionPlugin"}

@@ -1,0 +1,260 @@
+"""What the routes answer, through TensorBoard's own routing."""
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from attention_maps import store
+from attention_maps.recording import Recording
+from attention_maps.tensorboard import plugin
+from tests.attention_maps.tensorboard.conftest import Tab
+
+
+def test_the_index_lists_runs_with_their_recordings_in_order(tab: type[Tab], logdir: Path) -> None:
+    """Guards: a step slider in the order of the disk, or runs under other names than in the Scalars tab."""
+    assert tab(logdir).json("index") == {
+        "runs": {
+            "sweep/0": {"steps": [7], "generated": []},
+            "translator": {"steps": [0, 1000, 2000], "generated": [1, 2]},
+        },
+        "logdir": str(logdir),
+    }
+
+
+def test_meta_is_what_was_recorded(tab: type[Tab], logdir: Path, complete: Recording) -> None:
+    """Guards every field that the page shows, Japanese pieces and NaN (null) included."""
+    meta = tab(logdir).json("meta", run="translator", recording="step_00001000")
+    assert (meta["run"], meta["recording"], meta["step"]) == ("translator", "step_00001000", 1000)
+    (sample,) = meta["samples"]
+    assert sample["source"]["pieces"] == ["いいえ", "勝つ", "さ"]
+    assert sample["reads"] == {"ids": [2, 5, 6, 7], "pieces": ["nah", "I", "d", "win"], "special": [1, 0, 0, 0]}
+    assert sample["predicts"]["pieces"] == ["I", "d", "win", "</s>"]
+    assert sample["losses"] == [1.5, 0.25, 0.5, 0.75]
+    assert sample["predictions"][0] == [[5, "I", 0.5], [6, "d", 0.25]]
+    assert (sample["name"], sample["length"], sample["source_length"], sample["truncated"]) == ("probe 1", 4, 3, False)
+    assert sample["links"] == [[0, 0], [1, 2], [2, 2]]
+    assert sample["antecedents"] == {"side": "reads", "pairs": [[2, 3, 0, 2]]}
+    assert meta["kinds"] == {kind: {"layers": 2, "heads": 2} for kind in ("encoder", "decoder", "cross")}
+    assert meta["measures"]["entropy"]["cross"] == [[0.25, 0.5], [1.0, None]]
+    assert meta["labels"] == complete.labels
+    best = {"measure": "alignment_error", "name": "best head", "value": 20.5, "kind": "cross", "layer": 0, "head": 0}
+    assert meta["scores"][0] == best
+    assert meta["scores"][1]["kind"] is None
+
+
+def test_an_older_recording_is_shown_without_what_it_lacks(tab: type[Tab], logdir: Path, lesson: Recording) -> None:
+    """Guards runs trained before measures, labels, scores, values, rollout and gold were recorded."""
+    path = store.path(logdir / "sweep" / "0", 7)
+    with safe_open(path, framework="numpy") as opened:
+        tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (it is no dict)
+        metadata = opened.metadata()
+    old = {key: metadata[key] for key in ("format", "version", "step", "samples")}
+    samples = json.loads(old["samples"])
+    for new in ("links", "antecedents"):
+        samples[0].pop(new, None)
+    store.save_file(tensors, path, metadata=old | {"samples": json.dumps(samples)})
+    shown = tab(logdir)
+    meta = shown.json("meta", run="sweep/0", recording="step_00000007")
+    assert (meta["measures"], meta["labels"], meta["scores"]) == ({}, {}, [])
+    assert (meta["samples"][0]["links"], meta["samples"][0]["antecedents"]) == (None, None)
+    where = {"run": "sweep/0", "recording": "step_00000007", "sample": 0, "kind": "decoder"}
+    assert "no tensor 0/decoder/1/values" in shown.refused(404, "tensor", **where, layer=1, what="values")
+    assert "no tensor 0/decoder/rollout" in shown.refused(404, "tensor", **where, what="rollout")
+    assert shown.json("curves", run="sweep/0") == {"steps": [7], "measures": {}}
+
+
+@pytest.mark.parametrize("what", ["weights", "norms", "values", "rollout"])
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_tensors_are_the_bytes_that_were_recorded(
+    tab: type[Tab], logdir: Path, complete: Recording, what: str, kind: str
+) -> None:
+    """Guards against a wrong offset, which would draw another head's map, and against a swapped shape."""
+    shown = tab(logdir)
+    sample = complete.samples[0]
+    for layer in range(2):
+        where = {"run": "translator", "recording": "generated_00002", "sample": 0, "kind": kind, "what": what}
+        if what == "rollout" and kind == "cross":
+            assert "no tensor 0/cross/rollout" in shown.refused(404, "tensor", **where)
+            continue
+        answer = shown.get("tensor", **where, layer=layer)
+        stored = sample.rollout[kind] if what == "rollout" else getattr(sample, what)[kind, layer]
+        assert (answer.status_code, answer.mimetype) == (200, "application/octet-stream")
+        assert answer.headers["X-Dtype"] == "F16"
+        assert answer.headers["X-Shape"] == ",".join(map(str, stored.shape))
+        assert answer.data == stored.astype("<f2").tobytes()
+
+
+def test_without_what_the_weights_are_meant(tab: type[Tab], logdir: Path, complete: Recording) -> None:
+    """Guards the shortest question."""
+    answer = tab(logdir).get("tensor", run="translator", recording="step_00000000", sample=0, kind="cross", layer=0)
+    assert answer.data == complete.samples[0].weights["cross", 0].tobytes()
+
+
+def test_curves_have_a_matrix_for_every_step(tab: type[Tab], logdir: Path, complete: Recording) -> None:
+    """Guards curves against a step without measures, and against a damaged file, which must not take the others away."""
+    run = logdir / "translator"
+    store.save(replace(complete, step=3000, measures={}), run)
+    store.path(run, 4000).write_bytes(b"half a file")
+    cross = [[20.5, 80.0], [50.0, 50.0]]
+    shown = tab(logdir)
+    for _ in range(2):  # the second time from memory
+        curves = shown.json("curves", run="translator")
+        assert curves["steps"] == [0, 1000, 2000, 3000]
+        assert curves["measures"]["alignment_error"] == {"cross": [cross, cross, cross, None]}
+        assert set(curves["measures"]["entropy"]) == {"encoder", "decoder", "cross"}
+
+
+def test_curves_follow_a_recording_that_is_replaced(tab: type[Tab], logdir: Path, complete: Recording) -> None:
+    """Guards a run that was resumed: the same step, recorded once more, must not be answered from memory."""
+    shown = tab(logdir)
+    assert shown.json("curves", run="translator")["measures"]["alignment_error"]["cross"][0][0] == [20.5, 80.0]
+    measures = {"alignment_error": {"cross": [[10.5, 80.0], [50.0, 50.0]]}}
+    store.save(replace(complete, step=0, measures=complete.measures | measures), logdir / "translator")
+    assert shown.json("curves", run="translator")["measures"]["alignment_error"]["cross"][0][0] == [10.5, 80.0]
+
+
+def test_memory_for_curves_is_bounded(tab: type[Tab], logdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards TensorBoard's memory; dropping what was remembered must not change an answer."""
+    monkeypatch.setattr("attention_maps.tensorboard.recordings.REMEMBERED", 1)
+    shown = tab(logdir)
+    first = shown.json("curves", run="translator")
+    assert shown.plugin._recordings._measures == {}
+    assert shown.plugin._recordings._weight == 0
+    assert shown.json("curves", run="translator") == first
+
+
+def test_the_page_is_served_with_its_types_and_never_kept(tab: type[Tab], tmp_path: Path) -> None:
+    """Guards: a module that the browser refuses for its type, or one that stays old after an edit."""
+    shown = tab(tmp_path)
+    files = [path for path in plugin.STATIC.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        answer = shown.get(f"static/{path.relative_to(plugin.STATIC).as_posix()}")
+        assert answer.status_code == 200, path
+        assert answer.mimetype == {".js": "text/javascript", ".css": "text/css"}[path.suffix]
+        assert answer.data == path.read_bytes()
+        assert "no-cache" in answer.headers["Cache-Control"]
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "absent.js", "views", "views/", "../plugin.py", "views/../../plugin.py", "/etc/passwd", "%2e%2e/plugin.py",
+             "..%2fplugin.py", "views/../index.js", "./index.js", "\\..\\plugin.py", "index.js%00", "INDEX.JS"]
+)  # fmt: skip
+def test_nothing_but_the_page_is_served(tab: type[Tab], tmp_path: Path, name: str) -> None:
+    """Guards the rest of the disk."""
+    answer = tab(tmp_path).client.get(f"/data/plugin/attention/static/{name}")
+    assert (answer.status_code, answer.mimetype) == (404, "text/plain")
+    assert "class AttentionPlugin" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("route", "arguments", "code", "reason"),
+    [
+        ("meta", {}, 400, "argument 'run' is missing"),
+        ("meta", {"run": "translator"}, 400, "argument 'recording' is missing"),
+        ("meta", {"run": "nobody", "recording": "step_00000000"}, 404, "no run 'nobody'"),
+        ("meta", {"run": "../translator", "recording": "step_00000000"}, 404, "no run '../translator'"),
+        ("meta", {"run": "translator", "recording": "step_00000009"}, 404, "no recording 'step_00000009'"),
+        ("meta", {"run": "translator", "recording": "step_0"}, 404, "'step_0' names no recording"),
+        ("meta", {"run": "translator", "recording": "../attention/step_00000000"}, 404, "names no recording"),
+        ("meta", {"run": "translator", "recording": "step_٠٠٠٠٠٠٠٠"}, 404, "names no recording"),
+        ("curves", {}, 400, "argument 'run' is missing"),
+        ("curves", {"run": "."}, 404, "no run '.'"),
+        ("tensor", {"kind": "self"}, 400, "'kind' must be one of encoder, decoder, cross, not 'self'"),
+        ("tensor", {"kind": None}, 400, "argument 'kind' is missing"),
+        ("tensor", {"what": "gradients"}, 400, "'what' must be one of weights, norms, values, rollout"),
+        ("tensor", {"sample": 1}, 404, "no tensor 1/cross/0"),
+        ("tensor", {"sample": "-1"}, 400, "'sample' must be a whole number"),
+        ("tensor", {"layer": 2}, 404, "no tensor 0/cross/2"),
+        ("tensor", {"layer": None}, 400, "argument 'layer' is missing"),
+        ("tensor", {"layer": "1_0"}, 400, "'layer' must be a whole number"),
+        ("tensor", {"layer": "9" * 400}, 400, "…"),
+    ],
+)  # fmt: skip
+def test_a_wrong_request_gets_the_reason(
+    tab: type[Tab], logdir: Path, route: str, arguments: dict, code: int, reason: str
+) -> None:
+    """Guards: an opaque error page, or an answer about something else than was asked."""
+    if route == "tensor":
+        whole = {"run": "translator", "recording": "step_00000000", "sample": 0, "kind": "cross", "layer": 0}
+        arguments = {name: value for name, value in (whole | arguments).items() if value is not None}
+    assert reason in tab(logdir).refused(code, route, **arguments)
+
+
+def test_a_recording_that_vanishes_after_the_listing_gets_a_404(tab: type[Tab], logdir: Path) -> None:
+    """Guards the moment between looking for a file and opening it: thinning and resuming remove files."""
+    shown = tab(logdir)
+    shown.json("index")
+    store.path(logdir / "translator", 1000).unlink()
+    reason = shown.refused(404, "meta", run="translator", recording="step_00001000")
+    assert "step_00001000.safetensors cannot be read: No such file" in reason
+    assert shown.json("curves", run="translator")["steps"] == [0, 2000]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_does_not_hold_up_the_server(tab: type[Tab], logdir: Path) -> None:
+    """Guards: opening a pipe waits for a writer for ever."""
+    shown = tab(logdir)
+    shown.json("index")
+    path = store.path(logdir / "translator", 1000)
+    path.unlink()
+    os.mkfifo(path)
+    assert "this is not a file" in shown.refused(404, "meta", run="translator", recording="step_00001000")
+    assert 1000 not in tab(logdir).json("index")["runs"]["translator"]["steps"]
+
+
+def test_other_methods_are_refused_and_head_has_no_body(tab: type[Tab], logdir: Path) -> None:
+    """Guards: a stack trace for whoever posts to the tab."""
+    client = tab(logdir).client
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH", "ODD"):
+        answer = client.open("/data/plugin/attention/index", method=method)
+        assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD")
+    answer = client.head("/data/plugin/attention/index")
+    assert (answer.status_code, answer.data) == (200, b"")
+
+
+def test_a_mistake_of_ours_is_logged_and_survived(
+    tab: type[Tab], logdir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Guards TensorBoard against a programming error of the tab, and the error against being hidden."""
+    shown = tab(logdir)
+    monkeypatch.delattr(shown.plugin._recordings, "_measures")
+    answer = shown.get("curves", run="translator")
+    assert (answer.status_code, answer.text) == (500, "the Attention tab failed; TensorBoard's log says where")
+    assert "_measures" in caplog.text
+
+
+@pytest.mark.parametrize("logdir", [None, "", "gs://bucket/runs", "/nowhere/at/all", "~nobody_of_this_name/runs"])
+def test_a_log_folder_that_cannot_be_searched_is_an_empty_one(tab: type[Tab], logdir: str | None) -> None:
+    """Guards the start of TensorBoard with any other kind of data, and before the first training."""
+    shown = tab(logdir)
+    assert shown.plugin.is_active() is False
+    assert shown.json("index") == {"runs": {}, "logdir": logdir or ""}
+
+
+def test_the_tab_wakes_up_when_a_recording_appears(
+    tab: type[Tab], tmp_path: Path, lesson: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards: a restart of TensorBoard after the first evaluation of a training run."""
+    monkeypatch.setattr("attention_maps.tensorboard.runs.REMEMBERED", 0)
+    shown = tab(tmp_path)
+    assert shown.plugin.is_active() is False
+    store.save(lesson, tmp_path)
+    deadline = time.monotonic() + 60
+    while not shown.plugin.is_active() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert list(shown.json("index")["runs"]) == ["."]
+
+
+def test_a_tensor_is_little_endian_float16_in_c_order(tab: type[Tab], logdir: Path) -> None:
+    """Guards the page's decoder: head, then query, then key."""
+    answer = tab(logdir).get("tensor", run="translator", recording="step_00000000", sample=0, kind="cross", layer=0)
+    maps = np.frombuffer(answer.data, "<f2").reshape([int(size) for size in answer.headers["X-Shape"].split(",")])
+    assert maps[0, 3, 1] == np.float16(0.8)  # head 0: 'win' looks at 勝つ

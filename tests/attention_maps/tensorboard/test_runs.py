@@ -1,0 +1,140 @@
+"""Finding runs in a log folder."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from attention_maps.tensorboard import runs
+from attention_maps.tensorboard.refusal import NotThere
+from attention_maps.tensorboard.runs import Runs, roots
+
+
+def touch(run: Path, *names: str) -> None:
+    """Recordings without content: finding them looks at nothing but names."""
+    (run / "attention").mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (run / "attention" / name).touch()
+
+
+def found(folder: Path) -> list[str]:
+    """The names of the runs below a folder."""
+    return list(Runs(roots(str(folder), None)).find())
+
+
+def test_only_recordings_count(tmp_path: Path) -> None:
+    """Guards the step slider against stray and half-written files, folders, and two spellings of one number."""
+    touch(
+        tmp_path / "run", "step_00000000.safetensors", "step_123456789.safetensors", "generated_00001.safetensors",
+        "generated_123456.safetensors", "step_1.safetensors", "step_000000001.safetensors", ".step_00000002.safetensors.99",
+        "step_00000003.safetensors.bak", "generated_000001.safetensors", "step_٠٠٠٠٠٠٠٤.safetensors", "notes.txt",
+        "step_" + "9" * 16 + ".safetensors", "STEP_00000005.safetensors",
+    )  # fmt: skip
+    (tmp_path / "run" / "attention" / "step_00000006.safetensors").mkdir()
+    (tmp_path / "run" / "attention" / "step_00000007.safetensors").symlink_to(tmp_path / "nowhere")
+    run = Runs(roots(str(tmp_path), None)).run("run")
+    assert (list(run.steps), list(run.generated)) == ([0, 123_456_789], [1, 123_456])
+    assert run.path("step_00000000") == str(tmp_path / "run" / "attention" / "step_00000000.safetensors")
+    for name in (
+        "step_00000001",
+        "step_0",
+        "generated_00002",
+        "step_00000000.safetensors",
+        "",
+        "../run/attention/step_00000000",
+    ):
+        with pytest.raises(NotThere):
+            run.path(name)
+
+
+def test_runs_are_named_as_in_the_other_tabs(tmp_path: Path) -> None:
+    """Guards the names: paths below the log folder, `.` for itself, also where a run is called like the recordings' folder."""
+    for run in (".", "b", "a/deep/one", "attention", "名前 1"):
+        touch(tmp_path / run, "step_00000000.safetensors")
+    touch(tmp_path / "empty")
+    (tmp_path / "a" / "step_00000001.safetensors").touch()  # not in a folder for recordings
+    assert found(tmp_path) == [".", "a/deep/one", "attention", "b", "名前 1"]
+
+
+def test_the_recordings_folder_itself_can_be_the_log_folder(tmp_path: Path) -> None:
+    """Guards `--logdir runs/NAME/attention`, which is easily typed with a shell's completion."""
+    touch(tmp_path, "step_00000000.safetensors")
+    assert found(tmp_path / "attention") == ["."]
+
+
+def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
+    """Guards log folders made of links to runs elsewhere, and a link to a folder above, which would never end."""
+    touch(tmp_path / "elsewhere", "step_00000000.safetensors")
+    logs = tmp_path / "logs"
+    touch(logs / "here", "step_00000000.safetensors")
+    (logs / "linked").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (logs / "again").symlink_to(logs / "here", target_is_directory=True)
+    (logs / "here" / "up").symlink_to(logs, target_is_directory=True)
+    (logs / "here" / "self").symlink_to(logs / "here", target_is_directory=True)
+    (logs / "broken").symlink_to(tmp_path / "nowhere", target_is_directory=True)
+    assert found(logs) == ["again", "here", "linked"]
+
+
+def test_links_across_each_other_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: folders that link to each other have more paths than can ever be walked."""
+    monkeypatch.setattr(runs, "MOST_FOLDERS", 500)
+    for name in "abcdefgh":
+        touch(tmp_path / name, "step_00000000.safetensors")
+        for other in "abcdefgh":
+            (tmp_path / name / other).symlink_to(tmp_path / other, target_is_directory=True)
+    assert set("abcdefgh") <= set(found(tmp_path))
+
+
+def test_a_whole_disk_is_searched_from_above_and_not_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Guards every page load of TensorBoard against a home as the log folder."""
+    touch(tmp_path / "z", "step_00000000.safetensors")
+    for number in range(40):
+        (tmp_path / "a" / f"{number:02}").mkdir(parents=True)
+    touch(tmp_path / Path(*["deep"] * 20), "step_00000000.safetensors")
+    assert found(tmp_path) == ["z"]
+    assert caplog.text == ""
+    monkeypatch.setattr(runs, "MOST_FOLDERS", 50)
+    assert found(tmp_path) == ["z"]
+    assert "more than 50 folders" in caplog.text
+
+
+def test_a_search_is_remembered_for_a_moment(tmp_path: Path) -> None:
+    """Guards TensorBoard, which asks at every page load and for every tab."""
+    touch(tmp_path / "run", "step_00000000.safetensors")
+    searched = Runs(roots(str(tmp_path), None))
+    assert searched.find() is searched.find()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names are bytes on POSIX only")
+def test_a_name_that_is_no_text_can_still_be_asked_for(tmp_path: Path) -> None:
+    """Guards: a name that fails in the browser or in JSON."""
+    touch(Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")), "step_00000000.safetensors")
+    searched = Runs(roots(str(tmp_path), None))
+    assert list(searched.find()) == ["caf\ufffd"]
+    assert Path(searched.run("caf\ufffd").path("step_00000000")).is_file()
+
+
+def test_a_folder_that_cannot_be_read_counts_as_empty(tmp_path: Path) -> None:
+    """Guards the runs beside somebody else's private folder."""
+    touch(tmp_path / "a", "step_00000000.safetensors")
+    touch(tmp_path / "b", "step_00000000.safetensors")
+    (tmp_path / "b").chmod(0)
+    try:
+        assert "a" in found(tmp_path)
+    finally:
+        (tmp_path / "b").chmod(0o755)
+
+
+def test_named_folders_are_searched_under_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards `--logdir_spec`, with which TensorBoard gives plugins no log folder."""
+    for run in ("first", "second/inner", "third/inner"):
+        touch(tmp_path / run, "step_00000000.safetensors")
+    spec = f"one:{tmp_path}/first,two:{tmp_path}/second,{tmp_path}/third,"
+    assert list(Runs(roots(None, spec)).find()) == ["inner", "one", "two/inner"]
+    assert roots(None, "/a:b/c,gs://bucket/x") == [("", "/a:b/c"), ("", "gs://bucket/x")]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert roots("~/first", None) == [("", f"{tmp_path}/first")]
+    assert roots(None, "x:~/first") == [("x", f"{tmp_path}/first")]
+    assert roots(None, None) == []
