@@ -28,7 +28,8 @@ class AttentionConfig:
     """Embedded corpus: validation rows on which all heads are scored against gold alignments or antecedents; 0 is off."""
 
     importance: bool = False
-    """After training, measure how much the validation loss rises without each head: a pass for every head."""
+    """After training, measure how much the validation loss rises without each head: a pass for every head over up to 32
+    validation batches."""
 
     image: bool = True
     """Draw one labelled heat map per evaluation into TensorBoard's Images tab."""

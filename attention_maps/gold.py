@@ -125,7 +125,7 @@ def _matrix(links: WordLinks, targets: int, sources: int) -> np.ndarray:
 class AntecedentTally:
     """How often every head finds whom or what a pronoun means."""
 
-    right: np.ndarray | int = 0
+    right: np.ndarray | float = 0.0
     """[L+1,H+1] pronouns found."""
     pronouns: int = 0
 
@@ -136,7 +136,8 @@ class AntecedentTally:
         mass = np.stack(
             [row[..., sorted({token for group in groups for token in group})].sum(axis=-1) for groups in candidates], -1
         )
-        self.right = self.right + (mass.argmax(axis=-1) == antecedent)
+        first = mass == mass.max(axis=-1, keepdims=True)  # several where referents tie: the credit is shared
+        self.right = self.right + first[..., antecedent] / np.maximum(first.sum(axis=-1), 1)
         self.pronouns += 1
 
     def accuracies(self) -> np.ndarray:

@@ -135,8 +135,9 @@ def _label(head: dict[str, float]) -> str:
     return "broad" if head["spread"] >= 0.8 else ""
 
 
-COREFERENCE = 60.0
-"""Percent of the pronouns whose antecedent gets more attention than any other noun or pronoun before."""
+COREFERENCE = 50.0
+"""Percent of the pronouns whose antecedent gets more attention than anybody or anything else mentioned before; on the embedded stories
+an untrained head has 30, the subject of the last sentence is right 56 times in 100."""
 
 ALIGNMENT = 50.0
 """Alignment error rate in percent."""

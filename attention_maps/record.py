@@ -153,7 +153,7 @@ def record(
             example = whole.cut(cap)
             seen, logits = _forward(model, example, device)
             recorded.append(_sample(whole, example, seen, logits, special, spell, top))
-            deviation = max(deviation, seen.deviation)
+            deviation = float(torch.tensor([deviation, seen.deviation]).max())  # NaN stays
     measures = head_measures(recorded) | (measured or {})
     return Recording(step, tuple(recorded), measures, head_labels(measures), tuple(scores), deviation)
 

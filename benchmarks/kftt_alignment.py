@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from training.attention_recorder import describe
 from training.head_scores import alignment_scores
 from training.run_folder import load_run
@@ -37,6 +39,8 @@ def joined(tokens: list[str], spaces: bool) -> tuple[str, list[list[int]]]:
 
 def sentences(folder: Path) -> Iterator[dict[str, Any]]:
     """English-Japanese rows as those of the embedded corpus."""
+    if not (folder / "jaen.gold").is_file():
+        raise SystemExit(f"{folder}: no jaen.gold and jaen.src-tgt in it")
     texts = (folder / "jaen.src-tgt").read_text("utf-8").splitlines()
     links = (folder / "jaen.gold").read_text("utf-8").splitlines()
     for number, (text, gold) in enumerate(zip(texts, links, strict=True)):

@@ -12,7 +12,7 @@ from data.alignment import groups, project
 from data.prepare import PreparedPairs, PreparedText
 from data.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
-from training.translation import TranslationOptions, translate_all
+from training.translation import Translation, TranslationOptions, best_translations
 
 
 def text_examples(attention: AttentionConfig, prepared: PreparedText, gold: bool) -> list[Example]:
@@ -40,14 +40,25 @@ def text_example(
 def pair_examples(attention: AttentionConfig, prepared: PreparedPairs, model: EncoderDecoder) -> list[Example]:
     """Pairs; a probe that is given without its translation is shown with the one that the model makes now."""
     tokenizers = [prepared.source_tokenizer, prepared.target_tokenizer]
-    probes = {name: probe.partition(" ||| ")[::2] for name, probe in _named("probe", attention.probes)}
-    alone = {name: source for name, (source, target) in probes.items() if not target}
-    made = translate_all(model, tokenizers, list(alone.values()), TranslationOptions(beam_size=1))
-    probes |= {name: (alone[name], target) for name, target in zip(alone, made, strict=True)}
+    probes = [[side.strip() for side in probe.split("|||", 1)] for probe in attention.probes]
+    alone = [sides[0] for sides in probes if len(sides) == 1 or not sides[1]]
+    made = iter(best_translations(model, tokenizers, alone, TranslationOptions(beam_size=1)))
+    examples = [
+        pair_example(tokenizers, {"source": sides[0], "target": sides[1]}, name)
+        if len(sides) > 1 and sides[1]
+        else translated_example(tokenizers, sides[0], next(made), name)
+        for name, sides in _named("probe", probes)
+    ]
     shown = _named("valid", _rows(prepared, attention.examples))
-    return [pair_example(tokenizers, {"source": source, "target": target}, name) for name, (source, target) in probes.items()] + [
-        pair_example(tokenizers, row, name) for name, row in shown
-    ]  # fmt: skip
+    return examples + [pair_example(tokenizers, row, name) for name, row in shown]
+
+
+def translated_example(
+    tokenizers: Sequence[Tokenizer], sentence: str, translation: Translation, name: str = ""
+) -> Example:
+    """A sentence with the very tokens that a model translated it into."""
+    source, target = tokenizers[0], tokenizers[-1]
+    return Example.pair(source.encode(sentence), translation.tokens, source, target, name)
 
 
 def pair_example(tokenizers: Sequence[Tokenizer], row: dict[str, Any], name: str = "") -> Example:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from attention_maps import store
 from attention_maps.measures import scalars
 from attention_maps.pictures import picture
 from attention_maps.record import Example, record
-from attention_maps.recording import Recording, Score
+from attention_maps.recording import Measures, Recording, Score
 from data.batches import Batch
 from data.prepare import PreparedPairs, PreparedText
 from model.encoder_decoder import EncoderDecoder
@@ -38,23 +38,14 @@ class AttentionRecorder:
         self, config: TrainConfig, prepared: PreparedText | PreparedPairs, model: GPT | EncoderDecoder, run: Path, log: RunLog
     ) -> None:  # fmt: skip
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
-        self.gold = config.data.source == "primer"
+        self.gold = config.data.source == "primer" and config.attention.scored > 0
 
     def record(self, step: int) -> None:
-        """Store the maps, their measures as curves, and one picture."""
+        """Store the maps, their measures as curves, and one picture; nothing where there is nothing to look at."""
         attention = self.config.attention
-        gold = self.head_scores("valid", attention.scored) if attention.scored else None
-        labels = self.prepared.tokenizers[-1]
-        recording = record(
-            self.model,
-            self.examples(),
-            labels.special_ids,
-            step,
-            pieces=labels.pieces,
-            max_tokens=attention.max_tokens,
-            scores=gold.scores if gold else (),
-            measured=gold.measures if gold else None,
-        )
+        recording = self.recording(step)
+        if not recording.samples and not recording.scores:
+            return
         if recording.deviation > TOLERANCE:
             self.log.line(
                 f"warning: attention maps of step {step} are not what the fused kernel computes (off by {recording.deviation:.1%} of the "
@@ -67,6 +58,21 @@ class AttentionRecorder:
         self.log.scalars({f"val_{tag}": value for tag, value in scalars(recording.measures).items()}, step)
         if attention.image and recording.samples:
             self.log.image("attention", picture(recording), step)
+
+    def recording(self, step: int, measured: Measures | None = None) -> Recording:
+        """The maps of all examples and what heads get right; `measured` is kept with them."""
+        gold = self.head_scores("valid", self.config.attention.scored)
+        labels = self.prepared.tokenizers[-1]
+        return record(
+            self.model,
+            self.examples(),
+            labels.special_ids,
+            step,
+            pieces=labels.pieces,
+            max_tokens=self.config.attention.max_tokens,
+            scores=gold.scores if gold else (),
+            measured=(gold.measures if gold else {}) | (measured or {}),
+        )
 
     def examples(self) -> list[Example]:
         """The probes and the first validation examples."""
@@ -85,22 +91,30 @@ class AttentionRecorder:
         return antecedent_scores(self.model, self.prepared.tokenizers[0], rows, chosen=chosen)
 
     def test(self, split: str, step: int) -> dict[str, float]:
-        """Say what heads get right in a split, as tables, and return the figure of one read-out.
+        """Say what heads get right in a split, as tables, and return one figure for each measure.
 
         Head and read-out are those that are best on the validation split: picking them here would flatter.
         """
-        chosen = self.head_scores("valid") if self.config.attention.enabled else None
+        chosen = self.chosen if self.config.attention.enabled else None
         found = self.head_scores(split, chosen=chosen) if chosen else None
         if chosen is None or found is None:
             return {}
-        best = found.named(chosen.best().name)
+        best = [found.named(score.measure, score.name) for score in chosen.best()]
         report = describe(split, found)
-        self.log.line(f"\n{report}\n\nbest on the validation split, here {best.value:.1f} %: {described(best)}\n")
+        for score in best:
+            chance = found.named(score.measure, "chance").value
+            report += f"\n\nBest on validation, here {score.value:.1f} % (chance {chance:.1f} %): {described(score)}."
+        self.log.line(f"\n{report}\n")
         self.log.markdown(f"{split} heads", report, step)
-        return {best.measure: best.value}
+        return {score.measure: score.value for score in best}
+
+    @cached_property
+    def chosen(self) -> HeadScores | None:
+        """The whole validation split's scores, by which heads and read-outs are chosen for the test splits."""
+        return self.head_scores("valid")
 
     def measure_importance(self, step: int, batches: Iterable[Batch]) -> None:
-        """Say what each head is worth, and keep it with the maps of that step."""
+        """Say what each head is worth to the model as it is, and keep it with the maps of `step`, recorded anew."""
         importance = head_importance(self.model, batches)
         tables = []
         for kind, layers in importance.items():
@@ -108,12 +122,9 @@ class AttentionRecorder:
             lines = [[f"layer {layer}", *(f"{value:+.4f}" for value in heads)] for layer, heads in enumerate(layers)]
             tables.append(table(header, lines))
         report = "\n\n".join(tables)
-        self.log.line(f"\n{report}\n")
+        path = store.save(self.recording(step, {"importance": importance}), self.run)
+        self.log.line(f"\n{report}\n\nkept with the maps of step {step}: {path}\n")
         self.log.markdown("head importance", report, step)
-        file = store.path(self.run, step)
-        if file.exists():
-            recording = store.load(file)
-            store.save(replace(recording, measures=recording.measures | {"importance": importance}), self.run)
 
     def forget_after(self, step: int) -> None:
         """Resuming: drop the maps of steps that are about to be taken again."""
@@ -121,19 +132,21 @@ class AttentionRecorder:
 
 
 TITLES = {
-    "alignment_error": "{split}: alignment error rate of cross-attention, {count} pairs",
-    "antecedent": "{split}: antecedents found by decoder heads, {count} pronouns",
+    "alignment_error": "alignment error rate of cross-attention, {count} pairs",
+    "antecedent": "antecedents found by decoder heads, {count} pronouns, among all nouns before",
+    "antecedent_agreeing": "the same among nouns that agree with the pronoun",
 }
 
 
 def describe(split: str, found: HeadScores) -> str:
-    """Two Markdown tables: read-outs with their baselines, and every head."""
-    measure = found.scores[0].measure
-    title = TITLES[measure].format(split=split, count=found.count)
-    parts = [table([title, "%"], [[described(score), f"{score.value:.1f}"] for score in found.scores])]
-    for kinds in found.measures.values():
+    """Markdown: for each measure its read-outs with their baselines, and every head."""
+    parts = []
+    for measure, kinds in found.measures.items():
+        title = f"{split}: {TITLES[measure].format(count=found.count)}"
+        scores = [score for score in found.scores if score.measure == measure]
+        parts.append(table([title, "%"], [[described(score), f"{score.value:.1f}"] for score in scores]))
         for layers in kinds.values():
-            header = [f"{split}: each head", *(f"head {head}" for head in range(len(layers[0])))]
+            header = ["each head", *(f"head {head}" for head in range(len(layers[0])))]
             lines = [[f"layer {number}", *(f"{value:.1f} %" for value in heads)] for number, heads in enumerate(layers)]
             parts.append(table(header, lines))
     return "\n\n".join(parts)

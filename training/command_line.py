@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
-import functools
 import inspect
 import os
 import re
 import sys
-import textwrap
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -22,6 +19,8 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+
+from attention_maps.command_line import described
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
@@ -156,23 +155,6 @@ def all_keys(schema: type, prefix: str = "") -> list[str]:
     return keys
 
 
-@functools.cache
-def field_documentation(schema: type) -> dict[str, str]:
-    """The docstring under each field of a dataclass, on one line."""
-    body = ast.parse(inspect.getsource(schema)).body[0]
-    assert isinstance(body, ast.ClassDef)
-    documented = {}
-    for statement, following in zip(body.body, body.body[1:], strict=False):
-        if (
-            isinstance(statement, ast.AnnAssign)
-            and isinstance(following, ast.Expr)
-            and isinstance(following.value, ast.Constant)
-        ):
-            assert isinstance(statement.target, ast.Name)
-            documented[statement.target.id] = " ".join(str(following.value.value).split())
-    return documented
-
-
 def describe_settings(schema: type, config: Any, prefix: str = "") -> list[str]:
     """`key=default` with its documentation, one setting a paragraph: the body of --help."""
     lines = []
@@ -182,10 +164,7 @@ def describe_settings(schema: type, config: Any, prefix: str = "") -> list[str]:
         if is_dataclass(value):
             nested.append((field.name, value))
             continue
-        shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else value
-        lines.append(f"  {prefix}{field.name}={shown}")
-        documentation = field_documentation(schema).get(field.name, "")
-        lines += textwrap.wrap(documentation, width=110, initial_indent=" " * 6, subsequent_indent=" " * 6)
+        lines += described(schema, field.name, "null" if value is None else value, prefix)
     for name, value in nested:
         lines += ["", f"{name}: {inspect.getdoc(type(value))}", *describe_settings(type(value), value, f"{name}.")]
     return lines

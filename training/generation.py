@@ -14,7 +14,7 @@ from data.tokenizer import StreamingDecoder, Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.sampling import generate
-from training.attention_examples import pair_example
+from training.attention_examples import translated_example
 from training.attention_recorder import record_generated
 from training.command_line import fail
 from training.errors import UserError
@@ -50,14 +50,18 @@ def keep_attention(run: LoadedRun, examples: list[Example]) -> None:
         path, recording = record_generated(run, examples)
     except OSError as error:
         raise UserError(f"{run.folder}: the attention maps cannot be written ({error.strerror})") from error
-    cut = sum(sample.truncated for sample in recording.samples)
-    notes = (
-        [f"the first {len(recording.samples)} of {len(examples)} texts"]
-        if len(examples) > len(recording.samples)
-        else []
-    )
-    notes += [f"{cut} of them cut at {run.config.attention.max_tokens} tokens (attention.max_tokens)"] if cut else []
+    limit, cut = map_tokens(run), sum(sample.truncated for sample in recording.samples)
+    notes = []
+    if len(examples) > len(recording.samples):
+        notes.append(f"of the first {len(recording.samples)} of {len(examples)} texts")
+    if cut:
+        notes.append(f"{cut} cut at {limit} tokens")
     print(f"attention maps: {path}{' (' + ', '.join(notes) + ')' if notes else ''}", file=sys.stderr)
+
+
+def map_tokens(run: LoadedRun) -> int:
+    """Tokens of a side that a map shows at most."""
+    return min(run.config.attention.max_tokens, run.config.model.context)
 
 
 def inputs(prompt: str | None, task: str) -> Iterator[str]:
@@ -124,9 +128,12 @@ def write(run: LoadedRun, config: GenerateConfig, prompt: str) -> list[Example]:
     for sample in range(config.samples):
         if sample:
             print("-" * 20)
-        begun = [tokenizer.eos_id, *ids]
-        written = stream_sample(run.model, tokenizer, prompt, begun, config, config.seed + sample)
-        examples.append(Example.text([*begun, *written], tokenizer, shortened(prompt, f"sample {sample + 1}")))
+        tokens = [tokenizer.eos_id, *ids]
+        tokens += stream_sample(run.model, tokenizer, prompt, tokens, config, config.seed + sample)
+        last = tokens[-map_tokens(run) :]  # the end: what was written
+        if config.attention and len(last) < len(tokens):
+            print(f"note: the maps show the last {len(last)} of {len(tokens)} tokens", file=sys.stderr)
+        examples.append(Example.text(last, tokenizer, shortened(prompt, f"sample {sample + 1}")))
     return examples
 
 
@@ -194,9 +201,10 @@ def translate_lines(run: LoadedRun, config: GenerateConfig, text: str) -> list[E
     show("")  # what a pipe no longer takes is noticed here, not at exit
     if not config.attention:
         return []
-    best = {line: translations[number][0].text for number, line in enumerate(lines) if line.strip()}
     return [
-        pair_example(run.tokenizers, {"source": line, "target": made}, shortened(line)) for line, made in best.items()
+        translated_example(run.tokenizers, line, translations[number][0], shortened(line))
+        for number, line in enumerate(lines)
+        if line.strip()
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 
 import torch
 from torch import nn
@@ -15,7 +14,7 @@ from model.attention import head_places, silence_head
 from training.loss import summed_loss
 
 BATCHES = 32
-"""Validation batches that every head is silenced on."""
+"""Validation batches, spread evenly, that every head is silenced on at most."""
 
 
 def head_importance(model: nn.Module, batches: Iterable[Batch]) -> dict[str, list[list[float]]]:
@@ -24,7 +23,9 @@ def head_importance(model: nn.Module, batches: Iterable[Batch]) -> dict[str, lis
     Below 0: the model is better without it. Heads that do the same work cover for each other, so all may look dispensable.
     """
     device = next(model.parameters()).device
-    kept = [batch.to(device) for batch in islice(batches, BATCHES)]
+    every = list(batches)  # sorted by length for pairs: the first ones alone would be the shortest sentences
+    places = sorted({round(number * (len(every) - 1) / (BATCHES - 1)) for number in range(BATCHES)})
+    kept = [every[place].to(device) for place in places]
     importance: dict[str, list[list[float]]] = {}
     with undisturbed(model):
         whole = mean_loss(model, kept)

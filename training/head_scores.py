@@ -41,15 +41,18 @@ class HeadScores:
     count: int
     """Pairs, or pronouns."""
 
-    def best(self) -> Score:
-        """The best read-out."""
-        readouts = [score for score in self.scores if score.kind is not None]
-        lower = readouts[0].measure == "alignment_error"
-        return min(readouts, key=lambda score: score.value if lower else -score.value)
+    def best(self) -> list[Score]:
+        """The best read-out of each measure."""
+        measures = dict.fromkeys(score.measure for score in self.scores)
+        readouts = {name: [s for s in self.scores if s.measure == name and s.kind is not None] for name in measures}
+        return [
+            min(found, key=lambda score: score.value if name == "alignment_error" else -score.value)
+            for name, found in readouts.items()
+        ]
 
-    def named(self, name: str) -> Score:
-        """A read-out by name."""
-        return next(score for score in self.scores if score.name == name)
+    def named(self, measure: str, name: str) -> Score:
+        """A read-out or a guess by name."""
+        return next(score for score in self.scores if (score.measure, score.name) == (measure, name))
 
 
 def alignment_scores(
@@ -100,7 +103,7 @@ def alignment_scores(
         value = float(tally.error_rates("predicts", name)[layers, heads])
         scores.append(Score("alignment_error", f"mean of all layers, {name}", value, "cross"))
     each = tally.error_rates()[:layers, :heads]
-    layer, head = _place(-each, "best head, argmax", chosen)
+    layer, head = _place(-each, "alignment_error", "best head, argmax", chosen)
     scores.append(Score("alignment_error", "best head, argmax", float(each[layer, head]), "cross", layer, head))
     scores.append(Score("alignment_error", "along the diagonal", float(diagonal.error_rates()[0, 0])))
     scores.append(Score("alignment_error", "chance", 100 * (1 - hits / drawn)))
@@ -140,8 +143,9 @@ def _listed(heads: np.ndarray) -> list[list[float]]:
     return [[round(float(head), 3) for head in layer] for layer in heads]
 
 
-AMONG = {"agreeing": "nouns that agree with it", "all": "all nouns before"}
-"""What the antecedent is sought among."""
+AMONG = ("antecedent", "antecedent_agreeing")
+"""What the antecedent is sought among, as two measures: everybody and everything that the story has named before, or those of them
+that agree with the pronoun, often only one."""
 
 ROWS = {"reads": "read", "predicts": "written"}
 """A pronoun has two rows: the one that reads it, and the one before, which writes it."""
@@ -151,8 +155,8 @@ def antecedent_scores(
     model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]], *, chosen: HeadScores | None = None
 ) -> HeadScores | None:
     """How often heads look from a pronoun at what it means; None where no story fits. `chosen` as in `alignment_scores`."""
-    tallies = {(rows, among): AntecedentTally() for rows in ROWS for among in AMONG}
-    asked: dict[str, list[Pronoun]] = {among: [] for among in AMONG}
+    tallies = {(rows, measure): AntecedentTally() for rows in ROWS for measure in AMONG}
+    asked: dict[str, list[Pronoun]] = {measure: [] for measure in AMONG}
     cases = (Case(story, [], [tokenizer.eos_id, *tokenizer.encode(story["text"])]) for story in stories)
     for story, weights in maps(model, cases, "decoder", tokenizer.pad_id):
         spans = [(-1, -1), *tokenizer.spans(story["text"])[1]]  # the eos in front covers no character
@@ -160,37 +164,33 @@ def antecedent_scores(
             span, everything = (agreeing.start, agreeing.end), set(range(len(story["names"])))
             whole = with_candidates(story, story["text"], span, agreeing.antecedent, everything)
             (tokens,) = groups([span], spans)
-            for among, pronoun in (("agreeing", agreeing), ("all", whole)):
-                asked[among].append(pronoun)
+            for measure, pronoun in zip(AMONG, (whole, agreeing), strict=True):
+                asked[measure].append(pronoun)
                 candidates = [_mentioned(found, spans) for found in pronoun.candidates.values()]
                 right = list(pronoun.candidates).index(pronoun.antecedent)
-                tallies["reads", among].add(weights, tokens[-1], candidates, right)
-                tallies["predicts", among].add(weights, tokens[0] - 1, candidates, right)
-    if not asked["all"]:
+                tallies["reads", measure].add(weights, tokens[-1], candidates, right)
+                tallies["predicts", measure].add(weights, tokens[0] - 1, candidates, right)
+    if not asked["antecedent"]:
         return None
     scores = []
-    for among, described in AMONG.items():
+    for measure, found in asked.items():
         for rows, verb in ROWS.items():
-            each = tallies[rows, among].accuracies()[:-1, :-1]
-            name = f"best head, pronoun {verb}, among {described}"
-            layer, head = _place(each, name, chosen)
-            scores.append(Score("antecedent", name, float(each[layer, head]), "decoder", layer, head))
-        guesses = {name: _mean(share(pronoun, rank) for pronoun in asked[among]) for name, rank in HEURISTICS.items()}
-        guesses["chance"] = _mean(1 / len(pronoun.candidates) for pronoun in asked[among])
-        scores += [Score("antecedent", f"{name}, among {described}", 100 * value) for name, value in guesses.items()]
-    return HeadScores(
-        scores,
-        {"antecedent": {"decoder": _listed(tallies["predicts", "agreeing"].accuracies()[:-1, :-1])}},
-        len(asked["all"]),
-    )
+            each = tallies[rows, measure].accuracies()[:-1, :-1]
+            layer, head = _place(each, measure, name := f"best head, pronoun {verb}", chosen)
+            scores.append(Score(measure, name, float(each[layer, head]), "decoder", layer, head))
+        guesses = {name: _mean(share(pronoun, rank) for pronoun in found) for name, rank in HEURISTICS.items()}
+        guesses["chance"] = _mean(1 / len(pronoun.candidates) for pronoun in found)
+        scores += [Score(measure, name, 100 * value) for name, value in guesses.items()]
+    written = {measure: {"decoder": _listed(tallies["predicts", measure].accuracies()[:-1, :-1])} for measure in AMONG}
+    return HeadScores(scores, written, len(asked["antecedent"]))
 
 
-def _place(heads: np.ndarray, name: str, chosen: HeadScores | None) -> tuple[int, int]:
+def _place(heads: np.ndarray, measure: str, name: str, chosen: HeadScores | None) -> tuple[int, int]:
     """Layer and head with the largest value, or those that were chosen under this name elsewhere."""
     if chosen is None:
         layer, head = np.unravel_index(heads.argmax(), heads.shape)
         return int(layer), int(head)
-    score = chosen.named(name)
+    score = chosen.named(measure, name)
     assert score.layer is not None
     assert score.head is not None
     return score.layer, score.head

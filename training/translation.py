@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -20,6 +20,8 @@ class Translation:
     text: str
     score: float
     """Log-probability in nats divided by length ** length_penalty: the larger, the better."""
+    tokens: list[int] = field(default_factory=list)
+    """What was written, without eos: the text may be segmented otherwise when it is encoded again."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,15 @@ def translate(
 def translate_all(
     model: EncoderDecoder, tokenizers: list[Tokenizer], sentences: list[str], options: TranslationOptions
 ) -> list[str]:
+    """The text of the best translation of each sentence, in order."""
+    return [translation.text for translation in best_translations(model, tokenizers, sentences, options)]
+
+
+def best_translations(
+    model: EncoderDecoder, tokenizers: list[Tokenizer], sentences: list[str], options: TranslationOptions
+) -> list[Translation]:
     """The best translation of each sentence, in order."""
-    best = {index: found[0].text for index, found in translate(model, tokenizers, sentences, options)}
+    best = {index: found[0] for index, found in translate(model, tokenizers, sentences, options)}
     return [best[index] for index in range(len(sentences))]
 
 
@@ -84,4 +93,5 @@ def longest_targets(source_lengths: Tensor, context: int) -> Tensor:
 
 def readable(hypothesis: Hypothesis, tokenizer: Tokenizer) -> Translation:
     """Tokens to text; a translation is one line whatever the model wrote."""
-    return Translation(" ".join(tokenizer.decode(hypothesis.tokens).split("\n")), hypothesis.score)
+    text = " ".join(tokenizer.decode(hypothesis.tokens).split("\n"))
+    return Translation(text, hypothesis.score, list(hypothesis.tokens))

@@ -69,3 +69,12 @@ def test_the_antecedent_is_the_referent_whose_mentions_get_most_together() -> No
     tally.add(weights, 0, [anna, dog], antecedent=0)
     np.testing.assert_array_equal(tally.accuracies()[0], [50, 50, 50])
     assert tally.pronouns == 2
+
+
+def test_a_head_that_tells_nobody_apart_gets_half_of_two() -> None:
+    """Guards against ties that go to the first candidate, which is right more often than chance."""
+    tally = AntecedentTally()
+    tally.add(np.full((1, 1, 1, 4), 0.25), 0, [[[0]], [[1]]], antecedent=0)
+    np.testing.assert_array_equal(tally.accuracies(), 50)
+    tally.add(np.full((1, 1, 1, 4), np.nan), 0, [[[0]], [[1]]], antecedent=0)
+    np.testing.assert_array_equal(tally.accuracies(), 25)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attention_maps import measures
-from attention_maps.recording import Recording
+from attention_maps.recording import Recording, Sample, tokens
 
 
 def test_entropy_is_zero_when_sharp_and_log_keys_when_even() -> None:
@@ -43,9 +43,12 @@ def test_scalars_leave_out_rows_that_have_no_choice(lesson: Recording) -> None:
 
 def test_rollout_is_the_product_of_what_every_layer_mixes() -> None:
     """Guards the order of the layers and the residual path: two layers, written out by hand."""
-    first, second = np.array([[1, 0], [0.5, 0.5]]), np.array([[1, 0], [1, 0]])
-    mixed = np.array([[1, 0], [0.5, 0.5]]) @ np.array([[1, 0], [0.25, 0.75]])
-    np.testing.assert_allclose(measures.rollout([first, second]), mixed)
+    first = np.array([[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]])
+    second = np.array([[1, 0, 0], [0, 1, 0], [0, 0.5, 0.5]])
+    # Layer 2 mixes what layer 1 has mixed: row 2 looks at row 1 by a quarter, which holds a quarter of row 0.
+    expected = [[1, 0, 0], [0.25, 0.75, 0], [0.25 * 0.25, 0.25 * 0.75, 0.75]]
+    np.testing.assert_allclose(measures.rollout([first, second]), expected)
+    assert not np.allclose(measures.rollout([second, first]), expected)
 
 
 def test_spread_is_one_for_a_head_that_looks_at_everything_alike() -> None:
@@ -72,7 +75,8 @@ def test_coverage_counts_the_keys_that_some_row_looks_at_most() -> None:
         ({"first": 0.1, "special": 0.2, "spread": 0.3, "coverage": 0.8}, "alignment"),
         ({"first": 0.1, "special": 0.2, "spread": 0.3, "coverage": 0.8, "alignment_error": 80.0}, ""),
         ({"first": 0.6, "special": 0.6, "spread": 0.3, "coverage": 0.2, "alignment_error": 20.0}, "alignment"),
-        ({"previous": 0.6, "first": 0.1, "special": 0.2, "spread": 0.3, "antecedent": 90.0}, "coreference"),
+        ({"previous": 0.6, "first": 0.1, "special": 0.2, "spread": 0.3, "antecedent": 60.0}, "coreference"),
+        ({"previous": 0.6, "first": 0.1, "special": 0.2, "spread": 0.3, "antecedent": 40.0}, "previous token"),
         ({name: float("nan") for name in ("previous", "first", "diagonal", "special", "spread")}, ""),
     ],
 )
@@ -80,3 +84,18 @@ def test_heads_are_named_by_what_they_do(head: dict[str, float], label: str) -> 
     """Guards the rules one by one; gold goes before form."""
     found = measures.head_labels({"entropy": {"decoder": [[1.0]]}} | {k: {"decoder": [[v]]} for k, v in head.items()})
     assert found == {"decoder": [[label]]}
+
+
+def test_spread_of_a_causal_head_counts_only_what_it_can_see() -> None:
+    """Guards the keys in view of every row: one too many and no causal head would ever be broad."""
+    sample = Sample(
+        reads=tokens(range(5), "abcde", frozenset()),
+        predicts=tokens((), (), frozenset()),
+        source=None,
+        losses=(),
+        predictions=(),
+        weights={("decoder", 0): (np.tril(np.ones((1, 5, 5))) / np.arange(1, 6)[:, None]).astype(np.float32)},
+        norms={},
+    )
+    assert measures.measures_of(sample, "decoder", 0)["spread"] == pytest.approx([1], abs=1e-5)
+    assert measures.head_labels(measures.head_measures([sample])) == {"decoder": [["broad"]]}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
 from data.alignment import pharaoh, possible, project
-from data.config import TokenizerConfig
+from data.config import DataConfig, TokenizerConfig
+from data.prepare import prepare
 from data.primer import rows
 from data.primer.choice import Chooser
 from data.primer.sentences import Sentence, derive
@@ -109,3 +111,18 @@ def test_no_piece_of_a_vocabulary_spans_two_words_that_the_corpus_tells_apart(ki
     assert any(len(piece) > 2 for piece in learnt)
     text = pairs[0]["target"]
     assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_the_vocabulary_of_a_run_is_learnt_inside_words(tmp_path: Path) -> None:
+    """Guards the way from the corpus' words to the tokenizer of a run: borders that are lost on it change nothing else."""
+    config = DataConfig(sentences=1500, cache=str(tmp_path))
+    prepared = prepare("translate", config, TokenizerConfig(kind="bpe", vocab_size=900), 64, 1)
+    words = {
+        row[side][a:b]
+        for row in prepared.rows("train")
+        for side, spans in zip(("source", "target"), row["words"], strict=True)
+        for a, b in spans
+    }
+    tokenizer = prepared.target_tokenizer
+    learnt = {tokenizer.pieces([token])[0].strip("▁") for token in range(4, tokenizer.vocab_size)}
+    assert [piece for piece in learnt if piece and not any(piece in word for word in words)] == []
