@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from attention_maps.command_line import CommandError
+from attention_maps import store
+from attention_maps.command_line import CommandError, expanded
 from attention_maps.labels import fitted, printable, visible, width
 from attention_maps.measures import head_labels, head_measures
-from attention_maps.questions import existing_run, load, recorded_runs, recordings
+from attention_maps.questions import chosen_recording, existing_run, load, reading, recorded_runs, recordings
 from attention_maps.recording import KINDS, Kind, Measures, Recording, Sample
 
 MEASURES = {
@@ -26,6 +27,9 @@ MEASURES = {
     "importance": ("importance", "{:+.3f}", "rise of the validation loss in nats without the head"),
 }
 """Of the measures of heads their name, how a number is written, and what it is."""
+
+Labels = Mapping[str, Sequence[Sequence[str]]]
+"""What every head does, in a word: [kind][layer][head]."""
 
 
 @dataclass
@@ -43,8 +47,8 @@ class HeadsSettings:
 
 def list_recordings(folder: str, settings: ListSettings, problems: Sequence[str]) -> None:
     """Print the runs in a folder, or one run, with their recorded steps, samples and maps."""
-    found = recorded_runs(Path(folder).expanduser())
-    if not Path(folder).expanduser().is_dir():
+    found = recorded_runs(expanded(folder))
+    if not expanded(folder).is_dir():
         problems = [*problems, f"{folder}: no such folder"]
     elif not found:
         problems = [*problems, f"{folder}: no recordings of attention in it (attention.enabled=true makes them)"]
@@ -54,23 +58,28 @@ def list_recordings(folder: str, settings: ListSettings, problems: Sequence[str]
 
 
 def _run(run: Path) -> Iterator[str]:
-    names = list(recordings(run))
+    yield printable(str(run))
+    try:
+        names = list(recordings(run))
+    except OSError as error:
+        yield from _line("unreadable", f"{error.filename}: {error.strerror}")
+        return
     steps = [str(int(name.removeprefix("step_"))) for name in names if name.startswith("step_")]
     generated = [name for name in names if name.startswith("generated_")]
-    yield printable(str(run))
     yield from _line("steps", _thinned(steps))
     yield from _line("generated", _thinned(generated))
     try:
-        _, _, recording = load(run, "last")
+        _, file = chosen_recording(run, "last")
+        with reading(file):
+            recording, kinds = store.outline(file)
     except CommandError as error:
         yield from _line("unreadable", str(error))
         return
     for number, sample in enumerate(recording.samples):
         yield from _line("samples" if number == 0 else "", f"{number}  {sample.name}: {_text(sample)}")
-    for kind in KINDS:
-        shapes = sorted({(s.layers(kind), len(s.weights[kind, 0])) for s in recording.samples if s.layers(kind)})
-        maps = ", ".join(f"{layers} layers × {heads} heads" for layers, heads in shapes)
-        yield from _line(kind, maps + _labelled(recording, kind) if maps else "")
+    yield from _line("samples", "" if recording.samples else "none, measures only")
+    for kind, shape in kinds.items():
+        yield from _line(kind, "{layers} layers × {heads} heads".format(**shape) + _labelled(recording.labels, kind))
 
 
 def _line(name: str, text: str) -> Iterator[str]:
@@ -93,13 +102,13 @@ def _text(sample: Sample, columns: int = 48) -> str:
     return " → ".join(fitted(text, columns).rstrip() if width(text) > columns else text for text in plain)
 
 
-def _labelled(recording: Recording, kind: Kind) -> str:
+def _labelled(labels: Labels, kind: str) -> str:
     """Heads that have a label: `; previous token: 0.2, 1.0` (layer.head)."""
     heads: dict[str, list[str]] = {}
-    for layer, row in enumerate(_labels(recording).get(kind, [])):
+    for layer, row in enumerate(labels.get(kind, [])):
         for head, label in enumerate(row):
             if label:
-                heads.setdefault(str(label), []).append(f"{layer}.{head}")
+                heads.setdefault(label, []).append(f"{layer}.{head}")
     return "".join(f"; {printable(label)}: {', '.join(places)}" for label, places in heads.items())
 
 
@@ -112,12 +121,13 @@ def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> No
     if problems:
         raise CommandError(*problems)
     measures = recording.measures or head_measures(recording.samples)  # older recordings hold maps alone
+    labels = recording.labels or head_labels(head_measures(recording.samples))
     print(title)
     explained = []
     for kind in KINDS:
         names = [name for name in MEASURES if measures.get(name, {}).get(kind)]
         if names:
-            print("\n" + "\n".join(_grid(_rows(measures, _labels(recording), kind, names))))
+            print("\n" + "\n".join(_grid(_rows(measures, labels, kind, names))))
         explained += [name for name in names if name not in explained]
     print()
     for name in explained:
@@ -125,28 +135,17 @@ def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> No
     print("\n".join(_scores(recording)), end="\n" if recording.scores else "")
 
 
-def _labels(recording: Recording) -> Mapping[str, Sequence[Sequence[str]]]:
-    return recording.labels or head_labels(recording.measures or head_measures(recording.samples))
-
-
-def _rows(
-    measures: Measures, labels: Mapping[str, Sequence[Sequence[str]]], kind: Kind, names: Sequence[str]
-) -> Iterator[list[str]]:
+def _rows(measures: Measures, labels: Labels, kind: Kind, names: Sequence[str]) -> Iterator[list[str]]:
     """A table of texts: a heading, and a line for each head."""
     yield [kind, "head", *(MEASURES[name][0] for name in names), "label"]
     for layer, heads in enumerate(measures[names[0]][kind]):
         for head in range(len(heads)):
-            numbers = (_at(measures[name][kind], layer, head) for name in names)
+            numbers = [measures[name][kind][layer][head] for name in names]
             cells = [
-                "" if number is None or number != number else MEASURES[name][1].format(number)
+                "" if math.isnan(number) else MEASURES[name][1].format(number)
                 for name, number in zip(names, numbers, strict=True)
             ]
-            yield [f"layer {layer}", str(head), *cells, printable(_at(labels.get(kind, []), layer, head) or "")]
-
-
-def _at(matrix: Sequence[Sequence[Any]], layer: int, head: int) -> Any:
-    """None where a file holds less than one value for each head."""
-    return matrix[layer][head] if layer < len(matrix) and head < len(matrix[layer]) else None
+            yield [f"layer {layer}", str(head), *cells, printable(labels[kind][layer][head] if kind in labels else "")]
 
 
 def _grid(rows: Iterator[list[str]]) -> Iterator[str]:

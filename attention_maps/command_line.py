@@ -1,14 +1,19 @@
-"""Settings written `key=value` on a command line, checked against a dataclass: every problem at once, exit code 2."""
+"""Settings written `key=value` on a command line, checked against a dataclass: every problem at once, exit code 2.
+
+What --help says of them is shared by all commands of the project.
+"""
 
 from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import inspect
 import os
 import textwrap
 from collections.abc import Sequence
 from dataclasses import fields
+from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -21,6 +26,11 @@ class CommandError(Exception):
     def __init__(self, *messages: str) -> None:
         super().__init__(*messages)
         self.messages = messages
+
+
+def expanded(path: str) -> Path:
+    """A path with a leading `~` or `~name` replaced by that home folder; an unknown name stays, and is not found."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 (Path's raises RuntimeError for an unknown name)
 
 
 def parse(schema: type[Settings], arguments: Sequence[str]) -> tuple[Settings, list[str]]:
@@ -81,25 +91,36 @@ def expected(kind: Any) -> list[str]:
 
 def describe(schema: type) -> list[str]:
     """`key=default` with its documentation, one setting a paragraph: the body of --help."""
-    documented = documentation(schema)
+    documented = field_documentation(schema)
     lines = []
     for field in fields(schema):
-        default = field.default
-        shown = "" if default is None else str(default).lower() if isinstance(default, bool) else default
-        lines.append(f"  {field.name}={shown}")
-        lines += textwrap.wrap(documented[field.name], width=110, initial_indent=" " * 6, subsequent_indent=" " * 6)
+        lines += described(field.name, "" if field.default is None else field.default, documented[field.name])
     return lines
 
 
-def documentation(schema: type) -> dict[str, str]:
+def described(setting: str, value: object, documentation: str) -> list[str]:
+    """One setting with its value, and its documentation below."""
+    shown = str(value).lower() if isinstance(value, bool) else value
+    indent = " " * 6
+    return [
+        f"  {setting}={shown}",
+        *textwrap.wrap(documentation, width=110, initial_indent=indent, subsequent_indent=indent),
+    ]
+
+
+@functools.cache
+def field_documentation(schema: type) -> dict[str, str]:
     """The docstring under each field of a dataclass and of those it inherits from, on one line."""
     documented = {}
     for base in reversed(schema.__mro__[:-1]):
         body = ast.parse(inspect.getsource(base)).body[0]
         assert isinstance(body, ast.ClassDef)
         for statement, following in zip(body.body, body.body[1:], strict=False):
-            if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+            if (
+                isinstance(statement, ast.AnnAssign)
+                and isinstance(following, ast.Expr)
+                and isinstance(following.value, ast.Constant)
+            ):
                 assert isinstance(statement.target, ast.Name)
-                assert isinstance(following.value, ast.Constant)
                 documented[statement.target.id] = " ".join(str(following.value.value).split())
     return documented

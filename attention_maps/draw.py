@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
 from attention_maps.canvas import INK, MUTED, PAPER, POINT, Canvas, text_width
-from attention_maps.fonts import drawable, has_bold, readable, vertical
+from attention_maps.fonts import drawable, has_bold, readable
+from attention_maps.labels import COLOURS, DIVERGED, FUTURE, hundredths, vertical
 
-SCALE = LinearSegmentedColormap.from_list("weight", ["#f6f9fe", "#d3e2fa", "#86aeee", "#3a69d2", "#1d3c98", "#0c1648"])
-HIDDEN = (0.906, 0.898, 0.882)  # the future, which a causal row cannot see: not the colour of a small weight
-INVALID = (0.86, 0.15, 0.15)  # NaN: the model diverged
+SCALE = LinearSegmentedColormap.from_list("weight", COLOURS)
+HIDDEN, INVALID = to_rgb(FUTURE), to_rgb(DIVERGED)
 
 TITLE, SUBTITLE, PANEL, NAME, LABEL = 13.0, 9.5, 9.5, 8.5, 11.0  # points; labels shrink with their cells
 SMALLEST_LABEL = 5.5
@@ -104,12 +104,12 @@ class _ColumnLabel:
         """Pixels from its foot to its head."""
         if self.stands == "turned":
             return text_width(self.text, size)
-        lines = len((vertical(self.text) or "").split("\n")) if self.stands == "stacked" else 1
+        lines = len(vertical(self.text)) if self.stands == "stacked" else 1
         return lines * size * POINT * LEADING
 
     def draw(self, canvas: Canvas, middle: float, foot: float, size: float) -> None:
         """Write it upwards from its foot."""
-        text = (vertical(self.text) or "") if self.stands == "stacked" else self.text
+        text = "\n".join(vertical(self.text)) if self.stands == "stacked" else self.text
         angle = 90 if self.stands == "turned" else 0
         canvas.write(middle, foot, text, size, align="center", base="bottom", angle=angle)
 
@@ -220,14 +220,13 @@ def _numbers(
         dark = colours[row, column] @ (0.299, 0.587, 0.114) < 0.6
         colour = PAPER if dark else INK if weight >= 0.005 else MUTED
         canvas.write(
-            x + (column + 0.5) * cell, y + (row + 0.5) * cell, _short(weight), cell / 4.6, align="center", colour=colour
+            x + (column + 0.5) * cell,
+            y + (row + 0.5) * cell,
+            hundredths(weight),
+            cell / 4.6,
+            align="center",
+            colour=colour,
         )
-
-
-def _short(weight: float) -> str:
-    """`.42`, `1` or `0`: the leading zero would only cost room."""
-    text = f"{weight:.2f}"
-    return {"0.00": "0", "1.00": "1"}.get(text, text.removeprefix("0"))
 
 
 def _maximum(panels: Iterable[np.ndarray]) -> float:

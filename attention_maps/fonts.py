@@ -1,5 +1,4 @@
-"""Labels that are always readable: fonts that together cover Japanese and `▁`, and a visible stand-in for anything
-else.
+"""Fonts that together cover Japanese and `▁`, and a visible stand-in for anything else.
 
 DejaVu Sans comes first because IPAexGothic lacks `▁` (U+2581), which starts every SentencePiece word.
 matplotlib_fontja is never imported, only its font file is used: importing it would change the user's global
@@ -8,7 +7,6 @@ matplotlib settings.
 
 from __future__ import annotations
 
-import unicodedata
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,11 +15,7 @@ import matplotlib
 from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.ft2font import FT2Font
 
-SPACES = {" ": "␣", "\n": "↵", "\t": "⇥"}
-"""White space would be an empty label."""
-
-UPRIGHT = {"ー": "︱", "（": "︵", "）": "︶", "「": "﹁", "」": "﹂"}
-"""Forms for vertical writing."""
+from attention_maps import labels
 
 
 @cache
@@ -56,40 +50,17 @@ def has_bold(text: str) -> bool:
 
 def drawable(text: str) -> str:
     """A text with every character that has no glyph spelled as its `[code]`: never an empty box."""
-    return "".join(map(_visible, text))
+    return labels.printable(text, characters())
 
 
-def readable(piece: str, longest: int = 14) -> str:
+def readable(piece: str) -> str:
     """A piece as its label: `drawable`, with white space made visible, and shortened when overlong."""
-    label = ""
-    for character in piece:
-        shown = SPACES.get(character) or _visible(character)
-        if len(label) + len(shown) > longest:
-            return label + "…"
-        label += shown
-    return label
-
-
-def vertical(label: str) -> str | None:
-    """A Japanese label written downwards, one character per line; None where that is not how it would be written."""
-    letters = label.strip("▁")
-    if not letters or len(letters) > 6 or not all(_is_wide(character) for character in letters):
-        return None
-    return "\n".join(UPRIGHT.get(character, character) for character in label if character != "▁")
+    return labels.readable(piece, characters())
 
 
 @cache
 def _charmap(file: str) -> frozenset[str]:
     return frozenset(map(chr, FT2Font(file).get_charmap()))
-
-
-def _visible(character: str) -> str:
-    invisible = unicodedata.category(character)[0] in "CZ" and character != " "
-    return f"[{ord(character):X}]" if invisible or character not in characters() else character
-
-
-def _is_wide(character: str) -> bool:
-    return unicodedata.east_asian_width(character) in "WF"
 
 
 def _files() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Tokens as text for terminals and files: white space made visible, and how many columns Japanese takes.
+"""How tokens and weights look, on a terminal and in every picture: labels, how wide they are, and the colours.
 
 Only the standard library: what is printed must not wait for a plotting library.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Container
 
 SPACES = {" ": "␣", "\n": "↵", "\t": "⇥", "　": "␣"}
 """White space would be an empty label."""
@@ -16,18 +17,59 @@ UPRIGHT = {"ー": "︱", "（": "︵", "）": "︶", "「": "﹁", "」": "﹂"}
 
 KANA = re.compile("[\u3041-\u30ff]")
 
+LONGEST = 14
+"""Characters of a label in a picture."""
+
+COLOURS = ("#f6f9fe", "#d3e2fa", "#86aeee", "#3a69d2", "#1d3c98", "#0c1648")
+"""Of weights from 0 to the largest, evenly spaced."""
+
+FUTURE = "#e7e5e1"
+"""What a causal row cannot see: not the colour of a small weight."""
+
+DIVERGED = "#db2626"
+"""NaN: the model diverged."""
+
 
 def visible(piece: str) -> str:
     """A piece as `printable`, with its white space as signs."""
     return printable("".join(SPACES.get(character, character) for character in piece))
 
 
-def printable(text: str) -> str:
-    """A text with whatever has no glyph, or would steer a terminal, as its `[code]`; spaces stay."""
+def readable(piece: str, known: Container[str] | None = None) -> str:
+    """A piece as its label in a picture: as `visible`, and shortened when overlong, but never within a `[code]`."""
+    label = ""
+    for character in piece:
+        shown = SPACES.get(character) or printable(character, known)
+        if len(label) + len(shown) > LONGEST:
+            return label + "…"
+        label += shown
+    return label
+
+
+def printable(text: str, known: Container[str] | None = None) -> str:
+    """A text with whatever would steer a terminal, or is not among the `known` glyphs, as its `[code]`; spaces stay."""
     return "".join(
-        f"[{ord(character):X}]" if unicodedata.category(character)[0] in "CZ" and character != " " else character
+        character if _is_printable(character) and (known is None or character in known) else f"[{ord(character):X}]"
         for character in text
     )
+
+
+def _is_printable(character: str) -> bool:
+    return character == " " or unicodedata.category(character)[0] not in "CZ"
+
+
+def vertical(label: str) -> list[str]:
+    """The letters of a Japanese label for writing downwards; none where it would not be written so."""
+    letters = label.strip("▁")
+    if not letters or len(letters) > 6 or not all(map(is_wide, letters)):
+        return []
+    return [UPRIGHT.get(letter, letter) for letter in letters]
+
+
+def hundredths(weight: float) -> str:
+    """`.42`, `1` or `0`: the leading zero would only cost room in a cell."""
+    text = f"{weight:.2f}"
+    return {"0.00": "0", "1.00": "1"}.get(text, text.removeprefix("0"))
 
 
 def width(text: str) -> int:

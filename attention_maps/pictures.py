@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attention_maps.draw import heat_map, small_multiples
-from attention_maps.recording import Kind, Recording, Rows, Sample
-
-NAMES: dict[Kind, str] = {
-    "encoder": "encoder self-attention",
-    "decoder": "decoder self-attention",
-    "cross": "cross-attention",
-}
+from attention_maps.recording import NAMES, Kind, Recording, Rows, Sample
 
 
 def picture(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,18 +16,15 @@ from typing import Literal
 import numpy as np
 
 from attention_maps import store
-from attention_maps.command_line import CommandError
+from attention_maps.command_line import CommandError, expanded
 from attention_maps.labels import printable
-from attention_maps.recording import Kind, Recording, Rows, Sample, Tokens, TokenWeight
+from attention_maps.recording import NAMES, Kind, Recording, Rows, Sample, Tokens, TokenWeight
 
 DEPTH = 6
 """Folders below the one given that are searched for runs."""
 
-NAMES: dict[Kind, str] = {
-    "encoder": "encoder self-attention",
-    "decoder": "decoder self-attention",
-    "cross": "cross-attention",
-}
+PLACE = re.compile(r"(0|[1-9][0-9]{0,8})(?::(0|[1-9][0-9]{0,8}))?")
+"""A position, or several."""
 
 
 @dataclass
@@ -131,21 +129,31 @@ def recordings(run: Path) -> dict[str, Path]:
     return {file.stem: file for file in (*store.steps(run).values(), *store.generated(run).values())}
 
 
-def recorded_runs(folder: Path) -> list[Path]:
-    """The runs with recordings in a folder, or the folder itself if it is one, in order of name."""
-    found = []
-    for place, below, _ in os.walk(folder, followlinks=True):
-        depth = len(Path(place).relative_to(folder).parts)
-        below[:] = sorted(name for name in below if depth < DEPTH and not name.startswith("."))
-        if recordings(Path(place)):
-            found.append(Path(place))
-            below.clear()
-    return found
+def recorded_runs(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> list[Path]:
+    """The runs with recordings in a folder, or the folder itself if it is one, in order of name.
+
+    Links are followed, but not to a folder that they lie in: `above` are those by device and inode. A run whose
+    recordings cannot be listed is among them.
+    """
+    try:
+        if recordings(folder):
+            return [folder]
+    except OSError:
+        return [folder] if os.path.isdir(folder / store.FOLDER) else []  # noqa: PTH112 (Path's raises)
+    try:
+        status = folder.stat()
+        inner = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and os.path.isdir(path))  # noqa: PTH112
+    except OSError:
+        return []
+    place = (status.st_dev, status.st_ino)
+    if place in above or len(above) >= DEPTH:
+        return []
+    return [run for path in inner for run in recorded_runs(path, above | {place})]
 
 
 def existing_run(run: str) -> Path:
     """The folder of a run that has recordings."""
-    folder = Path(run).expanduser()
+    folder = expanded(run)
     if not folder.exists():
         raise CommandError(f"{run}: no such run")
     if not recordings(folder):
@@ -163,7 +171,7 @@ def chosen_recording(run: Path, step: str) -> tuple[str, Path]:
         name = steps[min(steps) if step == "first" else max(steps)]
     elif step in ("first", "last"):
         name = list(found)[0 if step == "first" else -1]
-    elif step.isdecimal():
+    elif step.isascii() and step.isdecimal() and len(step) < 16:
         name = steps.get(int(step), "")
     else:
         name = step
@@ -174,13 +182,22 @@ def chosen_recording(run: Path, step: str) -> tuple[str, Path]:
     return name, found[name]
 
 
+@contextmanager
+def reading(file: Path) -> Iterator[None]:
+    """Whatever keeps a recording from being read is a CommandError."""
+    try:
+        yield
+    except store.RecordingError as error:
+        raise CommandError(str(error)) from None
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}") from None
+
+
 def load(run: Path, step: str) -> tuple[str, str, Recording]:
     """A run's recording: its name, a title, and what is in it."""
     name, file = chosen_recording(run, step)
-    try:
+    with reading(file):
         recording = store.load(file)
-    except store.RecordingError as error:
-        raise CommandError(str(error)) from None
     said = f"step {recording.step:,}" if name.startswith("step_") else f"{name} (step {recording.step:,})"
     return name, printable(f"{run.resolve().name} · {said}"), recording
 
@@ -189,7 +206,7 @@ def questions(title: str, recording: Recording, settings: MapSettings) -> Iterat
     """The maps that the settings ask for: one, or one for each sample and head of `all`."""
     samples = range(len(recording.samples))
     if not samples:
-        raise CommandError(f"{title}: there are no samples in it")
+        raise CommandError(f"{title}: this recording holds no example (attention.examples, attention.probes)")
     if settings.sample != "all":
         number = settings.sample or 0
         if number not in range(-len(samples), len(samples)):
@@ -202,7 +219,8 @@ def questions(title: str, recording: Recording, settings: MapSettings) -> Iterat
         try:
             layer = max(sample.layers(kind) - 2, 0) if settings.layer is None else settings.layer
             _, layer = sample.key(kind, layer)
-            sample.queries(kind, rows)
+            if not len(sample.queries(kind, rows)):
+                raise LookupError(f"sample={number}: nothing is predicted in this sample; rows=reads names its rows")
             heads = _heads(settings.head, len(sample.weights[kind, layer]))
         except (LookupError, ValueError) as error:
             raise CommandError(str(error.args[0])) from None
@@ -223,7 +241,7 @@ def position(text: str, tokens: Tokens) -> range:
     try:
         return tokens.find(text)
     except LookupError as error:
-        numbers = [int(part) for part in text.split(":") if part.isdecimal()]
-        if numbers and ":".join(map(str, numbers)) == text and len(numbers) <= 2 and "is not among" in str(error):
-            return tokens.find(numbers[0] if len(numbers) == 1 else range(*numbers))
-        raise LookupError(re.sub(r"range\((\d+), (\d+)\)", r"\1:\2", str(error))) from None
+        place = PLACE.fullmatch(text)
+        if place is None or "is not among" not in str(error):
+            raise LookupError(re.sub(r"range\((\d+), (\d+)\)", r"\1:\2", str(error))) from None
+    return tokens.find(int(place[1]) if place[2] is None else range(int(place[1]), int(place[2])))

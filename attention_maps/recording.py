@@ -17,6 +17,13 @@ source."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+NAMES: dict[Kind, str] = {
+    "encoder": "encoder self-attention",
+    "decoder": "decoder self-attention",
+    "cross": "cross-attention",
+}
+"""For people."""
+
 Rows = Literal["reads", "predicts"]
 """A decoder row stands between two tokens: it `reads` one and `predicts` the next. For word alignment, `predicts` is
 the right name of a row; for "how much does 'win' attend to 'I'" it is `reads`."""
@@ -90,8 +97,10 @@ class Tokens:
         the first one silently would answer another question than the one asked.
         """
         if isinstance(token, range):
-            if len(token) == 0 or min(token) < 0 or max(token) >= len(self):
-                raise LookupError(f"{token} is not inside the {len(self)} tokens")
+            if not token:
+                raise LookupError(f"from {token.start} up to {token.stop} there is no position")
+            if min(token[0], token[-1]) < 0 or max(token[0], token[-1]) >= len(self):
+                raise LookupError(f"the positions {token[0]} to {token[-1]} are not inside the {len(self)} tokens")
             return token
         if isinstance(token, int):
             if not -len(self) <= token < len(self):

@@ -17,27 +17,31 @@ steps of what is in event files, and writing there takes 200 times as long.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import re
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save as serialised
 
-from attention_maps.recording import KINDS, Antecedents, Measures, Prediction, Recording, Sample, Score, Tokens
+from attention_maps.recording import Antecedents, Prediction, Recording, Sample, Score, Tokens
+from attention_maps.tensorboard import contents
+from attention_maps.tensorboard.container import Header, read_header, read_tensor
+from attention_maps.tensorboard.contents import FORMAT, VERSION, Kinds
+from attention_maps.tensorboard.refusal import Damaged
 
 FOLDER = "attention"
-FORMAT = "chumoku-attention"
-VERSION = "1"
 STEP = re.compile(r"step_(\d{8,})\.safetensors")
 GENERATED = re.compile(r"generated_(\d{5,})\.safetensors")
-TENSOR = re.compile(r"(\d+)/(encoder|decoder|cross)/(?:(\d+)(?:/(norms|values))?|(rollout))")
 
 
 class RecordingError(Exception):
@@ -50,18 +54,59 @@ def path(run_folder: str | Path, step: int) -> Path:
 
 
 def save(recording: Recording, run_folder: str | Path) -> Path:
-    """Write the recording of a training step into its run and return the path; it appears complete or not at all."""
-    return _write(recording, path(run_folder, recording.step))
+    """Write the recording of a training step into its run and return the path; it appears complete or not at all.
+
+    Raises OSError naming the file, as `save_generated` does.
+    """
+    final = path(run_folder, recording.step)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(final, _serialised(recording))
+    return final
 
 
 def save_generated(recording: Recording, run_folder: str | Path) -> Path:
-    """Write a recording of generated text into its run, under the next free number."""
-    number = max(generated(run_folder), default=0) + 1
-    return _write(recording, Path(run_folder) / FOLDER / f"generated_{number:05d}.safetensors")
+    """Write a recording of generated text into its run, under the next free number, whoever else is writing there."""
+    folder = Path(run_folder) / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    content = _serialised(recording)
+    for number in count(max(generated(run_folder), default=0) + 1):
+        final = folder / f"generated_{number:05d}.safetensors"
+        try:
+            write_whole(final, content, replace=False)
+        except FileExistsError:
+            continue
+        return final
+    raise AssertionError("numbers do not end")
 
 
-def _write(recording: Recording, final: Path) -> Path:
-    final.parent.mkdir(parents=True, exist_ok=True)
+def write_whole(final: Path, content: bytes, *, replace: bool = True) -> None:
+    """The file appears complete or not at all. Raises OSError naming it; FileExistsError if it may not be replaced."""
+    partial = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        # Not flushed to the disk: after a power cut `load` reports a short file, and a map can be recorded again.
+        partial.write_bytes(content)
+        if replace:
+            partial.replace(final)
+        else:
+            _claim(partial, final)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(final)) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _claim(partial: Path, final: Path) -> None:
+    """Put a file into a place that nobody else has."""
+    try:
+        os.link(partial, final)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: for a moment an empty file holds the name
+        final.touch(exist_ok=False)
+        partial.replace(final)
+
+
+def _serialised(recording: Recording) -> bytes:
     tensors: dict[str, np.ndarray] = {}
     for number, sample in enumerate(recording.samples):
         for suffix, arrays in (("", sample.weights), ("/norms", sample.norms), ("/values", sample.values)):
@@ -76,14 +121,7 @@ def _write(recording: Recording, final: Path) -> Path:
         "scores": _json([_finite(asdict(score)) for score in recording.scores]),
         "deviation": _json(_finite(recording.deviation)),
     }
-    # Not flushed to the disk: after a power cut `load` reports a short file, and a map can be recorded again.
-    partial = final.with_name(f".{final.name}.{os.getpid()}")
-    try:
-        save_file(tensors, partial, metadata=metadata)
-        partial.replace(final)
-    finally:
-        partial.unlink(missing_ok=True)
-    return final
+    return serialised(tensors, metadata)
 
 
 def _json(value: Any) -> str:
@@ -143,42 +181,61 @@ def remove_after(run_folder: str | Path, step: int) -> list[Path]:
 def load(file: str | Path) -> Recording:
     """Read a recording.
 
-    Raises FileNotFoundError, or RecordingError for a truncated, damaged or foreign file; nothing in it is trusted.
+    Raises FileNotFoundError and other OSErrors naming the file, or RecordingError for a truncated, damaged or foreign
+    file; nothing in it is trusted.
     """
-    file = Path(file)
+    with _opened(Path(file)) as (stream, header):
+        recording = _without_maps(header, contents.read_kinds(header))
+        for one in sorted(contents.maps(header), key=lambda one: (one.sample, one.kind, one.layer or 0)):
+            sample = recording.samples[one.sample]
+            numbers = np.frombuffer(bytearray(read_tensor(stream, one.tensor)), "<f2").reshape(one.tensor.shape)
+            if one.layer is None:
+                sample.rollout[one.kind] = numbers
+            else:
+                arrays = {"weights": sample.weights, "norms": sample.norms, "values": sample.values}[one.what]
+                arrays[one.kind, one.layer] = numbers
+    return recording
+
+
+def outline(file: str | Path) -> tuple[Recording, Kinds]:
+    """A recording without its maps, and how many layers and heads of each kind it has. Raises what `load` raises."""
+    with _opened(Path(file)) as (_, header):
+        kinds = contents.read_kinds(header)
+        return _without_maps(header, kinds), kinds
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[tuple[BinaryIO, Header]]:
+    """A recording and its header; whatever is found to be wrong with it becomes a RecordingError."""
     if not file.is_file():
-        raise FileNotFoundError(f"{file}: no such recording")
+        raise FileNotFoundError(errno.ENOENT, "no such recording", str(file))
     try:
-        with safe_open(file, framework="numpy") as opened:
-            metadata = opened.metadata() or {}
-            _check_format(metadata, file)
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (it is no dict)
-    except SafetensorError as error:
-        raise RecordingError(
-            f"{file}: not a whole safetensors file ({error}); it was cut off or is something else"
-        ) from error
-    try:
-        samples = [_sample_from_json(entry) for entry in json.loads(metadata["samples"])]
-        _attach(tensors, samples)
-        return Recording(
-            int(metadata["step"]),
-            tuple(samples),
-            _measures_from_json(json.loads(metadata.get("measures", "{}"))),
-            {str(kind): [[str(label) for label in layer] for layer in layers]
-             for kind, layers in json.loads(metadata.get("labels", "{}")).items()},
-            tuple(_score_from_json(entry) for entry in json.loads(metadata.get("scores", "[]"))),
-            _number_from_json(json.loads(metadata.get("deviation", "0.0"))),
-        )  # fmt: skip
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        detail = f"missing {error}" if isinstance(error, KeyError) else error
-        raise RecordingError(f"{file}: a damaged recording ({detail})") from error
+        with file.open("rb") as stream:
+            header = read_header(stream)
+            contents.check_format(header)
+            yield stream, header
+    except Damaged as damage:
+        raise RecordingError(f"{file}: {damage}") from damage
 
 
-def _check_format(metadata: Mapping[str, str], file: Path) -> None:
-    if metadata.get("format") != FORMAT:
-        raise RecordingError(f"{file}: a safetensors file, but not an attention recording of this project")
-    if metadata.get("version") != VERSION:
-        raise RecordingError(f"{file}: recording format {metadata.get('version')}; this program reads {VERSION}")
+def _without_maps(header: Header, kinds: Kinds) -> Recording:
+    measures = contents.read_measures(header, kinds)
+    return Recording(
+        contents.read_step(header),
+        tuple(_sample_from_json(entry) for entry in contents.read_samples(header)),
+        {
+            name: {
+                kind: [[_number_from_json(head) for head in layer] for layer in layers] for kind, layers in by.items()
+            }
+            for name, by in measures.items()
+        },
+        contents.read_labels(header, kinds),
+        tuple(
+            Score(**score | {"value": _number_from_json(score["value"])})
+            for score in contents.read_scores(header, kinds)
+        ),
+        contents.read_deviation(header),
+    )
 
 
 def _sample_to_json(sample: Sample) -> dict[str, Any]:
@@ -198,60 +255,24 @@ def _sample_to_json(sample: Sample) -> dict[str, Any]:
 
 
 def _sample_from_json(entry: Mapping[str, Any]) -> Sample:
-    sample = Sample(
+    links, antecedents = entry["links"], entry["antecedents"]
+    return Sample(
         reads=_tokens_from_json(entry["reads"]),
         predicts=_tokens_from_json(entry["predicts"]),
         source=None if entry["source"] is None else _tokens_from_json(entry["source"]),
         losses=tuple(_number_from_json(loss) for loss in entry["losses"]),
         predictions=tuple(
-            tuple(Prediction(int(token), str(piece), _number_from_json(chance)) for token, piece, chance in row)
+            tuple(Prediction(token, piece, _number_from_json(chance)) for token, piece, chance in row)
             for row in entry["predictions"]
         ),
         weights={},
         norms={},
-        name=str(entry["name"]),
-        length=int(entry["length"]),
-        source_length=int(entry["source_length"]),
-        links=_links_from_json(entry.get("links")),
-        antecedents=_antecedents_from_json(entry.get("antecedents")),
+        name=entry["name"],
+        length=entry["length"],
+        source_length=entry["source_length"],
+        links=None if links is None else tuple((source, target) for source, target in links),
+        antecedents=antecedents and Antecedents(antecedents["side"], tuple(map(tuple, antecedents["pairs"]))),
     )
-    if len(sample.losses) != len(sample.predicts) or len(sample.predictions) != len(sample.reads):
-        raise ValueError("losses and predictions do not match the tokens")
-    return sample
-
-
-def _links_from_json(entry: Any) -> tuple[tuple[int, int], ...] | None:
-    return None if entry is None else tuple((int(source), int(target)) for source, target in entry)
-
-
-def _antecedents_from_json(entry: Any) -> Antecedents | None:
-    if entry is None:
-        return None
-    if entry["side"] not in ("reads", "source"):
-        raise ValueError(f"antecedents stand on a side {entry['side']!r}")
-    return Antecedents(entry["side"], tuple((int(a), int(b), int(c), int(d)) for a, b, c, d in entry["pairs"]))
-
-
-def _score_from_json(entry: Mapping[str, Any]) -> Score:
-    kind, layer, head = entry["kind"], entry["layer"], entry["head"]
-    return Score(
-        str(entry["measure"]),
-        str(entry["name"]),
-        _number_from_json(entry["value"]),
-        None if kind is None else str(kind),
-        None if layer is None else int(layer),
-        None if head is None else int(head),
-    )
-
-
-def _measures_from_json(entry: Mapping[str, Any]) -> Measures:
-    return {
-        str(name): {
-            str(kind): [[_number_from_json(head) for head in layer] for layer in layers]
-            for kind, layers in kinds.items()
-        }
-        for name, kinds in entry.items()
-    }
 
 
 def _number_to_json(number: float) -> float | None:
@@ -268,50 +289,4 @@ def _tokens_to_json(tokens: Tokens) -> dict[str, Any]:
 
 
 def _tokens_from_json(entry: Mapping[str, Any]) -> Tokens:
-    ids = tuple(int(token) for token in entry["ids"])
-    pieces = tuple(str(piece) for piece in entry["pieces"])
-    return Tokens(ids, pieces, tuple(bool(mark) for mark in entry["special"]))
-
-
-def _attach(tensors: Mapping[str, np.ndarray], samples: list[Sample]) -> None:
-    """Give each sample its maps. Raises ValueError where names, types, shapes and tokens do not belong together."""
-    heads: dict[tuple[int, str], int] = {}
-    for name, tensor in sorted(tensors.items(), key=lambda item: _natural(item[0])):
-        match = TENSOR.fullmatch(name)
-        if match is None:
-            continue  # something a later version stores
-        number, kind, layer, what = int(match[1]), match[2], int(match[3] or 0), match[4] or match[5]
-        if number >= len(samples):
-            raise ValueError(f"tensor {name} belongs to no sample")
-        sample = samples[number]
-        queries = len(sample.reads if kind != "encoder" else sample.source or ())
-        keys = len(sample.reads if kind == "decoder" else sample.source or ())
-        count = heads.setdefault((number, kind), tensor.shape[0] if tensor.ndim else 0) if what != "rollout" else 0
-        shapes = {
-            None: (count, queries, keys),
-            "norms": (count, queries),
-            "values": (count, keys),
-            "rollout": (queries, keys),
-        }
-        expected = shapes[what]
-        if tensor.dtype != np.float16 or tensor.shape != expected or 0 in expected:
-            raise ValueError(
-                f"{name} is {tensor.dtype} {list(tensor.shape)}; its tokens ask for float16 {list(expected)}"
-            )
-        if what == "rollout":
-            sample.rollout[kind] = tensor
-        else:
-            arrays = {None: sample.weights, "norms": sample.norms, "values": sample.values}[what]
-            arrays[kind, layer] = tensor
-    for number, sample in enumerate(samples):
-        for kind in KINDS:
-            layers = {key for key in sample.weights if key[0] == kind}
-            if layers != {(kind, layer) for layer in range(len(layers))}:
-                raise ValueError(f"layers are missing among the {kind} maps of sample {number}")
-        if sample.norms.keys() != sample.weights.keys():
-            raise ValueError(f"sample {number} has maps without norms, or norms without maps")
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Layer 10 comes after layer 9."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in name.split("/")]
+    return Tokens(tuple(entry["ids"]), tuple(entry["pieces"]), tuple(map(bool, entry["special"])))

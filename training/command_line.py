@@ -20,7 +20,7 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attention_maps.command_line import described
+from attention_maps.command_line import described, field_documentation
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
@@ -164,7 +164,8 @@ def describe_settings(schema: type, config: Any, prefix: str = "") -> list[str]:
         if is_dataclass(value):
             nested.append((field.name, value))
             continue
-        lines += described(schema, field.name, "null" if value is None else value, prefix)
+        documentation = field_documentation(schema).get(field.name, "")
+        lines += described(f"{prefix}{field.name}", "null" if value is None else value, documentation)
     for name, value in nested:
         lines += ["", f"{name}: {inspect.getdoc(type(value))}", *describe_settings(type(value), value, f"{name}.")]
     return lines

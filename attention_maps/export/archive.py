@@ -25,14 +25,19 @@ def archive(
 ) -> dict[str, Any]:
     """The archive of some recordings of one run by name, with one sample, which becomes number 0, or with all.
 
+    Recordings without that sample, or without any, are left out: there would be nothing to draw.
+
     `measured`: the recordings by step whose measures make the curves; by default those of `files`. Raises
     `refusal.Refusal` for a file that is no whole recording.
     """
     source = Recordings()
-    metas, tensors = {}, {}
+    metas, tensors, carried = {}, {}, []
     for name, path in files.items():
         meta = source.meta(str(path))
-        numbers = range(len(meta["samples"])) if sample is None else [sample]
+        numbers = [number for number in range(len(meta["samples"])) if sample in (None, number)]
+        if not numbers:
+            continue
+        carried.append(name)
         samples = [meta["samples"][number] for number in numbers]
         metas[f"{run}|{name}"] = {"run": run, "recording": name, **meta, "samples": samples}
         for number, kind, layer, what in _tensors(numbers, meta["kinds"]):
@@ -43,7 +48,7 @@ def archive(
             key = (run, name, numbers.index(number), kind, "" if layer is None else layer, what)
             data = base64.b64encode(content).decode("ascii")
             tensors["|".join(map(str, key))] = {"shape": tensor.shape, "data": data}
-    steps, generated = (_numbers(files, kind) for kind in ("step", "generated"))
+    steps, generated = (_numbers(carried, kind) for kind in ("step", "generated"))
     curves = {number: files[name] for number, name in steps.items()} if measured is None else measured
     return {
         "index": {"runs": {run: {"steps": list(steps), "generated": list(generated)}}, "logdir": ""},

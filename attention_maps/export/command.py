@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Literal
 
 from attention_maps import store
 from attention_maps.alignment import Readout, alignment, pharaoh
-from attention_maps.command_line import CommandError
+from attention_maps.command_line import CommandError, expanded
 from attention_maps.export import svg
 from attention_maps.export.table import table
 from attention_maps.questions import MapSettings, Question, existing_run, load, questions, recordings
@@ -43,7 +42,7 @@ class ExportSettings(MapSettings):
     readout: Readout = "argmax"
     """.pharaoh: `argmax` links every word of the translation to where it looked most; `mutual` keeps the links that
     are strongest from both sides, `grown` adds pairs beside these that are strongest from one side; `threshold` takes
-    every pair of at least that weight. Special tokens take no part."""
+    every pair of at least that weight. Special tokens take no part but are counted: with rows=reads, bos is number 0."""
 
     threshold: float = 0.5
     """.pharaoh with readout=threshold: the smallest weight that is a link."""
@@ -58,7 +57,7 @@ class ExportSettings(MapSettings):
 def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
     """Write maps to a file: a picture, a table of numbers, an alignment, or a page for any browser."""
     found = [*problems, *setting_problems(settings)]
-    to = Path(settings.to).expanduser()
+    to = expanded(settings.to)
     try:
         folder = existing_run(run)
         name, title, recording = load(folder, settings.step)
@@ -69,14 +68,14 @@ def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
         raise CommandError(*found)
     writer = WRITERS.get(to.suffix.lower())
     content = writer(asked, settings) if writer else _html(folder, name, title, settings, asked)
-    write(to, content)
+    store.write_whole(to, content)
     what = f"{asked[0].origin} · {asked[0].subject}" if len(asked) == 1 else title
     print(f"{to}: {_size(len(content))} · {what}")
 
 
 def setting_problems(settings: ExportSettings) -> list[str]:
     """What is wrong with the settings, before anything is read."""
-    to = Path(settings.to).expanduser()
+    to = expanded(settings.to)
     suffix = to.suffix.lower()
     kinds = [*WRITERS, ".html"]
     if not settings.to:
@@ -147,12 +146,13 @@ def _html(folder: Path, name: str, title: str, settings: ExportSettings, asked: 
     from attention_maps.export.archive import archive, thinned
     from attention_maps.export.page import page
     from attention_maps.tensorboard.refusal import Refusal
+    from attention_maps.tensorboard.runs import as_text
 
     found = recordings(folder)
     steps = [other for other in found if other.startswith("step_")]
     names = list(found) if settings.steps == "all" else thinned(steps, name, settings.steps)
     names += [] if name in names else [name]
-    run = folder.resolve().name
+    run = as_text(folder.resolve().name)
     whole = settings.sample in (None, "all")
     try:
         carried = {one: found[one] for one in names}
@@ -172,16 +172,6 @@ WRITERS: dict[str, Callable[[Sequence[Question], ExportSettings], bytes]] = {
     ".csv": _csv,
     ".pharaoh": _pharaoh,
 }
-
-
-def write(path: Path, content: bytes) -> None:
-    """The file appears complete or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _size(count: int) -> str:

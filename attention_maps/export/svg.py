@@ -10,15 +10,22 @@ from html import escape
 
 import numpy as np
 
-from attention_maps.labels import UPRIGHT, is_japanese, is_wide, visible
+from attention_maps.labels import (
+    COLOURS,
+    DIVERGED,
+    FUTURE,
+    hundredths,
+    is_japanese,
+    is_wide,
+    readable,
+    vertical,
+    visible,
+)
 from attention_maps.questions import Question
 from attention_maps.recording import Tokens
 
-SCALE = ("#f6f9fe", "#d3e2fa", "#86aeee", "#3a69d2", "#1d3c98", "#0c1648")
-"""The colours of `draw.SCALE`, which would need matplotlib."""
-
-FUTURE, INVALID, LINE = "#e7e5e1", "#db2626", "#1f5fc4"
-"""What a causal row cannot see; NaN; links."""
+LINE = "#1f5fc4"
+"""The colour of links."""
 
 STYLE = """text{font-family:system-ui,"Hiragino Sans","Yu Gothic","Noto Sans CJK JP","Noto Sans JP",Meiryo,sans-serif;fill:#1f2937}
 .title{font-size:14px;font-weight:600}.name,.special{fill:#6b7280}.name{font-size:11px}.number{text-anchor:middle}"""
@@ -26,7 +33,6 @@ STYLE = """text{font-family:system-ui,"Hiragino Sans","Yu Gothic","Noto Sans CJK
 MARGIN, GAP, LEADING = 16, 6, 1.15
 TOP = MARGIN + 56  # where "attends to" stands
 NUMBERED = 24  # pixels that a cell needs to carry its number
-LONGEST = 14  # characters of a label
 
 
 def heat_map(question: Question) -> str:
@@ -37,9 +43,9 @@ def heat_map(question: Question) -> str:
     rows, columns = question.queries, question.keys
     both = question.kind != "encoder"
     right = (chosen.predicts if question.rows == "reads" else chosen.reads) if both else None
-    stacked = not all(_length(_label(piece), size) <= cell - 4 for piece in columns.pieces)
+    stacked = not all(_length(readable(piece), size) <= cell - 4 for piece in columns.pieces)
     x = MARGIN + max(_widest(rows, size), _length(question.rows, 11)) + GAP
-    y = TOP + GAP + max(_height(_label(piece), size, stacked) for piece in columns.pieces) + GAP
+    y = TOP + GAP + max(_height(readable(piece), size, stacked) for piece in columns.pieces) + GAP
     width, height = cell * len(columns), cell * len(weights)
     other = "predicts" if question.rows == "reads" else "reads"
     right_width = GAP + max(_widest(right, size), _length(other, 11)) if right else 0
@@ -61,7 +67,7 @@ def heat_map(question: Question) -> str:
         if cell >= NUMBERED:
             middle = x + (column + 0.5) * cell - 0.5, y + (row + 0.5) * cell + 0.12 * cell
             ink = "#ffffff" if weight / maximum > 0.5 else "#1f2937" if weight >= 0.005 else "#6b7280"
-            parts.append(_text(*middle, _short(weight), "number", size=cell / 3.1, style=f"fill:{ink}"))
+            parts.append(_text(*middle, hundredths(weight), "number", size=cell / 3.1, style=f"fill:{ink}"))
     parts += _side(rows, x - GAP, y, cell, size, "end")
     if right:
         parts.append(_text(x + width + GAP, y - 8, other, "name"))
@@ -115,7 +121,7 @@ def _page(width: float, height: float, title: str, parts: Sequence[str]) -> str:
 def _side(tokens: Tokens, x: float, y: float, cell: int, size: float, anchor: str) -> list[str]:
     """The labels of rows, one under the other."""
     labels = (
-        _text(x, y + (row + 0.5) * cell + 0.36 * size, _label(piece), _class(tokens, row), anchor, size=size)
+        _text(x, y + (row + 0.5) * cell + 0.36 * size, readable(piece), _class(tokens, row), anchor, size=size)
         for row, piece in enumerate(tokens.pieces)
     )
     return [f"<g{_language(tokens)}>", *labels, "</g>"]
@@ -125,10 +131,10 @@ def _top(tokens: Tokens, x: float, foot: float, cell: int, size: float, stacked:
     """The labels of columns, upwards from their foot: Japanese downwards letter by letter, other words turned."""
     parts = [f"<g{_language(tokens)}>"]
     for column, piece in enumerate(tokens.pieces):
-        label, middle, kind = _label(piece), x + (column + 0.5) * cell, _class(tokens, column)
+        label, middle, kind = readable(piece), x + (column + 0.5) * cell, _class(tokens, column)
         if not stacked or len(label) == 1:
             parts.append(_text(middle, foot, label, kind, "middle", size=size))
-        elif letters := _downwards(label):
+        elif letters := vertical(label):
             first = foot - (len(letters) - 1) * size * LEADING
             spans = "".join(
                 f'<tspan x="{middle:g}" y="{first + number * size * LEADING:g}">{_safe(letter)}</tspan>'
@@ -157,11 +163,6 @@ def _safe(text: str) -> str:
     return escape("".join(c if c.isprintable() else "�" for c in text))
 
 
-def _label(piece: str) -> str:
-    text = visible(piece)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
 def _class(tokens: Tokens, position: int) -> str:
     return "special" if tokens.special[position] else ""
 
@@ -170,45 +171,32 @@ def _language(tokens: Tokens) -> str:
     return ' lang="ja" xml:lang="ja"' if is_japanese("".join(tokens.pieces)) else ""
 
 
-def _downwards(label: str) -> list[str]:
-    """The letters of a Japanese label for vertical writing; none where it would not be written so."""
-    letters = label.strip("▁")
-    if not letters or len(letters) > 6 or not all(map(is_wide, letters)):
-        return []
-    return [UPRIGHT.get(letter, letter) for letter in letters]
-
-
 def _length(text: str, size: float) -> float:
     """Pixels that a text takes, about."""
     return sum(1.0 if is_wide(letter) else 0.6 for letter in text) * size
 
 
 def _widest(tokens: Tokens, size: float) -> float:
-    return max(_length(_label(piece), size) for piece in tokens.pieces)
+    return max(_length(readable(piece), size) for piece in tokens.pieces)
 
 
 def _height(label: str, size: float, stacked: bool) -> float:
     if not stacked or len(label) == 1:
         return size
-    letters = _downwards(label)
+    letters = vertical(label)
     return len(letters) * size * LEADING if letters else _length(label, size)
-
-
-def _short(weight: float) -> str:
-    """`.42`, `1` or `0`: the leading zero would only cost room."""
-    text = f"{weight:.2f}"
-    return {"0.00": "0", "1.00": "1"}.get(text, text.removeprefix("0"))
 
 
 def colour(share: float) -> str:
     """The colour of a weight as a share of the largest."""
     if not np.isfinite(share):
-        return INVALID
-    place = float(np.clip(share, 0, 1)) * (len(SCALE) - 1)
-    low = min(int(place), len(SCALE) - 2)
+        return DIVERGED
+    place = float(np.clip(share, 0, 1)) * (len(COLOURS) - 1)
+    low = min(int(place), len(COLOURS) - 2)
     mixed = (
         round(
-            int(SCALE[low][at : at + 2], 16) * (low + 1 - place) + int(SCALE[low + 1][at : at + 2], 16) * (place - low)
+            int(COLOURS[low][at : at + 2], 16) * (low + 1 - place)
+            + int(COLOURS[low + 1][at : at + 2], 16) * (place - low)
         )
         for at in (1, 3, 5)
     )

@@ -6,6 +6,7 @@ Tensors are `<sample>/<kind>/<layer>` float16 [H,Q,K], `/norms` [H,Q] and `/valu
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -16,6 +17,9 @@ from attention_maps.tensorboard.samples import check_sample
 
 FORMAT = "chumoku-attention"
 VERSION = "1"
+
+MOST_MEASURES = 64
+LONGEST_NAME = 64  # characters of a measure's; curves repeat all measures for each step
 
 KINDS = ("encoder", "decoder", "cross")
 AXES = {"weights": "HQK", "norms": "HQ", "values": "HK", "rollout": "QK"}
@@ -35,7 +39,7 @@ def check_format(header: Header) -> None:
     """Refuse other safetensors files, and recordings of another format."""
     found = header.metadata.get("format"), header.metadata.get("version")
     need(found[0] == FORMAT, "a safetensors file, but not an attention recording of this project")
-    need(found[1] == VERSION, f"recording format {found[1]}; this tab reads {VERSION}")
+    need(found[1] == VERSION, f"recording format {found[1]}; this program reads {VERSION}")
 
 
 def tensor_name(sample: int, kind: str, layer: int, what: str) -> str:
@@ -59,15 +63,20 @@ def read_step(header: Header) -> int:
 
 
 def read_kinds(header: Header) -> Kinds:
-    """Layers and heads of each kind: no layer is missing, and it is the same for every sample."""
+    """Layers and heads of each kind: no layer is missing, and it is the same for every sample.
+
+    A recording without samples has those that were measured.
+    """
     heads: dict[int, dict[str, dict[int, int]]] = {}  # by sample, kind, layer
-    for name, tensor, sample, kind, layer, what in _maps(header):
+    for name, tensor, sample, kind, layer, what in maps(header):
         check_tensor(name, tensor, what)
         if layer is not None:
             count = heads.setdefault(sample, {}).setdefault(kind, {}).setdefault(layer, tensor.shape[0])
             whole = count == tensor.shape[0] and tensor_name(sample, kind, layer, "weights") in header.tensors
             need(whole, f"{name} does not fit the weights beside it")
-    need(bool(heads), "there are no maps in it")
+    if not heads:
+        need(_parsed(header, "samples", None) == [], "there are no maps in it")
+        return _measured_kinds(header)
     for sample, kinds in heads.items():
         for kind, layers in kinds.items():
             where = f"{kind} maps of sample {sample}"
@@ -78,14 +87,26 @@ def read_kinds(header: Header) -> Kinds:
     return {kind: {"layers": len(first[kind]), "heads": first[kind][0]} for kind in KINDS if kind in first}
 
 
+def _measured_kinds(header: Header) -> Kinds:
+    """By the first matrix of each kind; `read_measures` compares the others with it."""
+    kinds: Kinds = {}
+    measures = _parsed(header, "measures", {})
+    for by_kind in measures.values() if isinstance(measures, dict) else ():
+        for kind, matrix in by_kind.items() if isinstance(by_kind, dict) else ():
+            if kind in KINDS and isinstance(matrix, list) and matrix and isinstance(matrix[0], list) and matrix[0]:
+                kinds.setdefault(kind, {"layers": len(matrix), "heads": len(matrix[0])})
+    need(bool(kinds), "there are neither maps nor measures in it")
+    return {kind: kinds[kind] for kind in KINDS if kind in kinds}
+
+
 def read_samples(header: Header) -> list[dict[str, Any]]:
-    """The samples, with as many tokens as their maps have rows and columns."""
+    """The samples, with as many tokens as their maps have rows and columns; there may be none."""
     listed = _parsed(header, "samples", None)
     if not isinstance(listed, list):
         need(False, "there are no samples in it")
     samples = [check_sample(entry, f"sample {number}") for number, entry in enumerate(listed)]
     mapped = set()
-    for name, tensor, number, kind, _, what in _maps(header):
+    for name, tensor, number, kind, _, what in maps(header):
         need(number < len(samples), f"{name} belongs to no sample")
         reads, source = (len((samples[number][side] or {"ids": ()})["ids"]) for side in ("reads", "source"))
         sizes = {"Q": source if kind == "encoder" else reads, "K": reads if kind == "decoder" else source}
@@ -103,6 +124,8 @@ def read_measures(header: Header, kinds: Kinds) -> dict[str, Matrices]:
     """Numbers for every head by measure and kind; None where a head has none. Older recordings have no measures."""
     measures = _parsed(header, "measures", {})
     need(isinstance(measures, dict), "its measures are no JSON object")
+    need(len(measures) <= MOST_MEASURES, f"it has {len(measures)} measures, more than the {MOST_MEASURES} read here")
+    need(all(len(name) <= LONGEST_NAME for name in measures), f"a measure's name has over {LONGEST_NAME} characters")
     return {name: _matrices(given, kinds, is_number_or_none, f"measure {name}") for name, given in measures.items()}
 
 
@@ -118,7 +141,14 @@ def read_scores(header: Header, kinds: Kinds) -> list[dict[str, Any]]:
     return [_score(score, kinds, f"score {number}") for number, score in enumerate(scores)]
 
 
-class _Map(NamedTuple):
+def read_deviation(header: Header) -> float:
+    """Largest difference between the maps and what the model computed; 0 in older recordings, NaN if it was no number."""
+    deviation = _parsed(header, "deviation", 0.0)
+    need(is_number_or_none(deviation), "its deviation is no number")
+    return math.nan if deviation is None else float(deviation)
+
+
+class Map(NamedTuple):
     """One tensor that belongs to a map; `layer` is None for the rollout."""
 
     name: str
@@ -129,13 +159,14 @@ class _Map(NamedTuple):
     what: str
 
 
-def _maps(header: Header) -> Iterator[_Map]:
+def maps(header: Header) -> Iterator[Map]:
+    """The tensors that belong to maps, as their names say."""
     for name, tensor in header.tensors.items():
         match = NAME.fullmatch(name)
         if match and match[3]:
-            yield _Map(name, tensor, int(match[1]), match[2], int(match[3]), match[4] or "weights")
+            yield Map(name, tensor, int(match[1]), match[2], int(match[3]), match[4] or "weights")
         elif match:
-            yield _Map(name, tensor, int(match[1]), match[2], None, "rollout")
+            yield Map(name, tensor, int(match[1]), match[2], None, "rollout")
         # Anything else is something that a later version stores.
 
 

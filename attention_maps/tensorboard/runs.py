@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -116,9 +116,9 @@ def _folders(root: str) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if RECORDING.fullmatch(entry.name):
-                        if entry.is_file():
+                        if _leads_to(entry.is_file):
                             files[entry.name] = entry.path
-                    elif entry.is_dir():
+                    elif _leads_to(entry.is_dir):
                         inner.append((entry.name, entry.path))
         except OSError:
             continue
@@ -129,6 +129,14 @@ def _folders(root: str) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
     logger.warning(
         "Attention tab: %s holds more than %d folders; only the upper ones were searched", root, MOST_FOLDERS
     )
+
+
+def _leads_to(is_such: Callable[[], bool]) -> bool:
+    """What an entry of a folder says of itself: a link to itself, or into a private folder, is nothing at all."""
+    try:
+        return is_such()
+    except OSError:
+        return False
 
 
 def _run(files: dict[str, str]) -> Run:
@@ -143,5 +151,9 @@ def _run(files: dict[str, str]) -> Run:
 
 
 def _name(group: str, parts: Sequence[str]) -> str:
-    name = "/".join([group, *parts] if group else parts) or "."
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # no other text reaches the browser
+    return as_text("/".join([group, *parts] if group else parts) or ".")
+
+
+def as_text(name: str) -> str:
+    """A name of a file that may be no UTF-8 as text; no other reaches a browser."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from attention_maps import draw, fonts, pictures
+from attention_maps import draw, fonts, labels, pictures
 from attention_maps.recording import Recording
 
 SENTENCE = "▁エミはオレンジよりりんごの方が好きです。「酸っぱくないから」と、彼女はスーパーで三本の〜(笑)…！？９"
@@ -71,7 +71,7 @@ def test_a_dollar_is_a_dollar() -> None:
 def test_unknown_glyphs_show_their_code() -> None:
     """Guards against a piece vanishing or passing for another one."""
     assert fonts.readable("𠮷野") == "[20BB7]野"
-    assert fonts.readable("a b\n") == "a␣b↵"
+    assert fonts.readable("a b\n\u3000") == "a␣b↵␣"
     assert fonts.readable("\u200d") == "[200D]"
     assert fonts.readable("長" * 99) == "長" * 14 + "…"
     assert fonts.drawable("valid 3 · 🍎") == "valid 3 · [1F34E]"
@@ -79,10 +79,9 @@ def test_unknown_glyphs_show_their_code() -> None:
 
 def test_japanese_columns_stand_upright_and_words_are_turned() -> None:
     """Guards the reading direction of column labels; a long vowel mark stands up in vertical writing."""
-    assert fonts.vertical("▁オレンジ") == "オ\nレ\nン\nジ"
-    assert fonts.vertical("スーパー") == "ス\n︱\nパ\n︱"
-    assert fonts.vertical("▁prefers") is None
-    assert fonts.vertical("▁") is None
+    assert labels.vertical("▁オレンジ") == ["オ", "レ", "ン", "ジ"]
+    assert labels.vertical("スーパー") == ["ス", "︱", "パ", "︱"]
+    assert labels.vertical("▁prefers") == labels.vertical("▁") == []
 
 
 def test_a_weight_colours_its_own_cell_and_nothing_else() -> None:
@@ -148,7 +147,7 @@ def test_the_future_is_grey_and_not_a_small_weight() -> None:
 
 def test_small_maps_carry_their_numbers() -> None:
     """Guards the values in the cells, and their absence where they would not fit."""
-    assert [draw._short(weight) for weight in (0.0, 0.004, 0.42, 0.994, 0.999, 1.0)] == [
+    assert [labels.hundredths(weight) for weight in (0.0, 0.004, 0.42, 0.994, 0.999, 1.0)] == [
         "0",
         "0",
         ".42",

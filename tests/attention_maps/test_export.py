@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -142,7 +143,7 @@ def test_a_diverged_model_is_red_and_raises_nothing(lesson: Recording, tmp_path:
     for to in ("m.svg", "l.svg", "m.csv", "m.png", "m.pharaoh"):
         view = ["view=lines"] if to == "l.svg" else []
         assert guarded(["export", str(tmp_path), f"to={tmp_path / to}", *view]) == 0
-    assert (tmp_path / "m.svg").read_text().count(svg.INVALID) == 12
+    assert (tmp_path / "m.svg").read_text().count(svg.DIVERGED) == 12
     assert guarded(["show", str(tmp_path)]) == 0
 
 
@@ -169,12 +170,42 @@ def test_nothing_is_overwritten_unasked(run: str, tmp_path: Path, capsys: pytest
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map.csv", "x"]
 
 
+@pytest.mark.parametrize("name", ["m.svg", "l.svg", "m.csv", "m.pharaoh", "m.png"])
+def test_a_sample_of_one_token_predicts_nothing(
+    lesson: Recording, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: the widest of no labels, and a table of no rows, where the only token of a text is the last one."""
+    one, none = tokens([2], ["<s>"], frozenset({2})), tokens([], [], frozenset())
+    maps = {("decoder", 0): np.ones((2, 1, 1), np.float16)}
+    sample = replace(
+        lesson.samples[0], reads=one, predicts=none, source=None, losses=(), predictions=((),), weights=maps
+    )
+    store.save(Recording(1, (replace(sample, norms={}),)), tmp_path)
+    settings = ["export", str(tmp_path), f"to={tmp_path / name}", *(["view=lines"] if name == "l.svg" else [])]
+    assert guarded([*settings, "rows=predicts"]) == 2
+    assert capsys.readouterr().err == (
+        "error: sample=0: nothing is predicted in this sample; rows=reads names its rows\n"
+    )
+    assert guarded(settings) == 0
+
+
+@pytest.mark.parametrize("name", ["m.svg", "m.csv", "m.pharaoh", "m.png", "m.html"])
+def test_a_recording_without_examples_says_so(
+    lesson: Recording, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards what is recorded with attention.examples=0: measures, and no map to draw."""
+    store.save(replace(lesson, samples=(), measures={"entropy": {"cross": [[0.5, 1.5]]}}), tmp_path)
+    assert guarded(["export", str(tmp_path), f"to={tmp_path / name}"]) == 2
+    assert "this recording holds no example" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ([], "to=FILE is needed"),
         (["to=map.gif"], "to=map.gif: the ending must be one of .png, .svg, .csv, .pharaoh, .html"),
         (["to=nowhere/map.svg"], "to=nowhere/map.svg: there is no folder nowhere"),
+        (["to=~nosuchuser/map.svg"], "to=~nosuchuser/map.svg: there is no folder ~nosuchuser"),
         (["to=m.csv", "view=lines"], "view=lines: only for .svg"),
         (["to=m.svg", "readout=mutual"], "readout=mutual: only for .pharaoh"),
         (["to=m.svg", "sample=all"], "sample=all: one file holds one map"),

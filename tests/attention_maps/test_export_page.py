@@ -2,7 +2,9 @@
 
 import base64
 import json
+import os
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -99,6 +101,28 @@ def test_values_and_rollout_come_along_where_they_were_recorded(lesson: Recordin
     start = f"{tmp_path.name}|step_00000001|0"
     assert tensors[f"{start}|cross|1|values"]["shape"] == [2, 3]
     assert base64.b64decode(tensors[f"{start}|decoder||rollout"]["data"]) == rollout["decoder"].tobytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux alone")
+def test_a_run_whose_name_is_no_text_is_named_as_in_the_tab(lesson: Recording, tmp_path: Path) -> None:
+    """Guards: a name that cannot become part of an address."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    store.save(lesson, folder)
+    page = exported(folder)
+    assert page.archive["index"]["runs"] == {"caf\ufffd": {"steps": [1000], "generated": []}}
+    assert "p.attention.run=caf%EF%BF%BD&" in page.scripts["plain"]
+
+
+def test_steps_without_the_sample_are_left_out(lesson: Recording, tmp_path: Path) -> None:
+    """Guards runs that were resumed with more examples, or with none before."""
+    measures = {"entropy": {kind: [[0.5, 1.0], [1.0, 1.0]] for kind in ("encoder", "decoder", "cross")}}
+    for step, count in ((0, 0), (100, 1), (200, 2)):
+        store.save(Recording(step, lesson.samples * count, measures), tmp_path)
+    for settings, steps in (([], [100, 200]), (["sample=0"], [100, 200]), (["sample=1"], [200])):
+        archive = exported(tmp_path, "steps=all", *settings).archive
+        assert archive["index"]["runs"][tmp_path.name]["steps"] == steps
+        assert len(archive["meta"]) == len(steps)
+        assert archive["curves"][tmp_path.name]["steps"] == [0, 100, 200]
 
 
 def test_the_rest_is_what_the_plugin_would_answer(run: Path) -> None:

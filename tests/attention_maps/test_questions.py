@@ -91,9 +91,11 @@ def test_positions_are_taken_where_no_token_is_spelled_so() -> None:
     assert position("7", text) == range(1, 2)
     assert position("3", text) == range(3, 4)
     assert position("2:4", text) == position("am", text) == range(2, 4)
-    for wrong in ("9", "2:9", "3:2", "1:2:3", "-1", "x"):
+    for wrong in ("9", "2:9", "1:2:3", "-1", "x", "9" * 5000, "0:" + "9" * 9, "0:" + "9" * 5000):
         with pytest.raises(LookupError):
             position(wrong, text)
+    with pytest.raises(LookupError, match=r"^from 3 up to 2 there is no position$"):
+        position("3:2", text)
 
 
 def test_ambiguous_words_are_answered_with_positions_that_can_be_typed() -> None:
@@ -117,9 +119,25 @@ def test_recordings_are_found_by_step_and_by_name(lesson: Recording, tmp_path: P
         ("generated_00001", "generated_00001"),
     ):
         assert chosen_recording(run, typed)[0] == name
-    with pytest.raises(CommandError, match=r"step=7: .*there are 500, 2000, 100000000, generated_00001"):
-        chosen_recording(run, "7")
+    for missing in ("7", "9" * 5000, "²"):
+        with pytest.raises(CommandError, match=rf"step={missing}: .*there are 500, 2000, 100000000, generated_00001"):
+            chosen_recording(run, missing)
     assert recorded_runs(tmp_path) == recorded_runs(run) == [run]
+
+
+def test_links_are_followed_but_not_in_circles(lesson: Recording, tmp_path: Path) -> None:
+    """Guards runs listed again and again through a link to a folder above, and a search that ends at a broken link."""
+    store.save(lesson, tmp_path / "elsewhere")
+    runs = tmp_path / "runs"
+    store.save(lesson, runs / "deep" / "x")
+    for name, target in (
+        ("deep/up", runs),
+        ("deep/self", "self"),
+        ("linked", tmp_path / "elsewhere"),
+        ("no", "nowhere"),
+    ):
+        (runs / name).symlink_to(target)
+    assert recorded_runs(runs) == [runs / "deep" / "x", runs / "linked"]
 
 
 def test_a_folder_of_runs_is_no_run_and_says_which_there_are(lesson: Recording, tmp_path: Path) -> None:
@@ -127,8 +145,9 @@ def test_a_folder_of_runs_is_no_run_and_says_which_there_are(lesson: Recording, 
     store.save(lesson, tmp_path / "x")
     with pytest.raises(CommandError, match=r"runs in it: .*x"):
         existing_run(str(tmp_path))
-    with pytest.raises(CommandError, match="no such run"):
-        existing_run(str(tmp_path / "y"))
+    for missing in (str(tmp_path / "y"), "~nosuchuser/y"):
+        with pytest.raises(CommandError, match="no such run"):
+            existing_run(missing)
 
 
 def test_without_settings_the_telling_map_is_asked_for(lesson: Recording) -> None:
@@ -153,5 +172,5 @@ def test_maps_that_are_not_there_say_what_there_is(lesson: Recording, settings: 
     """Guards against a traceback, and numpy's wrapping around."""
     with pytest.raises(CommandError, match=message):
         list(questions("", lesson, settings))
-    with pytest.raises(CommandError, match="no samples"):
+    with pytest.raises(CommandError, match="this recording holds no example"):
         list(questions("", Recording(1, ()), MapSettings(sample="all")))

@@ -59,7 +59,10 @@ def test_negative_layers_count_from_the_last(lesson: Recording) -> None:
         ({"kind": "self"}, "it holds: encoder, decoder, cross"),
         ({"key": "負ける"}, "'負ける' is not among the tokens: いいえ 勝つ さ"),
         ({"key": 3}, "position 3 is not inside the 3 tokens"),
-        ({"key": range(2, 4)}, "not inside the 3 tokens"),
+        ({"key": range(2, 4)}, "the positions 2 to 3 are not inside the 3 tokens"),
+        ({"key": range(3, 1)}, "from 3 up to 1 there is no position"),
+        ({"key": range(10**30)}, "not inside the 3 tokens"),
+        ({"key": range(2, -(10**12), -1)}, "not inside the 3 tokens"),
     ],
 )
 def test_impossible_questions_say_what_there_is(lesson: Recording, change: dict, message: str) -> None:

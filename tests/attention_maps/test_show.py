@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,9 +97,19 @@ def test_every_mistake_is_told_at_once(run: str, capsys: Capture) -> None:
         "error: query=lose: 'lose' is not among the tokens: I d win </s>",
         "error: key=負ける: '負ける' is not among the tokens: いいえ 勝つ さ",
     ]
+    assert guarded(["show", run, "query=3:2", "key=0:9"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: query=3:2: from 3 up to 2 there is no position",
+        "error: key=0:9: the positions 0 to 8 are not inside the 3 tokens",
+    ]
+    for long in ("sample", "step", "layer", "head", "query"):
+        assert guarded(["show", run, f"{long}={'9' * 5000}"]) == 2
+        assert capsys.readouterr().err.count("error: ") == 1
 
 
-@pytest.mark.parametrize("arguments", [["draw", "x"], ["show"], ["show", "--kind", "cross"], ["list", "."]])
+@pytest.mark.parametrize(
+    "arguments", [["draw", "x"], ["show"], ["show", "--kind", "cross"], ["list", "."], ["list", "~nosuchuser/x"]]
+)
 def test_wrong_commands_end_with_code_2(
     arguments: list[str], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,9 +124,74 @@ def test_a_broken_file_is_named(run: str, capsys: Capture) -> None:
     (file,) = store.steps(run).values()
     file.write_bytes(file.read_bytes()[:-7])
     assert guarded(["show", run]) == 2
-    assert "step_00001000.safetensors: not a whole safetensors file" in capsys.readouterr().err
+    assert "step_00001000.safetensors: cut off" in capsys.readouterr().err
     assert guarded(["list", run]) == 0
     assert "unreadable" in capsys.readouterr().out
+
+
+def test_a_broken_run_is_listed_with_its_reason_among_the_others(run: str, lesson: Recording, capsys: Capture) -> None:
+    """Guards the good runs: measures of another shape, a damaged file and a private folder hide none of them."""
+    folder = Path(run).parent
+    bad = {
+        "foreign": {"entropy": {"cross": [[1.0]]}},
+        "kind": {"spread": {"self": []}},
+        "ragged": {"spread": {"cross": [[1.0, 2.0], [3.0]]}},
+    }
+    for name, measures in bad.items():
+        store.save(replace(lesson, measures=measures), folder / name)
+    store.path(folder / "empty", 7).parent.mkdir(parents=True)
+    store.path(folder / "empty", 7).touch()
+    store.save(replace(lesson, measures={"entropy": {"cross": [[1.0, 2.0], [3.0, 4.0]]}}), folder / "unlabelled")
+    store.save(lesson, folder / "private")
+    (folder / "private" / "attention").chmod(0)
+    try:
+        assert guarded(["list", str(folder)]) == 0
+    finally:
+        (folder / "private" / "attention").chmod(0o755)
+    listed = dict(block.split("\n", 1) for block in capsys.readouterr().out.strip().split("\n\n"))
+    assert list(listed) == [
+        str(folder / name) for name in ("empty", "foreign", "kind", "private", "ragged", "unlabelled", "x")
+    ]
+    for name in ("empty", *bad):
+        assert "unreadable" in listed[str(folder / name)]
+        assert guarded(["heads", str(folder / name)]) == 2
+    for name in ("unlabelled", "x"):
+        assert "2 layers × 2 heads" in listed[str(folder / name)]
+        assert guarded(["heads", str(folder / name)]) == 0
+
+
+def test_a_file_that_is_gone_is_named(run: str, capsys: Capture) -> None:
+    """Guards: `error: output: No such file`, which names nothing."""
+    (file,) = store.steps(run).values()
+    file.unlink()
+    file.symlink_to("moved away")
+    for command in ("show", "heads", "export"):
+        assert guarded([command, run, *(["to=" + run + ".svg"] if command == "export" else [])]) == 2
+        assert capsys.readouterr().err == f"error: {file}: no such recording\n"
+    assert guarded(["list", run]) == 0
+    assert f"unreadable  {file}: no such recording" in capsys.readouterr().out
+
+
+def test_listing_reads_no_maps(run: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: gigabytes read to print some names."""
+    monkeypatch.setattr("attention_maps.tensorboard.container.LARGEST_TENSOR", 0)
+    assert guarded(["list", run]) == 0
+    assert "0  probe 1" in capsys.readouterr().out
+    assert guarded(["show", run]) == 2
+
+
+def test_a_recording_without_examples_has_measures_to_tell(lesson: Recording, tmp_path: Path, capsys: Capture) -> None:
+    """Guards runs with attention.examples=0: their measures and scores are there, only maps are not."""
+    measures = {"entropy": {"cross": [[0.5, 1.5]]}, "alignment_error": {"cross": [[25.5, 50.0]]}}
+    scores = (Score("alignment_error", "nearest", 70.0),)
+    store.save(replace(lesson, samples=(), measures=measures, scores=scores), tmp_path)
+    assert guarded(["list", str(tmp_path)]) == guarded(["heads", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert re.search("samples +none, measures only\n +cross +1 layers × 2 heads\n", out)
+    assert re.search("layer 0 +0 +0.50 +25.5\n", out)
+    assert "70.0  nearest  (baseline)" in out
+    assert guarded(["show", str(tmp_path)]) == 2
+    assert "step 1,000: this recording holds no example" in capsys.readouterr().err
 
 
 def test_runs_are_listed_with_steps_samples_and_maps(run: str, lesson: Recording, capsys: Capture) -> None:

@@ -1,7 +1,12 @@
 """Recordings on disk."""
 
+import errno
 import json
+import os
 import struct
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from attention_maps import store
 from attention_maps.recording import Antecedents, Recording, Score
+from tests.conftest import ROOT, environment
 
 
 def test_a_recording_comes_back_as_it_was(lesson: Recording, tmp_path: Path) -> None:
@@ -105,7 +111,7 @@ def test_every_truncation_is_reported_with_the_file(lesson: Recording, tmp_path:
     whole = path.read_bytes()
     for length in [0, 1, 7, 8, 9, 100, len(whole) // 2, len(whole) - 1]:
         path.write_bytes(whole[:length])
-        with pytest.raises(store.RecordingError, match=r"step_00001000.safetensors: not a whole safetensors file"):
+        with pytest.raises(store.RecordingError, match=r"step_00001000.safetensors: .*cut off"):
             store.load(path)
 
 
@@ -119,7 +125,7 @@ def test_foreign_and_newer_files_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(store.RecordingError, match="recording format 2; this program reads 1"):
         store.load(path)
     path.write_bytes(struct.pack("<Q", 2**62) + b"{}")
-    with pytest.raises(store.RecordingError, match="not a whole safetensors file"):
+    with pytest.raises(store.RecordingError, match="cut off, or not safetensors"):
         store.load(path)
     with pytest.raises(FileNotFoundError, match="no such recording"):
         store.load(tmp_path / "absent.safetensors")
@@ -135,18 +141,22 @@ def _rewrite(path: Path, tensors: dict[str, np.ndarray | None], metadata: dict[s
 @pytest.mark.parametrize(
     ("tensors", "metadata", "message"),
     [
-        ({"0/cross/0": np.zeros((2, 4, 9), np.float16)}, {}, r"0/cross/0 is float16 \[2, 4, 9\]; .* \[2, 4, 3\]"),
-        ({"0/cross/0": np.zeros((2, 4, 3), np.float32)}, {}, "0/cross/0 is float32"),
+        ({"0/cross/0": np.zeros((2, 4, 9), np.float16)}, {}, r"0/cross/0 has the shape \[2, 4, 9\], .* \[2, 4, 3\]"),
+        ({"0/cross/0": np.zeros((2, 4, 3), np.float32)}, {}, "0/cross/0 is F32"),
         ({"0/cross/0": np.zeros((3, 4, 3), np.float16)}, {}, "0/cross/0"),
         ({"0/cross/0": np.zeros((), np.float16)}, {}, "0/cross/0"),
-        ({"1/cross/0": np.zeros((2, 4, 3), np.float16)}, {}, "1/cross/0 belongs to no sample"),
+        ({"1/cross/0": np.zeros((2, 4, 3), np.float16)}, {}, "its samples do not have the same maps"),
         ({"0/cross/0": None, "0/cross/0/norms": None}, {}, "layers are missing among the cross maps"),
-        ({"0/cross/0/norms": None}, {}, "maps without norms"),
-        ({}, {"samples": "[{}]"}, "missing 'reads'"),
-        ({}, {"samples": "not json"}, "damaged"),
-        ({}, {"samples": "[" * 100_000}, "damaged"),
-        ({}, {"samples": '{"a": 1}'}, "damaged"),
-        ({}, {"step": "soon"}, "damaged"),
+        ({"0/cross/0": None}, {}, "0/cross/0/norms does not fit the weights beside it"),
+        ({}, {"samples": "[{}]"}, "sample 0, reads: there are no tokens"),
+        ({}, {"samples": "not json"}, "is no JSON"),
+        ({}, {"samples": "[" * 100_000}, "nested too deeply"),
+        ({}, {"samples": '{"a": 1}'}, "there are no samples"),
+        ({}, {"step": "soon"}, "its step is no whole number"),
+        ({}, {"step": "9" * 5000}, "its step is no whole number"),
+        ({}, {"measures": '{"entropy": {"cross": [[1]]}}'}, "entropy: cross must have 2 layers with 2 heads"),
+        ({}, {"labels": '{"cross": [["", ""], [""]]}'}, "labels: cross must have 2 layers with 2 heads"),
+        ({}, {"deviation": "[]"}, "its deviation is no number"),
     ],
 )
 def test_damaged_contents_are_reported(
@@ -157,6 +167,55 @@ def test_damaged_contents_are_reported(
     _rewrite(path, tensors, metadata)
     with pytest.raises(store.RecordingError, match=message):
         store.load(path)
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "F8_E5M2"])
+def test_numbers_that_numpy_does_not_know_are_refused_where_maps_should_be(
+    lesson: Recording, tmp_path: Path, dtype: str
+) -> None:
+    """Guards against a traceback of the library; beside the maps, a later version may store what it likes."""
+    path = store.save(lesson, tmp_path)
+    whole, size = path.read_bytes(), {"BF16": 3}.get(dtype, 6)
+    before, after = (
+        b'"0/cross/0":{"dtype":"F16","shape":[2,4,3]',
+        f'"0/cross/0":{{"dtype":"{dtype}","shape":[2,4,{size}]',
+    )
+    length = struct.unpack("<Q", whole[:8])[0] + len(after) - len(before)
+    path.write_bytes(struct.pack("<Q", length) + whole[8:].replace(before, after.encode()))
+    with pytest.raises(store.RecordingError, match=rf"0/cross/0 is {dtype} \[2, 4, {size}\] instead of F16"):
+        store.load(path)
+    later = whole[8:].replace(
+        b'"__metadata__"', f'"later":{{"dtype":"{dtype}","shape":[0],"data_offsets":[0,0]}},"__metadata__"'.encode()
+    )
+    path.write_bytes(struct.pack("<Q", struct.unpack("<Q", whole[:8])[0] + len(later) - len(whole) + 8) + later)
+    assert store.load(path).step == 1000
+
+
+@pytest.mark.parametrize("place", ["reads", "links"])
+def test_a_number_beyond_all_numbers_is_refused(lesson: Recording, tmp_path: Path, place: str) -> None:
+    """Guards against a traceback: JSON's 1e400 is infinity, which is no position and no id."""
+    path = store.save(lesson, tmp_path)
+    with safe_open(path, framework="numpy") as opened:
+        (sample,) = json.loads(opened.metadata()["samples"])
+    sample[place] = sample["reads"] | {"ids": [0, 0, 0, "1e400"]} if place == "reads" else [[0, "1e400"]]
+    _rewrite(path, {}, {"samples": json.dumps([sample]).replace('"1e400"', "1e400")})
+    with pytest.raises(store.RecordingError, match=r"whole numbers|pairs of positions"):
+        store.load(path)
+
+
+def test_an_outline_is_the_recording_without_its_maps(lesson: Recording, tmp_path: Path) -> None:
+    """Guards what lists of runs print, which must not read the maps."""
+    recording, kinds = store.outline(store.save(lesson, tmp_path))
+    assert kinds == {kind: {"layers": 2, "heads": 2} for kind in ("encoder", "decoder", "cross")}
+    assert recording.samples[0].reads == lesson.samples[0].reads
+    assert recording.samples[0].weights == {}
+
+
+def test_a_recording_without_samples_keeps_its_measures(tmp_path: Path) -> None:
+    """Guards runs with attention.examples=0, whose heads are measured all the same."""
+    recording = Recording(1, (), {"entropy": {"cross": [[0.5, 0.25]]}}, scores=(Score("antecedent", "chance", 29.5),))
+    loaded = store.load(store.save(recording, tmp_path))
+    assert (loaded.samples, loaded.measures, loaded.scores) == ((), recording.measures, recording.scores)
 
 
 def test_additions_of_later_versions_do_not_disturb(lesson: Recording, tmp_path: Path) -> None:
@@ -179,8 +238,8 @@ def test_gold_measures_labels_and_scores_come_back(lesson: Recording, tmp_path: 
     recording = Recording(
         7,
         (sample,),
-        measures={"entropy": {"decoder": [[0.5, float("nan")]]}},
-        labels={"decoder": [["broad", ""]]},
+        measures={"entropy": {"decoder": [[0.5, float("nan")], [1.5, 0.0]]}},
+        labels={"decoder": [["broad", ""], ["", "first token"]]},
         scores=(Score("alignment_error", "mean of layer 1", 23.5, "cross", 1), Score("antecedent", "chance", 29.5)),
         deviation=1e-6,
     )
@@ -204,6 +263,52 @@ def test_generated_texts_are_numbered_beside_the_steps(lesson: Recording, tmp_pa
     assert list(store.steps(tmp_path)) == [1000]
     assert store.generated(tmp_path) == {1: first, 2: second}
     assert store.load(second).step == 1000
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_writers_at_the_same_time_never_share_a_number(
+    lesson: Recording, tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards maps of one generated text against being overwritten by another's, also on disks without hard links."""
+    if not links:
+        monkeypatch.setattr(os, "link", _refused)
+    with ThreadPoolExecutor(8) as writers:
+        paths = list(writers.map(lambda step: store.save_generated(replace(lesson, step=step), tmp_path), range(32)))
+    assert sorted(paths) == list(store.generated(tmp_path).values())
+    assert list(store.generated(tmp_path)) == list(range(1, 33))
+    assert [store.load(path).step for path in paths] == list(range(32))
+    assert len(list((tmp_path / "attention").iterdir())) == 32
+
+
+def _refused(*places: object) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def test_a_full_disk_is_told_with_the_file(lesson: Recording, tmp_path: Path) -> None:
+    """Guards: an error of a library that no program catches, or one without the file's name; and half a file."""
+    run = tmp_path / "run"
+    path = store.save(lesson, run)
+    code = f"""
+import resource, sys
+from attention_maps import store
+from attention_maps.__main__ import guarded
+recording = store.load({str(path)!r})
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+for write in (store.save, store.save_generated):
+    try:
+        write(recording, {str(run)!r})
+    except OSError as error:
+        print(error.filename, error.strerror)
+sys.exit(guarded(["export", {str(run)!r}, "to=" + {str(tmp_path / "map.svg")!r}]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    reason = os.strerror(errno.EFBIG)
+    assert done.stdout.splitlines() == [f"{path} {reason}", f"{path.with_name('generated_00001.safetensors')} {reason}"]
+    assert (done.returncode, done.stderr) == (2, f"error: {tmp_path / 'map.svg'}: {reason}\n")
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert store.load(path).step == 1000
 
 
 def test_thinning_spreads_what_is_left_over_the_training(lesson: Recording, tmp_path: Path) -> None:

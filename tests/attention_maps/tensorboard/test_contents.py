@@ -4,6 +4,7 @@ import json
 import os
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def second_sample(header: dict[str, Any], said: dict[str, Any]) -> None:
 
 WRONG: list[tuple[Change, str]] = [
     (told("format", "pt"), "a safetensors file, but not an attention recording of this project"),
-    (told("version", "2"), "recording format 2; this tab reads 1"),
+    (told("version", "2"), "recording format 2; this program reads 1"),
     (told("step", "soon"), "its step is no whole number"),
     (told("samples", None), "there are no samples in it"),
     (told("samples", []), "0/cross/0 belongs to no sample"),
@@ -137,6 +138,8 @@ WRONG: list[tuple[Change, str]] = [
     (told("measures", {"entropy": {"cross": [[1, 2]]}}), "measure entropy: cross must have 2 layers with 2 heads"),
     (told("measures", {"entropy": {"cross": [[1, 2], [3]]}}), "measure entropy: cross must have 2 layers with 2 heads"),
     (told("measures", {"entropy": {"cross": [[1, 2], [3, "4"]]}}), "measure entropy: cross has a wrong value"),
+    (told("measures", {str(number): {} for number in range(65)}), "it has 65 measures, more than the 64 read here"),
+    (told("measures", {"x" * 65: {}}), "a measure's name has over 64 characters"),
     (told("labels", {"cross": [["", ""], ["", None]]}), "labels: cross has a wrong value"),
     (told("scores", {}), "its scores are no list"),
     (told("scores", [[]]), "score 0 is no JSON object"),
@@ -212,6 +215,32 @@ def test_a_file_without_maps_is_refused(tab: type[Tab], complete: Recording, tmp
 
     write(store.save(complete, tmp_path), without_maps)
     assert "there are no maps in it" in tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
+
+
+def test_a_recording_without_samples_is_what_was_measured(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
+    """Guards the curves of runs with attention.examples=0, which hold measures and scores and no map."""
+    path = store.save(replace(complete, samples=()), tmp_path)
+    shown, where = tab(tmp_path), {"run": ".", "recording": "step_00001000"}
+    meta = shown.json("meta", **where)
+    assert meta["samples"] == []
+    assert meta["kinds"] == {kind: {"layers": 2, "heads": 2} for kind in ("encoder", "decoder", "cross")}
+    assert meta["measures"]["alignment_error"]["cross"] == [[20.5, 80.0], [50.0, 50.0]]
+    assert len(meta["scores"]) == 2
+    assert shown.json("curves", run=".")["steps"] == [1000]
+    assert "no tensor 0/cross/0" in shown.refused(404, "tensor", **where, sample=0, kind="cross", layer=0)
+    for measures, reason in (
+        ({}, "there are neither maps nor measures in it"),
+        ({"entropy": {"cross": [[]]}}, "there are neither maps nor measures in it"),
+        ({"entropy": {"cross": [[1.0, 2.0], [3.0]]}}, "entropy: cross must have 2 layers with 2 heads"),
+        (
+            {"entropy": {"cross": [[1.0]]}, "first": {"cross": [[1.0, 2.0]]}},
+            "first: cross must have 1 layers with 1 heads",
+        ),
+    ):
+        store.save(replace(complete, samples=(), measures=measures, labels={}, scores=()), tmp_path)
+        assert reason in shown.refused(422, "meta", **where)
+        with pytest.raises(store.RecordingError, match=reason):
+            store.load(path)
 
 
 def test_additions_of_later_versions_do_not_disturb(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:

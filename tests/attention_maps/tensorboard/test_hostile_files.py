@@ -217,6 +217,29 @@ def test_a_hostile_file_is_refused_or_safe_to_show(
     assert shown.json("meta", run="run", recording="step_00000001") == good
 
 
+@pytest.mark.parametrize(("damage", "times"), DAMAGES, ids=[damage.__name__ for damage, _ in DAMAGES])
+def test_what_the_tab_refuses_no_script_can_load(
+    tab: type[Tab], complete: Recording, tmp_path: Path, damage: Callable[[bytes, random.Random], bytes], times: int
+) -> None:
+    """Guards commands and scripts against tracebacks, and against two readers that disagree about one file."""
+    chance = random.Random(f"load {damage.__name__}")
+    path = store.save(replace(complete, step=1), tmp_path / "run")
+    whole = path.read_bytes()
+    shown = tab(tmp_path)
+    for case in range(times // 4):
+        path.write_bytes(damage(whole, chance))
+        try:
+            store.load(path)
+            reason = ""
+        except store.RecordingError as error:
+            reason = str(error)
+        except Exception as error:
+            raise AssertionError(f"case {case} of {damage.__name__}: {path.read_bytes()[:3000]!r}") from error
+        assert not reason or reason.startswith(f"{path}: ")
+        loaded = not reason or "deviation" in reason  # of which the tab knows nothing
+        assert loaded == (shown.get("meta", run="run", recording="step_00000001").status_code == 200)
+
+
 def is_shown_well(shown: Tab, recording: str, chance: random.Random) -> bool:
     """Ask for a recording as the page does; whether it is shown. All that the page relies on is asserted."""
     where = {"run": "run", "recording": recording}

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors import safe_open
+from safetensors.numpy import save_file
 
 from attention_maps import store
 from attention_maps.recording import Recording
@@ -58,7 +59,7 @@ def test_an_older_recording_is_shown_without_what_it_lacks(tab: type[Tab], logdi
     samples = json.loads(old["samples"])
     for new in ("links", "antecedents"):
         samples[0].pop(new, None)
-    store.save_file(tensors, path, metadata=old | {"samples": json.dumps(samples)})
+    save_file(tensors, path, metadata=old | {"samples": json.dumps(samples)})
     shown = tab(logdir)
     meta = shown.json("meta", run="sweep/0", recording="step_00000007")
     assert (meta["measures"], meta["labels"], meta["scores"]) == ({}, {}, [])

@@ -63,7 +63,7 @@ def test_the_recordings_folder_itself_can_be_the_log_folder(tmp_path: Path) -> N
 
 
 def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
-    """Guards log folders made of links to runs elsewhere, and a link to a folder above, which would never end."""
+    """Guards log folders made of links to runs elsewhere, and links to a folder above or to themselves, which would never end."""
     touch(tmp_path / "elsewhere", "step_00000000.safetensors")
     logs = tmp_path / "logs"
     touch(logs / "here", "step_00000000.safetensors")
@@ -72,6 +72,8 @@ def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
     (logs / "here" / "up").symlink_to(logs, target_is_directory=True)
     (logs / "here" / "self").symlink_to(logs / "here", target_is_directory=True)
     (logs / "broken").symlink_to(tmp_path / "nowhere", target_is_directory=True)
+    (logs / "loop").symlink_to("loop")
+    (logs / "here" / "attention" / "step_00000001.safetensors").symlink_to("step_00000001.safetensors")
     assert found(logs) == ["again", "here", "linked"]
 
 
