@@ -19,7 +19,7 @@ const VALUES = 'Weight times the length of the value vector: what really moves (
 /** {element, update()}. */
 export function createControls(context) {
   const {state, recordings} = context;
-  const run = menu('run', (name) => toRun(context, name));
+  const run = menu('run', (name) => toRun(context, name, () => run.select.value === name));
   const sample = menu('example', (number) => state.set({sample: Number(number), token: ''}));
   const kind = segments('attention', Object.fromEntries(KINDS.map((name) => [name, name])), (name) => state.set({kind: name, token: ''}));
   const rows = segments('rows named by', {reads: 'reads', predicts: 'predicts'}, (name) => state.set({rows: name, token: ''}), ROWS);
@@ -99,16 +99,18 @@ export function cut({reads, source, length, source_length: sourceLength, truncat
   return parts.join(', ') || 'cut';
 }
 
-/** Another run at the step nearest to the present one, and there the example of the same tokens if it has it. */
-async function toRun({state, source, recordings, meta}, name) {
+/** Another run at the step nearest to the present one, and there the example of the same tokens, unless another was chosen meanwhile. */
+async function toRun({state, source, recordings, meta}, name, isWanted) {
   const {run, recording} = recordings.settle({run: name, recording: state.now.recording});
   let {sample} = state.now;
   try {
-    const found = sameTokens(meta().samples[sample] ?? meta().samples[0], await source.meta(run, recording), sample);
+    const here = meta()?.samples; // none where nothing can be drawn
+    const found = here ? sameTokens(here[sample] ?? here[0], await source.meta(run, recording), sample) : -1;
     if (found >= 0) sample = found;
   } catch (error) {
     if (!(error instanceof SourceError)) throw error; // the page says why when it draws
   }
+  if (!isWanted()) return;
   state.set({run, recording, sample, token: '', ...(state.now.against.startsWith('step:') ? {against: ''} : {})});
 }
 

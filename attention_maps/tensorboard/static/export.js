@@ -21,7 +21,7 @@ export function exportMenu(context, currentView, currentFrame) {
   const buttons = EXPORTS.map(([name, title, act]) => {
     const onclick = async () => {
       const frame = ask(currentFrame);
-      if (!frame) return;
+      if (!frame) return (answer.textContent = 'there is no map to save');
       answer.textContent = '';
       enable(false); // a browser lets a page save one file per click
       try {

@@ -2,10 +2,11 @@
  * A frame: one matrix ready to be drawn, after choosing the head, weighing by values, comparing, hiding and merging. Pure functions; every
  * view draws frames and nothing else.
  *
- * {rows: [label], columns: [label], weights: Float32Array (rows x columns, row-major), difference, causal, maximum, hidden, kind, layer,
- *  head, name, meta, sample, tokens: {rows, columns}}
+ * {rows: [label], columns: [label], weights: Float32Array (rows x columns, row-major), difference, weighed, causal, maximum, hidden, kind,
+ *  layer, head, rowsNamed, name, meta, sample, tokens: {rows, columns}}
  * label = {text, special, positions: [token positions], language}; `hidden` is, per row, the share of attention that hidden columns had, or
- * null when nothing is hidden; `difference` maps hold values from -1 to 1; `maximum` is the largest absolute value.
+ * null when nothing is hidden; `difference` maps hold values from -1 to 1; `maximum` is the largest absolute value;
+ * `weighed` tells whether weights were multiplied by value norms.
  */
 
 import {languageOf, readable} from './dom.js';
@@ -100,6 +101,7 @@ export function makeFrame(state, meta, sampleIndex, kind, matrix, other = null) 
     weights,
     hidden,
     difference: Boolean(other),
+    weighed: state.values && state.head !== 'rollout',
     causal: kind === 'decoder',
     maximum: largest(weights),
     kind,
@@ -165,17 +167,19 @@ export function largest(weights) {
   return most || 1;
 }
 
-/** Columns of a row in falling order of weight: the `top` first, or as many as hold the share `mass` of the row. */
+/** Columns of a row in falling order of weight, none of weight 0: the `top` first, or as many as hold the share `mass` of the row. */
 export function strongest(frame, row, {top = 3, mass = 0} = {}) {
   const width = frame.columns.length;
   const weights = frame.weights.subarray(row * width, (row + 1) * width);
-  const order = Array.from(weights.keys()).sort((a, b) => Math.abs(weights[b]) - Math.abs(weights[a]));
-  if (!(mass > 0)) return order.slice(0, top).filter((column) => weights[column] !== 0);
-  const total = weights.reduce((sum, weight) => sum + Math.abs(weight), 0);
+  const order = Array.from(weights.keys())
+    .filter((column) => weights[column]) // neither 0 nor NaN
+    .sort((a, b) => Math.abs(weights[b]) - Math.abs(weights[a]));
+  if (!(mass > 0)) return order.slice(0, top);
+  const total = order.reduce((sum, column) => sum + Math.abs(weights[column]), 0);
   const kept = [];
   let held = 0;
   for (const column of order) {
-    if (held >= mass * total || weights[column] === 0) break;
+    if (held >= mass * total) break;
     kept.push(column);
     held += Math.abs(weights[column]);
   }

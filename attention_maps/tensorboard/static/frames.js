@@ -6,11 +6,20 @@ import {SourceError} from './source.js';
 /** A comparison that cannot be made; the message says why. */
 export class Incomparable extends Error {}
 
+/** A recording of scores and measures alone, in `meta`. */
+export class NoExamples extends SourceError {
+  constructor(meta) {
+    super('it holds no examples, only what was measured of heads; attention.samples and attention.probes of a training record some');
+    this.meta = meta;
+  }
+}
+
 /**
  * The state with everything in range for a recording: sample, kind, layer and head that are there, the nearest ones otherwise (another
- * run may be smaller).
+ * run may be smaller), the telling layer where none is chosen. Raises NoExamples where there is nothing to choose from.
  */
 export function fitting(state, meta) {
+  if (!meta.samples.length) throw new NoExamples(meta);
   const sample = Math.min(Math.max(Math.trunc(state.sample), 0), meta.samples.length - 1);
   const kinds = kindsOf(meta, sample);
   const kind = kinds.includes(state.kind) ? state.kind : kinds[0];
@@ -18,7 +27,13 @@ export function fitting(state, meta) {
   let head = state.head;
   if (typeof head === 'number') head = Math.min(Math.max(Math.trunc(head), 0), heads - 1);
   else if (!['mean', 'max', 'rollout'].includes(head) || (head === 'rollout' && kind === 'cross')) head = 'mean';
-  return {...state, sample, kind, layer: Math.min(Math.max(Math.trunc(state.layer), 0), layers - 1), head};
+  const layer = state.layer < 0 ? tellingLayer(kind, layers) : Math.min(Math.trunc(state.layer), layers - 1);
+  return {...state, sample, kind, layer, head};
+}
+
+/** The mean over heads of the last layer but one aligns best without supervision (Garg et al. 2019). */
+function tellingLayer(kind, layers) {
+  return kind === 'cross' ? Math.max(layers - 2, 0) : 0;
 }
 
 /** The frame of `state` changed by `overrides`, e.g. {head: 3} or {recording: 'step_00000100'}. */

@@ -24,7 +24,7 @@ const TAGS = {
   coreference: 'coref',
 };
 
-/** {element, draw(frame, maps)}: `maps` are those of loading.loadOverview; without arguments the last ones are drawn again. */
+/** {element, draw(frame, maps), clear()}: `maps` are those of loading.loadOverview; without arguments the last ones are drawn again. */
 export function createGrid(context) {
   const {state} = context;
   const score = menu('outline', (name) => state.set({measure: name}));
@@ -178,7 +178,12 @@ export function createGrid(context) {
     }
   }
 
-  return {element: panel, draw};
+  function clear() {
+    last = null;
+    panel.hidden = true;
+  }
+
+  return {element: panel, draw, clear};
 }
 
 function byLayer(made, heads, layers) {

@@ -2,7 +2,7 @@
 
 import {element} from './dom.js';
 
-/** {element, update(recordings)}. */
+/** {element, update({logdir, problem})}: `problem` says why the list of recordings could not be read. */
 export function createHelp() {
   const place = element('p', {class: 'looked'});
   const again = element('p', {class: 'again', role: 'status'}, 'looking again…');
@@ -20,7 +20,12 @@ export function createHelp() {
     command('python generate.py run=runs/demo_enja prompt="Emi likes apples." attention=true'),
     again,
   );
-  const update = ({logdir}) => {
+  const update = ({logdir, problem}) => {
+    if (problem) {
+      box.hidden = false;
+      place.replaceChildren(problem);
+      return;
+    }
     place.replaceChildren(
       ...(logdir
         ? [

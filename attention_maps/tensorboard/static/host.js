@@ -13,6 +13,17 @@ export function onReload(reloaded) {
   window.parent.postMessage('experimental.bootstrap', '*', [port2]);
 }
 
+/** Take the keyboard, so that keys work before the first click, unless somebody is typing elsewhere in TensorBoard. */
+export function takeKeyboard() {
+  try {
+    let busy = window.parent === window ? null : window.parent.document.activeElement;
+    while (busy?.shadowRoot?.activeElement) busy = busy.shadowRoot.activeElement;
+    if (!busy?.closest('input, textarea, select, [contenteditable], [role=combobox], [role=dialog]')) window.focus();
+  } catch {
+    // a foreign parent keeps its keyboard
+  }
+}
+
 /** Whether somebody can see the page: TensorBoard keeps the frames of other tabs, but hides them. */
 export function isVisible() {
   return document.visibilityState === 'visible' && window.innerWidth > 0 && window.innerHeight > 0;

@@ -1,6 +1,9 @@
 /** What is measured of a head: names and units for people, and which end of a measure is the telling one. */
 
-/** `first`: which values are sorted to the front and drawn strongest. `share`: stored as 0 to 1, shown as percent. */
+/**
+ * `first`: which values are sorted to the front and drawn strongest. `share`: stored as 0 to 1, shown as percent. `gold`: measured against
+ * what is right, so that `first` is also better.
+ */
 const MEASURES = {
   entropy: {title: 'entropy', unit: 'nats', first: 'low', meaning: 'how widely it looks: 0 is one token only'},
   spread: {
@@ -15,14 +18,28 @@ const MEASURES = {
   previous: {title: 'to the token before', unit: '%', share: true, first: 'high', meaning: 'mean share that the token before gets'},
   diagonal: {title: 'to itself', unit: '%', share: true, first: 'high', meaning: 'mean share that a token gives to its own position'},
   coverage: {title: 'source covered', unit: '%', share: true, first: 'high', meaning: 'share of source tokens that some row looks at most'},
-  alignment_error: {title: 'alignment error (AER)', unit: '%', first: 'low', meaning: 'against gold word alignments; lower is better'},
-  antecedent: {title: 'pronouns resolved', unit: '%', first: 'high', meaning: 'pronouns whose right antecedent gets the most attention'},
+  alignment_error: {title: 'alignment error (AER)', unit: '%', first: 'low', gold: true, meaning: 'against gold word alignments'},
+  antecedent: {
+    title: 'pronouns resolved',
+    unit: '%',
+    first: 'high',
+    gold: true,
+    meaning: 'pronouns whose row, as they are written, looks most at whom they mean, among everybody and everything named before',
+  },
+  antecedent_agreeing: {
+    title: 'pronouns resolved among agreeing nouns',
+    unit: '%',
+    first: 'high',
+    gold: true,
+    meaning: 'the same among the nouns that agree with the pronoun, often only one',
+  },
   importance: {title: 'importance', unit: 'nats', first: 'high', meaning: 'how much the validation loss rises when the head is masked'},
 };
 
 /** Title, unit, meaning and order of a measure; one of a later version is shown under its own name. */
 export function measureOf(name) {
-  return MEASURES[name] ?? {title: name.replaceAll('_', ' '), unit: '', first: 'high', meaning: ''};
+  if (Object.hasOwn(MEASURES, name)) return MEASURES[name];
+  return {title: name.replaceAll('_', ' '), unit: '', first: 'high', meaning: ''};
 }
 
 /** The measures among `names`, ours first and in our order. */
@@ -35,6 +52,12 @@ export function sortedMeasures(names) {
 /** A value as it is plotted: shares become percent. */
 export function plotted(name, value) {
   return measureOf(name).share && Number.isFinite(value) ? 100 * value : value;
+}
+
+/** "lower is better" or "higher is better" of a measure against gold, '' of others: no amount of entropy is right. */
+export function better(name) {
+  const {gold, first} = measureOf(name);
+  return gold ? `${first === 'low' ? 'lower' : 'higher'} is better` : '';
 }
 
 /** A value with its unit: "1.32 nats", "42.1 %", "–" where there is none. */

@@ -4,7 +4,7 @@ import {element, languageOf} from './dom.js';
 
 let count = 0;
 
-/** {element, select, show(options, value)}; options: [{value, text, group}], filled anew only where they differ: an open list stays open. */
+/** {element, select, show(options, value)}; options: [{value, text, group}], filled anew only where they differ: an open list stays so. */
 export function menu(label, pick, title = '') {
   const id = `menu-${++count}`;
   const select = element('select', {id, title: title || null, onchange: () => pick(select.value)});

@@ -1,15 +1,16 @@
 /** The page: its parts, the context that they share, and the loop that draws what the state asks for. */
 
 import {colours, isDark, watchTheme} from './colours.js';
-import {createControls, cut} from './controls.js';
+import {createControls} from './controls.js';
+import {curveReadings} from './curve_readings.js';
 import {element} from './dom.js';
-import {loadFrame, stepName, stepOf} from './frames.js';
+import {drawingLoop} from './drawing_loop.js';
+import {loadFrame, NoExamples, stepName} from './frames.js';
 import {createGrid} from './grid.js';
 import {createHelp} from './help.js';
-import {isVisible, onReload} from './host.js';
+import {isVisible, onReload, takeKeyboard} from './host.js';
 import {createKeyList, listenToKeys} from './keys.js';
 import {isTold, load, loadOverview} from './loading.js';
-import {measureAt, measureOf, measureText} from './measures.js';
 import {createPreloader} from './preload.js';
 import {Recordings, recordingTitle} from './recordings.js';
 import {createScores} from './scores.js';
@@ -17,6 +18,7 @@ import {Source} from './source.js';
 import {State} from './state.js';
 import {createTabs} from './tabs.js';
 import {createTimeline} from './timeline.js';
+import {titleOf} from './title.js';
 
 const LOOK = 3000; // milliseconds between two looks for new recordings, while following and while there are none
 const HONESTY =
@@ -27,11 +29,12 @@ export async function openPage(body) {
   const state = new State();
   const source = Source.ofPage();
   const recordings = new Recordings(source);
-  const curves = new Map(); // run -> what the curves route told, until new recordings are found
+  const curves = curveReadings(source);
   const preloader = createPreloader();
   let palette = null;
   let shown = null; // {meta, fitted, frame, compared} as drawn last
   let notice = ''; // told with the next drawing
+  let cutOff = false; // the last look for recordings got no answer
   const message = element('div', {class: 'message', role: 'alert', hidden: true});
   const context = {
     state,
@@ -44,11 +47,7 @@ export async function openPage(body) {
     frameOf: (overrides = {}) => loadFrame(source, context.fitted(), overrides),
     report,
     goToStep: (step) => state.set({recording: stepName(step), follow: false}),
-    curvesReady: (run) => curves.get(run),
-    curves: async (run) => {
-      if (!curves.has(run)) curves.set(run, await source.once(`curves|${run}`, () => source.curves(run)));
-      return curves.get(run);
-    },
+    curves,
   };
 
   const controls = createControls(context);
@@ -87,8 +86,7 @@ export async function openPage(body) {
     if (!recordings.runs.size) return;
     const settled = recordings.settle(state.now);
     if (settled.run !== state.now.run || settled.recording !== state.now.recording) {
-      if (state.now.run && settled.run !== state.now.run)
-        notice = `there is no run ${state.now.run} with recordings here; this is ${settled.run}`;
+      notice = missed(state.now, settled);
       state.set(settled);
       return; // and is called again
     }
@@ -96,15 +94,17 @@ export async function openPage(body) {
       shown = await load(source, state.now);
     } catch (error) {
       if (!isTold(error)) throw error;
-      report(notice);
+      report(notice && sentence(notice));
+      notice = '';
       tabs.fail(sentence(`${recordingTitle(state.now.recording)} cannot be shown: ${error.message}`));
-      stale(true);
+      stale(!(error instanceof NoExamples));
+      if (error instanceof NoExamples) showOnlyScores(error.meta);
       return;
     }
     report([notice, shown.problem].filter(Boolean).map(sentence).join(' '));
     notice = '';
     controls.update();
-    scores.update();
+    scores.update(shown.meta);
     tabs.draw(shown.frame, titleOf(shown));
     if (drawing.isOutdated()) return;
     try {
@@ -116,6 +116,13 @@ export async function openPage(body) {
       stale(true);
     }
     measured(began);
+  }
+
+  function showOnlyScores(meta) {
+    shown = null;
+    controls.update();
+    grid.clear();
+    scores.update(meta);
   }
 
   function updateBars() {
@@ -130,12 +137,16 @@ export async function openPage(body) {
       found = await recordings.refresh();
     } catch (error) {
       if (!isTold(error)) throw error;
+      cutOff = true;
       report(sentence(error.message));
+      if (page.hidden) help.update({problem: sentence(error.message)});
       return;
     }
+    const back = cutOff; // its message goes with the next drawing
+    cutOff = false;
     for (const run of anew ? recordings.runs.keys() : found.resumed) source.forget(run);
-    if (!found.changed && !anew) return;
-    curves.clear();
+    if (!found.changed && !anew && !back) return;
+    curves.forget();
     page.hidden = !recordings.runs.size;
     help.element.hidden = recordings.runs.size > 0;
     help.update(recordings);
@@ -171,63 +182,23 @@ export async function openPage(body) {
   window.addEventListener('resize', () => isVisible() && state.tell()); // also when TensorBoard comes back to this tab
   listenToKeys(context, {timeline, frame: tabs.frame, zoom: (by) => tabs.current()?.zoom?.(by), help: keyList.open});
   new ResizeObserver(() => grid.draw()).observe(grid.element);
+  takeKeyboard();
   await refresh({anew: true});
   if (source.archive) return;
   onReload(() => refresh({anew: true}));
   setTimeout(keepLooking, LOOK);
 }
 
-/**
- * ask(): draw soon, and once more if asked meanwhile; never two at once. finished(): resolves when nothing is left to be drawn.
- * isOutdated(): whether the drawing under way was overtaken. failed(error) is called with what `draw` throws, changed(busy) when drawing
- * begins and when all is drawn.
- */
-function drawingLoop(draw, failed, changed) {
-  let wanted = 0; // when it was asked for, 0 for not
-  let running = null;
-
-  async function run() {
-    changed(true);
-    while (wanted) {
-      const began = wanted;
-      wanted = 0;
-      try {
-        await draw(began);
-      } catch (error) {
-        failed(error);
-      }
-    }
-    running = null;
-    changed(false);
-  }
-
-  return {
-    ask: () => {
-      wanted ||= performance.now();
-      running ??= run();
-    },
-    finished: () => running ?? Promise.resolve(),
-    isOutdated: () => wanted > 0,
-  };
+/** What a link asked for and is not here; '' where it asked for nothing. */
+function missed(asked, settled) {
+  if (asked.run && settled.run !== asked.run) return `there is no run ${asked.run} with recordings here; this is ${settled.run}`;
+  if (!asked.run || !asked.recording) return '';
+  return `${recordingTitle(asked.recording)} is not, or no longer, recorded in this run; this is ${recordingTitle(settled.recording)}`;
 }
 
 /** A message as a sentence: capital letter, full stop. */
 function sentence(text) {
   return `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;
-}
-
-/** What is drawn, in words: the head, then where it comes from and what is measured of it. */
-function titleOf({meta, fitted, frame, compared}) {
-  const {kind, layer, head, run, recording} = fitted;
-  const measures = ['alignment_error', 'antecedent', 'entropy']
-    .map((name) => [name, measureAt(meta, name, kind, layer, head)])
-    .filter(([, value]) => value !== null)
-    .map(([name, value]) => `${measureOf(name).title} ${measureText(name, value)}`);
-  const label = meta.labels?.[kind]?.[layer]?.[head];
-  const other = compared ? `minus ${compared.b.run === run ? '' : `${compared.b.run} `}${recordingTitle(compared.b.recording)}` : '';
-  const by = stepOf(recording) === null ? `by the model of step ${meta.step.toLocaleString('en')}` : '';
-  const place = [recordingTitle(recording), by, other].filter(Boolean).join(' ');
-  return {title: frame.name, about: [place, label, ...measures, cut(frame.sample)].filter(Boolean).join(' · ')};
 }
 
 /** How long the last drawing took, for benchmarks: a performance entry and an attribute of the document. */

@@ -15,7 +15,7 @@ export function createPreloader() {
     const place = among.indexOf(state.now.recording);
     const nearest = Array.from({length: REACH}, (_, i) => [place + i + 1, place - i - 1]).flat();
     const before = source.tensors.bytes;
-    let wanted = {...fitted()};
+    let wanted = {...fitted(), run: state.now.run};
     for (const recording of nearest.map((i) => among[i]).filter(Boolean)) {
       await idle();
       if (mine !== turn || source.tensors.bytes - before > BUDGET) return;

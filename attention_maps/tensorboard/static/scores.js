@@ -1,19 +1,16 @@
 /** What was scored against gold: read-outs of heads and, beside them, the baselines that say what a score is worth. */
 
 import {element} from './dom.js';
-import {measureOf} from './measures.js';
+import {better, measureOf, measureText} from './measures.js';
 
-const DIRECTIONS = {alignment_error: 'lower is better', antecedent: 'higher is better'};
-
-/** {element, update()}: a panel that folds away. */
+/** {element, update(meta)}: a panel that folds away. */
 export function createScores(context) {
   const body = element('div', {class: 'scores-body'});
   const panel = element('details', {class: 'scores', open: true, hidden: true}, element('summary', {}, 'Scores'), body);
   let shown = null;
 
-  function update() {
-    const meta = context.meta();
-    if (!meta || meta === shown) return;
+  function update(meta) {
+    if (meta === shown) return;
     shown = meta;
     panel.hidden = false;
     const scores = meta.scores ?? [];
@@ -35,24 +32,33 @@ export function createScores(context) {
   }
 
   function table(measure, scores) {
-    const {title, unit} = measureOf(measure);
-    const sign = measure === 'alignment_error' ? 1 : -1;
-    const rows = [...scores].sort((a, b) => sign * (a.value - b.value)).map((score) => row(score, unit));
-    const caption = [title, DIRECTIONS[measure]].filter(Boolean).join(', ');
-    return element('table', {}, element('caption', {}, caption), element('tbody', {}, rows));
+    const {title, first, meaning} = measureOf(measure);
+    const worst = first === 'low' ? Infinity : -Infinity;
+    const rank = ({value}) => (first === 'low' ? 1 : -1) * (Number.isFinite(value) ? value : worst);
+    const rows = [...scores].sort((a, b) => rank(a) - rank(b)).map((score) => row(measure, score));
+    const caption = [title, better(measure)].filter(Boolean).join(', ');
+    return element('table', {}, element('caption', {title: meaning}, caption), element('tbody', {}, rows));
   }
 
-  function row({name, value, kind, layer, head}, unit) {
+  function row(measure, score) {
+    const {value, kind, layer, head} = score;
     const choose = () => context.state.set({kind, layer, head: head ?? 'mean', token: ''});
-    const there = kind !== null && layer !== null;
-    const label = there ? element('button', {type: 'button', class: 'link', onclick: choose}, kind, ': ', name) : `baseline: ${name}`;
+    const name = titleOf(score);
     return element(
       'tr',
       {class: kind === null ? 'baseline' : false},
-      element('th', {scope: 'row'}, label),
-      element('td', {class: 'number'}, `${value.toFixed(1)} ${unit}`),
+      element('th', {scope: 'row'}, layer === null ? name : element('button', {type: 'button', class: 'link', onclick: choose}, name)),
+      element('td', {class: 'number'}, measureText(measure, value)),
     );
   }
 
   return {element: panel, update};
+}
+
+/** "cross: best head, argmax (layer 1, head 3)": the place where the name does not tell it; "baseline: chance". */
+function titleOf({name, kind, layer, head}) {
+  if (kind === null) return `baseline: ${name}`;
+  const place = Object.entries({layer, head}).flatMap(([what, number]) => (number === null ? [] : [`${what} ${number}`]));
+  const told = place.every((part) => new RegExp(`\\b${part}\\b`).test(name));
+  return `${kind}: ${name}${told ? '' : ` (${place.join(', ')})`}`;
 }

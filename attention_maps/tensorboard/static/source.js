@@ -28,13 +28,18 @@ class Tensors {
   }
 
   put(key, tensor) {
+    this.drop(key);
     this.kept.set(key, tensor);
     this.bytes += tensor.numbers.byteLength;
-    for (const [oldest, {numbers}] of this.kept) {
+    for (const oldest of this.kept.keys()) {
       if (this.bytes <= CAPACITY || oldest === key) break;
-      this.kept.delete(oldest);
-      this.bytes -= numbers.byteLength;
+      this.drop(oldest);
     }
+  }
+
+  drop(key) {
+    this.bytes -= this.kept.get(key)?.numbers.byteLength ?? 0;
+    this.kept.delete(key);
   }
 }
 
@@ -69,10 +74,9 @@ export class Source {
   async meta(run, recording) {
     const key = `${run}|${recording}`;
     if (!this.metas.has(key)) {
-      const found = await this.once(`meta|${key}`, async () =>
-        this.archive ? (this.archive.meta[key] ?? missing(recording)) : (await answer('meta', {run, recording})).json(),
-      );
-      this.metas.set(key, found);
+      const found = async () =>
+        this.archive ? (this.archive.meta[key] ?? missing(recording)) : (await answer('meta', {run, recording})).json();
+      return this.once(`${key}|meta`, found, (meta) => this.metas.set(key, meta));
     }
     return this.metas.get(key);
   }
@@ -82,11 +86,11 @@ export class Source {
     const key = [run, recording, sample, kind, layer, what].join('|');
     return (
       this.tensors.get(key) ??
-      this.once(key, async () => {
-        const found = this.archive ? this.embedded(key) : await fetched({run, recording, sample, kind, layer, what});
-        this.tensors.put(key, found);
-        return found;
-      })
+      this.once(
+        key,
+        async () => (this.archive ? this.embedded(key) : fetched({run, recording, sample, kind, layer, what})),
+        (found) => this.tensors.put(key, found),
+      )
     );
   }
 
@@ -95,24 +99,30 @@ export class Source {
     return this.tensors.get([run, recording, sample, kind, layer, what].join('|'));
   }
 
-  /** A recording was written anew under the same name (a resumed run): forget what was read of it. */
+  /** A recording was written anew under the same name (a resumed run): forget what was read, or is being read, of it. */
   forget(run) {
-    for (const key of [...this.metas.keys()]) if (key.startsWith(`${run}|`)) this.metas.delete(key);
-    for (const [key, {numbers}] of [...this.tensors.kept]) {
-      if (!key.startsWith(`${run}|`)) continue;
-      this.tensors.kept.delete(key);
-      this.tensors.bytes -= numbers.byteLength;
-    }
+    const ofRun = (keys) => [...keys].filter((key) => key.startsWith(`${run}|`));
+    for (const key of ofRun(this.metas.keys())) this.metas.delete(key);
+    for (const key of ofRun(this.waiting.keys())) this.waiting.delete(key);
+    for (const key of ofRun(this.tensors.kept.keys())) this.tensors.drop(key);
   }
 
-  /** The same request twice at once is asked once. */
-  once(key, ask) {
-    if (!this.waiting.has(key))
-      this.waiting.set(
-        key,
-        ask().finally(() => this.waiting.delete(key)),
-      );
-    return this.waiting.get(key);
+  /** The same request twice at once is asked once; `keep` takes the answer unless it was forgotten meanwhile. */
+  once(key, ask, keep) {
+    if (this.waiting.has(key)) return this.waiting.get(key);
+    const request = ask().then(
+      (found) => {
+        if (settle()) keep(found);
+        return found;
+      },
+      (error) => {
+        settle();
+        throw error;
+      },
+    );
+    const settle = () => this.waiting.get(key) === request && this.waiting.delete(key);
+    this.waiting.set(key, request);
+    return request;
   }
 
   embedded(key) {

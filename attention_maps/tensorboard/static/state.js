@@ -5,7 +5,7 @@ const INITIAL = {
   recording: '', // step_00001000 or generated_00001
   sample: 0,
   kind: '', // encoder, decoder or cross; '' means the telling one: cross where there is one
-  layer: 0,
+  layer: -1, // below 0: the telling one, of cross-attention the last but one
   head: 'mean', // a number, or mean, max, rollout
   view: 'map',
   rows: '', // reads or predicts; '' means predicts for cross, reads otherwise
@@ -23,7 +23,7 @@ const INITIAL = {
   losses: false, // sentence: underline every token by its loss
   bars: 'all', // strength: the head against `all` heads together, or `each` head
   sort: 'order', // strength: tokens in their order or by strength
-  readout: 'argmax', // alignment: argmax, mutual or threshold
+  readout: 'argmax', // alignment: argmax, mutual, grown or threshold
   threshold: 0.2, // alignment: the least weight that links
   averaged: '', // alignment: '' reads out the map that is shown, or the mean of its layer, or of all layers
   paper: 'matrix', // alignment: drawn as a matrix or as text
@@ -34,6 +34,23 @@ const INITIAL = {
 };
 
 const PREFIX = 'p.attention.';
+
+/** Links are written by hand, by older versions and by strangers: what is none of these is left out, as if it were not said. */
+const CHOICES = {
+  kind: ['', 'encoder', 'decoder', 'cross'],
+  rows: ['', 'reads', 'predicts'],
+  scale: ['map', 'one'],
+  layout: ['', 'columns', 'text'],
+  bars: ['all', 'each'],
+  sort: ['order', 'strength'],
+  readout: ['argmax', 'mutual', 'grown', 'threshold'],
+  averaged: ['', 'layer', 'all'],
+  paper: ['matrix', 'text'],
+  scope: ['all', 'layer'],
+  order: ['layer', 'score'],
+};
+const RANGES = {gamma: [0.2, 2], top: [1, 12], mass: [0, 1], threshold: [0, 1]};
+const TOKEN = /^([rc]\d{1,6})?$/;
 
 /** A state with `set`, `subscribe` and the URL kept in step. */
 export class State {
@@ -87,19 +104,32 @@ function hostHash() {
   return host().location.hash;
 }
 
-/** The values that a hash holds, each of the type of its initial value; what does not parse is left out. */
+/** The values that a hash holds, each of the type of its initial value and within its limits; what is not is left out. */
 export function fromHash(hash) {
   const found = {};
   for (const [name, text] of new URLSearchParams(hash.replace(/^#(attention&?)?/, ''))) {
     const key = name.startsWith(PREFIX) ? name.slice(PREFIX.length) : '';
     if (!Object.hasOwn(INITIAL, key)) continue;
-    const initial = INITIAL[key];
-    if (key === 'head') found.head = /^\d+$/.test(text) ? Number(text) : text;
-    else if (typeof initial === 'boolean') found[key] = text === 'true';
-    else if (typeof initial !== 'number') found[key] = text;
-    else if (text !== '' && Number.isFinite(Number(text))) found[key] = Number(text);
+    const value = parsed(key, text);
+    if (isPossible(key, value)) found[key] = value;
   }
   return found;
+}
+
+function parsed(key, text) {
+  const initial = INITIAL[key];
+  if (key === 'head') return /^\d+$/.test(text) ? Number(text) : text;
+  if (typeof initial === 'boolean') return text === 'true';
+  if (typeof initial === 'number') return text === '' ? NaN : Number(text);
+  return text;
+}
+
+function isPossible(key, value) {
+  if (Number.isNaN(value) || Math.abs(value) === Infinity) return false;
+  if (CHOICES[key]) return CHOICES[key].includes(value);
+  const [least, most] = RANGES[key] ?? [-Infinity, Infinity];
+  if (typeof INITIAL[key] === 'number') return value >= least && value <= most;
+  return key !== 'token' || TOKEN.test(value);
 }
 
 /** Values that differ from the initial ones, as TensorBoard's own plugins write theirs: #attention&p.attention.layer=5. */

@@ -1,10 +1,12 @@
 /** A frame as tables for other programs: comma-separated values and JSON. */
 
-/** RFC 4180: one line per row, a header of keys, queries in the first column. */
+/** RFC 4180: one line per row, a header of keys, queries in the first column, in the last what hidden special tokens had. */
 export function csvOf(frame) {
   const width = frame.columns.length;
-  const header = [frame.rowsNamed, ...frame.columns.map(({text}) => text)];
-  const lines = frame.rows.map(({text}, row) => [text, ...Array.from(frame.weights.subarray(row * width, (row + 1) * width), plain)]);
+  const hidden = (value) => (frame.hidden ? [value] : []);
+  const header = [frame.rowsNamed, ...frame.columns.map(({text}) => text), ...hidden('(hidden)')];
+  const weights = (row) => Array.from(frame.weights.subarray(row * width, (row + 1) * width), plain);
+  const lines = frame.rows.map(({text}, row) => [text, ...weights(row), ...hidden(plain(frame.hidden?.[row]))]);
   return [header, ...lines].map((cells) => cells.map(quoted).join(',')).join('\r\n') + '\r\n';
 }
 
@@ -24,7 +26,7 @@ export function jsonOf(frame, place, state) {
     head: frame.head,
     minus: frame.difference ? state.against : null,
     rows_named_by: frame.rowsNamed,
-    weighed_by_values: state.values,
+    weighed_by_values: frame.weighed,
     special_tokens_hidden: state.hide,
     hidden_share: frame.hidden && Array.from(frame.hidden, number),
     queries: frame.rows.map(token),

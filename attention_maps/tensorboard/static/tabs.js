@@ -2,6 +2,7 @@
 
 import {element} from './dom.js';
 import {exportMenu} from './export.js';
+import {hideTooltip} from './tooltip.js';
 import {view as alignment} from './views/alignment.js';
 import {view as curves} from './views/curves.js';
 import {view as lines} from './views/lines.js';
@@ -81,6 +82,7 @@ export function createTabs(context) {
 
   function draw(drawn, {title, about}) {
     frame = drawn;
+    hideTooltip(); // it tells of what was there before
     name.textContent = title;
     detail.textContent = detail.title = about;
     nothing.hidden = true;
@@ -91,6 +93,7 @@ export function createTabs(context) {
   /** Nothing can be drawn: say why instead of showing something else. */
   function fail(message) {
     frame = null;
+    hideTooltip();
     show();
     name.textContent = '';
     detail.textContent = '';

@@ -19,7 +19,7 @@ export const view = {
   create: (context) => new Alignment(context),
 };
 
-const READOUTS = {argmax: 'strongest', mutual: 'mutual', threshold: 'threshold'};
+const READOUTS = {argmax: 'strongest', mutual: 'mutual', grown: 'grown', threshold: 'threshold'};
 
 class Alignment {
   constructor(context) {
@@ -44,7 +44,8 @@ class Alignment {
       'links',
       READOUTS,
       (readout) => state.set({readout}),
-      'strongest: one per row. mutual: each is the strongest of the other. threshold: every weight from there on',
+      'strongest: one per row. mutual: each is the strongest of the other. grown: these, and the strongest of either side that touch ' +
+        'them (Koehn et al. 2003). threshold: every weight from there on',
     );
     this.threshold = slider(
       'from',
@@ -192,8 +193,7 @@ class Alignment {
     const {state} = this.context;
     const [side, by] = {ArrowDown: ['r', 1], ArrowUp: ['r', -1], ArrowRight: ['c', 1], ArrowLeft: ['c', -1]}[event.key] ?? [];
     if (state.now.paper === 'text' || !this.frame || (!side && event.key !== 'Escape')) return;
-    event.preventDefault();
-    event.stopPropagation(); // the page steps through time with the same keys
+    event.preventDefault(); // which also tells the page, whose own keys are the same
     const count = side === 'r' ? this.frame.rows.length : this.frame.columns.length;
     const here = state.now.token.startsWith(side) ? Number(state.now.token.slice(1)) : -1;
     state.set({token: side ? `${side}${Math.min(Math.max(here + by, 0), count - 1)}` : ''});
@@ -230,10 +230,5 @@ class Alignment {
     this.paint(pen, {left: 0, top: 0, width, height});
     if (inText) drawTokens(pen, content);
     return pen.svg(width, height, {title: `alignment · ${this.frame.name}`, paper: inksOf(this.element).paper, margin: 12});
-  }
-
-  dispose() {
-    hideTooltip();
-    this.sheet.dispose();
   }
 }

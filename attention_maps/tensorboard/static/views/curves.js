@@ -4,9 +4,10 @@ import {element} from '../dom.js';
 import {shapesOf} from '../frame.js';
 import {stepOf} from '../frames.js';
 import {sharpContext} from '../heatmap.js';
-import {measureOf, measureText, plotted, sortedMeasures} from '../measures.js';
+import {better, measureOf, measureText, plotted, sortedMeasures} from '../measures.js';
 import {menu} from '../menu.js';
 import {hideTooltip, showTooltip} from '../tooltip.js';
+import {widthOf} from './axis_labels.js';
 import {drawAxes, scales} from './chart.js';
 import {segments} from './fields.js';
 import {CanvasPen, SvgPen} from './pen.js';
@@ -19,7 +20,8 @@ export const view = {
   create: (context) => new Curves(context),
 };
 
-const RIGHT = 96; // pixels for the name at the end of the chosen line
+const NAME = 11; // size of the name at the end of the chosen line
+const RIGHT = 24; // pixels beside the chart where no name stands
 const REACH = 14; // pixels from a line at which the mouse still finds it
 
 class Curves {
@@ -47,9 +49,9 @@ class Curves {
     const {run} = context.state.now;
     const turn = (this.turn = {});
     const show = (curves) => turn === this.turn && this.show(curves);
-    const known = context.curvesReady(run);
+    const known = context.curves.ready(run);
     if (known) show(known);
-    else context.curves(run).then(show, (error) => turn === this.turn && this.explain(error.message));
+    else context.curves.read(run).then(show, (error) => turn === this.turn && this.explain(error.message));
   }
 
   show(curves) {
@@ -67,13 +69,19 @@ class Curves {
       this.explain(`No measures of ${kind} heads are recorded in this run: its recordings were made by an older version.`);
       return;
     }
+    this.steps = curves.steps;
+    const {title, meaning} = measureOf(this.name);
+    this.lines = this.linesOf(curves.measures[this.name][kind]);
+    this.limits = limitsOf(this.lines);
+    if (!this.limits) {
+      this.explain(`There are no numbers for ${title} of these heads.`);
+      return;
+    }
     this.nothing.hidden = true;
     this.canvas.hidden = false;
-    this.steps = curves.steps;
-    this.lines = this.linesOf(curves.measures[this.name][kind]);
-    const {title, meaning} = measureOf(this.name);
     const wanted = state.now.measure === this.name ? '' : `There is no ${measureOf(state.now.measure).title} of ${kind} heads. `;
-    this.note.textContent = `${wanted}${[title, meaning].filter(Boolean).join(': ')}. ${view.hint}`;
+    const about = [meaning, better(this.name)].filter(Boolean).join('; ');
+    this.note.textContent = `${wanted}${[title, about].filter(Boolean).join(': ')}. ${view.hint}`;
     this.paint();
   }
 
@@ -113,15 +121,15 @@ class Curves {
   }
 
   compose(pen, width, height) {
-    const values = this.lines.flatMap((line) => line.values).filter(Number.isFinite);
-    const {first, low} = {first: this.steps[0] ?? 0, low: Math.min(...values)};
-    const span = {first, last: this.steps.at(-1) ?? 1, low: low > 0 && low < Math.max(...values) / 2 ? 0 : low, high: Math.max(...values)};
-    this.scale = scales({width, height}, span, RIGHT);
+    const {low, high} = this.limits;
+    const span = {first: this.steps[0], last: this.steps.at(-1), low: low > 0 && low < high / 2 ? 0 : low, high};
+    const chosen = this.chosen();
+    const right = chosen ? Math.max(RIGHT, 16 + 1.15 * widthOf(nameOf(chosen), NAME)) : RIGHT; // 1.15: bold letters are wider
+    this.scale = scales({width, height}, span, right);
     const inks = inksOf(this.element);
     const {title, unit} = measureOf(this.name);
     drawAxes(pen, this.scale, inks, {vertical: unit ? `${title} [${unit}]` : title, horizontal: 'training step'});
     this.drawNow(pen, inks);
-    const chosen = this.chosen();
     const {layer} = this.context.fitted();
     const rank = (line) => (line === chosen ? 2 : line.layer === layer ? 1 : 0);
     for (const line of [...this.lines].sort((a, b) => rank(a) - rank(b))) this.drawLine(pen, line, inks, rank(line));
@@ -157,11 +165,12 @@ class Curves {
     end();
   }
 
-  drawName(pen, {layer, head, values}, inks) {
+  drawName(pen, line, inks) {
+    const {head, values} = line;
     const last = values.findLastIndex(Number.isFinite);
     if (last < 0) return;
-    const name = head === 'mean' ? `layer ${layer} mean` : `layer ${layer} · head ${head}`;
-    pen.text(this.scale.x(this.steps[last]) + 6, this.scale.y(values[last]), name, {size: 11, fill: this.colour(head, inks), weight: 600});
+    const [x, y] = [this.scale.x(this.steps[last]) + 6, this.scale.y(values[last])];
+    pen.text(x, y, nameOf(line), {size: NAME, fill: this.colour(head, inks), weight: 600});
   }
 
   colour(head, inks) {
@@ -178,7 +187,7 @@ class Curves {
   }
 
   point(event) {
-    if (!this.lines || !this.steps.length) return;
+    if (!this.lines) return;
     const i = this.nearestStep(event);
     const y = event.clientY - this.canvas.getBoundingClientRect().top;
     const distance = ({values}) => Math.abs(this.scale.y(values[i]) - y);
@@ -188,7 +197,7 @@ class Curves {
       .slice(0, 5);
     const chosen = this.chosen();
     if (!near.length && chosen) near.push(chosen);
-    const told = ({layer, head, values}) => `layer ${layer} · ${head === 'mean' ? 'mean' : `head ${head}`}: ${this.text(values[i])}`;
+    const told = (line) => `${nameOf(line)}: ${this.text(line.values[i])}`;
     showTooltip(event, `step ${this.steps[i].toLocaleString('en')}`, ...near.map(told));
   }
 
@@ -201,7 +210,7 @@ class Curves {
   }
 
   go(event) {
-    if (!this.lines || !this.steps.length) return;
+    if (!this.lines) return;
     this.context.goToStep(this.steps[this.nearestStep(event)]);
   }
 
@@ -212,10 +221,21 @@ class Curves {
     this.compose(pen, width, height);
     return pen.svg(width, height, {title: `${measureOf(this.name).title}, ${this.frame.kind}`, paper: inksOf(this.element).paper});
   }
+}
 
-  dispose() {
-    this.observer.disconnect();
+function nameOf({layer, head}) {
+  return `layer ${layer} · ${head === 'mean' ? 'mean' : `head ${head}`}`;
+}
+
+/** {low, high} of the numbers of many lines, more than a call takes as arguments; null where there are none. */
+function limitsOf(lines) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const {values} of lines) {
+    for (const value of values) {
+      if (Number.isFinite(value)) [low, high] = [Math.min(low, value), Math.max(high, value)];
+    }
   }
+  return low <= high ? {low, high} : null;
 }
 
 function meanOf(values) {

@@ -1,8 +1,10 @@
-/** The heat map as an SVG that stands alone: cells, labels, numbers, a scale of colours. */
+/** The heat map as an SVG that stands alone: cells, labels, numbers, a scale of colours, and what the page tells beside them. */
 
 import {short} from '../dom.js';
 import {cellPicture, colourTable, isFuture, reach, scaleMaximum} from '../heatmap.js';
 import {columnLabel, cut, marginsFor, widthOf} from './axis_labels.js';
+import {BAR, drawHidden, drawTitles} from './map_drawing.js';
+import {cornerWidth, otherNames} from './map_layout.js';
 import {hex, SvgPen} from './pen.js';
 
 const LABEL = 12;
@@ -11,17 +13,26 @@ const NUMBERED = 24; // pixels that a cell needs to carry its number
 const CELLS = 20_000; // more than these are drawn as a picture: a file of that many rectangles opens slowly everywhere
 const TITLE = 34;
 const SCALE = {width: 150, height: 10, room: 44};
+const NOTE = 16; // pixels of a line under the scale
+const GAP = 8;
 
 /** The heat map of a frame. `inks` as from inksOf; `subtitle` says run, step and example. */
 export function heatMapSvg(frame, palette, {scale, gamma}, inks, subtitle = '') {
   const {rows, columns} = frame;
+  const others = otherNames(frame);
   const pen = new SvgPen();
   const cell = rows.length * columns.length > CELLS ? 6 : Math.max(rows.length, columns.length) > 40 ? 13 : 30;
   const size = Math.min(LABEL, cell - 1);
   const margin = marginsFor(rows, columns, size, MOST);
-  const [left, top] = [Math.ceil(margin.left + 8), Math.ceil(margin.top + TITLE + 16)]; // whole pixels: no seams
+  const left = Math.ceil(Math.max(margin.left, cornerWidth()) + 8); // whole pixels: no seams
+  const top = Math.ceil(Math.max(margin.top, 44) + TITLE + 16);
   const [across, down] = [columns.length * cell, rows.length * cell];
-  const width = Math.max(left + across + 12, left + SCALE.width + 60, 24 + widthOf(frame.name, 15) * 1.1, 24 + widthOf(subtitle, 11));
+  const hiddenLeft = left + across + GAP;
+  const othersLeft = hiddenLeft + (frame.hidden ? BAR + GAP : 0);
+  const right = othersLeft + (others ? Math.min(MOST, Math.max(widthOf('predicts', 11), ...others.map((text) => widthOf(text, size)))) : 0);
+  const notes = notesOf(frame, gamma);
+  const texts = [widthOf(frame.name, 15) * 1.1, widthOf(subtitle, 11), ...notes.map((note) => left + widthOf(note, 10))];
+  const width = Math.max(right + 12, left + SCALE.width + 60, 24 + Math.max(...texts));
   pen.text(12, 16, frame.name, {size: 15, fill: inks.ink, weight: 600});
   pen.text(12, 36, subtitle, {size: 11, fill: inks.muted});
   const maximum = scaleMaximum(frame, scale);
@@ -34,9 +45,22 @@ export function heatMapSvg(frame, palette, {scale, gamma}, inks, subtitle = '') 
   columns.forEach((label, column) =>
     columnLabel(pen, left + (column + 0.5) * cell, top - 5, label, size, MOST, label.special ? inks.muted : inks.ink),
   );
-  pen.text(left - 6, top - 8, frame.rowsNamed, {size: 10, fill: inks.muted, anchor: 'end'});
+  others?.forEach((text, row) => pen.text(othersLeft, top + (row + 0.5) * cell, cut(text, size, MOST), {size, fill: inks.muted}));
+  drawTitles(pen, frame, {left, top, othersLeft, margins: {others, right: MOST}}, inks);
+  const layout = {cell: {height: cell}, top, hiddenLeft, viewHeight: down};
+  drawHidden(pen, frame, {...layout, visibleRows: () => rows.keys(), rowY: (row) => top + row * cell}, inks);
   drawScale(pen, frame, palette, {x: left, y: top + down + 14, gamma, maximum}, inks);
-  return pen.svg(width, top + down + SCALE.room, {title: `${frame.name} · ${subtitle}`, paper: inks.paper});
+  notes.forEach((note, i) => pen.text(left, top + down + SCALE.room + NOTE * (i + 0.2), note, {size: 10, fill: inks.muted}));
+  return pen.svg(width, top + down + SCALE.room + NOTE * notes.length, {title: `${frame.name} · ${subtitle}`, paper: inks.paper});
+}
+
+/** What was done to the weights, without which the picture says something else than it seems to. */
+function notesOf(frame, gamma) {
+  return [
+    frame.hidden && `hidden: the share of special tokens${frame.difference ? ' in A' : ''}; the rest of a row sums to 1`,
+    frame.weighed && 'weights times value norms; rows sum to 1 again',
+    gamma !== 1 && `colours: gamma ${gamma}`,
+  ].filter(Boolean);
 }
 
 function drawCells(pen, frame, palette, {left, top, cell, gamma, maximum}) {

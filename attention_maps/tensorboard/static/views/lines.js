@@ -62,6 +62,7 @@ class Lines {
   /** Draw a frame; the other chosen heads are fetched beside it. */
   draw(frame) {
     this.frame = frame;
+    if (!this.sheet.content.matches(':hover')) this.hovered = ''; // it left with another view in front
     this.palette = this.context.colours();
     this.heads = shapesOf(frame.meta, frame.meta.samples.indexOf(frame.sample))[frame.kind].heads;
     this.chosen = headsOf(this.context.state.now.heads, frame.head, this.heads);
@@ -224,15 +225,10 @@ class Lines {
     const heads = this.chosen.length > 1 ? ` · heads ${this.chosen.join(', ')}` : '';
     return pen.svg(content.offsetWidth, content.offsetHeight, {title: frame.name + heads, paper: inks.paper, margin: 12});
   }
-
-  dispose() {
-    hideTooltip();
-    this.sheet.dispose();
-  }
 }
 
 /** The heads that "0,2" or "mean,3" asks for of those that are there; without any the one of the map. */
 function headsOf(listed, head, count) {
   const names = listed.split(',').filter((name) => /^(mean|max)$/.test(name) || (/^\d+$/.test(name) && Number(name) < count));
-  return names.length ? [...new Set(names)].map((name) => (/^\d+$/.test(name) ? Number(name) : name)) : [head];
+  return names.length ? [...new Set(names.map((name) => (/^\d+$/.test(name) ? Number(name) : name)))] : [head];
 }

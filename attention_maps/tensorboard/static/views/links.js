@@ -5,24 +5,44 @@
 
 /**
  * The links of a frame. `argmax`: every row with its strongest column. `mutual`: of these, the pairs in which the row is also the one that
- * looks at that column most. `threshold`: every pair of at least that weight. Never one of weight 0; the first of equals wins.
+ * looks at that column most. `grown`: these, and strongest pairs of either side that touch them. `threshold`: every pair of at least that
+ * weight. Never one of weight 0; the first of equals wins.
  */
 export function readOut(frame, {readout = 'argmax', threshold = 0.2} = {}) {
   const rows = words(frame.rows);
   const columns = words(frame.columns);
   const weight = (row, column) => frame.weights[row * frame.columns.length + column] || 0; // NaN links nothing
   const strongest = (candidates, of) => candidates.reduce((best, one) => (best === null || of(one) > of(best) ? one : best), null);
-  const links = [];
-  for (const row of rows) {
-    const best = strongest(columns, (column) => weight(row, column));
-    for (const column of readout === 'threshold' ? columns : [best]) {
-      if (column === null || !(weight(row, column) > 0)) continue;
-      if (readout === 'threshold' && weight(row, column) < threshold) continue;
-      if (readout === 'mutual' && strongest(rows, (other) => weight(other, column)) !== row) continue;
-      links.push({column, row});
+  const ofRow = new Map(rows.map((row) => [row, strongest(columns, (column) => weight(row, column))]));
+  const ofColumn = new Map(columns.map((column) => [column, strongest(rows, (row) => weight(row, column))]));
+  const chosen = {
+    argmax: (row, column) => ofRow.get(row) === column,
+    mutual: (row, column) => ofRow.get(row) === column && ofColumn.get(column) === row,
+    either: (row, column) => ofRow.get(row) === column || ofColumn.get(column) === row,
+    threshold: (row, column) => weight(row, column) >= threshold,
+  };
+  const links = (rule) =>
+    rows.flatMap((row) => columns.filter((column) => weight(row, column) > 0 && rule(row, column)).map((column) => ({column, row})));
+  return inOrder(readout === 'grown' ? grown(links(chosen.mutual), links(chosen.either), rows, columns) : links(chosen[readout]));
+}
+
+/**
+ * grow-diag (Koehn et al. 2003), as gold.py does it: add, while there are any, candidates that touch a link, also at a corner, and whose
+ * row or column has none yet. A pass goes by rows; what it adds is touched only in the next. `rows` and `columns` are those of words.
+ */
+function grown(links, candidates, rows, columns) {
+  const found = [...links];
+  const [down, across] = [rows, columns].map((places) => new Map(places.map((place, i) => [place, i])));
+  const touch = (a, b) => Math.abs(down.get(a.row) - down.get(b.row)) <= 1 && Math.abs(across.get(a.column) - across.get(b.column)) <= 1;
+  for (;;) {
+    const before = found.length;
+    const taken = new Set(found.map(key));
+    const touching = candidates.filter((one) => !taken.has(key(one)) && found.some((link) => touch(one, link)));
+    for (const one of touching) {
+      if (!found.some(({row}) => row === one.row) || !found.some(({column}) => column === one.column)) found.push(one);
     }
+    if (found.length === before) return found;
   }
-  return inOrder(links);
 }
 
 /** The gold links that a recording holds for this frame, null where it holds none; those whose token names no row are left out. */

@@ -167,10 +167,6 @@ class HeatMap {
     this.readout.textContent = text;
     this.readout.lang = languageOf(text);
   }
-
-  dispose() {
-    this.observer.disconnect();
-  }
 }
 
 /** All that is known of a place of the map, for the tooltip. */

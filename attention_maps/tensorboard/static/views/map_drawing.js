@@ -3,10 +3,10 @@
 import {short} from '../dom.js';
 import {isFuture} from '../heatmap.js';
 import {columnLabel, cut} from './axis_labels.js';
-import {LABEL} from './map_layout.js';
+import {CORNER, LABEL} from './map_layout.js';
 
 const SMALLEST = 9; // pixels of a letter that can be read
-const BAR = 30; // pixels of a hidden share of 1
+export const BAR = 30; // pixels of a hidden share of 1
 
 /** Labels of visible rows and columns; where cells are too small, only every so many of them. `selected`: {side, index} or null. */
 export function drawLabels(pen, frame, layout, inks, selected) {
@@ -40,11 +40,11 @@ export function drawLabels(pen, frame, layout, inks, selected) {
 }
 
 /** What rows and columns stand for, in the corner. */
-function drawTitles(pen, frame, {left, top, othersLeft, margins}, inks) {
-  const style = {size: 11, fill: inks.muted};
+export function drawTitles(pen, frame, {left, top, othersLeft, margins}, inks) {
+  const style = {size: CORNER.size, fill: inks.muted};
   const rows = frame.kind === 'encoder' ? 'source' : frame.rowsNamed;
-  pen.text(left - 7, top - 9, `${rows} ↓`, {...style, anchor: 'end'});
-  pen.text(left - 7, top - 25, `${frame.kind === 'decoder' ? 'text' : 'source'} →`, {...style, anchor: 'end'});
+  pen.text(left - CORNER.gap, top - 9, `${rows} ↓`, {...style, anchor: 'end'});
+  pen.text(left - CORNER.gap, top - 25, `${frame.kind === 'decoder' ? 'text' : 'source'} →`, {...style, anchor: 'end'});
   if (margins.others)
     pen.text(othersLeft, top - 9, cut(frame.rowsNamed === 'predicts' ? 'reads' : 'predicts', 11, margins.right - 10), style);
 }

@@ -7,6 +7,8 @@ import {marginsFor, widthOf} from './axis_labels.js';
 export const LABEL = 12; // size of a label where there is room
 const LONGEST = 132; // pixels that labels take at most
 const HIDDEN = 44; // the column of hidden shares
+
+export const CORNER = {size: 11, gap: 7, widest: 'predicts ↓'}; // what rows and columns stand for
 const BOTTOM = 6;
 const LARGEST = 64; // pixels of a cell of a map that fits
 const NEAREST = 96; // and of one that is zoomed as far as it goes
@@ -52,12 +54,17 @@ export function otherNames(frame) {
   });
 }
 
+/** Pixels that the corner needs to say what rows stand for. */
+export function cornerWidth() {
+  return Math.ceil(widthOf(CORNER.widest, CORNER.size)) + CORNER.gap + 4;
+}
+
 /** The room that the labels of a frame take: {left, top, right, hidden}. */
 export function marginsOf(frame) {
   const {left, top} = marginsFor(frame.rows, frame.columns, LABEL, LONGEST);
   const others = otherNames(frame);
   const right = others ? Math.min(LONGEST, Math.max(40, ...others.map((text) => widthOf(text, LABEL)))) + 12 : 16;
-  return {left: Math.max(left, 62), top: Math.max(top, 44), right, hidden: frame.hidden ? HIDDEN : 0, others};
+  return {left: Math.max(left, cornerWidth()), top: Math.max(top, 44), right, hidden: frame.hidden ? HIDDEN : 0, others};
 }
 
 export class Layout {

@@ -192,10 +192,6 @@ class Sentence {
     drawTokens(pen, this.text);
     return pen.svg(this.text.offsetWidth, this.text.offsetHeight, {title: frame.name, paper: inksOf(this.text).paper, margin: 12});
   }
-
-  dispose() {
-    hideTooltip();
-  }
 }
 
 /** The line under a token whose loss is this share of the largest; none for NaN. */

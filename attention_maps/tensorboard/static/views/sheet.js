@@ -56,11 +56,6 @@ export class Sheet {
     const box = this.content.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   }
-
-  dispose() {
-    cancelAnimationFrame(this.waiting);
-    this.observer.disconnect();
-  }
 }
 
 /** The colours of text, lines and ground that the style sheet gives an element, for what is drawn instead of styled. */

@@ -24,7 +24,10 @@ class Steps {
     this.note = element('p', {class: 'view-note', role: 'status'});
     this.element = element('div', {class: 'steps-view'}, this.tiles, this.note);
     this.made = new Map(); // recording -> {button, canvas, label}
-    this.observer = new ResizeObserver(() => this.frame && this.tiles.clientWidth !== this.width && this.draw(this.frame));
+    this.observer = new ResizeObserver(() => {
+      const {clientWidth} = this.tiles; // 0 while another view is in front
+      if (this.frame && clientWidth && clientWidth !== this.width) this.draw(this.frame);
+    });
     this.observer.observe(this.tiles);
   }
 
@@ -62,7 +65,7 @@ class Steps {
       style: `width:${width}px;height:${height}px`,
     });
     const label = element('span', {class: 'step-label'}, recordingTitle(recording));
-    const onclick = () => this.context.state.set({recording});
+    const onclick = () => this.context.goToStep(stepOf(recording));
     return {button: element('button', {type: 'button', class: 'step-tile', onclick}, canvas, label), canvas, label};
   }
 
@@ -99,10 +102,6 @@ class Steps {
     label.textContent = `${recordingTitle(recording)}: cannot be shown`;
     button.title = message;
     button.classList.add('absent');
-  }
-
-  dispose() {
-    this.observer.disconnect();
   }
 }
 

@@ -126,8 +126,7 @@ class Strength {
   step(event) {
     const by = {ArrowDown: 1, ArrowUp: -1}[event.key];
     if (!this.bars || (!by && event.key !== 'Escape')) return;
-    event.preventDefault();
-    event.stopPropagation(); // the page changes the layer with the same keys
+    event.preventDefault(); // which also tells the page, whose own keys are the same
     const {order} = this.bars;
     const chosen = selection(this.context.state.now.token, this.frame);
     const here = chosen?.side === 'row' ? order.indexOf(chosen.index) : -1;
@@ -171,10 +170,5 @@ class Strength {
       pen.text(32, y, name, {size: 12, fill: ink});
     });
     return pen.svg(width, height + 18 * this.series.length + 10, {title: `activation strength · ${frame.name}`, paper, margin: 12});
-  }
-
-  dispose() {
-    hideTooltip();
-    this.sheet.dispose();
   }
 }

@@ -37,7 +37,7 @@ function ofColumn(frame, column, {top}, of) {
   const width = frame.columns.length;
   const threads = frame.rows.map((_, row) => ({row, column, weight: frame.weights[row * width + column], of}));
   return threads
-    .filter(({weight}) => weight !== 0)
+    .filter(({weight}) => weight) // neither 0 nor NaN
     .sort((a, b) => Math.abs(b.weight) - Math.abs(a.weight))
     .slice(0, top);
 }

@@ -44,8 +44,7 @@ export function selectable(container, current, select) {
     if (event.key === 'Escape') select('');
     const next = neighbour(container, button, event.key);
     if (!next && event.key !== 'Escape') return;
-    event.preventDefault();
-    event.stopPropagation(); // the page steps through time with the same keys
+    event.preventDefault(); // which also tells the page, whose own keys are the same
     if (!next) return;
     focusOn(container, next);
     select(next.dataset.token);

@@ -9,7 +9,9 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from attention_maps import store
-from tests.attention_maps.tensorboard.browser.conftest import STORY, Open, Page, maps, recording, sample, translation
+from tests.attention_maps.tensorboard.browser.conftest import Open
+from tests.attention_maps.tensorboard.browser.page import Page
+from tests.attention_maps.tensorboard.browser.recordings import ENGLISH, JAPANESE, STORY, maps, recording, sample
 
 CROSS = {"run": "translation", "recording": "step_00000300", "kind": "cross", "layer": 0, "head": 0}
 
@@ -206,28 +208,6 @@ def test_merged_pieces_are_words(page: Page) -> None:
     assert page.find(".cells").get_attribute("aria-label").endswith("5 columns")
 
 
-def test_a_link_shows_the_same_again(page: Page) -> None:
-    """Guards: a state that is not, or only half, in the address."""
-    page.show(**CROSS)
-    page.choose("example", page.texts(f"#{page.labelled('example')} option")[1])
-    page.click(".tile[data-layer='1'][data-head=max]")
-    page.click(".controls button[value=reads]")
-    page.click(".controls input[type=checkbox]")
-    page.click(".panel-head button[value=score]")
-    page.find(f"#{page.labelled('gamma')}").send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
-    page.press("]", Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, "[", "[")
-    ActionChains(page.driver).key_down(Keys.SHIFT).send_keys(Keys.ARROW_RIGHT).key_up(Keys.SHIFT).perform()
-    page.settle()
-    seen = [".frame-name", ".frame-detail", ".readout", ".tiles", ".step-title", f"#{page.labelled('gamma')} + output"]
-    before = [page.text(selector) for selector in seen]
-    picture = page.picture(".cells")
-    assert "gamma" in page.hash
-    page.load(page.hash)
-    assert [page.text(selector) for selector in seen] == before
-    assert page.picture(".cells") == picture
-    assert page.find(".controls input[type=checkbox]").is_selected()
-
-
 def test_the_example_list_says_what_was_cut_and_takes_names_as_text(page: Page) -> None:
     """Guards: examples that look whole but are not, and names that become part of the page."""
     page.show(**CROSS, sample=1)
@@ -284,103 +264,9 @@ def test_what_was_generated_stands_beside_the_steps(page: Page) -> None:
     assert page.text(".step-title") == "step 500"
 
 
-def test_curves_have_units_and_lead_to_their_steps(page: Page) -> None:
-    """Guards: curves over something else than the steps that can be clicked."""
-    page.show(**CROSS, view="curves", measure="first")
-    page.wait(
-        "return document.querySelector('.chart-stage canvas').getAttribute('aria-label')?.startsWith('to the first')"
-    )
-    assert page.text(f"#{page.labelled('measure')} option:checked") == "to the first token"
-    picture = page.picture(".chart-stage canvas")
-    page.choose("measure", "entropy")
-    assert page.picture(".chart-stage canvas") != picture
-    page.choose("measure", "to the first token")
-    canvas = page.find(".chart-stage canvas")
-    lines = page.hover(".chart-stage canvas", canvas.rect["width"] - 100, 200)
-    assert lines[0] == "step 500"
-    assert all(line.endswith(" %") for line in lines[1:])
-    canvas.click()
-    page.settle()
-    assert page.text(".step-title") == "step 300"
-    page.show(**CROSS, view="curves", scope="layer")
-    assert page.find(".chart-stage canvas").get_attribute("aria-label") == "entropy of 3 heads over 5 steps"
-
-
-def test_the_steps_of_a_head_stand_side_by_side(page: Page) -> None:
-    """Guards: small pictures that show another step than they lead to."""
-    page.show(**CROSS, view="steps")
-    page.wait("return document.querySelectorAll('.step-tile[title]').length === 5")
-    assert page.texts(".step-tile") == [f"step {step}" for step in range(100, 600, 100)]
-    assert len({page.picture(f".step-tile:nth-child({place}) canvas") for place in range(1, 6)}) == 5
-    page.click(".step-tile:nth-child(2)")
-    assert page.text(".step-title") == "step 200"
-    assert page.text(".step-tile[aria-pressed=true]") == "step 200"
-
-
-def test_heads_are_sorted_by_a_measure_and_scores_stand_beside_baselines(page: Page) -> None:
-    """Guards: an order that puts the blurred heads first, and scores without anything to compare them with."""
-    page.show(**CROSS, order="score", measure="entropy")
-    measured = []
-    for place in range(1, 7):
-        tile = page.find(f".tile:nth-child({place})")
-        assert tile.get_attribute("data-head") in "012"
-        lines = page.hover(f".tile:nth-child({place})", 10, 10)
-        measured.append(float(next(line for line in lines if line.startswith("entropy")).split()[1]))
-    assert measured == sorted(measured)
-    assert len(set(measured)) > 1
-    assert page.texts(".scores tr") == ["cross: layer 1 head 2 40.0 %", "baseline: diagonal 70.0 %"]
-    page.click(".scores button")
-    assert page.text(".frame-name") == "cross-attention · layer 1 · head 2"
-
-
-def test_an_older_recording_works_and_says_what_it_lacks(page: Page) -> None:
-    """Guards: a page that needs what older versions did not record."""
-    page.show(run="older", recording="step_00000100", values=True, head=1)
-    assert "no value norms" in page.text(".message")
-    assert page.text(".frame-name") == "cross-attention · layer 0 · head 1"
-    page.show(run="older", recording="step_00000100", kind="encoder", head="rollout")
-    assert page.find(".message").is_displayed()
-    assert page.text(".frame-name") == "encoder self-attention · layer 0 · mean of 3 heads"
-    page.show(run="older", recording="step_00000100", view="curves")
-    page.wait("return document.querySelector('.chart-stage').textContent.includes('older version')")
-    assert "holds no measures" in page.text(".grid-key")
-
-
-def test_a_truncated_file_says_why_and_the_page_lives(page: Page) -> None:
-    """Guards: a blank page, or the map of another step, where a file cannot be read."""
-    page.show(run="damaged", recording="step_00000100")
-    page.press(Keys.ARROW_RIGHT)
-    assert page.text(".nothing").startswith("Step 200 cannot be shown: ")
-    assert not any(page.find(shown).is_displayed() for shown in (".cells", ".tile", ".scores"))
-    page.press(Keys.ARROW_RIGHT)
-    assert page.find(".cells").is_displayed()
-    assert "step 300" in page.text(".frame-detail")
-
-
-def test_numbers_that_are_none_are_red(page: Page) -> None:
-    """Guards: a diverged model whose maps look like empty ones."""
-    page.show(run="diverged", recording="step_00000100", layer=0, head=0)
-    assert "the model diverged" in page.text(".legend-line")
-    assert "219,38,38" in page.colours(".cells")
-    page.show(run="gpt", recording="step_00000100")
-    assert "219,38,38" not in page.colours(".cells")
-
-
-def test_512_tokens_are_drawn_and_zoomed(page: Page) -> None:
-    """Guards: a map that is too large to be looked at."""
-    page.show(run="long", recording="step_00000100", head=0)
-    assert page.find(".cells").get_attribute("aria-label").endswith("512 rows, 512 columns")
-    assert "cut at 512 of 600 tokens" in page.text(".frame-detail")
-    assert len(page.colours(".cells")) > 50
-    whole = page.picture(".cells")
-    page.press("+", "+", "+")
-    assert page.picture(".cells") != whole
-    page.press("0")
-    assert page.picture(".cells") == whole
-
-
 def test_an_empty_log_folder_explains_how_maps_are_recorded(open_folder: Open, tmp_path: Path) -> None:
-    """Guards: a blank tab before the first evaluation of the first run, and one that stays when the run is there."""
+    """Guards: a blank tab before the first evaluation of the first run, one that stays when the run is there, and a first sight of the
+    layer that tells least."""
     page = open_folder(tmp_path)
     page.driver.get(f"{page.address}#attention")
     page.enter()
@@ -390,9 +276,51 @@ def test_an_empty_log_folder_explains_how_maps_are_recorded(open_folder: Open, t
     assert "attention.probes=" in text
     assert "attention=true" in text
     assert str(tmp_path) in text
-    store.save(translation(100), tmp_path / "first")
+    store.save(recording(100, sample(JAPANESE, ENGLISH, 100, layers=4)), tmp_path / "first")
     page.wait(
         "return document.querySelector('.page').hidden === false && document.querySelector('.frame-name').textContent"
     )
+    page.settle()
     assert page.text(".step-title") == "step 100"
     assert not page.find(".help").is_displayed()
+    assert page.text(".frame-name") == "cross-attention · layer 2 · mean of 3 heads"
+    assert "layer" not in page.hash
+    page.click(".controls button[value=encoder]")
+    assert page.text(".frame-name") == "encoder self-attention · layer 0 · mean of 3 heads"
+    page.click(".controls button[value=cross]")
+    page.press(Keys.ARROW_DOWN)
+    assert page.text(".frame-name") == "cross-attention · layer 3 · mean of 3 heads"
+
+
+def test_a_tooltip_goes_with_what_it_tells_of(page: Page) -> None:
+    """Guards: numbers of another step, or of a view that is no longer there, that stay on the screen."""
+    page.show(**CROSS)
+    assert page.hover(".pointer", *find_cell(page, "エミは", "Emi"))
+    ActionChains(page.driver).send_keys(Keys.ARROW_RIGHT).perform()
+    page.settle()
+    assert page.texts(".tooltip:not([hidden])") == []
+    assert page.hover(".pointer", *find_cell(page, "エミは", "Emi"))
+    page.show(**CROSS, view="steps")
+    assert page.texts(".tooltip:not([hidden])") == []
+
+
+def test_keys_work_before_the_first_click(page: Page) -> None:
+    """Guards: keys that go to the frame around the page, and a page that takes the keyboard from somebody who types there."""
+    page.load(**CROSS)
+    ActionChains(page.driver).send_keys(Keys.ARROW_RIGHT).perform()
+    page.wait("return document.querySelector('.step-title').textContent === 'step 400'")
+    page.open()
+    taken = """
+        const done = arguments[0];
+        const box = document.body.appendChild(document.createElement('input'));
+        box.focus();
+        const frame = document.querySelector('iframe').contentWindow;
+        frame.eval("import('./static/host.js')").then(({takeKeyboard}) => {
+          takeKeyboard();
+          const typing = document.activeElement.tagName;
+          box.remove();
+          takeKeyboard();
+          done([typing, document.activeElement.tagName]);
+        });
+    """
+    assert page.driver.execute_async_script(taken) == ["INPUT", "IFRAME"]

@@ -1,0 +1,81 @@
+"""Recordings that are written down by hand: every number that a view shows can be computed from these tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from attention_maps.recording import Antecedents, Prediction, Sample
+from tests.attention_maps.tensorboard.browser.recordings import marked
+
+SOURCE = ["▁Emi", "▁likes", "▁red", "▁apple", "s", ".", "</s>"]
+TARGET = ["<s>", "エミは", "赤い", "りんごが", "好き", "です", "。", "</s>"]
+LINKS = ((0, 0), (2, 1), (3, 2), (4, 2), (1, 3), (5, 5))
+
+CROSS: list[list[float]] = [  # what each row, named by what it predicts, looks at: exact in float16
+    [0.75, 0, 0, 0.25, 0, 0, 0],  # エミは
+    [0, 0, 0.5, 0.25, 0, 0, 0.25],  # 赤い
+    [0, 0, 0, 0.5, 0.25, 0, 0.25],  # りんごが
+    [0.5, 0.25, 0, 0, 0, 0, 0.25],  # 好き: mostly at the wrong word
+    [0, 0.125, 0, 0, 0, 0, 0.875],  # です: no word of the source means it
+    [0, 0, 0, 0, 0, 1, 0],  # 。
+    [0, 0, 0, 0, 0, 0, 1],  # </s>
+]
+STORY = ["</s>", "▁Kate", "▁hid", "▁her", "▁pen", ".", "▁She", "▁smiled", "."]
+SHE = [0.25, 0.25, 0, 0.0625, 0.0625, 0, 0.375, 0, 0]  # of the words before it most at Kate, whom it means
+HER = [0.25, 0.25, 0.5, 0, 0, 0, 0, 0, 0]  # looks at `hid`
+
+State = dict[str, Any]
+TRANSLATION: State = {"run": "translation", "recording": "step_00000200", "kind": "cross", "layer": 0, "head": 0}
+TEXT: State = {"run": "gpt", "recording": "step_00000100", "kind": "decoder", "layer": 0, "head": 0}
+
+
+def translation(weights: np.ndarray, *, gold: bool = True) -> Sample:
+    """A translation whose cross-attention [L,H,Q,K] is given; its other maps look at everything alike."""
+    layers, heads, queries, keys = weights.shape
+    causal = np.tril(np.ones((queries, queries))) / np.arange(1, queries + 1)[:, None]
+    maps = {("cross", layer): weights[layer].astype(np.float16) for layer in range(layers)}
+    for layer in range(layers):
+        maps["encoder", layer] = np.full((heads, keys, keys), 1 / keys, np.float16)
+        maps["decoder", layer] = np.stack([causal] * heads).astype(np.float16)
+    strength = np.stack([np.full(queries, 3.0), np.arange(4.0, 4.0 + queries)]).astype(np.float16)
+    return Sample(
+        reads=marked(TARGET[:-1]),
+        predicts=marked(TARGET[1:]),
+        source=marked(SOURCE),
+        losses=(0.5, 2.0, 0.25, 0.5, 0.125, 0.25, 0.0),
+        predictions=tuple((Prediction(10, piece, 0.625), Prediction(99, "他", 0.25)) for piece in TARGET[1:]),
+        weights=maps,
+        norms={key: strength if key[0] != "encoder" else np.ones((heads, keys), np.float16) for key in maps},
+        name="probe 1",
+        length=queries,
+        source_length=keys,
+        links=LINKS if gold else None,
+    )
+
+
+def story() -> Sample:
+    """A text in which two pronouns mean Kate."""
+    length = len(STORY)
+    weights = np.tril(np.ones((length, length))) / np.arange(1, length + 1)[:, None]
+    weights[3], weights[6] = HER, SHE
+    maps = np.stack([weights, np.eye(length)]).astype(np.float16)
+    return Sample(
+        reads=marked(STORY),
+        predicts=marked(STORY[1:]),
+        source=None,
+        losses=tuple(0.5 for _ in STORY[1:]),
+        predictions=tuple((Prediction(10 + row, "▁pen", 0.5),) for row in range(length)),
+        weights={("decoder", 0): maps},
+        norms={("decoder", 0): np.ones((2, length), np.float16)},
+        name="valid 1",
+        length=length,
+        antecedents=Antecedents("reads", ((3, 4, 1, 2), (6, 7, 1, 2))),
+    )
+
+
+def heads_of(first: list[list[float]]) -> np.ndarray:
+    """[L=2,H=2,Q,K]: head 0 of layer 0 is `first`, head 1 looks at the diagonal, layer 1 at everything alike."""
+    table = np.array(first)
+    return np.stack([np.stack([table, np.eye(*table.shape)]), np.full((2, *table.shape), 1 / table.shape[1])])

@@ -1,0 +1,158 @@
+"""The tab in a browser, as a person has it in front of them."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+WAIT = 20.0  # seconds; a busy machine is slow
+READY = "return document.querySelector('.page')?.getAttribute('aria-busy') === 'false'"
+
+
+class Page:
+    """The Attention tab as a person has it in front of them."""
+
+    def __init__(self, driver: Chrome, address: str) -> None:
+        """Nothing is opened yet."""
+        self.driver = driver
+        self.address = address
+
+    def load(self, hash: str = "", /, **state: Any) -> None:
+        """Open TensorBoard anew, with a link to a state of the tab or with what followed the address before."""
+        self.open()
+        self.driver.get("about:blank")
+        self.driver.get(f"{self.address}{hash or link(state)}")
+        self.enter()
+        self.wait(READY)
+
+    def open(self) -> None:
+        """Look at TensorBoard's own page."""
+        self.driver.switch_to.default_content()
+
+    def enter(self) -> None:
+        """Look into the frame of the tab."""
+        self.open()
+        frame = WebDriverWait(self.driver, WAIT).until(lambda driver: driver.find_elements("css selector", "iframe"))[0]
+        self.driver.switch_to.frame(frame)
+
+    def show(self, **state: Any) -> None:
+        """Follow a link while the page is open; back when everything is drawn."""
+        self.driver.execute_async_script(
+            """
+            const [hash, done] = arguments;
+            const look = () => document.querySelector('.page').getAttribute('aria-busy') === 'true' ? setTimeout(look, 10) : done();
+            if (parent.location.hash === hash) return look();
+            parent.addEventListener('hashchange', () => setTimeout(look), {once: true});
+            parent.location.hash = hash;
+            """,
+            link(state),
+        )
+
+    def wait(self, script: str, seconds: float = WAIT) -> Any:
+        """Wait until a script returns something that counts as true, and return it."""
+        return WebDriverWait(self.driver, seconds).until(lambda driver: driver.execute_script(script), script)
+
+    def settle(self) -> None:
+        """Wait until everything is drawn."""
+        self.wait(READY)
+
+    def find(self, selector: str) -> WebElement:
+        """The first element of a selector."""
+        return self.driver.find_element("css selector", selector)
+
+    def text(self, selector: str) -> str:
+        """What is written in an element."""
+        return self.find(selector).text
+
+    def texts(self, selector: str) -> list[str]:
+        """What is written in each element of a selector."""
+        return [element.text for element in self.driver.find_elements("css selector", selector)]
+
+    def click(self, selector: str) -> None:
+        """Click an element and wait until the page is drawn again."""
+        self.find(selector).click()
+        self.settle()
+
+    def press(self, *keys: str) -> None:
+        """Keys, one after the other, with nothing in focus."""
+        self.find("footer").click()
+        for key in keys:
+            ActionChains(self.driver).send_keys(key).perform()
+            self.settle()
+
+    def choose(self, label: str, text: str) -> None:
+        """An entry of the list with a label."""
+        self.find(f"select#{self.labelled(label)}").find_element("xpath", f".//option[.='{text}']").click()
+        self.settle()
+
+    def labelled(self, label: str) -> str:
+        """The id of the control with a label."""
+        found: str = self.driver.find_element("xpath", f"//label[.='{label}']").get_attribute("for") or ""
+        return found
+
+    def picture(self, selector: str) -> str:
+        """The pixels of a canvas, to be compared."""
+        drawn: str = self.driver.execute_script("return document.querySelector(arguments[0]).toDataURL()", selector)
+        return drawn
+
+    def colours(self, selector: str) -> set[str]:
+        """The colours that occur in a canvas, as r,g,b."""
+        script = """
+            const {width, height} = document.querySelector(arguments[0]);
+            const {data} = document.querySelector(arguments[0]).getContext('2d').getImageData(0, 0, width, height);
+            const found = new Set();
+            for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) found.add(data.slice(i, i + 3).join());
+            return [...found];
+        """
+        return set(self.driver.execute_script(script, selector))
+
+    def hover(self, selector: str, x: float, y: float) -> list[str]:
+        """Point at a place of an element, in pixels from its upper left corner -> the lines of the tooltip, if any."""
+        element = self.find(selector)
+        width, height = element.rect["width"], element.rect["height"]
+        ActionChains(self.driver, duration=0).move_to_element_with_offset(
+            element, round(x - width / 2), round(y - height / 2)
+        ).perform()
+        return self.texts(".tooltip:not([hidden]) > div")
+
+    @property
+    def hash(self) -> str:
+        """The part of TensorBoard's address that belongs to the tab."""
+        found: str = self.driver.execute_script("return decodeURIComponent(parent.location.hash)")
+        return found
+
+
+def link(state: dict[str, Any]) -> str:
+    """What follows the address: #attention&p.attention.layer=5."""
+    told = {
+        f"p.attention.{key}": str(value).lower() if isinstance(value, bool) else value for key, value in state.items()
+    }
+    return f"#attention&{urlencode(told)}"
+
+
+def token(name: str) -> str:
+    """The selector of a token: r3 is the fourth row, c0 the first column."""
+    return f".token[data-token={name}]"
+
+
+def numbers(page: Page) -> dict[str, str]:
+    """Per token that carries numbers, what they say; several heads one after the other."""
+    found = page.driver.find_elements("css selector", ".token-numbers:not(:empty)")
+    return {
+        one.find_element("xpath", "..").get_attribute("data-token") or "": " ".join(one.text.split()) for one in found
+    }
+
+
+def slide(page: Page, label: str, *keys: str) -> None:
+    """Move the slider whose accessible name begins with `label`."""
+    page.find(f"input[type=range][aria-label^='{label}']").send_keys(*keys)
+    page.settle()
+
+
+def wait_for(page: Page, selector: str, text: str) -> None:
+    """Wait until an element says a text."""
+    page.wait(f"return document.querySelector({selector!r})?.textContent.includes({text!r})")

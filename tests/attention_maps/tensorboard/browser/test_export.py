@@ -1,0 +1,158 @@
+"""What the export buttons save."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.attention_maps.tensorboard.browser.known import CROSS, TARGET, TRANSLATION
+from tests.attention_maps.tensorboard.browser.page import Page, wait_for
+
+
+def saved(page: Page, downloads: Path, button: str) -> Path:
+    """Press a button of the export and wait for its file."""
+    for old in downloads.iterdir():
+        old.unlink()
+    page.driver.find_element("xpath", f"//div[contains(@class, 'export')]/button[.='{button}']").click()
+    deadline = time.monotonic() + 30
+    while True:
+        found = [
+            file
+            for file in downloads.iterdir()
+            if not file.name.endswith((".crdownload", ".tmp")) and file.stat().st_size
+        ]
+        if found:
+            return found[0]
+        assert time.monotonic() < deadline, f"{button} saved nothing: {page.text('.export-answer')}"
+        time.sleep(0.05)
+
+
+def test_csv_holds_the_weights_of_the_recording(views: Page, downloads: Path) -> None:
+    """Guards: numbers that are rounded or transposed, and tokens with commas that break the columns."""
+    views.show(**TRANSLATION, view="map")
+    file = saved(views, downloads, "CSV")
+    assert file.name == "translation_step_00000200_sample0_cross_layer0_head0.csv"
+    raw = file.read_bytes().decode("utf-8-sig")
+    assert raw.count("\r\n") == 8
+    rows = list(csv.reader(io.StringIO(raw, newline="")))
+    assert rows[0] == ["predicts", "Emi", "likes", "red", "apple", "s", ".", "</s>"]
+    assert [row[0] for row in rows[1:]] == TARGET[1:]
+    assert np.array_equal(np.array([row[1:] for row in rows[1:]], float), np.array(CROSS))
+
+
+def test_json_says_what_the_numbers_are(views: Page, downloads: Path) -> None:
+    """Guards: a file that nobody can tell the origin of."""
+    views.show(**TRANSLATION, view="map", hide=True)
+    told = json.loads(saved(views, downloads, "JSON").read_text("utf-8"))
+    place = {key: told[key] for key in ("run", "recording", "step", "kind", "layer", "head", "rows_named_by")}
+    assert place == TRANSLATION | {"step": 200, "rows_named_by": "predicts"}
+    assert told["sample"] == {"number": 0, "name": "probe 1"}
+    assert [one["text"] for one in told["keys"]] == ["Emi", "likes", "red", "apple", "s", "."]
+    assert told["weights"][1] == pytest.approx([0, 0, 2 / 3, 1 / 3, 0, 0], abs=1e-6)
+    assert told["hidden_share"][1] == 0.25
+
+
+def test_a_picture_of_the_map_hides_nothing_in_silence(views: Page, downloads: Path) -> None:
+    """Guards: a drawing without the hidden shares that the page shows, or with one naming of the rows where the page gives both."""
+    views.show(**TRANSLATION, view="map", hide=True, gamma=0.5)
+    drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
+    texts = [one for one in drawing.iter("{http://www.w3.org/2000/svg}text") if one.text]
+    told = {one.text for one in texts}
+    assert {"hidden", "predicts ↓", "source →", "reads", "colours: gamma 0.5"} <= told
+    assert "hidden: the share of special tokens; the rest of a row sums to 1" in told
+    rows = [one for one in texts if one.get("text-anchor") == "end" and one.text in TARGET]
+    assert [one.text for one in rows] == TARGET[1:]
+    for row, other, weights in zip(rows, TARGET[:-1], CROSS, strict=True):
+        beside = [one.text for one in texts if abs(float(one.get("y", 0)) - float(row.get("y", 0))) < 1]
+        assert beside.count(other) == 1
+        assert short(weights[-1]) in beside
+
+
+def short(share: float) -> str:
+    """A share as it is written into pictures: .25."""
+    return f"{share:.2f}".removeprefix("0") if share % 1 else f"{share:.0f}"
+
+
+def test_csv_tells_what_was_hidden(views: Page, downloads: Path) -> None:
+    """Guards: rows that sum to 1 in a table that nobody can tell from whole ones."""
+    views.show(**TRANSLATION, view="map", hide=True)
+    rows = list(csv.reader(io.StringIO(saved(views, downloads, "CSV").read_bytes().decode("utf-8-sig"), newline="")))
+    assert rows[0][-2:] == [".", "(hidden)"]
+    assert [float(row[-1]) for row in rows[1:]] == [row[-1] for row in CROSS]
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        ("map", {"エミは", "好き", ".75", "cross-attention · layer 0 · head 0"}),
+        ("lines", {"エミは", "Emi", "</s>"}),
+        ("sentence", {"エミは", "Emi"}),
+        ("strength", {"エミは", "3.00", "head 0"}),
+        ("alignment", {"エミは"}),
+    ],
+)
+def test_every_drawing_is_an_svg_that_stands_alone(views: Page, downloads: Path, view: str, words: set[str]) -> None:
+    """Guards: drawings without their labels, or that need the page's style sheet."""
+    views.show(**TRANSLATION, view=view)
+    if view == "strength":
+        wait_for(views, ".strength-legend", "together")
+    file = saved(views, downloads, "SVG")
+    assert file.name == f"translation_step_00000200_sample0_cross_layer0_head0_{view}.svg"
+    text = file.read_text("utf-8")
+    drawing = ET.fromstring(text)
+    name = "{http://www.w3.org/2000/svg}"
+    texts = {one.text for one in drawing.iter(f"{name}text")}
+    assert words <= texts
+    assert {one.get("lang") for one in drawing.iter(f"{name}text") if one.text == "エミは"} == {"ja"}
+    assert not re.search(r"url\(|class=|<style|NaN|undefined|foreignObject", text)
+    assert "layer 0 · head 0" in drawing.findtext(f"{name}title", "")
+
+
+def test_a_png_is_twice_the_size_of_the_drawing(views: Page, downloads: Path) -> None:
+    """Guards: pictures that are empty or blurred on a slide."""
+    views.show(**TRANSLATION, view="map")
+    drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
+    png = saved(views, downloads, "PNG").read_bytes()
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
+    assert (width, height) == (2 * int(drawing.get("width", 0)), 2 * int(drawing.get("height", 0)))
+    assert len(png) > 5000
+
+
+def test_a_comparison_is_named_in_its_files(views: Page, downloads: Path) -> None:
+    """Guards: a difference that is taken for weights later, and names at which other tools split."""
+    views.show(**TRANSLATION, view="map", against="step:step_00000100")
+    file = saved(views, downloads, "JSON")
+    assert file.name == "translation_step_00000200_sample0_cross_layer0_head0_minus_step-step_00000100.json"
+    told = json.loads(file.read_text("utf-8"))
+    assert told["minus"] == "step:step_00000100"
+    assert told["weights"][0][0] == 0.625
+
+
+def test_links_are_saved_as_a_text_file(views: Page, downloads: Path) -> None:
+    """Guards: a file that holds other links than the alignment view shows."""
+    views.show(**TRANSLATION, view="map", readout="mutual")
+    assert saved(views, downloads, "Pharaoh").read_text("utf-8") == "0-0 2-1 3-2 5-5\n"
+    views.show(**TRANSLATION, view="alignment", averaged="layer")
+    wait_for(views, ".alignment-view .view-note", "mean of 2 heads")
+    text = views.find(".pharaoh").get_attribute("value")
+    assert saved(views, downloads, "Pharaoh").read_text("utf-8") == f"{text}\n"
+
+
+def test_the_link_to_a_view_is_copied(views: Page) -> None:
+    """Guards: a link to the tab that forgets what was seen."""
+    views.show(**TRANSLATION, view="lines", heads="0,1", token="r2")
+    views.driver.find_element("xpath", "//div[contains(@class, 'export')]/button[.='copy link']").click()
+    wait_for(views, ".export-answer", "copied")
+    copied = views.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0], arguments[0])")
+    assert copied.startswith(views.address)
+    for part in ("run=translation", "view=lines", "heads=0%2C1", "token=r2", "recording=step_00000200"):
+        assert f"p.attention.{part}" in copied

@@ -1,0 +1,60 @@
+"""The state of the tab in its address: links show the same again, and no link breaks the page."""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+from tests.attention_maps.tensorboard.browser.page import Page
+
+CROSS = {"run": "translation", "recording": "step_00000300", "kind": "cross", "layer": 0, "head": 0}
+
+
+def test_a_link_shows_the_same_again(page: Page) -> None:
+    """Guards: a state that is not, or only half, in the address."""
+    page.show(**CROSS)
+    page.choose("example", page.texts(f"#{page.labelled('example')} option")[1])
+    page.click(".tile[data-layer='1'][data-head=max]")
+    page.click(".controls button[value=reads]")
+    page.click(".controls input[type=checkbox]")
+    page.click(".panel-head button[value=score]")
+    page.find(f"#{page.labelled('gamma')}").send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+    page.press("]", Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, "[", "[")
+    ActionChains(page.driver).key_down(Keys.SHIFT).send_keys(Keys.ARROW_RIGHT).key_up(Keys.SHIFT).perform()
+    page.settle()
+    seen = [".frame-name", ".frame-detail", ".readout", ".tiles", ".step-title", f"#{page.labelled('gamma')} + output"]
+    before = [page.text(selector) for selector in seen]
+    picture = page.picture(".cells")
+    assert "gamma" in page.hash
+    page.load(page.hash)
+    assert [page.text(selector) for selector in seen] == before
+    assert page.picture(".cells") == picture
+    assert page.find(".controls input[type=checkbox]").is_selected()
+
+
+@pytest.mark.parametrize("view", ["map", "lines", "sentence", "strength", "alignment", "curves", "steps"])
+def test_a_link_that_says_nonsense_shows_what_can_be_shown(page: Page, view: str) -> None:
+    """Guards: a link of another version, or of a stranger, that leaves a broken page."""
+    wrong = {
+        "sample": "9e99", "layer": "-7", "head": "constructor", "rows": "x", "kind": "__proto__", "gamma": "-1", "scale": "x", "top": "-3",
+        "mass": "7", "token": 'r1"]', "heads": "x,0,00,77", "layout": "x", "bars": "x", "sort": "x", "readout": "x", "threshold": "nan",
+        "averaged": "x", "paper": "x", "measure": "constructor", "scope": "x", "order": "x", "against": "x", "unknown": "1",
+    }  # fmt: skip
+    page.show(run="translation", recording="step_00000300", view=view, **wrong)
+    assert page.text(".message") == "Run x has no recorded step."
+    assert page.text(".frame-name") == "cross-attention · layer 0 · mean of 3 heads"
+    assert not page.driver.find_elements("css selector", ".nothing:not([hidden])")
+    page.show(**CROSS, view=view, token="r999")
+    assert page.text(".frame-name") == "cross-attention · layer 0 · head 0"
+
+
+def test_a_recording_that_is_gone_is_said_to_be(page: Page) -> None:
+    """Guards: an old link that shows another step than it names without a word."""
+    page.show(**CROSS | {"recording": "step_00000310"})
+    assert page.text(".step-title") == "step 300"
+    assert page.text(".message") == "Step 310 is not, or no longer, recorded in this run; this is step 300."
+    page.show(**CROSS | {"run": "nowhere"})
+    assert page.text(".message").startswith("There is no run nowhere with recordings here; this is ")
+    page.show(**CROSS)
+    assert not page.find(".message").is_displayed()

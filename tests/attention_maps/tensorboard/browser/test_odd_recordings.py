@@ -1,0 +1,121 @@
+"""Recordings that are old, damaged, tiny, large, or hold something else than one expects."""
+
+from __future__ import annotations
+
+from selenium.webdriver.common.keys import Keys
+
+from tests.attention_maps.tensorboard.browser.conftest import ODD
+from tests.attention_maps.tensorboard.browser.page import Page
+
+VIEWS = ("map", "lines", "sentence", "strength", "alignment", "curves", "steps")
+
+
+def test_an_older_recording_works_and_says_what_it_lacks(page: Page) -> None:
+    """Guards: a page that needs what older versions did not record."""
+    page.show(run="older", recording="step_00000100", values=True, head=1)
+    assert "no value norms" in page.text(".message")
+    assert page.text(".frame-name") == "cross-attention · layer 0 · head 1"
+    page.show(run="older", recording="step_00000100", kind="encoder", head="rollout")
+    assert page.find(".message").is_displayed()
+    assert page.text(".frame-name") == "encoder self-attention · layer 0 · mean of 3 heads"
+    page.show(run="older", recording="step_00000100", view="curves")
+    page.wait("return document.querySelector('.chart-stage').textContent.includes('older version')")
+    assert "holds no measures" in page.text(".grid-key")
+
+
+def test_a_truncated_file_says_why_and_the_page_lives(page: Page) -> None:
+    """Guards: a blank page, or the map of another step, where a file cannot be read."""
+    page.show(run="damaged", recording="step_00000100")
+    page.press(Keys.ARROW_RIGHT)
+    assert page.text(".nothing").startswith("Step 200 cannot be shown: ")
+    assert not any(page.find(shown).is_displayed() for shown in (".cells", ".tile", ".scores"))
+    page.press(Keys.ARROW_RIGHT)
+    assert page.find(".cells").is_displayed()
+    assert "step 300" in page.text(".frame-detail")
+
+
+def test_numbers_that_are_none_are_red(page: Page) -> None:
+    """Guards: a diverged model whose maps look like empty ones."""
+    page.show(run="diverged", recording="step_00000100", layer=0, head=0)
+    assert "the model diverged" in page.text(".legend-line")
+    assert "219,38,38" in page.colours(".cells")
+    page.show(run="gpt", recording="step_00000100")
+    assert "219,38,38" not in page.colours(".cells")
+
+
+def test_a_diverged_model_is_told_in_every_view(page: Page) -> None:
+    """Guards: weights that are no numbers, drawn as if there were none."""
+    for view in VIEWS:
+        page.show(run="diverged", recording="step_00000100", layer=0, head=0, view=view, token="r3")
+        assert "the model diverged" in page.text(".frame-detail")
+    page.show(run="diverged", recording="step_00000100", layer=0, head=0, view="lines", token="r3")
+    assert page.text(".view-note").startswith("0 lines")
+
+
+def test_512_tokens_are_drawn_and_zoomed(page: Page) -> None:
+    """Guards: a map that is too large to be looked at."""
+    page.show(run="long", recording="step_00000100", head=0)
+    assert page.find(".cells").get_attribute("aria-label").endswith("512 rows, 512 columns")
+    assert "cut at 512 of 600 tokens" in page.text(".frame-detail")
+    assert len(page.colours(".cells")) > 50
+    whole = page.picture(".cells")
+    page.press("+", "+", "+")
+    assert page.picture(".cells") != whole
+    page.press("0")
+    assert page.picture(".cells") == whole
+
+
+def test_a_run_can_have_any_name(page: Page) -> None:
+    """Guards: names that end an address, an attribute or a label."""
+    page.show(run=ODD, recording="step_00000100", head=0)
+    assert page.text(".frame-name") == "decoder self-attention · layer 0 · head 0"
+    assert not page.find(".message").is_displayed()
+    assert page.text(f"#{page.labelled('run')} option:checked") == ODD
+    page.show(run="gpt", recording="step_00000100", head=0, against=f"run:{ODD}")
+    assert f"B = {ODD} step 100" in page.text(".legend-line")
+    page.load(page.driver.execute_script("return parent.location.hash"))
+    assert f"B = {ODD} step 100" in page.text(".legend-line")
+
+
+def test_another_run_can_be_chosen_when_this_one_cannot_be_shown(page: Page) -> None:
+    """Guards: a page that is caught in a damaged recording."""
+    page.load(run="damaged", recording="step_00000200")
+    assert "cannot be shown" in page.text(".nothing")
+    page.choose("run", "gpt")
+    page.wait("return document.querySelector('.frame-name').textContent.startsWith('decoder')")
+    page.settle()
+    assert page.text(".step-title") == "step 200"
+
+
+def test_a_run_that_only_generated_has_no_steps_but_maps(page: Page) -> None:
+    """Guards: a timeline, or curves, that need a training step."""
+    for view in VIEWS:
+        page.show(run="generated", view=view)
+        assert page.text(".step-title") == "generated 1"
+        assert "by the model of step 900" in page.text(".frame-detail")
+    assert "recorded no training steps" in page.text(".steps-view")
+    page.show(run="generated", view="curves", follow=True)
+    page.wait("return document.querySelector('.chart-stage').textContent.includes('No measures')")
+
+
+def test_one_token_is_a_text(page: Page) -> None:
+    """Guards: drawings that divide by the number of tokens less one."""
+    for view in VIEWS:
+        for rows in ("reads", "predicts"):
+            page.show(run="token", recording="step_00000100", view=view, rows=rows, merge=True, hide=True, token="r0")
+            assert page.text(".frame-name") == "decoder self-attention · layer 0 · mean of 3 heads"
+            assert page.text(".message") == ""
+
+
+def test_scores_are_shown_without_examples(page: Page) -> None:
+    """Guards: a blank page where only gold examples were scored."""
+    page.show(run="gpt", recording="step_00000100")
+    page.show(run="scores", recording="step_00000100")
+    assert "holds no examples" in page.text(".nothing")
+    assert page.find(".scores").is_displayed()
+    assert not page.find(".grid").is_displayed()
+    assert not page.find(".cells").is_displayed()
+    page.press(Keys.ARROW_DOWN, "]", "+", Keys.ARROW_RIGHT)
+    page.show(run="gpt", recording="step_00000100")
+    assert page.find(".cells").is_displayed()
+    assert page.find(".grid").is_displayed()

@@ -1,0 +1,116 @@
+"""What a person sees and does in the sentence view."""
+
+from __future__ import annotations
+
+from selenium.webdriver.common.keys import Keys
+
+from tests.attention_maps.tensorboard.browser.known import TEXT, TRANSLATION
+from tests.attention_maps.tensorboard.browser.page import Page, numbers, token
+
+
+def test_a_clicked_word_shades_what_it_looks_at_and_is_judged(views: Page) -> None:
+    """Guards: shades of another row than the one that was clicked, and a gold link that is shifted by one."""
+    views.show(**TRANSLATION, view="sentence")
+    assert "Nothing selected" in views.text(".view-note")
+    views.click(token("r2"))
+    assert numbers(views) == {"c3": ".50", "c4": ".25", "c6": ".25"}
+    assert views.text(".sentence-panel h3") == "りんごが"
+    assert "reads “赤い”, predicts “りんごが”" in views.text(".sentence-panel")
+    assert views.text(".gold-told") == "gold translation: apple s"
+    assert views.text(".verdict.right") == "✓ right: it gets the most attention (75.0 %)"
+    assert [one.get_attribute("data-token") for one in views.driver.find_elements("css selector", ".gold")] == [
+        "c3",
+        "c4",
+    ]
+    strong, weak = (views.find(token(name)).value_of_css_property("background-color") for name in ("c3", "c4"))
+    assert strong != weak
+    views.click(token("r3"))
+    assert views.text(".verdict.wrong") == "✗ wrong: “Emi” gets the most (50.0 %), the gold 25.0 %"
+
+
+def test_a_source_word_tells_who_looks_at_it(views: Page) -> None:
+    """Guards: a row that is shown where a column was asked for."""
+    views.show(**TRANSLATION, view="sentence")
+    views.click(token("c0"))
+    assert numbers(views) == {"r0": ".75", "r3": ".50"}
+    assert views.text(".gold-told") == "gold translation: エミは"
+
+
+def test_the_panel_tells_what_was_expected_and_how_much_was_lost(views: Page) -> None:
+    """Guards: predictions of the row before or after."""
+    views.show(**TRANSLATION, view="sentence", token="r1")
+    panel = views.text(".sentence-panel")
+    assert "赤い" in panel
+    assert "62.5 %" in panel
+    assert "Loss of this token: 2.000 nats" in panel
+    views.show(**TRANSLATION, view="sentence", token="r2", rows="reads")
+    panel = views.text(".sentence-panel")
+    assert "reads “赤い”, predicts “りんごが”" in panel
+    assert "Loss of this token: 2.000 nats" in panel
+
+
+def test_tokens_can_be_underlined_by_their_loss(views: Page) -> None:
+    """Guards: underlines that do not grow with the loss."""
+    views.show(**TRANSLATION, view="sentence")
+    views.driver.find_element("xpath", "//label[contains(., 'underline by loss')]").click()
+    views.settle()
+    assert "losses=true" in views.hash
+    widths = [
+        float(views.find(token(f"r{row}")).value_of_css_property("border-bottom-width")[:-2]) for row in (1, 0, 2)
+    ]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > widths[2]
+
+
+def test_in_one_text_a_switch_turns_the_question_round(views: Page) -> None:
+    """Guards: self-attention whose other direction cannot be seen."""
+    views.show(**TEXT, view="sentence")
+    views.click(token("r6"))
+    assert numbers(views) == {"r0": ".25", "r1": ".25", "r6": ".38"}
+    views.click(".segments button[value=back]")
+    assert "token=c6" in views.hash
+    assert numbers(views) == {"c6": ".38", "c7": ".13", "c8": ".11"}
+    views.click(token("c1"))
+    assert numbers(views)["c1"] == ".50"
+    views.click(".segments button[value=forward]")
+    assert "token=r1" in views.hash
+
+
+def test_a_pronoun_is_judged_by_its_antecedent(views: Page) -> None:
+    """Guards: an antecedent that counts as found because the sink or the pronoun itself gets more."""
+    views.show(**TEXT, view="sentence", token="r6")
+    assert views.text(".gold-told") == "gold antecedent: Kate"
+    assert views.text(".verdict.right") == "✓ right: it gets the most attention of the words before it (25.0 %)"
+    views.find(token("r6")).send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+    views.settle()
+    assert (
+        views.text(".verdict.wrong") == "✗ wrong: “hid” gets the most of the words before it (50.0 %), the gold 25.0 %"
+    )
+    views.show(**TEXT, view="sentence", rows="predicts", token="r5")
+    assert views.text(".sentence-panel h3") == "She"
+    assert views.text(".gold-told") == "gold antecedent: Kate"
+
+
+def test_what_comes_later_is_greyed(views: Page) -> None:
+    """Guards: a future that looks like words of weight 0."""
+    views.show(**TEXT, view="sentence", token="r3")
+    later = [one.get_attribute("data-token") for one in views.driver.find_elements("css selector", ".token.future")]
+    assert later == ["r4", "r5", "r6", "r7", "r8"]
+
+
+def test_a_difference_of_sentences_has_signs(views: Page) -> None:
+    """Guards: a difference that is shaded like a weight."""
+    views.show(**TRANSLATION, view="sentence", against="step:step_00000100", token="r0")
+    shown = numbers(views)
+    assert shown["c0"] == ".63"
+    assert shown["c1"] == "−.13"
+    assert not views.driver.find_elements("css selector", ".verdict")
+
+
+def test_merged_and_hidden_tokens_keep_their_gold(views: Page) -> None:
+    """Guards: places of words that are taken for places of tokens."""
+    views.show(**TRANSLATION, view="sentence", merge=True, hide=True, token="r2")
+    assert views.text(".sentence-panel h3") == "りんごが"
+    assert views.text(".gold-told") == "gold translation: apples"
+    assert numbers(views) == {"c3": "1"}
+    assert "25.0 % of the attention goes to hidden special tokens" in views.text(".sentence-panel")

@@ -1,0 +1,90 @@
+"""The views over the whole training, and the numbers beside the maps."""
+
+from __future__ import annotations
+
+from tests.attention_maps.tensorboard.browser.page import Page
+
+CROSS = {"run": "translation", "recording": "step_00000300", "kind": "cross", "layer": 0, "head": 0}
+
+
+def test_curves_have_units_and_lead_to_their_steps(page: Page) -> None:
+    """Guards: curves over something else than the steps that can be clicked."""
+    page.show(**CROSS, view="curves", measure="first")
+    page.wait(
+        "return document.querySelector('.chart-stage canvas').getAttribute('aria-label')?.startsWith('to the first')"
+    )
+    assert page.text(f"#{page.labelled('measure')} option:checked") == "to the first token"
+    picture = page.picture(".chart-stage canvas")
+    page.choose("measure", "entropy")
+    assert page.picture(".chart-stage canvas") != picture
+    page.choose("measure", "to the first token")
+    canvas = page.find(".chart-stage canvas")
+    lines = page.hover(".chart-stage canvas", canvas.rect["width"] - 100, 200)
+    assert lines[0] == "step 500"
+    assert all(line.endswith(" %") for line in lines[1:])
+    canvas.click()
+    page.settle()
+    assert page.text(".step-title") == "step 300"
+    page.show(**CROSS, view="curves", scope="layer")
+    assert page.find(".chart-stage canvas").get_attribute("aria-label") == "entropy of 3 heads over 5 steps"
+
+
+def test_the_name_of_the_chosen_line_is_inside_the_chart(page: Page) -> None:
+    """Guards: a name that is cut off at the edge of the page."""
+    page.show(**CROSS | {"layer": 1, "head": 2}, view="curves", measure="first")
+    page.wait(
+        "return document.querySelector('.chart-stage canvas').getAttribute('aria-label')?.startsWith('to the first')"
+    )
+    script = """
+        const canvas = document.querySelector('.chart-stage canvas');
+        const {data, width} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        let right = 0;
+        for (let i = 3; i < data.length; i += 4) if (data[i]) right = Math.max(right, ((i - 3) / 4) % width);
+        return width - 1 - right;
+    """
+    assert 2 < page.driver.execute_script(script) < 40
+
+
+def test_the_steps_of_a_head_stand_side_by_side(page: Page) -> None:
+    """Guards: small pictures that show another step than they lead to."""
+    page.show(**CROSS, view="steps")
+    page.wait("return document.querySelectorAll('.step-tile[title]').length === 5")
+    assert page.texts(".step-tile") == [f"step {step}" for step in range(100, 600, 100)]
+    assert len({page.picture(f".step-tile:nth-child({place}) canvas") for place in range(1, 6)}) == 5
+    page.click(".step-tile:nth-child(2)")
+    assert page.text(".step-title") == "step 200"
+    assert page.text(".step-tile[aria-pressed=true]") == "step 200"
+
+
+def test_heads_are_sorted_by_a_measure_and_scores_stand_beside_baselines(page: Page) -> None:
+    """Guards: an order that puts the blurred heads first, and scores without anything to compare them with."""
+    page.show(**CROSS, order="score", measure="entropy")
+    measured = []
+    for place in range(1, 7):
+        tile = page.find(f".tile:nth-child({place})")
+        assert tile.get_attribute("data-head") in "012"
+        lines = page.hover(f".tile:nth-child({place})", 10, 10)
+        measured.append(float(next(line for line in lines if line.startswith("entropy")).split()[1]))
+    assert measured == sorted(measured)
+    assert len(set(measured)) > 1
+    assert page.texts(".scores tr") == ["cross: layer 1 head 2 40.0 %", "baseline: diagonal 70.0 %"]
+    page.click(".scores button")
+    assert page.text(".frame-name") == "cross-attention · layer 1 · head 2"
+
+
+def test_scores_name_the_place_of_a_head(page: Page) -> None:
+    """Guards: a best head that nobody can find, and a read-out of all layers that is called a baseline."""
+    page.show(run="scores")
+    assert page.texts(".scores tr") == [
+        "cross: mean of all layers, grown 30.0 %",
+        "cross: mean of layer 0, argmax 40.0 %",
+        "baseline: last subject 75.0 %",
+        "cross: best head, pronoun written (layer 0, head 1) 50.0 %",
+        "baseline: chance 25.0 %",
+        "cross: best head, pronoun read (layer 0, head 0) 60.0 %",
+    ]
+    assert page.texts(".scores caption") == [
+        "alignment error (AER), lower is better",
+        "pronouns resolved, higher is better",
+        "pronouns resolved among agreeing nouns, higher is better",
+    ]
