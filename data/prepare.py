@@ -150,6 +150,10 @@ def _write_text(
 def _text_fragments(rows: Any) -> Iterator[tuple[bool, str]]:
     """(starts a document, text) of a split, in parts that end where a line does and no token can span the border."""
     previous = object()
+    if (
+        rows.column_names and "text" in rows.column_names
+    ):  # a stream may not know its columns; gold ones are slow to read
+        rows = rows.select_columns([name for name in ("text", "document") if name in rows.column_names])
     for batch in rows.iter(batch_size=256):
         numbers = batch.get("document", [None] * len(batch["text"]))
         for number, text in zip(numbers, batch["text"], strict=True):
@@ -187,12 +191,14 @@ def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: 
 
 def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator[str]:
     """Texts to train a tokenizer on; where the corpus knows its words (`words`: spans of both sides), with their borders marked."""
-    known = "words" in rows.column_names and config.kind != "char"
+    known = "words" in (rows.column_names or ()) and config.kind != "char"
     for batch in rows.select_columns([*columns, "words"] if known else list(columns)).iter(batch_size=4096):
         for column in columns:
             if known:
                 side = ("source", "target").index(column)
-                yield from (marked(text, words[side]) for text, words in zip(batch[column], batch["words"], strict=True))
+                yield from (
+                    marked(text, words[side]) for text, words in zip(batch[column], batch["words"], strict=True)
+                )
             else:
                 yield from batch[column]
 
