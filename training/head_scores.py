@@ -96,11 +96,11 @@ def alignment_scores(
     for rows_read, note in (("predicts", ""), ("reads", ", shifted")):
         for layer in range(layers):
             for name in ("argmax", "mutual", "grown"):
-                value = float(tally.error_rates(rows_read, name)[layer, heads])
+                value = float(tally.error_rates(rows_read, name)[layer, -1])
                 title = f"mean of layer {layer}, {name}{note}"
                 scores.append(Score("alignment_error", title, value, "cross", layer))
     for name in ("argmax", "mutual", "grown"):
-        value = float(tally.error_rates("predicts", name)[layers, heads])
+        value = float(tally.error_rates("predicts", name)[layers, -1])
         scores.append(Score("alignment_error", f"mean of all layers, {name}", value, "cross"))
     each = tally.error_rates()[:layers, :heads]
     layer, head = _place(-each, "alignment_error", "best head, argmax", chosen)
@@ -181,8 +181,11 @@ def antecedent_scores(
         guesses = {name: _mean(share(pronoun, rank) for pronoun in found) for name, rank in HEURISTICS.items()}
         guesses["chance"] = _mean(1 / len(pronoun.candidates) for pronoun in found)
         scores += [Score(measure, name, 100 * value) for name, value in guesses.items()]
-    written = {measure: {"decoder": _listed(tallies["predicts", measure].accuracies()[:-1, :-1])} for measure in AMONG}
-    return HeadScores(scores, written, len(asked["antecedent"]))
+    better = {m: np.maximum(*(tallies[rows, m].accuracies()[:-1, :-1] for rows in ROWS)) for m in AMONG}
+    measures = {
+        measure: {"decoder": _listed(heads)} for measure, heads in better.items()
+    }  # each head in its better row
+    return HeadScores(scores, measures, len(asked["antecedent"]))
 
 
 def _place(heads: np.ndarray, measure: str, name: str, chosen: HeadScores | None) -> tuple[int, int]:

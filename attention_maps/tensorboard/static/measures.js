@@ -24,7 +24,7 @@ const MEASURES = {
     unit: '%',
     first: 'high',
     gold: true,
-    meaning: 'pronouns whose row, as they are written, looks most at whom they mean, among everybody and everything named before',
+    meaning: 'pronouns from which the head looks most at whom they mean, among everybody and everything named before',
   },
   antecedent_agreeing: {
     title: 'pronouns resolved among agreeing nouns',
