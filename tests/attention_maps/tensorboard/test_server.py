@@ -91,11 +91,9 @@ def test_an_installed_project_has_the_tab_once(
     tensorboard: Serve, logdir: Path, complete: Recording, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     """Guards the entry point of plain `tensorboard`; a second plugin of that name would stop TensorBoard."""
-    installed = tmp_path / "site" / "chumoku_of_a_test-0.dist-info"
+    installed = tmp_path / "site" / "chumoku-0.dist-info"  # stands before one that is really installed, and hides it
     installed.mkdir(parents=True)
-    (installed / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: chumoku-of-a-test\nVersion: 0\n", encoding="utf-8"
-    )
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: chumoku\nVersion: 0\n", encoding="utf-8")
     entry = "[tensorboard_plugins]\nattention = attention_maps.tensorboard.plugin:AttentionPlugin\n"
     (installed / "entry_points.txt").write_text(entry, encoding="utf-8")
     check_the_tab(tensorboard("--logdir", str(logdir), command=command, path=installed.parent), complete)
