@@ -24,6 +24,7 @@ MEASURES = {
     "coverage": ("coverage", "{:.0%}", "source tokens that some row looks at most"),
     "alignment_error": ("AER", "{:.1f}", "alignment error rate in percent; lower is better"),
     "antecedent": ("antecedent", "{:.1f}", "percent of the pronouns whose antecedent gets the most attention"),
+    "antecedent_agreeing": ("agreeing", "{:.1f}", "the same among the nouns that agree with the pronoun"),
     "importance": ("importance", "{:+.3f}", "rise of the validation loss in nats without the head"),
 }
 """Of the measures of heads their name, how a number is written, and what it is."""
@@ -162,9 +163,11 @@ def _scores(recording: Recording) -> Iterator[str]:
     for measure, text, sign in (
         ("alignment_error", "alignment error rate in percent, lower is better", 1),
         ("antecedent", "pronouns whose antecedent gets the most attention, in percent", -1),
+        ("antecedent_agreeing", "the same among the nouns that agree with the pronoun", -1),
     ):
         rows = sorted((s for s in recording.scores if s.measure == measure), key=lambda score: sign * score.value)
         if rows:
             yield f"\n{text}"
         for row in rows:
-            yield f"  {row.value:>5.1f}  {printable(row.name)}" + ("" if row.kind else "  (baseline)")
+            place = "" if row.head is None or "layer" in row.name else f" (layer {row.layer}, head {row.head})"
+            yield f"  {row.value:>5.1f}  {printable(row.name)}{place}" + ("" if row.kind else "  (baseline)")

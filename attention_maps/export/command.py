@@ -70,6 +70,9 @@ def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
     content = writer(asked, settings) if writer else _html(folder, name, title, settings, asked)
     store.write_whole(to, content)
     what = f"{asked[0].origin} · {asked[0].subject}" if len(asked) == 1 else title
+    if not writer:
+        steps = len(store.steps(folder)) if settings.steps == "all" else settings.steps
+        what = f"steps: {steps}, examples: {len(recording.samples)}, all maps; opens at {what}"
     print(f"{to}: {_size(len(content))} · {what}")
 
 

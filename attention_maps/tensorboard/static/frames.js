@@ -90,7 +90,12 @@ export async function otherSide(source, state, meta) {
   const place = await otherPlace(source, state);
   const otherMeta = await source.meta(place.run, place.recording);
   const sample = sameTokens(meta.samples[state.sample], otherMeta, state.sample);
-  if (sample < 0) throw new Incomparable('the two recordings have no example with the same tokens: nothing can be subtracted');
+  if (sample < 0) {
+    throw new Incomparable(
+      'the other recording has no example with the tokens of this one: nothing can be subtracted. ' +
+        'A probe without a translation shows the one that the model makes at that step; choose another example',
+    );
+  }
   const {layers, heads} = shapesOf(otherMeta, sample)[state.kind] ?? {layers: 0, heads: 0};
   return {there: {...state, ...place, sample, against: ''}, layers, heads};
 }

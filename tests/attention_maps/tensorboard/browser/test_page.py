@@ -145,7 +145,7 @@ def test_a_difference_of_equal_maps_is_nothing_and_names_both_sides(page: Page) 
 def test_what_cannot_be_compared_says_why_and_is_shown_alone(page: Page) -> None:
     """Guards: an empty page, or a wrong difference, for runs that share no example or for a smaller model."""
     page.show(**CROSS, against="run:gpt")
-    assert "no example with the same tokens" in page.text(".message")
+    assert "no example with the tokens of this one" in page.text(".message")
     assert "A minus B" not in page.text(".legend-line")
     page.show(**CROSS | {"layer": 1}, against="run:smaller")
     assert "has 1 layers" in page.text(".message")
