@@ -99,9 +99,13 @@ export function cut({reads, source, length, source_length: sourceLength, truncat
   return parts.join(', ') || 'cut';
 }
 
-/** Another run at the step nearest to the present one, and there the example of the same tokens, unless another was chosen meanwhile. */
+/**
+ * Another run at the step nearest to the present one, from the end of one training at the end of the other; and there the example of the
+ * same tokens. Nothing if another run was chosen meanwhile.
+ */
 async function toRun({state, source, recordings, meta}, name, isWanted) {
-  const {run, recording} = recordings.settle({run: name, recording: state.now.recording});
+  const ended = state.now.recording === recordings.latest(state.now.run);
+  const {run, recording} = recordings.settle({run: name, recording: ended ? recordings.latest(name) : state.now.recording});
   let {sample} = state.now;
   try {
     const here = meta()?.samples; // none where nothing can be drawn

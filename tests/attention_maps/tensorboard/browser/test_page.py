@@ -253,6 +253,14 @@ def test_another_run_is_shown_at_its_nearest_step(page: Page) -> None:
     assert page.text(".frame-name") == "decoder self-attention · layer 1 · head 1"
 
 
+def test_from_the_end_of_one_training_another_run_is_shown_at_its_end(page: Page) -> None:
+    """Guards: half-trained maps taken for the result, because the other run trained for more steps."""
+    page.show(run="gpt", recording="step_00000300")
+    page.choose("run", "translation")
+    page.settle()
+    assert page.text(".step-title") == "step 500"
+
+
 def test_what_was_generated_stands_beside_the_steps(page: Page) -> None:
     """Guards: maps of generated text that nobody finds, or that are taken for a training step."""
     page.show(**CROSS)
