@@ -1,7 +1,7 @@
 /** The chosen head at many steps side by side: how it came to do what it does. */
 
-import {element} from '../dom.js';
-import {stepOf} from '../frames.js';
+import {element, svgElement} from '../dom.js';
+import {sameTokens, stepOf} from '../frames.js';
 import {colourTable, paint, reach, scaleMaximum} from '../heatmap.js';
 import {isTold} from '../loading.js';
 import {recordingTitle} from '../recordings.js';
@@ -92,9 +92,29 @@ class Steps {
     const matrix = {weights: frame.weights, columns: frame.columns.length, maximum: scaleMaximum(frame, scale), seen: reach(frame), table};
     paint(new Uint32Array(image.data.buffer), canvas.width, canvas.height, matrix);
     painter.putImageData(image, 0, 0);
-    label.textContent = recordingTitle(recording);
+    // The translation of a probe may be made anew at every step: such pictures stand beside each other, but not for the same words.
+    const otherText = sameTokens(this.frame.sample, {samples: [frame.sample]}, 0) < 0;
+    label.textContent = recordingTitle(recording) + (otherText ? ' · another text' : '');
     button.title = frame.name;
     button.classList.remove('absent');
+  }
+
+  /** The tiles as they stand on the page: pictures with their labels. */
+  svg() {
+    const origin = this.tiles.getBoundingClientRect();
+    const at = (node) => {
+      const box = node.getBoundingClientRect();
+      return {x: box.x - origin.x, y: box.y - origin.y, width: box.width, height: box.height};
+    };
+    const ink = getComputedStyle(this.tiles).color;
+    const parts = [...this.made.values()].flatMap(({canvas, label}) => {
+      const below = at(label);
+      const text = {x: below.x + below.width / 2, y: below.y + 12, 'text-anchor': 'middle', 'font-size': 12, 'font-family': 'sans-serif'};
+      return [svgElement('image', {...at(canvas), href: canvas.toDataURL()}), svgElement('text', {...text, fill: ink}, label.textContent)];
+    });
+    const [width, height] = [this.tiles.scrollWidth, this.tiles.scrollHeight];
+    const xmlns = 'http://www.w3.org/2000/svg';
+    return svgElement('svg', {xmlns, width, height, viewBox: `0 0 ${width} ${height}`}, svgElement('title', {}, this.frame.name), parts);
   }
 
   fail({canvas, label, button}, recording, message) {

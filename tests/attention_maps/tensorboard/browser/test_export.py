@@ -116,6 +116,18 @@ def test_every_drawing_is_an_svg_that_stands_alone(views: Page, downloads: Path,
     assert "layer 0 · head 0" in drawing.findtext(f"{name}title", "")
 
 
+def test_the_steps_side_by_side_are_saved_as_they_stand(views: Page, downloads: Path) -> None:
+    """Guards: the plain map under the name of a row of steps."""
+    views.show(**TRANSLATION, view="steps")
+    views.wait("return document.querySelectorAll('.step-tile[title]').length > 1")
+    drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
+    name = "{http://www.w3.org/2000/svg}"
+    assert [one.text for one in drawing.iter(f"{name}text")] == views.texts(".step-label")
+    pictures = [one.get("href", "") for one in drawing.iter(f"{name}image")]
+    assert pictures == [views.picture(f".step-tile:nth-child({place}) canvas") for place in range(1, len(pictures) + 1)]
+    assert saved(views, downloads, "PNG").name.endswith("_steps.png")
+
+
 def test_a_png_is_twice_the_size_of_the_drawing(views: Page, downloads: Path) -> None:
     """Guards: pictures that are empty or blurred on a slide."""
     views.show(**TRANSLATION, view="map")
