@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from attention_maps.gold import AlignmentTally, AntecedentTally
+from attention_maps.gold import READOUTS, AlignmentTally, AntecedentTally
 from attention_maps.record import undisturbed
 from attention_maps.recording import Measures, Score
 from data.alignment import groups, possible, project
@@ -95,11 +95,11 @@ def alignment_scores(
     scores = []
     for rows_read, note in (("predicts", ""), ("reads", ", shifted")):
         for layer in range(layers):
-            for name in ("argmax", "mutual", "grown"):
+            for name in READOUTS:
                 value = float(tally.error_rates(rows_read, name)[layer, -1])
                 title = f"mean of layer {layer}, {name}{note}"
                 scores.append(Score("alignment_error", title, value, "cross", layer))
-    for name in ("argmax", "mutual", "grown"):
+    for name in READOUTS:
         value = float(tally.error_rates("predicts", name)[layers, -1])
         scores.append(Score("alignment_error", f"mean of all layers, {name}", value, "cross"))
     each = tally.error_rates()[:layers, :heads]
