@@ -89,7 +89,7 @@ class _Texts:
     def keep(self, rows: list[int]) -> None:
         """Go on with these texts only."""
         self.windows = [self.windows[row] for row in rows]
-        self.cache.reorder(torch.tensor(rows, device=self.device))
+        self.cache.keep(torch.tensor(rows, device=self.device))
         self.cache.set_lengths([len(window) for window in self.windows])
 
     def _read(self, windows: list[list[int]]) -> tuple[KVCache, Tensor]:
