@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend
 
-from model.cache import KVCache
+from model.cache import KVCache, kept_dtype
 from model.config import ModelConfig
 from model.layers import RMSNorm, dropout
 from model.positions import rotate
@@ -174,13 +174,20 @@ class _Attention(nn.Module):
         self.output = nn.Linear(config.width, config.width, bias=config.bias)
 
     def _mix(
-        self, query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, key_mask: Tensor | None = None
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        dtype: torch.dtype,
+        *,
+        causal: bool = False,
+        key_mask: Tensor | None = None,
     ) -> Tensor:
-        """Heads [B, H, T, D] to the sum of what they found, [B, T, C]."""
+        """Heads [B, H, T, D] to the sum of what they found, [B, T, C] in the model's `dtype`."""
         probability = self.attention_dropout if self.training else 0.0
-        kept = query.to(key.dtype)  # a cache may keep keys in a wider format than the model's
-        mixed = self.attend(kept, key, value, causal=causal, key_mask=key_mask, dropout=probability)  # [B, H, T, D]
-        return self.output(mixed.transpose(1, 2).flatten(2).to(query.dtype))
+        query = query.to(key.dtype)  # a cache may keep keys in a wider format than the model's
+        mixed = self.attend(query, key, value, causal=causal, key_mask=key_mask, dropout=probability)  # [B, H, T, D]
+        return self.output(mixed.transpose(1, 2).to(dtype).flatten(2))
 
     def value_norms(self, value: Tensor) -> Tensor:
         """value [B, Hkv, S, D] to the norm of what each head adds for it, ‖W_O v‖, [B, H, S] float32."""
@@ -203,20 +210,24 @@ class SelfAttention(_Attention):
 
     def forward(self, x: Tensor, rotation: Tensor | None = None, key_mask: Tensor | None = None) -> Tensor:
         """x [B, T, C] to [B, T, C]; rotation from `RotaryPositions`; key_mask [B, T] bool, True = real token."""
-        return self._mix(*self._heads(x, rotation), key_mask=key_mask)
+        return self._mix(*self._heads(x, rotation), x.dtype, key_mask=key_mask)
 
-    def _heads(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries [B, H, T, D], keys and values [B, Hkv, T, D], normalised and turned."""
+    def _heads(
+        self, x: Tensor, rotation: Tensor | None, dtype: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries [B, H, T, D], keys and values [B, Hkv, T, D], normalised and turned; queries and keys in `dtype`."""
         fused = self.query_key_value(x).unflatten(-1, (-1, self.head_width))  # [B, T, H + 2 Hkv, D]
         if self.query_key_norm is None and rotation is None:
             query, key, value = fused.split((self.heads, self.kv_heads, self.kv_heads), dim=2)
         else:
             query_key, value = fused.split((self.heads + self.kv_heads, self.kv_heads), dim=2)
+            if dtype is not None:
+                query_key = query_key.to(dtype)
             if self.query_key_norm is not None:
                 query_key = self.query_key_norm(query_key)
             if rotation is not None:
                 query_key = rotate(query_key, rotation)
-            query, key = query_key.to(value.dtype).split((self.heads, self.kv_heads), dim=2)
+            query, key = query_key.to(dtype or value.dtype).split((self.heads, self.kv_heads), dim=2)
         return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
 
 
@@ -227,11 +238,11 @@ class CausalSelfAttention(SelfAttention):
         self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None
     ) -> Tensor:
         """x [B, T, C] to [B, T, C]. With a cache, x are the T tokens that follow those in it."""
-        query, key, value = self._heads(x, rotation)
+        query, key, value = self._heads(x, rotation, None if cache is None else kept_dtype(x))
         key_mask: Tensor | None = None
         if cache is not None:
             key, value, key_mask = cache.append(self.layer, key, value)
-        return self._mix(query, key, value, causal=True, key_mask=key_mask)
+        return self._mix(query, key, value, x.dtype, causal=True, key_mask=key_mask)
 
 
 class CrossAttention(_Attention):
@@ -255,8 +266,8 @@ class CrossAttention(_Attention):
         """x [B, T, C] to [B, T, C]; key and value from `keys_values`; source_mask [B, S] bool, True = real token."""
         query = self.query(x).unflatten(-1, (-1, self.head_width))  # [B, T, H, D]
         if self.query_key_norm is not None:
-            query = self.query_key_norm(query).to(x.dtype)
-        return self._mix(query.transpose(1, 2), key, value, key_mask=source_mask)
+            query = self.query_key_norm(query.to(key.dtype))
+        return self._mix(query.transpose(1, 2), key, value, x.dtype, key_mask=source_mask)
 
 
 @dataclass

@@ -25,7 +25,7 @@ class Hypothesis:
     """Sum over the tokens, eos included, of the log-probability in nats."""
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def beam_search(
     model: EncoderDecoder,
     source: Tensor,
@@ -115,8 +115,9 @@ def _likeliest(log_probabilities: Tensor, scores: Tensor, count: int) -> tuple[T
     groups, and only those with the largest maxima are searched: a fifth of the time of a selection among all K V.
     """
     sentences, beams, vocabulary = log_probabilities.shape
-    size = next(size for size in range(64, 0, -1) if vocabulary % size == 0)
-    groups = vocabulary // size  # token v is in group v % groups
+    # Token v is in group v % groups; maxima of groups are four times as fast where 32 divides their number.
+    size = next((size for size in range(64, 1, -1) if vocabulary % (32 * size) == 0), 1)
+    groups = vocabulary // size
     grouped = log_probabilities.view(sentences, beams, size, groups)
     maxima = (grouped.amax(dim=2) + scores.unsqueeze(-1)).flatten(1)  # [N, K groups]
     group = maxima.topk(min(count, maxima.shape[1])).indices  # [N, G]
