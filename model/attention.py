@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend
 
-from model.cache import KVCache, kept_dtype
+from model.cache import KVCache
 from model.config import ModelConfig
 from model.layers import RMSNorm, dropout
 from model.positions import rotate
@@ -26,10 +26,6 @@ from model.positions import rotate
 _EXPLICIT_LENGTH = 512
 """Keys up to which explicit products beat the fused kernel's bfloat16 backward pass on a CPU: 6 x faster at 64 and 128
 keys, 1.9 x at 256, 1.5 x at 512; at 1024 the fused kernel is 1.6 x faster."""
-
-_DECODING_QUERIES = 8
-"""Queries up to which plain float32 products beat the fused kernel on a CPU, which works on blocks of queries: the time
-of one query per row is 0.5 to 0.8 of the kernel's, from 1 row to 320."""
 
 
 def attention(
@@ -46,7 +42,6 @@ def attention(
     query [B, H, T, D], key and value [B, Hkv, S, D] with Hkv dividing H (query head h reads key head h // (H / Hkv)).
     causal: query t sees keys up to its own position; with T < S the queries are the last T positions (cached decoding).
     key_mask [B, S] bool: True where a key is a real token; None when all are. Every query must see at least one key.
-    [B, T, S]: the keys that each query sees, whose order then means nothing (the hypotheses of a beam search).
     dropout: probability of dropping a weight; not 0 in training only.
     Returns [B, H, T, D] in the query's dtype.
     """
@@ -100,8 +95,6 @@ def _visible(query: Tensor, key: Tensor, causal: bool, key_mask: Tensor | None) 
     queries, keys = query.shape[2], key.shape[2]
     if causal and queries > keys:
         raise ValueError(f"{queries} causal queries cannot be the last positions of {keys} keys")
-    if key_mask is not None and key_mask.dim() == 3:
-        return key_mask.unsqueeze(1)  # [B, 1, T, S]
     visible = None if key_mask is None else key_mask[:, None, None, :]  # [B, 1, 1, S]
     if causal and queries > 1:
         past = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(keys - queries)  # [T, S]
@@ -128,8 +121,6 @@ def _explicit_is_faster(query: Tensor, key: Tensor, value: Tensor, dropout: floa
     if dropout > 0:
         return True
     training = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
-    if not training and query.shape[2] <= _DECODING_QUERIES and query.dtype == torch.float32:
-        return True
     return training and query.dtype == torch.bfloat16 and key.shape[2] <= _EXPLICIT_LENGTH
 
 
@@ -174,20 +165,12 @@ class _Attention(nn.Module):
         self.output = nn.Linear(config.width, config.width, bias=config.bias)
 
     def _mix(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        dtype: torch.dtype,
-        *,
-        causal: bool = False,
-        key_mask: Tensor | None = None,
+        self, query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, key_mask: Tensor | None = None
     ) -> Tensor:
-        """Heads [B, H, T, D] to the sum of what they found, [B, T, C] in the model's `dtype`."""
+        """Heads [B, H, T, D] to the sum of what they found, [B, T, C]."""
         probability = self.attention_dropout if self.training else 0.0
-        query = query.to(key.dtype)  # a cache may keep keys in a wider format than the model's
         mixed = self.attend(query, key, value, causal=causal, key_mask=key_mask, dropout=probability)  # [B, H, T, D]
-        return self.output(mixed.transpose(1, 2).to(dtype).flatten(2))
+        return self.output(mixed.transpose(1, 2).flatten(2))
 
     def value_norms(self, value: Tensor) -> Tensor:
         """value [B, Hkv, S, D] to the norm of what each head adds for it, ‖W_O v‖, [B, H, S] float32."""
@@ -210,24 +193,20 @@ class SelfAttention(_Attention):
 
     def forward(self, x: Tensor, rotation: Tensor | None = None, key_mask: Tensor | None = None) -> Tensor:
         """x [B, T, C] to [B, T, C]; rotation from `RotaryPositions`; key_mask [B, T] bool, True = real token."""
-        return self._mix(*self._heads(x, rotation), x.dtype, key_mask=key_mask)
+        return self._mix(*self._heads(x, rotation), key_mask=key_mask)
 
-    def _heads(
-        self, x: Tensor, rotation: Tensor | None, dtype: torch.dtype | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries [B, H, T, D], keys and values [B, Hkv, T, D], normalised and turned; queries and keys in `dtype`."""
+    def _heads(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries [B, H, T, D], keys and values [B, Hkv, T, D], normalised and turned."""
         fused = self.query_key_value(x).unflatten(-1, (-1, self.head_width))  # [B, T, H + 2 Hkv, D]
         if self.query_key_norm is None and rotation is None:
             query, key, value = fused.split((self.heads, self.kv_heads, self.kv_heads), dim=2)
         else:
             query_key, value = fused.split((self.heads + self.kv_heads, self.kv_heads), dim=2)
-            if dtype is not None:
-                query_key = query_key.to(dtype)
             if self.query_key_norm is not None:
                 query_key = self.query_key_norm(query_key)
             if rotation is not None:
                 query_key = rotate(query_key, rotation)
-            query, key = query_key.to(dtype or value.dtype).split((self.heads, self.kv_heads), dim=2)
+            query, key = query_key.to(value.dtype).split((self.heads, self.kv_heads), dim=2)
         return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
 
 
@@ -238,11 +217,11 @@ class CausalSelfAttention(SelfAttention):
         self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None
     ) -> Tensor:
         """x [B, T, C] to [B, T, C]. With a cache, x are the T tokens that follow those in it."""
-        query, key, value = self._heads(x, rotation, None if cache is None else kept_dtype(x))
-        key_mask: Tensor | None = None
+        query, key, value = self._heads(x, rotation)
+        key_mask = None
         if cache is not None:
             key, value, key_mask = cache.append(self.layer, key, value)
-        return self._mix(query, key, value, x.dtype, causal=True, key_mask=key_mask)
+        return self._mix(query, key, value, causal=True, key_mask=key_mask)
 
 
 class CrossAttention(_Attention):
@@ -263,11 +242,16 @@ class CrossAttention(_Attention):
         return key.transpose(1, 2), value.transpose(1, 2)
 
     def forward(self, x: Tensor, key: Tensor, value: Tensor, source_mask: Tensor | None = None) -> Tensor:
-        """x [B, T, C] to [B, T, C]; key and value from `keys_values`; source_mask [B, S] bool, True = real token."""
-        query = self.query(x).unflatten(-1, (-1, self.head_width))  # [B, T, H, D]
+        """x [B, T, C] to [B, T, C]; key and value from `keys_values`; source_mask [B, S] bool, True = real token.
+
+        x may have a multiple of the source's rows, as in beam search: the hypotheses of one source all look at the same
+        keys, so they are laid out as more queries of that source and its keys need no copies.
+        """
+        rows = x.shape[0]
+        query = self.query(x).view(key.shape[0], -1, self.heads, self.head_width)  # [B, T, H, D]
         if self.query_key_norm is not None:
-            query = self.query_key_norm(query.to(key.dtype))
-        return self._mix(query.transpose(1, 2), key, value, x.dtype, key_mask=source_mask)
+            query = self.query_key_norm(query).to(value.dtype)
+        return self._mix(query.transpose(1, 2), key, value, key_mask=source_mask).view(rows, -1, x.shape[-1])
 
 
 @dataclass

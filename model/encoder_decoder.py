@@ -8,7 +8,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from model.blocks import CrossDecoderBlock, EncoderBlock
-from model.cache import BeamCache, KVCache, kept_dtype
+from model.cache import BeamCache, KVCache
 from model.config import ModelConfig, check
 from model.embedding import Embedding, make_rotary
 from model.initialisation import initialise
@@ -65,8 +65,7 @@ class EncoderDecoder(nn.Module):
 
     def read(self, source: Tensor, source_mask: Tensor | None, cache: KVCache) -> None:
         """Encode the source once and keep in the cache what the cross-attention of every layer needs of it."""
-        memory = self._memory(self.encode(source, source_mask))
-        cache.memory = [(key.to(kept_dtype(key)), value.to(kept_dtype(value))) for key, value in memory]
+        cache.memory = self._memory(self.encode(source, source_mask))
         cache.source_mask = source_mask
 
     def features(
