@@ -37,16 +37,16 @@ class Contender:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A line of the README's table: one of our rows against the fastest of some peers."""
+    """A line of the README's table: the fastest of some of our rows against the fastest of some peers."""
 
     what: str
     """What is compared, for people."""
 
-    ours: str
-    """Name of our row."""
+    ours: tuple[str, ...]
+    """Names of rows; the fastest that was measured counts."""
 
     peers: tuple[str, ...]
-    """Names of rows; the fastest that was measured counts."""
+    """Likewise."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Benchmark:
 
     def __post_init__(self) -> None:
         names = [contender.name for contender in self.contenders]
-        wanted = {self.reference}.union(*({one.ours, *one.peers} for one in self.comparisons))
+        wanted = {self.reference}.union(*({*one.ours, *one.peers} for one in self.comparisons))
         if len(set(names)) < len(names) or wanted - set(names):
             raise ValueError(
                 f"{self.name}: names must be distinct, and these are of no contender: {wanted - set(names)}"

@@ -53,18 +53,13 @@ def summary_table(results: Sequence[Result]) -> str:
     lines = ["| what | ours | fastest peer | ratio |", "|---|---|---|---|"]
     for result in results:
         for comparison in result.comparisons:
-            ours = result.row(comparison["ours"])
-            peers = [peer for name in comparison["peers"] if (peer := result.row(name))]
+            ours, peer = result.fastest(comparison["ours"]), result.fastest(comparison["peers"])
             if ours is None:
                 continue
-            ours_cell = f"{number(ours.rate)} {result.unit}/s"
-            if not peers:
-                lines.append(f"| {comparison['what']} | {ours_cell} | none was measured | – |")
-                continue
-            fastest = max(peers, key=lambda row: row.rate)
-            lines.append(
-                f"| {comparison['what']} | {ours_cell} | {number(fastest.rate)} ({fastest.name}) | {ours.rate / fastest.rate:.1f} x |"
-            )
+            cells = ("none was measured", "–")
+            if peer is not None:
+                cells = (f"{number(peer.rate)} ({peer.name})", f"{ours.rate / peer.rate:.1f} x")
+            lines.append(f"| {comparison['what']} | {number(ours.rate)} {result.unit}/s | {cells[0]} | {cells[1]} |")
     missing = [f"{row.name} ({row.status})" for result in results for row in result.rows if not row.measured]
     if missing:
         lines += ["", f"Not measured: {'; '.join(missing)}."]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -79,6 +80,11 @@ class Result:
     def row(self, name: str) -> Row | None:
         """The row of that name, if it was measured."""
         return next((row for row in self.rows if row.name == name and row.measured), None)
+
+    def fastest(self, names: Sequence[str]) -> Row | None:
+        """The fastest of the named rows by its median, if any was measured."""
+        measured = [row for name in names if (row := self.row(name))]
+        return max(measured, key=lambda row: row.rate, default=None)
 
     @property
     def best_peak(self) -> float:
