@@ -37,7 +37,7 @@ class MeasureSettings:
     """Seconds of the first turn of each contender, which is not counted."""
 
     only: str = ""
-    """Only contenders whose name holds one of these texts, separated by commas; empty means all."""
+    """Only these contenders, separated by commas: whole names, or parts that are no whole name; empty means all."""
 
     to: str = "benchmarks/results"
     """Folder of the results, one JSON file for each benchmark."""
@@ -109,8 +109,7 @@ def measure(benchmark: Benchmark, settings: MeasureSettings) -> Result:
 
     Prints the table and writes the JSON file. Raises CommandError when the settings choose nobody.
     """
-    wanted = [text for text in settings.only.split(",") if text]
-    chosen = [one for one in benchmark.contenders if not wanted or any(text in one.name for text in wanted)]
+    chosen = [one for one in benchmark.contenders if is_wanted(one.name, settings.only, benchmark)]
     if not chosen:
         names = ", ".join(one.name for one in benchmark.contenders)
         raise CommandError(f"only={settings.only}: no contender has that in its name; there are {names}")
@@ -146,6 +145,13 @@ def measure(benchmark: Benchmark, settings: MeasureSettings) -> Result:
     print(full_table(result))
     print(f"\n{folder / benchmark.name}.json")
     return result
+
+
+def is_wanted(name: str, only: str, benchmark: Benchmark) -> bool:
+    """Whether `only` chooses the contender: by its whole name, or by a part that is nobody's whole name."""
+    names = {one.name for one in benchmark.contenders}
+    wanted = [text for text in only.split(",") if text]
+    return not wanted or any(text == name or (text not in names and text in name) for text in wanted)
 
 
 def matrix_peak() -> dict[str, float]:

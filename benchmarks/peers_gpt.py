@@ -22,14 +22,14 @@ from benchmarks.contender import Skipped, Step
 LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.99), 0.1, 1.0
 
 
-def device() -> str:
+def device() -> torch.device:
     """Where peers compute: the device that the project chooses too."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def precision(bf16: bool) -> AbstractContextManager[Any]:
     """Autocast to bf16, or nothing."""
-    return torch.autocast(device(), torch.bfloat16) if bf16 else nullcontext()
+    return torch.autocast(device().type, torch.bfloat16) if bf16 else nullcontext()
 
 
 def characters(path: str) -> np.ndarray:
@@ -92,7 +92,7 @@ def nanogpt(
         block_size=context, vocab_size=int(ids.max()) + 1, n_layer=layers, n_head=heads, n_embd=width, dropout=dropout, bias=False
     )  # fmt: skip
     model = module.GPT(shape).to(device())
-    optimizer = model.configure_optimizers(WEIGHT_DECAY, LEARNING_RATE, BETAS, device())
+    optimizer = model.configure_optimizers(WEIGHT_DECAY, LEARNING_RATE, BETAS, device().type)
     forward = torch.compile(model) if compiled else model
     batches = random_windows(ids, batch_size, context)
     return training_loop(model, optimizer, batches, lambda inputs, targets: forward(inputs, targets)[1], bf16)
@@ -110,7 +110,8 @@ def transformers_gpt2(
         vocab_size=int(ids.max()) + 1, n_positions=context, n_embd=width, n_layer=layers, n_head=heads, activation_function="gelu",
         resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout, use_cache=False, bos_token_id=0, eos_token_id=0,
     )  # fmt: skip
-    model = GPT2LMHeadModel(config).to(device())
+    model: nn.Module = GPT2LMHeadModel(config)
+    model.to(device())
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=BETAS, weight_decay=WEIGHT_DECAY)
 
     def loss(inputs: Tensor, targets: Tensor) -> Tensor:
