@@ -31,6 +31,9 @@ class Contender:
     operations_per_unit: float | None = None
     """Model floating-point operations of a unit of work, where they are counted: gives FLOP/s and the share of the matrix peak."""
 
+    facts: Mapping[str, float] = field(default_factory=dict)
+    """Numbers that describe the work, kept with the results for formulas."""
+
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of its process beside the inherited ones (`OMP_NUM_THREADS`, say)."""
 

@@ -47,7 +47,7 @@ class Worker:
     """The process of one contender, seen from the harness. `row` collects what it did, or why it did nothing."""
 
     def __init__(self, contender: Contender) -> None:
-        self.row = Row(contender.name, contender.ours, contender.operations_per_unit)
+        self.row = Row(contender.name, contender.ours, contender.operations_per_unit, facts=dict(contender.facts))
         self.contender = contender
         paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)

@@ -32,6 +32,8 @@ class Row:
     """Imports, data, compilation and the turn that does not count."""
     peak_memory: int = 0
     """Bytes."""
+    facts: dict[str, float] = field(default_factory=dict)
+    """Numbers that describe the work."""
     rounds: list[Turn] = field(default_factory=list)
 
     @property
