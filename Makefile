@@ -51,7 +51,7 @@ browser:
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null && fc-list :lang=ja | grep -q . || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver fontconfig fonts-noto-cjk; }
 
-# Ours beside the peers, about half an hour; nothing else should run. make bench NANOGPT=checkout TEXT=input.txt PAIRS=folder
+# Ours beside the peers, about three quarters of an hour on two cores; nothing else should run. make bench NANOGPT=checkout TEXT=input.txt PAIRS=folder
 bench: install
 	@: $${TEXT:?a text file is needed: make bench TEXT=input.txt PAIRS=folder} $${PAIRS:?a folder with train.en, train.ja is needed}
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"

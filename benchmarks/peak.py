@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
+from statistics import median
 
 import torch
 from torch.nn import functional as F
@@ -30,7 +31,7 @@ class PeakSettings:
 
 
 def measure_peak() -> dict[str, dict[str, float]]:
-    """Best FLOP/s (2 M K N over the time of `F.linear`) per number format and shape."""
+    """FLOP/s (2 M K N over the median time of `F.linear`) per number format and shape; the best shape is the peak."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     formats = {"bf16": torch.bfloat16, "float32": torch.float32}
     shapes = SHAPES + (LARGE if device == "cuda" else ())
@@ -41,7 +42,7 @@ def measure_peak() -> dict[str, dict[str, float]]:
 
 
 def product_rate(shape: tuple[int, int, int], dtype: torch.dtype, device: str) -> float:
-    """FLOP/s of one product, the fastest of `REPEATS` after one that is not counted."""
+    """FLOP/s of one product, the median of `REPEATS` after one that is not counted: what is sustained, not a lucky burst."""
     rows, inner, columns = shape
     x = torch.randn(rows, inner, device=device).to(dtype)
     weight = torch.randn(columns, inner, device=device).to(dtype)
@@ -52,7 +53,7 @@ def product_rate(shape: tuple[int, int, int], dtype: torch.dtype, device: str) -
         if device == "cuda":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - started)
-    return 2 * rows * inner * columns / min(times[1:])
+    return 2 * rows * inner * columns / median(times[1:])
 
 
 def peak(settings: PeakSettings) -> None:

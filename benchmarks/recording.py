@@ -43,7 +43,11 @@ def recording(settings: RecordingSettings) -> None:
         Contender("transformers Marian output_attentions float32", "benchmarks.recording:marian"),
     )
     shape = f"{LAYERS}+{LAYERS} layers x {HEADS} heads, {LENGTH} tokens a side"
-    comparison = Comparison(f"Recording all attention maps of a pair ({shape})", ("ours",), (contenders[-1].name,))
+    comparison = Comparison(
+        f"Recording all attention maps of a pair ({shape}); the peer only returns them",
+        ("ours",),
+        (contenders[-1].name,),
+    )
     title = f"Every attention map of one sentence pair, {shape}"
     measure(Benchmark("recording", title, "recordings", contenders, "ours", (comparison,)), settings)
 

@@ -40,12 +40,17 @@ def use(row: Row, result: Result) -> str:
 
 
 def conditions(result: Result) -> str:
-    """Machine, peak and versions in a sentence."""
+    """Rounds, machine, versions and matrix peak in a sentence or two."""
+    peaks = ", ".join(f"{rate / 1e12:.2f} TFLOP/s in {name}" for name, rate in result.peak.items())
+    return f"{place(result)} Matrix peak {peaks}."
+
+
+def place(result: Result) -> str:
+    """What results of one session have in common."""
     machine, rounds = result.machine, max((len(row.rounds) for row in result.rows), default=0)
     where = f"{machine['processor']}, {machine['cores']} cores" + (f", {machine['gpu']}" if "gpu" in machine else "")
-    peaks = ", ".join(f"{rate / 1e12:.2f} TFLOP/s in {name}" for name, rate in result.peak.items())
     packages = ", ".join(f"{name} {version}" for name, version in result.versions.items())
-    return f"Medians of {rounds} alternating rounds, {result.date}; {where}; matrix peak {peaks}; {packages}."
+    return f"Medians of {rounds} alternating rounds, {result.date}; {where}; {packages}."
 
 
 def summary_table(results: Sequence[Result]) -> str:

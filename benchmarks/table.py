@@ -10,7 +10,7 @@ from pathlib import Path
 from attention_maps.command_line import CommandError
 from benchmarks.memory_model import fit, memory_tables
 from benchmarks.projection import projection_table
-from benchmarks.report import conditions, full_table, summary_table
+from benchmarks.report import full_table, place, summary_table
 from benchmarks.results import Result
 
 NOTHING = "Nothing has been measured yet: `python -m benchmarks --help`."
@@ -52,11 +52,12 @@ ORDER = ["train_gpt_cpu", "train_gpt_baby", "train_translator"]
 
 
 def summary(results: Sequence[Result]) -> str:
-    """The README's table, and under it where and when."""
+    """The README's table, and under it where and when: a line for each session that results come from."""
     compared = [result for result in results if result.comparisons]
     if not compared:
         return NOTHING
-    return f"{summary_table(compared)}\n\n{conditions(compared[0])}"
+    places = dict.fromkeys(place(result) for result in compared)
+    return "\n\n".join([summary_table(compared), *places])
 
 
 def all_tables(results: Sequence[Result]) -> str:
