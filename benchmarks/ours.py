@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,13 @@ def prepared_and_model(config: TrainConfig) -> tuple[PreparedText | PreparedPair
     return prepared, build_model(config, prepared.tokenizers)
 
 
+def folder_until_exit() -> Path:
+    """An empty folder that is removed when the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="benchmark-", ignore_cleanup_errors=True)
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
+
+
 def training(settings: list[str]) -> Step:
     """One optimiser step of the project's trainer, counted in real tokens (source and target)."""
     config = composed(["trainer.steps=1000000", *settings])
@@ -57,7 +65,7 @@ def training(settings: list[str]) -> Step:
     batch_size = config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens
     stream = prepared.training(batch_size, seed=config.seed)
     trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
-    trainer.log = AttentiveLog(Path(tempfile.mkdtemp(prefix="benchmark-")), 0)
+    trainer.log = AttentiveLog(folder_until_exit(), 0)
     model.train()
 
     def step() -> int:

@@ -6,9 +6,7 @@ it is what a training run does at every evaluation. `attention_recording.py` say
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -56,6 +54,7 @@ def ours(file: bool, precision: str) -> Step:
     """`attention_maps.record` on a fresh model; with `file` the recording is saved each time, over the last one."""
     from attention_maps import store
     from attention_maps.record import Example, record
+    from benchmarks.ours import folder_until_exit
     from model.config import ModelConfig
     from model.encoder_decoder import EncoderDecoder
     from training.hardware import choose_hardware
@@ -67,7 +66,7 @@ def ours(file: bool, precision: str) -> Step:
     source, target, following = torch.randint(4, VOCABULARY, (3, LENGTH)).tolist()
     pieces = [f"#{number}" for number in range(LENGTH)]
     example = Example(target, pieces, following, pieces, source, pieces)
-    folder = Path(tempfile.mkdtemp(prefix="benchmark-"))
+    folder = folder_until_exit()
 
     def step() -> int:
         recorded = record(model, [example], special_ids=range(4), step=0, max_tokens=LENGTH)
