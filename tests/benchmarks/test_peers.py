@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+from contextlib import suppress
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from benchmarks import beam, sample, worker
+from benchmarks.contender import Contender, Skipped
 from benchmarks.peers.reference_beam import reference_beam
 from benchmarks.peers.weights import never_written
 from data.tokenizer import Tokenizer
@@ -20,6 +25,7 @@ from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.sampling import generate
 from model.sampling_config import SamplingConfig
+from tests.conftest import TINY, Run
 
 EXPORTABLE = ModelConfig(
     layers=2, heads=4, width=32, context=24, norm="layer", position="learned", activation="gelu", qk_norm=False
@@ -170,3 +176,41 @@ def test_a_model_that_no_peer_has_is_refused_by_name(key: str, value: object, tm
 
     with pytest.raises(ValueError, match=f"model.{key}={value}: must be"):
         nanogpt(GPT(replace(EXPORTABLE, **{key: value}), VOCABULARY), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "contender", [one for one in sample.benchmark("0.8M", 2, "").contenders if "threads" not in one.name], ids=attrgetter("name")
+)  # fmt: skip
+def test_every_sampler_writes_all_tokens(contender: Contender) -> None:
+    """Guards: settings that a peer's release no longer takes, and texts that end early and so look fast."""
+    assert stepped(contender) == 2 * 63
+
+
+def test_every_beam_search_of_a_run_finds_the_same(program: Run, tmp_path: Path) -> None:
+    """Guards: sources that are cut, padded or put back in order otherwise by one contender, special tokens in a result."""
+    settings = "model.norm=layer model.position=sinusoidal model.activation=gelu model.qk_norm=false trainer.test=false"
+    done = program("train.py", "task=translate", *TINY, *settings.split(), "name=tiny")
+    assert done.returncode == 0, done.stderr
+    sentences = tmp_path / "sentences.txt"
+    # Long enough that ours, whose limit is each sentence's own, searches as far as peers do: to the end of the context.
+    lines = (
+        "Ken gave Mary a red book .",
+        "the old dog slept in the garden .",
+        "who gave the child of the teacher a flower ?",
+    )
+    sentences.write_text("\n".join(lines * 2) + "\n", encoding="utf-8")
+    work = {"run": str(tmp_path / "runs" / "tiny"), "sentences": str(sentences), "beam_size": 3}
+    expected = beam.reference(**work)
+    for contender in beam.benchmark(work, tmp_path).contenders:
+        if "float32" in contender.name and "threads" not in contender.name:
+            with suppress(pytest.skip.Exception):
+                assert stepped(contender) == 6
+                assert json.loads((tmp_path / f"{contender.name}.json").read_text()) == expected, contender.name
+
+
+def stepped(contender: Contender) -> int:
+    """Build a contender and do one step of it; skipped by name where its package is not installed."""
+    try:
+        return worker.build(contender.build, dict(contender.arguments))()
+    except (ImportError, Skipped) as reason:
+        pytest.skip(f"{contender.name}: {reason}")
