@@ -14,6 +14,8 @@ HELP = """Measure this project beside its peers. Every contender runs in a proce
 
   python -m benchmarks train_gpt nanogpt=CHECKOUT data=input.txt        training steps of a GPT
   python -m benchmarks train_translator data=FOLDER                     training steps of an encoder-decoder
+  python -m benchmarks sample model=10.7M batch=32 nanogpt=CHECKOUT      sampling from a GPT
+  python -m benchmarks beam run=RUN sentences=test.en                   translating by beam search
   python -m benchmarks data text=input.txt pairs=FOLDER                 batches, without a model
   python -m benchmarks recording                                        attention maps of one example
   python -m benchmarks scaling data=input.txt                           speed and memory against width, depth, context, batch
@@ -25,6 +27,8 @@ Nothing else should run meanwhile. `python -m benchmarks train_gpt --help` lists
 COMMANDS = {
     "train_gpt": ("train_gpt", "train_gpt", "TrainGPTSettings"),
     "train_translator": ("train_translator", "train_translator", "TrainTranslatorSettings"),
+    "sample": ("sample", "sample", "SampleSettings"),
+    "beam": ("beam", "beam", "BeamSettings"),
     "data": ("data_loading", "data_loading", "DataLoadingSettings"),
     "recording": ("recording", "recording", "RecordingSettings"),
     "scaling": ("scaling", "scaling", "ScalingSettings"),
