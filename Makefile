@@ -1,4 +1,4 @@
-# make demo | test | check | install | tensorboard | browser: each creates .venv and installs what it needs by itself.
+# make demo | test | check | install | tensorboard | browser | bench: each creates .venv and installs what it needs by itself.
 
 PYTHON ?= python3
 SHELL := bash
@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 # With a GPU the exact release (CUDA); without one any build of it, so that pip may choose a CPU build where it knows one.
 TORCH := torch$(if $(shell command -v nvidia-smi),===,==)$(shell sed -n 's/^torch==//p' constraints.txt)
 
-.PHONY: demo test check install tensorboard browser
+.PHONY: demo test check install tensorboard browser bench
 
 install: $(VENV)/installed
 
@@ -50,3 +50,15 @@ tensorboard: install
 browser:
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null && fc-list :lang=ja | grep -q . || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver fontconfig fonts-noto-cjk; }
+
+# Ours beside the peers, about three quarters of an hour on two cores; nothing else should run. make bench NANOGPT=checkout TEXT=input.txt PAIRS=folder
+bench: install
+	@: $${TEXT:?a text file is needed: make bench TEXT=input.txt PAIRS=folder} $${PAIRS:?a folder with train.en, train.ja is needed}
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	$(BIN)/python -m benchmarks train_gpt shape=cpu data=$(TEXT) nanogpt=$(NANOGPT)
+	$(BIN)/python -m benchmarks train_gpt shape=baby data=$(TEXT) nanogpt=$(NANOGPT)
+	$(BIN)/python -m benchmarks train_translator data=$(PAIRS)
+	$(BIN)/python -m benchmarks data text=$(TEXT) pairs=$(PAIRS)
+	$(BIN)/python -m benchmarks recording
+	$(BIN)/python -m benchmarks scaling data=$(TEXT)
+	$(BIN)/python -m benchmarks table

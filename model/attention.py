@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.attention import SDPBackend
 
 from model.cache import KVCache
@@ -134,18 +135,34 @@ def _explicit_attention(
     query = query.reshape(batch * kv_heads, groups * queries, width)
     key = key.reshape(batch * kv_heads, keys, width)
     value = value.reshape(batch * kv_heads, keys, width)
-    if visible is None:
-        scores = torch.bmm(query * width**-0.5, key.transpose(1, 2))  # [B Hkv, G T, S]
-    else:
+    bias = None  # 0 where a query sees a key, else -inf
+    if visible is not None:
         bias = torch.zeros_like(visible, dtype=query.dtype).masked_fill_(~visible, float("-inf"))
         if groups > 1 or bias.dim() == 4:  # else [T, S], which the product broadcasts by itself
             per_head = bias if bias.dim() == 2 else bias.unsqueeze(2)  # [T, S] or [B, 1, 1, T, S]
             bias = per_head.expand(batch, kv_heads, groups, queries, keys).reshape(-1, groups * queries, keys)
-        scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=width**-0.5)  # [B Hkv, G T, S]
-    weights = scores.softmax(dim=-1)
+    weights = _Scores.apply(query, key, bias, width**-0.5).softmax(dim=-1)  # [B Hkv, G T, S]
     if dropout_probability > 0:
         weights = dropout(weights, dropout_probability)
     return torch.bmm(weights, value).view(batch, heads, queries, width)
+
+
+class _Scores(torch.autograd.Function):
+    """scale · Q Kᵀ + bias for query [N, T, D] and key [N, S, D]: [N, T, S]. Autograd's own leaves Kᵀ's gradient to be turned."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, bias: Tensor | None, scale: float) -> Tensor:
+        ctx.save_for_backward(query, key)
+        ctx.scale = scale
+        if bias is None:
+            return torch.bmm(query * scale, key.transpose(1, 2))
+        return torch.baddbmm(bias, query, key.transpose(1, 2), alpha=scale)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        query, key = ctx.saved_tensors
+        return torch.bmm(grad, key) * ctx.scale, torch.bmm(grad.transpose(1, 2), query) * ctx.scale, None, None
 
 
 class _Attention(nn.Module):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -12,18 +14,23 @@ from torch.autograd.function import once_differentiable
 from model.config import ModelConfig
 
 
-class _EagerRMSNorm(torch.autograd.Function):
-    """RMSNorm with a hand-written gradient for eager CPU execution.
+class _RMSNorm(torch.autograd.Function):
+    """RMSNorm with a hand-written gradient for CPUs, eager and compiled.
 
     torch has no CPU kernel for RMSNorm: `F.rms_norm` and its gradient are a dozen passes over memory. Here there are
     half as many, with both reductions of the gradient as matrix-vector products: forward and backward together take
-    0.4 times as long (2048 x 256 and 16384 x 64, float32 and bfloat16).
+    0.4 times as long (2048 x 256 and 16384 x 64, float32 and bfloat16). Compiled, the sum over all rows that is the
+    gain's gradient would walk down the columns: 4 times slower than the product.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.promote_types(x.dtype, torch.float32))
-        scale = norm.square_().mul_(1 / x.shape[-1]).add_(eps).rsqrt_().to(x.dtype)  # [..., 1]
+        wide = torch.promote_types(x.dtype, torch.float32)
+        if torch.compiler.is_compiling():
+            scale = x.to(wide).square().mean(dim=-1, keepdim=True).add(eps).rsqrt().to(x.dtype)  # [..., 1]
+        else:
+            norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=wide)
+            scale = norm.square_().mul_(1 / x.shape[-1]).add_(eps).rsqrt_().to(x.dtype)  # [..., 1]
         ctx.save_for_backward(x, scale, weight)
         return (x * scale).mul_(weight)
 
@@ -32,7 +39,10 @@ class _EagerRMSNorm(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         x, scale, weight = ctx.saved_tensors
         product = (grad * x).reshape(-1, x.shape[-1])  # [N, C]
-        grad_weight = torch.mv(product.t(), scale.reshape(-1))  # [C]
+        grad_weight = torch.mm(scale.reshape(1, -1), product).view(-1)  # [C]
+        if torch.compiler.is_compiling():
+            along_x = (grad * x * weight).sum(dim=-1, keepdim=True)
+            return (grad * weight - x * (along_x * scale.square() / x.shape[-1])) * scale, grad_weight, None
         along_x = torch.mv(product, weight).view(scale.shape).mul_(scale.square().mul_(-1 / x.shape[-1]))  # [..., 1]
         return torch.addcmul(grad * weight, x, along_x).mul_(scale), grad_weight, None
 
@@ -47,9 +57,8 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [..., width] to the same shape."""
-        by_hand = x.device.type == "cpu" and x.dtype == self.weight.dtype and torch.is_grad_enabled()
-        if by_hand and not torch.compiler.is_compiling():
-            return _EagerRMSNorm.apply(x, self.weight, self.eps)
+        if x.device.type == "cpu" and x.dtype == self.weight.dtype and torch.is_grad_enabled():
+            return _RMSNorm.apply(x, self.weight, self.eps)
         return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)
 
 
@@ -60,22 +69,43 @@ def make_norm(config: ModelConfig) -> nn.Module:
     return nn.LayerNorm(config.width, bias=config.bias)
 
 
+_POOL = 1 << 22
+"""Entries of the smallest pool of masks: 8 MB in bfloat16."""
+
+
 def dropout(x: Tensor, probability: float) -> Tensor:
     """Zero each element with the given probability and scale the others so that the expectation stays.
 
     On a CPU torch draws one random number per element on one thread: 160 M elements a second, which can take longer
-    than the matrix products around it. Here one 64-bit draw serves eight elements, a byte each: three times as fast,
-    seven times when compiled. The probability is therefore a multiple of 1/256 (0.1 becomes 26/256 = 0.1016), and the
-    scale is that of the probability in use.
+    than the matrix products around it. Eagerly, a mask is therefore a stretch at a random place of a pool drawn once:
+    one pass over memory, as fast as adding. Compiled, the mask is computed where it is used, from the number of the
+    element and a random seed.
     """
     if x.device.type != "cpu":
         return F.dropout(x, probability)
-    threshold = min(round(probability * 256), 255)
-    if threshold == 0:
-        return x
-    draws = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 8),))
-    bytes_drawn = draws.view(torch.uint8)[: x.numel()].view(x.shape)
-    return x * (bytes_drawn >= threshold).to(x.dtype).mul_(256 / (256 - threshold))
+    if torch.compiler.is_compiling():
+        seed = torch.randint(-(2**31), 2**31 - 1, (1,), dtype=torch.int32)
+        keep = _hashed(x.shape, seed) >= round(probability * 2**32) - 2**31
+        return torch.where(keep, x * (1 / (1 - probability)), 0.0)
+    entries = x.numel()
+    # Twice as many as are needed, so that places differ; a power of two, so that few lengths give the same pool.
+    pool = _mask_pool(probability, max(_POOL, 1 << (2 * entries - 1).bit_length()), x.dtype)
+    start = int(torch.randint(len(pool) - entries + 1, ()))
+    return x * pool[start : start + entries].view(x.shape)
+
+
+@lru_cache(maxsize=8)
+def _mask_pool(probability: float, entries: int, dtype: torch.dtype) -> Tensor:
+    """1 / (1 - p) with probability 1 - p, else 0: [entries], the same in every process, so that a resumed run repeats."""
+    draws = torch.randint(2**16, (entries,), dtype=torch.int32, generator=torch.Generator().manual_seed(0))
+    return (draws >= round(probability * 2**16)).to(dtype).mul_(1 / (1 - probability))
+
+
+def _hashed(shape: torch.Size, seed: Tensor) -> Tensor:
+    """An int32 of any value for each element: Wellons' `lowbias32` of its index (github.com/skeeto/hash-prospector)."""
+    x = torch.arange(math.prod(shape), dtype=torch.int32).view(shape) ^ seed
+    x = x * 0x7FEB352D
+    return (x ^ (x >> 15 & 0x1FFFF)) * (0x846CA68B - 2**32)
 
 
 class Dropout(nn.Module):

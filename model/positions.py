@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 Start = int | Tensor
 
@@ -82,31 +84,56 @@ class SinusoidalPositions(_PositionTable):
 
 
 class RotaryPositions(_PositionTable):
-    """Rotates each pair (2i, 2i+1) of a head's query and key by p / 10000^(2i/D) (Su et al. 2021, equation 34).
+    """Rotates each pair (i, i + D/2) of a head's query and key by p / 10000^(2i/D) (Su et al. 2021, equation 34).
 
-    A score then depends on the distance of query and key alone. The forward pass returns the rotation, which all layers
-    share; `rotate` applies it.
+    A score then depends on the distance of query and key alone. Pairs lie half a head apart, not side by side: which
+    entries make a pair is a matter of naming, and so the rotation works on whole runs of memory. The forward pass
+    returns the rotation, which all layers share; `rotate` applies it.
     """
 
     def compute(self, length: int) -> Tensor:
-        """[T, D/2, 2]: cosine and sine."""
+        """[T, 2, D]: the cosines, and the sines with the sign that the other half of the pair takes."""
         angles = _angles(length, self.width)  # [T, D/2]
-        return torch.stack((angles.cos(), angles.sin()), dim=-1)  # [T, D/2, 2]
+        cos, sin = angles.cos(), angles.sin()
+        return torch.stack((torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)), dim=1)  # [T, 2, D]
 
     def forward(self, start: Start, length: int) -> Tensor:
-        """The rotation [T, 1, D/2, 2] (or [B, T, 1, D/2, 2]) float32: cosine and sine for all heads; any length."""
-        return self.rows(start, length).unsqueeze(-3)
+        """The rotation [T, 2, 1, D] (or [B, T, 2, 1, D]) float32: cosines and sines for all heads; any length."""
+        return self.rows(start, length).unsqueeze(-2)
 
 
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
-    """Turn x [B, T, H, D] by a rotation from `RotaryPositions`; the result is float32 when x is, else x's dtype."""
-    pairs = x.float().unflatten(-1, (-1, 2))  # [B, T, H, D/2, 2]
-    if torch.compiler.is_compiling():  # the compiler fuses real arithmetic and leaves complex arithmetic alone
-        (a, b), (cos, sin) = pairs.unbind(-1), rotation.unbind(-1)
-        turned = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1)
-    else:  # one complex product: 3.5 times as fast on a CPU as the four real ones
-        turned = torch.view_as_real(torch.view_as_complex(pairs) * torch.view_as_complex(rotation))
-    return turned.flatten(-2).to(x.dtype)
+    """Turn x [B, T, H, D] by a rotation from `RotaryPositions`; computed in x's dtype."""
+    cos, sin = rotation.to(x.dtype).unbind(-3)  # [T, 1, D] or [B, T, 1, D]
+    if torch.compiler.is_compiling():  # the compiler makes one pass of this, and scalar code of the form below
+        half = x.shape[-1] // 2
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat((first * cos[..., :half] + second * sin[..., :half],
+                          second * cos[..., half:] + first * sin[..., half:]), dim=-1)  # fmt: skip
+    return _EagerRotation.apply(x, cos, sin)
+
+
+class _EagerRotation(torch.autograd.Function):
+    """Three passes over memory, backwards the same three the other way round: 0.4 times the time of autograd's own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        return _turned(x, cos, sin)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        cos, sin = ctx.saved_tensors
+        return _turned(grad, cos, -sin), None, None
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    half = x.shape[-1] // 2
+    turned = x * cos
+    turned[..., :half].addcmul_(x[..., half:], sin[..., :half])
+    turned[..., half:].addcmul_(x[..., :half], sin[..., half:])
+    return turned
 
 
 def _positions(start: Tensor, length: int) -> Tensor:

@@ -99,13 +99,6 @@ def bf16_is_fast(device: torch.device) -> bool:
     return False
 
 
-def use_compile(choice: str, device: torch.device, steps: int | None) -> bool:
-    """Whether torch.compile pays: it costs about a minute at start, and on CPU brings at most 10 % on small models."""
-    if choice == "auto":
-        return device.type == "cuda" and (steps is None or steps >= 1000)
-    return choice == "on"
-
-
 def set_deterministic() -> None:
     """Refuse kernels whose result depends on timing."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

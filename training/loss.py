@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from data.batches import IGNORED
+
+_LOGITS, _TOKENS = 1 << 23, 1024
+"""Logits that exist at a time while training: 16 MB in bfloat16, or those of 1,024 tokens if they are more (each stretch
+passes over the gradient of the whole projection)."""
+
+LossAndGradient = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
 
 
 def summed_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
@@ -21,3 +32,71 @@ def summed_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -
         reduction="sum",
         label_smoothing=label_smoothing,
     )
+
+
+def projected_loss(
+    features: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    label_smoothing: float = 0.0,
+    kernel: LossAndGradient | None = None,
+) -> Tensor:
+    """`summed_loss` of the logits features · weightᵀ, which are never kept: for training.
+
+    features [B, T, C] and weight [V, C] of one dtype, targets [B, T] -> scalar float32. Each stretch of logits becomes its
+    own gradient at once (Hsu et al. 2024, Liger Kernel, section 3.2), so that few of them are alive at a time.
+    kernel: `loss_and_gradient`, or a compiled form of it.
+    """
+    return _ProjectedLoss.apply(
+        features.flatten(0, 1), weight, targets.flatten(), label_smoothing, kernel or loss_and_gradient
+    )
+
+
+class _ProjectedLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, features: Tensor, weight: Tensor, targets: Tensor, smoothing: float, kernel: LossAndGradient
+    ) -> Tensor:
+        stretch = max(_TOKENS, 1 << (_LOGITS // len(weight)).bit_length() - 1)  # tokens
+        total = torch.zeros((), device=features.device)
+        grad_features = torch.empty_like(features)
+        grad_weight: Tensor | None = None
+        for first in range(0, len(features), stretch):
+            rows = features[first : first + stretch]
+            loss, grad = kernel(rows @ weight.t(), targets[first : first + stretch], smoothing)
+            total += loss
+            torch.mm(grad, weight, out=grad_features[first : first + stretch])
+            part = grad.t() @ rows
+            grad_weight = part if grad_weight is None else grad_weight.float().add_(part)
+        assert grad_weight is not None
+        ctx.save_for_backward(grad_features, grad_weight.to(weight.dtype))
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        grad_features, grad_weight = ctx.saved_tensors
+        scale = grad.to(grad_features.dtype)
+        return grad_features * scale, grad_weight * scale, None, None, None
+
+
+def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Summed cross-entropy of logits [N, V] and targets [N], scalar float32, and its gradient [N, V] in the logits' dtype."""
+    real = (targets != IGNORED).unsqueeze(1).float()  # [N, 1]
+    place = targets.clamp(min=0).unsqueeze(1)  # [N, 1]
+    share = smoothing / logits.shape[1]
+    largest = logits.amax(dim=-1, keepdim=True).float()  # [N, 1]
+    powers = (logits - largest).exp_()  # [N, V] float32
+    total = powers.sum(dim=-1, keepdim=True)  # [N, 1]
+    losses = largest + total.log() - (1 - smoothing) * logits.gather(1, place).float()  # [N, 1]
+    if smoothing:
+        losses = losses - smoothing * logits.mean(dim=-1, keepdim=True, dtype=torch.float32)
+    grad = powers.mul_(real / total)
+    if smoothing:
+        grad.sub_(share * real)
+    if torch.compiler.is_compiling():  # a comparison is fused with the rest, a scatter is not: a third of the time
+        columns = torch.arange(logits.shape[1], dtype=torch.int32, device=logits.device)
+        grad = grad - torch.where(columns == place.int(), (1 - smoothing) * real, 0.0)
+    else:
+        grad.scatter_add_(1, place, (smoothing - 1) * real)
+    return (losses * real).sum(), grad.to(logits.dtype)

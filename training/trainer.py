@@ -6,19 +6,22 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from tqdm import tqdm
 
 from data.batches import Batch, BatchStream
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from training import compilation
 from training.checkpoints import save_checkpoint
 from training.config import TrainConfig
 from training.errors import check_finite
-from training.hardware import Hardware, use_compile
-from training.loss import summed_loss
+from training.hardware import Hardware
+from training.loss import LossAndGradient, loss_and_gradient, projected_loss
 from training.optimizers import Optimizer
 from training.profiling import profiler
 from training.progress import Interrupted, Progress, StopRequest
@@ -69,7 +72,12 @@ class Trainer:
     data_key: str
 
     def __init__(
-        self, config: TrainConfig, model: nn.Module, stream: BatchStream, hardware: Hardware, flops_per_token: float
+        self,
+        config: TrainConfig,
+        model: GPT | EncoderDecoder,
+        stream: BatchStream,
+        hardware: Hardware,
+        flops_per_token: float,
     ) -> None:
         self.config, self.model, self.stream = config, model, stream
         self.hardware = hardware
@@ -79,10 +87,9 @@ class Trainer:
         self.progress = Progress()
         self.since_log, self.since_evaluation = Interval(), Interval()
         self.gradient_norm: Tensor | float = math.nan
-        self.forward: Callable[..., Tensor] = model
-        self.compiling = use_compile(config.trainer.compile, hardware.device, config.trainer.steps)
-        if self.compiling:
-            self.forward = torch.compile(model)
+        self.loss_kernel: LossAndGradient = loss_and_gradient
+        self.compiled = False
+        self.compiling, self.compiling_because = compilation.decide(config, hardware, flops_per_token)
         self.only_batches: list[Batch] | None = None
         self.mark = time.perf_counter()
 
@@ -96,6 +103,7 @@ class Trainer:
         self.run_folder, self.log, self.evaluate_model, self.data_key = run, log, evaluate, data_key
         trainer = self.config.trainer
         self.model.train()
+        log.line(f"torch.compile: {'on' if self.compiling else 'off'} ({self.compiling_because})")
         self.mark = time.perf_counter()
         with (
             StopRequest() as stop,
@@ -126,12 +134,8 @@ class Trainer:
         targets = sum(batch.target_tokens for batch in batches)
         total = torch.zeros((), device=self.hardware.device)
         for batch in batches:
-            here = batch.to(self.hardware.device)
-            loss = summed_loss(self.logits(here), here.targets, self.config.trainer.label_smoothing)
-            # Divided by the tokens of the whole step, not of the micro-batch: 4 x 1 equals 1 x 4 with padding too.
-            (loss / targets).backward()
+            total += self.backward(batch.to(self.hardware.device), targets)
             self.weights.collect_gradients()
-            total += loss.detach()
         self.gradient_norm = self.optimizer.step(
             learning_rate_factor(self.config.schedule, self.progress.step, self.share_done())
         )
@@ -147,20 +151,37 @@ class Trainer:
             self.only_batches = batches
         return batches
 
-    def logits(self, batch: Batch) -> Tensor:
-        """Forward pass; a compilation that fails on this machine is given up with one line."""
-        if not self.compiling:
-            return self.forward(*batch.model_inputs)
-        self.compiling = False  # the first call compiles; what fails later is no failure to compile
+    def backward(self, batch: Batch, targets: int) -> Tensor:
+        """Add the gradients of a micro-batch to the parameters' and return its summed loss, detached.
+
+        A compilation that fails on this machine is given up with one line.
+        """
+        if self.compiled or not self.compiling:
+            return self.forward_and_backward(batch, targets)
+        self.compiled = True  # the first call compiles; what fails later is no failure to compile
+        self.loss_kernel = compilation.compile_training(self.model)
         try:
-            return self.forward(*batch.model_inputs)
+            return self.forward_and_backward(batch, targets)
         except torch.OutOfMemoryError:
             raise
-        except Exception as error:  # the compiler raises whatever its backend raises: no compiler, no headers, no room
+        except Exception as error:  # the compiler raises whatever its backend raises: no headers, no room
             reason = str(error).strip().splitlines() or [type(error).__name__]
             self.log.line(f"torch.compile does not work here ({reason[0][:120]}): going on without it")
-            self.forward = self.model
-            return self.model(*batch.model_inputs)
+        compilation.undo(self.model)
+        self.compiling, self.compiled, self.loss_kernel = False, False, loss_and_gradient
+        self.model.zero_grad()
+        return self.forward_and_backward(batch, targets)
+
+    def forward_and_backward(self, batch: Batch, targets: int) -> Tensor:
+        """One micro-batch; the loss is divided by the tokens of the whole step: 4 x 1 equals 1 x 4 with padding too."""
+        if self.compiled and batch.source is not None and batch.source_mask is None:
+            # One form of the blocks instead of two: compiling costs more than masks of batches that need none.
+            batch = replace(batch, source_mask=torch.ones_like(batch.source, dtype=torch.bool))
+        features, weight = self.model.features(*batch.model_inputs), self.model.output_weight  # type: ignore[arg-type]
+        smoothing = self.config.trainer.label_smoothing
+        loss = projected_loss(features, weight, batch.targets, smoothing, self.loss_kernel)
+        (loss / targets).backward()
+        return loss.detach()
 
     def count(self, loss: Tensor, targets: int, tokens: int) -> None:
         """Advance the counters by one step."""
@@ -224,7 +245,7 @@ class Trainer:
         self.model.eval()
         stop.at_once = True
         try:
-            with self.weights.averaged():
+            with self.weights.averaged(), compilation.eagerly("force_eager"):
                 loss = self.evaluate_model(progress.step, record)
         except Interrupted:
             return  # saved as it was before, and evaluated after the resume

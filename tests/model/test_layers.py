@@ -54,21 +54,24 @@ def test_rms_norm_in_bf16_stays_close() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("probability", [0.1, 0.3, 0.5])
-def test_dropout_drops_and_scales_as_it_says(probability: float, dtype: torch.dtype) -> None:
-    """Eight masks come from one random number: rates, scale, and independence of neighbours must survive that."""
-    ones = torch.ones(1001, 999, dtype=dtype)  # not a multiple of 8
-    dropped = dropout(ones, probability)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_dropout_drops_and_scales_as_it_says(probability: float, dtype: torch.dtype, compiled: bool) -> None:
+    """Masks come from a pool, or compiled from a hash: rate, scale and independence of neighbours and of calls must hold."""
+    ones = torch.ones(1001, 999, dtype=dtype)
+    draw = torch.compile(dropout, backend="eager") if compiled else dropout
+    dropped = draw(ones, probability)
     kept = dropped != 0
-    true_rate = round(probability * 256) / 256
-    deviation = math.sqrt(true_rate * (1 - true_rate) / ones.numel())
-    assert abs((1 - kept.double().mean()) - true_rate) < 5 * deviation
-    assert set(dropped.unique().tolist()) == {0.0, torch.tensor(1 / (1 - true_rate)).to(dtype).item()}
+    deviation = math.sqrt(probability * (1 - probability) / ones.numel())
+    assert abs((1 - kept.double().mean()) - probability) < 5 * deviation
+    assert set(dropped.unique().tolist()) == {0.0, torch.tensor(1 / (1 - probability)).to(dtype).item()}
     assert abs(dropped.double().mean() - 1) < 0.004  # bfloat16 rounds the scale by up to 1/256
     centred = kept.flatten().double() - kept.double().mean()
-    for lag in (1, 2, 7, 8, 64):
+    for lag in (1, 2, 7, 8, 64, 999, 1024):
         correlation = (centred[lag:] * centred[:-lag]).mean() / centred.square().mean()
         assert abs(correlation) < 5 / math.sqrt(ones.numel()), f"elements {lag} apart are dropped together"
-    assert not torch.equal(dropout(ones, probability) != 0, kept), "each call draws anew"
+    again = (draw(ones, probability) != 0).flatten().double()
+    correlation = (centred * (again - again.mean())).mean() / centred.square().mean()
+    assert abs(correlation) < 5 / math.sqrt(ones.numel()), "each call draws anew"
 
 
 def test_the_gradient_uses_the_same_mask() -> None:
@@ -139,7 +142,7 @@ def test_rotation_turns_each_pair_by_its_angle() -> None:
     for t, pair in ((0, 0), (3, 1), (4, 3)):
         angle = (4 + t) / 10000 ** (2 * pair / 8)
         matrix = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-        part = slice(2 * pair, 2 * pair + 2)
+        part = [pair, pair + 4]
         torch.testing.assert_close(turned[:, t, :, part], x[:, t, :, part] @ matrix.T, rtol=1e-5, atol=1e-6)
     ragged = rotate(x, rotary(torch.tensor([4, 9]), 5))
     torch.testing.assert_close(ragged[0], turned[0])
@@ -156,11 +159,15 @@ def test_scores_of_turned_vectors_depend_on_distance_alone() -> None:
 
 
 def test_compiled_rotation_is_the_eager_one() -> None:
-    """The compiler gets real arithmetic, eager mode a complex product: two forms of one function."""
+    """Two forms of one function; the eager one has its gradient written by hand."""
     rotation = RotaryPositions(16, 8)(0, 5)
-    x = torch.randn(2, 5, 3, 8)
+    x = torch.randn(2, 5, 3, 8, requires_grad=True)
+    direction = torch.randn(2, 5, 3, 8)
     compiled = torch.compile(rotate, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(x, rotation), rotate(x, rotation), rtol=1e-5, atol=1e-6)
+    (found,) = torch.autograd.grad(rotate(x, rotation), x, direction)
+    (wanted,) = torch.autograd.grad(compiled(x, rotation), x, direction)
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [RotaryPositions, SinusoidalPositions])

@@ -1,0 +1,1 @@
+"""Ours beside the peers: `python -m benchmarks --help`."""

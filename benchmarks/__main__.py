@@ -1,0 +1,97 @@
+"""Ours beside the peers from the command line: `python -m benchmarks --help`."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from typing import Any
+
+from attention_maps.command_line import CommandError, describe, parse
+from data.errors import DataError
+
+HELP = """Measure this project beside its peers. Every contender runs in a process of its own; they take turns, medians count.
+
+  python -m benchmarks train_gpt nanogpt=CHECKOUT data=input.txt        training steps of a GPT
+  python -m benchmarks train_translator data=FOLDER                     training steps of an encoder-decoder
+  python -m benchmarks sample model=10.7M batch=32 nanogpt=CHECKOUT      sampling from a GPT
+  python -m benchmarks beam run=RUN sentences=test.en                   translating by beam search
+  python -m benchmarks data text=input.txt pairs=FOLDER                 batches, without a model
+  python -m benchmarks recording                                        attention maps of one example
+  python -m benchmarks scaling data=input.txt                           speed and memory against width, depth, context, batch
+  python -m benchmarks peak                                             the matrix peak of this machine
+  python -m benchmarks table                                            results into README.md and docs/speed.md
+
+Nothing else should run meanwhile. `python -m benchmarks train_gpt --help` lists the settings of `train_gpt`, and so on."""
+
+COMMANDS = {
+    "train_gpt": ("train_gpt", "train_gpt", "TrainGPTSettings"),
+    "train_translator": ("train_translator", "train_translator", "TrainTranslatorSettings"),
+    "sample": ("sample", "sample", "SampleSettings"),
+    "beam": ("beam", "beam", "BeamSettings"),
+    "data": ("data_loading", "data_loading", "DataLoadingSettings"),
+    "recording": ("recording", "recording", "RecordingSettings"),
+    "scaling": ("scaling", "scaling", "ScalingSettings"),
+    "peak": ("peak", "peak", "PeakSettings"),
+    "table": ("table", "table", "TableSettings"),
+}
+"""Per command its module, function and settings; only the one asked for is imported."""
+
+
+def main(arguments: list[str]) -> None:
+    """Run one command. Raises CommandError."""
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        print(HELP)
+        return
+    command, *rest = arguments
+    if command not in COMMANDS:
+        raise CommandError(f"{command}: no such command; there are {', '.join(COMMANDS)}")
+    module, name, settings_name = COMMANDS[command]
+    found = importlib.import_module(f"benchmarks.{module}")
+    function, schema = getattr(found, name), getattr(found, settings_name)
+    if "--help" in rest or "-h" in rest:
+        print("\n".join(described(command, function, schema)))
+        return
+    settings, problems = parse(schema, rest)
+    if problems:
+        raise CommandError(*problems)
+    function(settings)
+
+
+def described(command: str, function: Any, schema: type) -> list[str]:
+    """What a command does, and its settings."""
+    heading = str(function.__doc__).partition("\n")[0]
+    return [
+        heading,
+        "",
+        f"  python -m benchmarks {command} key=value …",
+        "",
+        "Settings (key=value):",
+        *describe(schema),
+    ]
+
+
+def guarded(arguments: list[str]) -> int:
+    """`main` with its exit code: what can be mended is one line on standard error for each problem, and code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        main(arguments)
+    except CommandError as error:
+        for message in error.messages:
+            print(f"error: {message}", file=sys.stderr)
+        return 2
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:  # a full disk, a folder without permission
+        print(f"error: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(guarded(sys.argv[1:]))

@@ -1,0 +1,164 @@
+"""Measures contenders beside each other: each in a process of its own, taking turns, so that all meet the same noise of the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from attention_maps.command_line import CommandError
+from benchmarks.contender import Benchmark, Contender
+from benchmarks.machine import describe_machine, versions
+from benchmarks.report import full_table
+from benchmarks.results import Result, Row, Turn
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass
+class MeasureSettings:
+    """What all benchmarks have in common."""
+
+    rounds: int = 5
+    """Turns of each contender that count; medians are taken over them."""
+
+    seconds: float = 2.0
+    """A turn repeats the step until this time has passed, at least once."""
+
+    warm_up: float = 4.0
+    """Seconds of the first turn of each contender, which is not counted."""
+
+    only: str = ""
+    """Only these contenders, separated by commas: whole names, or parts that are no whole name; empty means all."""
+
+    to: str = "benchmarks/results"
+    """Folder of the results, one JSON file for each benchmark."""
+
+
+class Worker:
+    """The process of one contender, seen from the harness. `row` collects what it did, or why it did nothing."""
+
+    def __init__(self, contender: Contender) -> None:
+        self.row = Row(contender.name, contender.ours, contender.operations_per_unit, facts=dict(contender.facts))
+        self.contender = contender
+        paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker"],
+            env=os.environ | {"PYTHONPATH": paths} | dict(contender.environment),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, encoding="utf-8",
+        )  # fmt: skip
+
+    def set_up(self, seconds: float) -> None:
+        """Build the step and take the turn that is not counted."""
+        contender = self.contender
+        answer = self.ask(
+            build=contender.build, arguments=dict(contender.arguments), ours=contender.ours, seconds=seconds
+        )
+        self.row.set_up_seconds = answer.get("set_up_seconds", 0.0)
+
+    def turn(self, seconds: float) -> None:
+        """A turn that counts."""
+        answer = self.ask(seconds=seconds)
+        if self.row.status == "measured":
+            self.row.rounds.append(Turn(answer["seconds"], answer["steps"], answer["units"]))
+            self.row.peak_memory = answer["peak_memory"]
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Send a request and wait for its answer; a contender that gives up is closed and its row says why."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        answer: dict[str, Any] = json.loads(line) if line else {"failed": self.last_words()}
+        for status in ("skipped", "failed"):
+            if status in answer:
+                self.row.status = f"{status}: {answer[status]}"
+                self.close()
+        return answer
+
+    def last_words(self) -> str:
+        """What is known of a process that died without an answer."""
+        code = self.process.wait()
+        self.errors.seek(0)
+        lines = self.errors.read().decode("utf-8", "replace").strip().splitlines()
+        return lines[-1][:200] if lines else f"exit code {code}" + (" (out of memory?)" if code == -9 else "")
+
+    def close(self) -> None:
+        """End the process: it leaves when nothing more can be asked."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+        self.errors.close()
+
+
+def measure(benchmark: Benchmark, settings: MeasureSettings) -> Result:
+    """Run a benchmark: contenders are set up one after the other, then take turns A B C A B C … for `settings.rounds` rounds.
+
+    Prints the table and writes the JSON file. Raises CommandError when the settings choose nobody.
+    """
+    chosen = [one for one in benchmark.contenders if is_wanted(one.name, settings.only, benchmark)]
+    if not chosen:
+        names = ", ".join(one.name for one in benchmark.contenders)
+        raise CommandError(f"only={settings.only}: no contender has that in its name; there are {names}")
+    if settings.rounds < 1:
+        raise CommandError(f"rounds={settings.rounds}: at least one is needed for a median")
+    result = Result(
+        benchmark=benchmark.name, title=benchmark.title, unit=benchmark.unit, reference=benchmark.reference,
+        comparisons=[asdict(one) for one in benchmark.comparisons],
+        date=date.today().isoformat(), machine=describe_machine(), versions=versions(), peak=matrix_peak(),
+        rows=[],
+    )  # fmt: skip
+    workers: list[Worker] = []
+    with tqdm(total=len(chosen) * (1 + settings.rounds), unit="turn", disable=None, dynamic_ncols=True) as bar:
+        try:
+            for contender in chosen:
+                bar.set_description(f"setting up {contender.name}")
+                workers.append(Worker(contender))
+                workers[-1].set_up(settings.warm_up)
+                bar.update()
+            for number in range(settings.rounds):
+                for worker in workers:
+                    bar.set_description(f"round {number + 1}: {worker.row.name}")
+                    if worker.row.status == "measured":
+                        worker.turn(settings.seconds)
+                    bar.update()
+        finally:
+            for worker in workers:
+                worker.close()
+    result.rows = [worker.row for worker in workers]
+    folder = Path(settings.to)
+    folder.mkdir(parents=True, exist_ok=True)
+    result.save(folder / f"{benchmark.name}.json")
+    print(full_table(result))
+    print(f"\n{folder / benchmark.name}.json")
+    return result
+
+
+def is_wanted(name: str, only: str, benchmark: Benchmark) -> bool:
+    """Whether `only` chooses the contender: by its whole name, or by a part that is nobody's whole name."""
+    names = {one.name for one in benchmark.contenders}
+    wanted = [text for text in only.split(",") if text]
+    return not wanted or any(text == name or (text not in names and text in name) for text in wanted)
+
+
+def matrix_peak() -> dict[str, float]:
+    """FLOP/s by number format, measured in a process of its own before anything else runs."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "peak", "json=true"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    found: dict[str, float] = json.loads(done.stdout)
+    return found

@@ -1,0 +1,89 @@
+"""What training needs of memory: a formula with four constants, fitted to the peaks that were measured.
+
+    bytes = fixed + b P + N (L C k + V c) + B H T² L s
+
+P parameters at b bytes each (with bf16 weights 20: weight 2, gradient 2 and 4, master 4, AdamW's moments 8; in float32 16: 4, 4, 8);
+N = B T tokens of a step; k bytes kept for the backward pass per token, layer and unit of width; c bytes per token and vocabulary entry
+(logits and their gradient); s bytes per attention weight (near 0 where a fused kernel keeps none); `fixed` is Python, torch and the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.report import number
+from benchmarks.results import Result
+
+Facts = Mapping[str, float]
+"""parameters, bytes_per_parameter, layers, width, heads, context, batch_size, vocabulary."""
+
+
+@dataclass(frozen=True)
+class MemoryModel:
+    """The fitted constants, in bytes."""
+
+    fixed: float
+    per_activation: float
+    """k."""
+    per_logit: float
+    """c."""
+    per_weight: float
+    """s."""
+
+    def bytes(self, facts: Facts) -> float:
+        """Peak memory of training."""
+        constants = (self.fixed, self.per_activation, self.per_logit, self.per_weight)
+        return weights(facts) + sum(constant * count for constant, count in zip(constants, counts(facts), strict=True))
+
+
+def weights(facts: Facts) -> float:
+    """Bytes of parameters, gradients and optimiser."""
+    return facts["parameters"] * facts["bytes_per_parameter"]
+
+
+def counts(facts: Facts) -> tuple[float, float, float, float]:
+    """What the constants are multiplied with: 1, N L C, N V, B H T² L."""
+    tokens = facts["batch_size"] * facts["context"]
+    attention = facts["batch_size"] * facts["heads"] * facts["context"] ** 2 * facts["layers"]
+    return 1.0, tokens * facts["layers"] * facts["width"], tokens * facts["vocabulary"], attention
+
+
+def fit(result: Result) -> MemoryModel:
+    """Least squares on relative errors, no constant below zero."""
+    rows = [row for row in result.rows if row.measured]
+    measured = np.array([row.peak_memory for row in rows], dtype=float)
+    matrix = np.array([counts(row.facts) for row in rows]) / measured[:, None]
+    wanted = 1 - np.array([weights(row.facts) for row in rows]) / measured
+    scale = np.abs(matrix).max(axis=0)
+    free = list(range(matrix.shape[1]))
+    while True:  # a constant that would be negative is zero, and the others are fitted without it
+        found = np.linalg.lstsq(matrix[:, free] / scale[free], wanted, rcond=None)[0] / scale[free]
+        if (found >= 0).all() or len(free) == 1:
+            break
+        free.remove(free[int(found.argmin())])
+    constants = np.zeros(matrix.shape[1])
+    constants[free] = found.clip(min=0)
+    return MemoryModel(*constants.tolist())
+
+
+def memory_tables(result: Result) -> str:
+    """The constants, then measured and computed memory of every point."""
+    model = fit(result)
+    lines = [
+        f"Fitted: fixed {model.fixed / 1e6:.0f} MB, k = {model.per_activation:.1f}, c = {model.per_logit:.1f}, s = {model.per_weight:.1f} "
+        "bytes.",
+        "",
+        f"| training | {result.unit}/s | measured, MB | computed, MB | off by |",
+        "|---|---|---|---|---|",
+    ]
+    for row in result.rows:
+        if row.measured:
+            computed = model.bytes(row.facts)
+            lines.append(
+                f"| {row.name} | {number(row.rate)} | {row.peak_memory / 1e6:,.0f} | {computed / 1e6:,.0f} "
+                f"| {100 * (computed / row.peak_memory - 1):+.0f} % |"
+            )
+    return "\n".join(lines)

@@ -1,0 +1,76 @@
+"""This project as a contender: the real trainer on a real stream, configured as the command line would."""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from benchmarks.contender import Step
+from data.prepare import prepare
+from data.prepared import PreparedPairs, PreparedText
+from model.size import flops_per_token
+from training.command_line import compose_config
+from training.config import TrainConfig, problems
+from training.hardware import choose_hardware
+from training.run_folder import Model, build_model
+from training.run_log import RunLog
+from training.trainer import Trainer
+
+
+class AttentiveLog(RunLog):
+    """Ends the contender when the trainer gives up compilation: its row would claim what was not measured."""
+
+    def line(self, message: str) -> None:
+        """As in RunLog. Raises RuntimeError."""
+        if "torch.compile does not work" in message:
+            raise RuntimeError(message)
+        super().line(message)
+
+
+def composed(settings: list[str]) -> TrainConfig:
+    """The config of `python train.py` with these settings. Raises ValueError naming all that is wrong."""
+    found, wrong = compose_config("train", TrainConfig, settings)
+    config: Any = OmegaConf.to_object(found) if found is not None else None
+    wrong = wrong or problems(config)
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    assert isinstance(config, TrainConfig)
+    return config
+
+
+def prepared_and_model(config: TrainConfig) -> tuple[PreparedText | PreparedPairs, Model]:
+    """Tokenised data and a fresh model for them."""
+    prepared = prepare(config.task, config.data, config.tokenizer, config.model.context, config.seed)
+    torch.manual_seed(config.seed)
+    return prepared, build_model(config, prepared.tokenizers)
+
+
+def folder_until_exit() -> Path:
+    """An empty folder that is removed when the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="benchmark-", ignore_cleanup_errors=True)
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
+
+
+def training(settings: list[str]) -> Step:
+    """One optimiser step of the project's trainer, counted in real tokens (source and target)."""
+    config = composed(["trainer.steps=1000000", *settings])
+    hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
+    prepared, model = prepared_and_model(config)
+    batch_size = config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens
+    stream = prepared.training(batch_size, seed=config.seed)
+    trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
+    trainer.log = AttentiveLog(folder_until_exit(), 0)
+    model.train()
+
+    def step() -> int:
+        before = trainer.progress.tokens
+        trainer.step()
+        return trainer.progress.tokens - before
+
+    return step

@@ -1,0 +1,69 @@
+"""The measured matrix peak: what share of it a program uses is the one figure that carries over to another machine.
+
+python -m benchmarks peak
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+from torch.nn import functional as F
+
+SHAPES = ((8192, 256, 1024), (8192, 1024, 256), (8192, 384, 1536), (2048, 256, 1024), (2048, 2048, 2048))
+"""M x K x N of the products tried: the linear layers of small transformers, and one square."""
+
+LARGE = ((8192, 8192, 8192),)
+"""Tried on a GPU too, which the small ones do not fill."""
+
+REPEATS = 7
+
+
+@dataclass
+class PeakSettings:
+    """Settings of `peak`."""
+
+    json: bool = False
+    """Print one line of JSON instead of a table: {"bf16": FLOP/s, "float32": FLOP/s}."""
+
+
+def measure_peak() -> dict[str, dict[str, float]]:
+    """FLOP/s (2 M K N over the median time of `F.linear`) per number format and shape; the best shape is the peak."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    formats = {"bf16": torch.bfloat16, "float32": torch.float32}
+    shapes = SHAPES + (LARGE if device == "cuda" else ())
+    return {
+        name: {" x ".join(map(str, shape)): product_rate(shape, dtype, device) for shape in shapes}
+        for name, dtype in formats.items()
+    }
+
+
+def product_rate(shape: tuple[int, int, int], dtype: torch.dtype, device: str) -> float:
+    """FLOP/s of one product, the median of `REPEATS` after one that is not counted: what is sustained, not a lucky burst."""
+    rows, inner, columns = shape
+    x = torch.randn(rows, inner, device=device).to(dtype)
+    weight = torch.randn(columns, inner, device=device).to(dtype)
+    times = []
+    for _ in range(REPEATS + 1):
+        started = time.perf_counter()
+        F.linear(x, weight)
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+    return 2 * rows * inner * columns / median(times[1:])
+
+
+def peak(settings: PeakSettings) -> None:
+    """Measure the matrix peak of this machine."""
+    with torch.no_grad():
+        found = measure_peak()
+    if settings.json:
+        print(json.dumps({name: max(rates.values()) for name, rates in found.items()}))
+        return
+    print("| M x K x N | " + " | ".join(f"{name}, TFLOP/s" for name in found) + " |")
+    print("|---|" + "---|" * len(found))
+    for shape in next(iter(found.values())):
+        print(f"| {shape} | " + " | ".join(f"{rates[shape] / 1e12:.2f}" for rates in found.values()) + " |")

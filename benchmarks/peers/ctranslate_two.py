@@ -1,0 +1,123 @@
+"""Our weights in CTranslate2's format, written without a detour by way of another library's model.
+
+Linear layers that have no bias with us have none there either: the peer is spared the additions that a model converted
+from Hugging Face would do. Tokens are words there; here the word of a token is its number.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from ctranslate2.specs import TransformerDecoderModelSpec, TransformerSpec
+from ctranslate2.specs.attention_spec import MultiHeadAttentionSpec
+from ctranslate2.specs.common_spec import Activation, LayerNormSpec, LinearSpec
+from ctranslate2.specs.transformer_spec import FeedForwardSpec
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from benchmarks.peers.weights import FORBIDDEN, never_written, position_table, require_exportable
+from data.tokenizer import Tokenizer
+from model.blocks import DecoderBlock, EncoderBlock
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+
+
+def words(ids: list[int]) -> list[str]:
+    """Token ids as CTranslate2 takes them."""
+    return [str(token) for token in ids]
+
+
+def write_generator(model: GPT, folder: Path) -> None:
+    """Write a GPT for `ctranslate2.Generator`. Its end of text is token 0: forbid it by `min_length`."""
+    config = model.config
+    require_exportable(config, ("learned",))
+    spec = TransformerDecoderModelSpec.from_config(config.layers, config.heads, activation=Activation.GELU)
+    decoder = spec.decoder
+    decoder.scale_embeddings = False
+    decoder.embeddings.weight = _array(model.output_weight)
+    decoder.position_encodings.encodings = _array(position_table(model.embedding))
+    for theirs, ours in zip(decoder.layer, model.blocks, strict=True):
+        _fill_self_attention(theirs.self_attention, ours)
+        _fill_feed_forward(theirs.ffn, ours)
+    _fill_norm(decoder.layer_norm, model.norm)
+    decoder.projection.weight = _array(model.output_weight)
+    spec.register_vocabulary(words(list(range(model.vocab_size))))
+    spec.config.bos_token = spec.config.eos_token = spec.config.unk_token = "0"
+    _save(spec, folder)
+
+
+def write_translator(model: EncoderDecoder, folder: Path) -> None:
+    """Write a translator for `ctranslate2.Translator`; sources have to end with eos, as ours do.
+
+    The tokens that ours never writes are forbidden by a bias of the logits.
+    """
+    config = model.config
+    require_exportable(config, ("learned", "sinusoidal"))
+    spec = TransformerSpec.from_config(
+        (config.encoder_depth, config.layers), config.heads, pre_norm=True, activation=Activation.GELU
+    )
+    sides = (
+        (spec.encoder, spec.encoder.embeddings[0], model.source_embedding, model.source_vocab, model.encoder_norm),
+        (spec.decoder, spec.decoder.embeddings, model.target_embedding, model.vocab_size, model.decoder_norm),
+    )
+    for side, table, embedding, vocabulary, norm in sides:
+        side.scale_embeddings = np.dtype("float32").type(embedding.scale)
+        table.weight = _array(embedding.tokens.weight[:vocabulary])
+        side.position_encodings.encodings = _array(position_table(embedding))
+        _fill_norm(side.layer_norm, norm)
+    for theirs, ours in zip(spec.encoder.layer, model.encoder, strict=True):
+        _fill_self_attention(theirs.self_attention, ours)
+        _fill_feed_forward(theirs.ffn, ours)
+    for theirs, ours in zip(spec.decoder.layer, model.decoder, strict=True):
+        _fill_self_attention(theirs.self_attention, ours)
+        _fill_norm(theirs.attention.layer_norm, ours.cross_norm)
+        _fill_linear(theirs.attention.linear[0], ours.cross_attention.query)
+        _fill_linear(theirs.attention.linear[1], ours.cross_attention.key_value)
+        _fill_linear(theirs.attention.linear[2], ours.cross_attention.output)
+        _fill_feed_forward(theirs.ffn, ours)
+    spec.decoder.projection.weight = _array(model.output_weight)
+    bias = torch.zeros(model.vocab_size)
+    bias[never_written()] = FORBIDDEN
+    spec.decoder.projection.bias = _array(bias)
+    spec.register_source_vocabulary(words(list(range(model.source_vocab))))
+    spec.register_target_vocabulary(words(list(range(model.vocab_size))))
+    spec.config.bos_token = spec.config.decoder_start_token = str(Tokenizer.bos_id)
+    spec.config.eos_token, spec.config.unk_token = str(Tokenizer.eos_id), str(Tokenizer.unk_id)
+    _save(spec, folder)
+
+
+def _save(spec: TransformerDecoderModelSpec | TransformerSpec, folder: Path) -> None:
+    spec.validate()
+    spec.optimize()  # tables that are equal are stored, and later read by the processor, once
+    folder.mkdir(parents=True, exist_ok=True)
+    spec.save(str(folder))
+
+
+def _fill_self_attention(theirs: MultiHeadAttentionSpec, ours: DecoderBlock | EncoderBlock) -> None:
+    _fill_norm(theirs.layer_norm, ours.attention_norm)
+    _fill_linear(theirs.linear[0], ours.attention.query_key_value)
+    _fill_linear(theirs.linear[1], ours.attention.output)
+
+
+def _fill_feed_forward(theirs: FeedForwardSpec, ours: DecoderBlock | EncoderBlock) -> None:
+    _fill_norm(theirs.layer_norm, ours.feed_forward_norm)
+    _fill_linear(theirs.linear_0, ours.feed_forward.expand)
+    _fill_linear(theirs.linear_1, ours.feed_forward.project)
+
+
+def _fill_norm(theirs: LayerNormSpec, ours: nn.LayerNorm) -> None:
+    """A norm without beta would be read as an RMS norm, so a missing one is written as 0."""
+    theirs.gamma = _array(ours.weight)
+    theirs.beta = _array(torch.zeros_like(ours.weight) if ours.bias is None else ours.bias)
+
+
+def _fill_linear(theirs: LinearSpec, ours: nn.Linear) -> None:
+    theirs.weight = _array(ours.weight)
+    if ours.bias is not None:
+        theirs.bias = _array(ours.bias)
+
+
+def _array(tensor: Tensor) -> NDArray[np.float32]:
+    return tensor.detach().float().contiguous().numpy()

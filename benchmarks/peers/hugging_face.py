@@ -1,0 +1,90 @@
+"""Our weights in Hugging Face transformers: a GPT as GPT-2, a translator as Pegasus.
+
+Pegasus, because of the encoder-decoders in that library it is the one built as ours: pre-norm with a final norm on either
+side, and positions from a table (Marian and BART are post-norm, T5 has relative positions).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from transformers import GPT2Config, GPT2LMHeadModel, PegasusConfig, PegasusForConditionalGeneration
+
+from benchmarks.peers.weights import (
+    FORBIDDEN,
+    fill,
+    fill_gpt2,
+    fill_parts,
+    never_written,
+    position_table,
+    require_exportable,
+)
+from data.tokenizer import Tokenizer
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+
+
+def gpt2(model: GPT) -> GPT2LMHeadModel:
+    """The same function of the tokens, in evaluation mode. No token ends a text."""
+    config = model.config
+    require_exportable(config, ("learned",))
+    peer = GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=model.vocab_size, n_positions=config.context, n_embd=config.width, n_layer=config.layers,
+            n_head=config.heads, n_inner=config.hidden_width, activation_function="gelu", layer_norm_epsilon=1e-5,
+            bos_token_id=None, eos_token_id=None, pad_token_id=0,
+        )
+    )  # fmt: skip
+    fill_gpt2(peer.transformer, model)
+    return peer.eval()
+
+
+@torch.no_grad()
+def pegasus(model: EncoderDecoder) -> PegasusForConditionalGeneration:
+    """The same function of source and target, in evaluation mode; special ids are those of `Tokenizer`.
+
+    The tokens that ours never writes are forbidden by the bias of the logits, so that, as with ours, the others share
+    their probability. Both sides have to share one vocabulary.
+    """
+    config = model.config
+    require_exportable(config, ("learned", "sinusoidal"))
+    if model.source_embedding.tokens is not model.target_embedding.tokens:
+        raise ValueError("Hugging Face's Pegasus cannot run this model: its vocabulary must be shared by both sides")
+    peer = PegasusForConditionalGeneration(
+        PegasusConfig(
+            vocab_size=model.vocab_size, d_model=config.width, max_position_embeddings=config.context,
+            encoder_layers=config.encoder_depth, encoder_attention_heads=config.heads,
+            decoder_layers=config.layers, decoder_attention_heads=config.heads,
+            encoder_ffn_dim=config.hidden_width, decoder_ffn_dim=config.hidden_width, activation_function="gelu",
+            scale_embedding=model.target_embedding.scale != 1.0, decoder_start_token_id=Tokenizer.bos_id,
+            bos_token_id=Tokenizer.bos_id, eos_token_id=Tokenizer.eos_id, pad_token_id=Tokenizer.pad_id,
+            forced_eos_token_id=None,
+        )
+    )  # fmt: skip
+    body = peer.model
+    body.shared.weight.copy_(model.output_weight)
+    body.encoder.embed_positions.weight.copy_(position_table(model.source_embedding))
+    body.decoder.embed_positions.weight.copy_(position_table(model.target_embedding))
+    for theirs, ours in zip(body.encoder.layers, model.encoder, strict=True):
+        _fill_block(theirs, ours)
+    for theirs, ours in zip(body.decoder.layers, model.decoder, strict=True):
+        _fill_block(theirs, ours)
+        attention = theirs.encoder_attn
+        fill(theirs.encoder_attn_layer_norm, ours.cross_norm)
+        fill(attention.q_proj, ours.cross_attention.query)
+        fill_parts((attention.k_proj, attention.v_proj), ours.cross_attention.key_value)
+        fill(attention.out_proj, ours.cross_attention.output)
+    fill(body.encoder.layer_norm, model.encoder_norm)
+    fill(body.decoder.layer_norm, model.decoder_norm)
+    peer.final_logits_bias[0, never_written()] = FORBIDDEN
+    return peer.eval()
+
+
+def _fill_block(theirs: nn.Module, ours: nn.Module) -> None:
+    attention = theirs.self_attn
+    fill(theirs.self_attn_layer_norm, ours.attention_norm)
+    fill_parts((attention.q_proj, attention.k_proj, attention.v_proj), ours.attention.query_key_value)
+    fill(attention.out_proj, ours.attention.output)
+    fill(theirs.final_layer_norm, ours.feed_forward_norm)
+    fill(theirs.fc1, ours.feed_forward.expand)
+    fill(theirs.fc2, ours.feed_forward.project)

@@ -1,0 +1,88 @@
+"""What the exporters share: which models the peers can run, and copying weights into modules of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from data.tokenizer import Tokenizer
+from model.config import ModelConfig
+from model.embedding import Embedding
+from model.gpt import GPT
+
+FORBIDDEN = -1e9
+"""Added to the logits of tokens that are never written: their probability is 0, as with `banned_ids`."""
+
+
+def require_exportable(config: ModelConfig, positions: tuple[str, ...]) -> None:
+    """Raise a ValueError that lists every setting that the peers have no counterpart of."""
+    needed = (
+        ("norm", config.norm == "layer", "layer"),
+        ("position", config.position in positions, " or ".join(positions)),
+        ("activation", config.activation == "gelu", "gelu"),
+        ("qk_norm", not config.qk_norm, "false"),
+        ("kv_heads", config.key_value_heads == config.heads, "null"),
+        ("tie_embeddings", config.tie_embeddings, "true"),
+        ("share_embeddings", config.share_embeddings, "true"),
+    )
+    found = [f"model.{key}={getattr(config, key)}: must be {value}" for key, holds, value in needed if not holds]
+    if found:
+        raise ValueError("the peers cannot run this model: " + "; ".join(found))
+
+
+def position_table(embedding: Embedding) -> Tensor:
+    """What an embedding adds at each position, [context, C] float32."""
+    positions = embedding.positions
+    assert positions is not None
+    return positions(0, positions.context).detach()
+
+
+def never_written() -> list[int]:
+    """The ids that a translator must not write."""
+    return sorted(Tokenizer.special_ids - {Tokenizer.eos_id})
+
+
+@torch.no_grad()
+def fill_gpt2(body: nn.Module, model: GPT) -> None:
+    """Copy a GPT into the modules of GPT-2 as Radford et al. named them: `wte`, `wpe`, `h`, `ln_f`.
+
+    Hugging Face and nanoGPT keep these names. Their queries, keys and values are one matrix, in the order of ours.
+    """
+    body.wte.weight.copy_(model.output_weight)
+    body.wpe.weight.copy_(position_table(model.embedding))
+    for theirs, ours in zip(body.h, model.blocks, strict=True):
+        fill(theirs.ln_1, ours.attention_norm)
+        fill(theirs.attn.c_attn, ours.attention.query_key_value)
+        fill(theirs.attn.c_proj, ours.attention.output)
+        fill(theirs.ln_2, ours.feed_forward_norm)
+        fill(theirs.mlp.c_fc, ours.feed_forward.expand)
+        fill(theirs.mlp.c_proj, ours.feed_forward.project)
+    fill(body.ln_f, model.norm)
+
+
+def fill(theirs: nn.Module, ours: nn.Module) -> None:
+    """Copy a norm or a linear layer; a bias that only they have becomes 0.
+
+    The linear layers of Hugging Face's GPT-2 (`Conv1D`) hold the matrix transposed.
+    """
+    transposed = ours.weight.dim() == 2 and not isinstance(theirs, nn.Linear)
+    theirs.weight.copy_(ours.weight.t() if transposed else ours.weight)
+    _fill_bias(theirs, ours.bias)
+
+
+def fill_parts(theirs: Sequence[nn.Linear], ours: nn.Linear) -> None:
+    """Copy the equal parts of one fused layer into layers of their own."""
+    parts = len(theirs)
+    biases = [None] * parts if ours.bias is None else ours.bias.chunk(parts)
+    for layer, weight, bias in zip(theirs, ours.weight.chunk(parts), biases, strict=True):
+        layer.weight.copy_(weight)
+        _fill_bias(layer, bias)
+
+
+def _fill_bias(theirs: nn.Module, bias: Tensor | None) -> None:
+    if bias is not None:
+        theirs.bias.copy_(bias)
+    elif theirs.bias is not None:
+        theirs.bias.zero_()

@@ -1,0 +1,77 @@
+"""Results as Markdown tables: all rows of one benchmark, and the one-line comparisons of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.results import Result, Row
+
+
+def full_table(result: Result) -> str:
+    """Every contender of a benchmark, those that were skipped or failed included."""
+    per_second = f"{result.unit}/s"
+    heading = (
+        f"| contender | {per_second} | min – max | ms/step | TFLOP/s | of the peak | memory, GB | reference / this |"
+    )
+    lines = [f"{result.title}. The reference is “{result.reference}”.", "", heading, "|---|" + "---|" * 7]
+    reference = result.row(result.reference)
+    for row in result.rows:
+        if row.measured:
+            ratio = f"{reference.rate / row.rate:.2f} x" if reference else "–"
+            lines.append(
+                f"| {label(row)} | {number(row.rate)} | {number(min(row.rates))} – {number(max(row.rates))} | {number(row.milliseconds)} "
+                f"| {use(row, result)} | {row.peak_memory / 1e9:.2f} | {ratio} |"
+            )
+        else:
+            lines.append(f"| {label(row)} | {row.status} |" + " |" * 6)
+    return "\n".join([*lines, "", conditions(result)])
+
+
+def label(row: Row) -> str:
+    """Our rows stand out."""
+    return f"**{row.name}**" if row.ours else row.name
+
+
+def use(row: Row, result: Result) -> str:
+    """Two cells: model FLOP/s and their share of the machine's measured peak."""
+    if row.operations is None:
+        return "– | –"
+    return f"{row.operations / 1e12:.3f} | {100 * row.operations / result.best_peak:.1f} %"
+
+
+def conditions(result: Result) -> str:
+    """Rounds, machine, versions and matrix peak in a sentence or two."""
+    peaks = ", ".join(f"{rate / 1e12:.2f} TFLOP/s in {name}" for name, rate in result.peak.items())
+    return f"{place(result)} Matrix peak {peaks}."
+
+
+def place(result: Result) -> str:
+    """What results of one session have in common."""
+    machine, rounds = result.machine, max((len(row.rounds) for row in result.rows), default=0)
+    where = f"{machine['processor']}, {machine['cores']} cores" + (f", {machine['gpu']}" if "gpu" in machine else "")
+    packages = ", ".join(f"{name} {version}" for name, version in result.versions.items())
+    return f"Medians of {rounds} alternating rounds, {result.date}; {where}; {packages}."
+
+
+def summary_table(results: Sequence[Result]) -> str:
+    """What, ours, fastest peer, ratio: a line for each comparison of each benchmark; then who is missing."""
+    lines = ["| what | ours | fastest peer | ratio |", "|---|---|---|---|"]
+    for result in results:
+        for comparison in result.comparisons:
+            ours, peer = result.fastest(comparison["ours"]), result.fastest(comparison["peers"])
+            if ours is None:
+                continue
+            cells = ("none was measured", "–")
+            if peer is not None:
+                cells = (f"{number(peer.rate)} ({peer.name})", f"{ours.rate / peer.rate:.1f} x")
+            lines.append(f"| {comparison['what']} | {number(ours.rate)} {result.unit}/s | {cells[0]} | {cells[1]} |")
+    missing = [f"{row.name} ({row.status})" for result in results for row in result.rows if not row.measured]
+    if missing:
+        lines += ["", f"Not measured: {'; '.join(missing)}."]
+    return "\n".join(lines)
+
+
+def number(value: float) -> str:
+    """Three digits that mean something: 12,345 becomes 12,300, 3.14159 becomes 3.14."""
+    digits = f"{value:.3g}"
+    return f"{float(digits):,.0f}" if abs(float(digits)) >= 100 else f"{float(digits):g}"

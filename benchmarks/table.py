@@ -1,0 +1,106 @@
+"""Results into the pages: the blocks between markers in README.md and docs/speed.md are written from the JSON files, never by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from attention_maps.command_line import CommandError
+from benchmarks.memory_model import fit, memory_tables
+from benchmarks.projection import projection_table
+from benchmarks.report import full_table, place, summary_table
+from benchmarks.results import Result
+
+NOTHING = "Nothing has been measured yet: `python -m benchmarks --help`."
+
+
+@dataclass
+class TableSettings:
+    """Settings of `table`."""
+
+    results: str = "benchmarks/results"
+    """Folder of the JSON files."""
+
+    readme: str = "README.md"
+    """The page with the short table."""
+
+    speed: str = "docs/speed.md"
+    """The page with all tables."""
+
+
+def table(settings: TableSettings) -> None:
+    """Write the tables of README.md and docs/speed.md from the results."""
+    results = load_results(Path(settings.results))
+    for path in (Path(settings.readme), Path(settings.speed)):
+        page = path.read_text(encoding="utf-8")
+        path.write_text(with_blocks(page, results), encoding="utf-8")
+        print(path)
+
+
+def load_results(folder: Path) -> list[Result]:
+    """All results of a folder in the order of `ORDER`, then by name."""
+    found = [Result.load(path) for path in folder.glob("*.json")]
+    return sorted(
+        found, key=lambda one: (ORDER.index(one.benchmark) if one.benchmark in ORDER else len(ORDER), one.benchmark)
+    )
+
+
+ORDER = ["train_gpt_cpu", "train_gpt_baby", "train_translator"]
+"""Benchmarks that come first on a page."""
+
+
+def summary(results: Sequence[Result]) -> str:
+    """The README's table, and under it where and when: a line for each session that results come from."""
+    compared = [result for result in results if result.comparisons]
+    if not compared:
+        return NOTHING
+    places = dict.fromkeys(place(result) for result in compared)
+    return "\n\n".join([summary_table(compared), *places])
+
+
+def all_tables(results: Sequence[Result]) -> str:
+    """Every result in full."""
+    tables = [f"### {result.benchmark}\n\n{full_table(result)}" for result in results]
+    return "\n\n".join(tables) or NOTHING
+
+
+def memory(results: Sequence[Result]) -> str:
+    """The memory model beside what was measured."""
+    scaling = [result for result in results if result.benchmark == "scaling"]
+    return memory_tables(scaling[0]) if scaling else NOTHING
+
+
+def projection(results: Sequence[Result]) -> str:
+    """What other machines would do, by the share of the peak that the baby GPT reached and by the memory model."""
+    by_name = {result.benchmark: result for result in results}
+    baby, scaling = by_name.get("train_gpt_baby"), by_name.get("scaling")
+    row = baby and baby.fastest([row.name for row in baby.rows if row.ours])
+    if not (baby and scaling and row and row.operations):
+        return NOTHING
+    return projection_table(row.operations / baby.best_peak, fit(scaling))
+
+
+BLOCKS: dict[str, Callable[[Sequence[Result]], str]] = {
+    "benchmarks": summary,
+    "benchmark tables": all_tables,
+    "memory model": memory,
+    "projection": projection,
+}
+"""What stands between `<!-- NAME -->` and `<!-- end of NAME -->`."""
+
+
+def with_blocks(page: str, results: Sequence[Result]) -> str:
+    """The page with every block written anew. Raises CommandError when it has none or one is not closed."""
+    count = 0
+    for name, write in BLOCKS.items():
+        pattern = re.compile(rf"<!-- {name} -->\n.*?<!-- end of {name} -->", re.DOTALL)
+        block = f"<!-- {name} -->\n{write(results)}\n<!-- end of {name} -->"
+        page, found = pattern.subn(block.replace("\\", r"\\"), page)
+        count += found
+    if not count:
+        raise CommandError(
+            f"the page has no block such as <!-- {next(iter(BLOCKS))} --> … <!-- end of {next(iter(BLOCKS))} -->"
+        )
+    return page

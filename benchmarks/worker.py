@@ -1,0 +1,97 @@
+"""The process of one contender: builds its step, then repeats it whenever the harness asks for a turn.
+
+Requests and answers are lines of JSON on standard input and output. Between turns the process sleeps in a read, so that the others
+have the machine to themselves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import platform
+import re
+import resource
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contender import Skipped, Step
+
+
+def main() -> None:
+    """Answer until standard input ends: the first request builds and warms up, each further one is a turn."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a peer prints goes with its errors, not between the answers
+
+    def answer(message: dict[str, Any]) -> None:
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+
+    request = json.loads(sys.stdin.readline())
+    try:
+        started = time.perf_counter()
+        step = build(request["build"], request["arguments"])
+        turn(step, request["seconds"])
+        answer({"set_up_seconds": time.perf_counter() - started})
+        for line in sys.stdin:
+            step()  # not counted: brings back the memory that was given away, and wakes the threads
+            answer(turn(step, json.loads(line)["seconds"]) | {"peak_memory": peak_memory()})
+    except Skipped as reason:
+        answer({"skipped": str(reason)})
+    except ImportError as error:
+        answer({"failed" if request["ours"] else "skipped": str(error)})
+    except Exception as error:
+        traceback.print_exc()
+        answer({"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]})
+
+
+def build(target: str, arguments: dict[str, Any]) -> Step:
+    """The step that `module:function` returns."""
+    module, _, function = target.partition(":")
+    step: Step = getattr(importlib.import_module(module), function)(**arguments)
+    return step
+
+
+def turn(step: Step, seconds: float) -> dict[str, float]:
+    """Repeat `step` until `seconds` have passed, at least once -> how long it really took, steps and units done."""
+    steps, units = 0, 0
+    started = time.perf_counter()
+    while steps == 0 or time.perf_counter() - started < seconds:
+        units += step()
+        steps += 1
+    wait_for_device()
+    took = time.perf_counter() - started
+    give_memory_back()
+    return {"seconds": took, "steps": steps, "units": units}
+
+
+def wait_for_device() -> None:
+    """Until what was queued on a GPU is done."""
+    torch = sys.modules.get("torch")
+    if torch and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+def give_memory_back() -> None:
+    """Return freed blocks to the system: a dozen idle contenders that each keep a large step's activations would not fit."""
+    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def peak_memory() -> int:
+    """The most bytes this process has held: of the GPU where it uses one, else of main memory (VmHWM)."""
+    torch = sys.modules.get("torch")
+    if torch and torch.cuda.is_initialized():
+        return int(torch.cuda.max_memory_reserved())
+    status = Path("/proc/self/status")
+    if status.exists() and (found := re.search(r"VmHWM:\s+(\d+) kB", status.read_text())):
+        return 1024 * int(found[1])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+if __name__ == "__main__":
+    main()

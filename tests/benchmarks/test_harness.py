@@ -1,0 +1,90 @@
+"""Taking turns, and what is said of those who cannot."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from benchmarks.contender import Benchmark, Contender
+from benchmarks.harness import MeasureSettings, measure
+from benchmarks.results import Result
+
+
+def contender(function: str, label: str = "", /, *, ours: bool = False, **arguments: object) -> Contender:
+    """A contender of `contenders.py` , named after its function unless a label is given."""
+    return Contender(label or function, f"tests.benchmarks.contenders:{function}", arguments, ours)
+
+
+def run(tmp_path: Path, *contenders: Contender, **settings: object) -> Result:
+    """Measure quickly -> what was written to disk."""
+    benchmark = Benchmark("trivial", "Nothing much", "things", contenders, contenders[0].name)
+    quick = {"rounds": 3, "seconds": 0.02, "warm_up": 0.0} | settings
+    measure(benchmark, MeasureSettings(to=str(tmp_path), **quick))  # type: ignore[arg-type]
+    return Result.load(tmp_path / "trivial.json")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, list[str]]:
+    """One run of good and bad contenders -> results, and the steps of the good ones in order of time."""
+    folder = tmp_path_factory.mktemp("harness")
+    log = str(folder / "log")
+    result = run(
+        folder,
+        contender("counting", "A", ours=True, log=log, name="A"),
+        contender("missing"),
+        contender("counting", "B", log=log, name="B", units=7),
+        contender("unwilling"),
+        contender("broken"),
+        contender("killed"),
+        contender("missing", "our own bug", ours=True),
+        contender("holding", megabytes=300),
+    )
+    lines = [line.split() for line in Path(log).read_text(encoding="utf-8").splitlines()]
+    return result, [name for name, _ in sorted(lines, key=lambda line: float(line[1]))]
+
+
+def test_contenders_take_turns(measured: tuple[Result, list[str]]) -> None:
+    """Guards: all turns of one contender in a row, so that a noisy minute hits one alone."""
+    _, order = measured
+    assert [name for name, _ in itertools.groupby(order)] == ["A", "B"] * 4  # the warm-up and three rounds
+
+
+def test_every_round_is_kept_and_counts_its_steps(measured: tuple[Result, list[str]]) -> None:
+    """Guards: a median that cannot be checked afterwards, or that counts the warm-up."""
+    result, order = measured
+    for name, units in (("A", 1), ("B", 7)):
+        row = result.row(name)
+        assert row is not None
+        assert len(row.rounds) == 3
+        assert all(turn.units == units * turn.steps and turn.seconds >= 0.02 for turn in row.rounds)
+        # One step of warm-up, and one before each turn that wakes the process.
+        assert sum(turn.steps for turn in row.rounds) == order.count(name) - 1 - 3
+
+
+def test_who_cannot_take_part_is_named_with_the_reason(measured: tuple[Result, list[str]]) -> None:
+    """Guards: a peer that vanishes from the table, or one failure that ends the whole measurement."""
+    result, _ = measured
+    status = {row.name: row.status for row in result.rows}
+    assert status["missing"] == "skipped: No module named 'a_package_that_nobody_has'"
+    assert status["unwilling"] == "skipped: no checkout was given"
+    assert status["broken"] == "failed: IndexError: pop from empty list"
+    assert status["killed"] == "failed: something about memory"
+    assert status["our own bug"] == "failed: No module named 'a_package_that_nobody_has'"
+
+
+def test_peak_memory_is_that_of_the_contender_alone(measured: tuple[Result, list[str]]) -> None:
+    """Guards: the parent's or a sum's memory in every row."""
+    result, _ = measured
+    small, large = result.row("A"), result.row("holding")
+    assert small is not None
+    assert large is not None
+    assert small.peak_memory < 150e6 < 300e6 < large.peak_memory < 600e6
+
+
+def test_the_result_names_machine_versions_and_matrix_peak(measured: tuple[Result, list[str]]) -> None:
+    """Guards: figures that nobody can place."""
+    result, _ = measured
+    assert {"processor", "cores"} <= result.machine.keys()
+    assert {"python", "torch"} <= result.versions.keys()
+    assert result.peak["bf16"] > 1e9
+    assert result.peak["float32"] > 1e9

@@ -1,0 +1,216 @@
+"""Exported models compute what ours compute; each test needs its peer and is skipped where that is not installed."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import replace
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from benchmarks import beam, sample, worker
+from benchmarks.contender import Contender, Skipped
+from benchmarks.peers.reference_beam import reference_beam
+from benchmarks.peers.weights import never_written
+from data.tokenizer import Tokenizer
+from model.beam_search import beam_search
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from model.sampling import generate
+from model.sampling_config import SamplingConfig
+from tests.conftest import TINY, Run
+
+EXPORTABLE = ModelConfig(
+    layers=2, heads=4, width=32, context=24, norm="layer", position="learned", activation="gelu", qk_norm=False
+)
+VOCABULARY = 40
+LENGTHS = [9, 3, 5, 9, 1, 2]
+BOS, EOS = Tokenizer.bos_id, Tokenizer.eos_id
+
+
+def sharpened(model: nn.Module) -> nn.Module:
+    """Every parameter moved at random, gains and biases too, so that no export of 1 or 0 in their place could pass."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.15)
+    return model.eval()
+
+
+@pytest.fixture(params=[False, True], ids=["without biases", "with biases"])
+def gpt(request: pytest.FixtureRequest) -> GPT:
+    torch.manual_seed(0)
+    return sharpened(GPT(replace(EXPORTABLE, bias=request.param, vocab_multiple=16), VOCABULARY))
+
+
+@pytest.fixture(params=["learned", "sinusoidal"])
+def translator(request: pytest.FixtureRequest) -> EncoderDecoder:
+    torch.manual_seed(0)
+    config = replace(EXPORTABLE, encoder_layers=1, position=request.param, vocab_multiple=16)
+    return sharpened(EncoderDecoder(config, VOCABULARY, VOCABULARY, shared=True))
+
+
+@pytest.fixture
+def tokens() -> Tensor:
+    torch.manual_seed(1)
+    return torch.randint(VOCABULARY, (3, 24))
+
+
+@pytest.fixture
+def sources() -> tuple[Tensor, Tensor]:
+    """Padded sources [B, S] and which of their tokens are real, [B, S] bool."""
+    torch.manual_seed(1)
+    real = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS).unsqueeze(1)
+    return torch.randint(4, VOCABULARY, real.shape).masked_fill(~real, Tokenizer.pad_id), real
+
+
+def best_hypotheses(model: EncoderDecoder, source: Tensor, real: Tensor) -> list[list[int]]:
+    """What our beam search finds."""
+    found = beam_search(
+        model, source, real, bos_id=BOS, eos_id=EOS, beam_size=5, max_length=12, banned_ids=never_written()
+    )
+    return [best.tokens for (best,) in found]
+
+
+def written_greedily(model: GPT, prompts: list[list[int]], count: int) -> list[list[int]]:
+    """`count` likeliest tokens after each prompt; token 0, the peer's end of text, is never one."""
+    steps = generate(model, prompts, SamplingConfig(temperature=0, max_tokens=count), banned_ids={0})
+    return [list(text) for text in zip(*steps, strict=True)]
+
+
+@torch.no_grad()
+def test_gpt2_of_hugging_face_gives_our_logits(gpt: GPT, tokens: Tensor) -> None:
+    """Guards: a matrix that was not transposed, queries taken for keys, biases or gains left behind."""
+    hugging_face = pytest.importorskip("benchmarks.peers.hugging_face", reason="transformers is not installed")
+    torch.testing.assert_close(hugging_face.gpt2(gpt)(tokens).logits, gpt(tokens))
+
+
+@torch.no_grad()
+def test_nanogpt_gives_our_logits(gpt: GPT, tokens: Tensor) -> None:
+    """Guards: the same, for the layers of nanoGPT. NANOGPT names a checkout."""
+    from benchmarks.peers.nanogpt import nanogpt
+
+    if "NANOGPT" not in os.environ:
+        pytest.skip("nanoGPT is not installed: the environment variable NANOGPT names no checkout")
+    peer = nanogpt(gpt, Path(os.environ["NANOGPT"]))
+    torch.testing.assert_close(peer(tokens, tokens)[0], gpt(tokens))
+
+
+@torch.no_grad()
+def test_ctranslate2_gives_our_logits_and_writes_our_text(gpt: GPT, tokens: Tensor, tmp_path: Path) -> None:
+    """Guards: the same, and in its own loop a prompt counted twice or positions that are off by one."""
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
+    from benchmarks.peers.ctranslate_two import words, write_generator
+
+    write_generator(gpt, tmp_path)
+    peer = ctranslate2.Generator(str(tmp_path))
+    logits = torch.from_numpy(np.array(peer.forward_batch(tokens.tolist())))
+    torch.testing.assert_close(logits, gpt(tokens), rtol=1e-4, atol=1e-4)
+
+    prompts = tokens[:, :2].tolist()
+    results = peer.generate_batch(
+        [words(prompt) for prompt in prompts], include_prompt_in_result=False, min_length=20, max_length=20
+    )
+    assert [result.sequences_ids[0] for result in results] == written_greedily(gpt, prompts, 20)
+
+
+@torch.no_grad()
+def test_pegasus_gives_our_logits_and_finds_our_hypotheses(
+    translator: EncoderDecoder, sources: tuple[Tensor, Tensor]
+) -> None:
+    """Guards: fused keys and values split the wrong way, positions that are Pegasus' own, another score of hypotheses."""
+    hugging_face = pytest.importorskip("benchmarks.peers.hugging_face", reason="transformers is not installed")
+    peer, (source, real) = hugging_face.pegasus(translator), sources
+    target = torch.randint(4, VOCABULARY, (len(source), 12))
+    logits = peer(input_ids=source, attention_mask=real.long(), decoder_input_ids=target).logits
+    allowed = [token for token in range(VOCABULARY) if token not in never_written()]
+    torch.testing.assert_close(logits[..., allowed], translator(source, target, real)[..., allowed])
+
+    written = peer.generate(
+        input_ids=source, attention_mask=real.long(), num_beams=5, max_new_tokens=12, early_stopping=True
+    )
+    found = [[token for token in row if token not in (BOS, EOS)] for row in written.tolist()]
+    assert found == best_hypotheses(translator, source, real)
+
+
+def test_ctranslate2_finds_our_hypotheses(
+    translator: EncoderDecoder, sources: tuple[Tensor, Tensor], tmp_path: Path
+) -> None:
+    """Guards: a layer at the wrong place, a special token that is written, a source read without its last token."""
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
+    from benchmarks.peers.ctranslate_two import words, write_translator
+
+    write_translator(translator, tmp_path)
+    source, real = sources
+    texts = [words(row[:length]) for row, length in zip(source.tolist(), LENGTHS, strict=True)]
+    results = ctranslate2.Translator(str(tmp_path)).translate_batch(texts, beam_size=5, max_decoding_length=12)
+    found = [[int(word) for word in result.hypotheses[0]] for result in results]
+    assert found == best_hypotheses(translator, source, real)
+
+
+def test_our_beam_search_finds_what_the_reference_finds(
+    translator: EncoderDecoder, sources: tuple[Tensor, Tensor]
+) -> None:
+    """Guards: a reference that searches for something else, and would call every fast search wrong."""
+    source, real = sources
+    expected = best_hypotheses(translator, source, real)
+    translator.double()
+    for row, length in enumerate(LENGTHS):
+        found = reference_beam(
+            translator, source[row : row + 1, :length], bos_id=BOS, eos_id=EOS, max_length=12, beam_size=5,
+            banned_ids=never_written(),
+        )  # fmt: skip
+        assert found == expected[row]
+
+
+@pytest.mark.parametrize(("key", "value"), [("norm", "rms"), ("activation", "relu2"), ("qk_norm", True)])
+def test_a_model_that_no_peer_has_is_refused_by_name(key: str, value: object, tmp_path: Path) -> None:
+    """Guards: a peer that is measured with a model of another function."""
+    from benchmarks.peers.nanogpt import nanogpt
+
+    with pytest.raises(ValueError, match=f"model.{key}={value}: must be"):
+        nanogpt(GPT(replace(EXPORTABLE, **{key: value}), VOCABULARY), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "contender", [one for one in sample.benchmark("0.8M", 2, "").contenders if "threads" not in one.name], ids=attrgetter("name")
+)  # fmt: skip
+def test_every_sampler_writes_all_tokens(contender: Contender) -> None:
+    """Guards: settings that a peer's release no longer takes, and texts that end early and so look fast."""
+    assert stepped(contender) == 2 * 63
+
+
+def test_every_beam_search_of_a_run_finds_the_same(program: Run, tmp_path: Path) -> None:
+    """Guards: sources that are cut, padded or put back in order otherwise by one contender, special tokens in a result."""
+    settings = "model.norm=layer model.position=sinusoidal model.activation=gelu model.qk_norm=false trainer.test=false"
+    done = program("train.py", "task=translate", *TINY, *settings.split(), "name=tiny")
+    assert done.returncode == 0, done.stderr
+    sentences = tmp_path / "sentences.txt"
+    # Long enough that ours, whose limit is each sentence's own, searches as far as peers do: to the end of the context.
+    lines = (
+        "Ken gave Mary a red book .",
+        "the old dog slept in the garden .",
+        "who gave the child of the teacher a flower ?",
+    )
+    sentences.write_text("\n".join(lines * 2) + "\n", encoding="utf-8")
+    work = {"run": str(tmp_path / "runs" / "tiny"), "sentences": str(sentences), "beam_size": 3}
+    expected = beam.reference(**work)
+    for contender in beam.benchmark(work, tmp_path).contenders:
+        if "float32" in contender.name and "threads" not in contender.name:
+            with suppress(pytest.skip.Exception):
+                assert stepped(contender) == 6
+                assert json.loads((tmp_path / f"{contender.name}.json").read_text()) == expected, contender.name
+
+
+def stepped(contender: Contender) -> int:
+    """Build a contender and do one step of it; skipped by name where its package is not installed."""
+    try:
+        return worker.build(contender.build, dict(contender.arguments))()
+    except (ImportError, Skipped) as reason:
+        pytest.skip(f"{contender.name}: {reason}")

@@ -1,0 +1,121 @@
+"""Tables: what is derived from raw rounds, and that the pages show nothing else."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from benchmarks.memory_model import MemoryModel, fit
+from benchmarks.report import full_table, number, summary_table
+from benchmarks.results import Result, Row, Turn
+from benchmarks.table import BLOCKS, load_results, with_blocks
+from tests.conftest import ROOT
+
+
+def result(*rows: Row, comparisons: list[dict] | None = None) -> Result:
+    """A result with a round peak."""
+    return Result(
+        "trivial", "Nothing much", "tokens", rows[0].name, comparisons or [], "2026-01-01", {"processor": "P", "cores": 2}, {"torch": "2"},
+        {"bf16": 2e12, "float32": 1e12}, list(rows),
+    )  # fmt: skip
+
+
+OURS = Row("ours", True, 1e9, peak_memory=10**9, rounds=[Turn(1, 2, 400), Turn(1, 2, 300), Turn(1, 2, 9000)])
+SLOW = Row("slow peer", False, 1e9, peak_memory=2 * 10**9, rounds=[Turn(2, 1, 100), Turn(2, 1, 400), Turn(2, 1, 120)])
+FAST = Row("fast peer", False, 1e9, rounds=[Turn(1, 1, 160)])
+ABSENT = Row("absent peer", False, status="skipped: No module named 'absent'")
+COMPARISON = {"what": "training", "ours": ["ours"], "peers": ["slow peer", "absent peer", "fast peer"]}
+
+
+def test_ratios_are_those_of_medians() -> None:
+    """Guards: means, or best rounds, that one lucky turn decides."""
+    ours, slow = (median(turn.units / turn.seconds for turn in row.rounds) for row in (OURS, SLOW))
+    assert (ours, slow) == (400, 60)
+    table = full_table(result(OURS, SLOW))
+    assert "| **ours** | 400 | 300 – 9,000 | 500 | 0.400 | 20.0 % | 1.00 | 1.00 x |" in table
+    assert "| slow peer | 60 | 50 – 200 | 2,000 | 0.060 | 3.0 % | 2.00 | 6.67 x |" in table
+
+
+def test_the_summary_takes_the_fastest_peer_and_names_who_is_missing() -> None:
+    """Guards: a ratio to the slowest peer, and a peer that is passed over in silence."""
+    summary = summary_table([result(OURS, SLOW, FAST, ABSENT, comparisons=[COMPARISON])])
+    assert "| training | 400 tokens/s | 160 (fast peer) | 2.5 x |" in summary
+    assert "absent peer (skipped: No module named 'absent')" in summary
+    assert "| absent peer | skipped: No module named 'absent' |" in full_table(result(OURS, ABSENT))
+
+
+def test_without_any_peer_there_is_no_ratio() -> None:
+    """Guards: a table that fails, or compares ours with itself, on a machine without peers."""
+    assert "none was measured | – |" in summary_table([result(OURS, ABSENT, comparisons=[COMPARISON])])
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(12345, "12,300"), (3.14159, "3.14"), (0.0123, "0.0123"), (999.6, "1,000"), (60.0, "60")]
+)
+def test_numbers_have_three_digits(value: float, shown: str) -> None:
+    """Guards: digits that no measurement here supports."""
+    assert number(value) == shown
+
+
+def test_results_survive_the_disk(tmp_path: Path) -> None:
+    """Guards: a field that is written and not read back, so that tables differ from what was measured."""
+    whole = result(OURS, SLOW, ABSENT, comparisons=[COMPARISON])
+    whole.save(tmp_path / "trivial.json")
+    assert Result.load(tmp_path / "trivial.json") == whole
+    assert json.loads((tmp_path / "trivial.json").read_text(encoding="utf-8"))["rows"][0]["rounds"][2]["units"] == 9000
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/speed.md"])
+def test_pages_show_what_the_committed_results_say(page: str) -> None:
+    """Guards: a figure typed by hand, or results committed without `python -m benchmarks table`."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert with_blocks(text, load_results(ROOT / "benchmarks" / "results")) == text
+
+
+def test_every_block_has_its_place_in_a_page() -> None:
+    """Guards: a table that is generated and shown nowhere."""
+    pages = [(ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/speed.md")]
+    assert [sum(f"<!-- {name} -->\n" in page for page in pages) for name in BLOCKS] == [1] * len(BLOCKS)
+
+
+def test_the_memory_model_finds_the_constants_that_made_the_figures() -> None:
+    """Guards: a term of the formula that is counted wrongly, and a constant below zero."""
+    truth = MemoryModel(3e8, 30.0, 10.0, 0.0)
+    rows = []
+    shapes = [(128, 64, 32, 65), (256, 128, 32, 65), (256, 256, 16, 4096), (512, 128, 64, 65), (256, 512, 8, 65)]
+    for width, context, batch, vocabulary in shapes:
+        facts = {
+            "parameters": 48 * width**2, "bytes_per_parameter": 20, "layers": 4, "width": width, "heads": width // 64,
+            "context": context, "batch_size": batch, "vocabulary": vocabulary,
+        }  # fmt: skip
+        noise = 1.01 if width == 512 else 1.0
+        rows.append(
+            Row(str(facts), True, peak_memory=int(noise * truth.bytes(facts)), facts=facts, rounds=[Turn(1, 1, 1)])
+        )
+    found = fit(result(*rows))
+    assert found.fixed == pytest.approx(truth.fixed, rel=0.1)
+    assert found.per_activation == pytest.approx(truth.per_activation, rel=0.1)
+    assert found.per_logit == pytest.approx(truth.per_logit, rel=0.1)
+    assert 0 <= found.per_weight < 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train_gtp"], "train_gtp: no such command; there are train_gpt,"),
+        (["train_gpt", "data=nowhere.txt"], "data=nowhere.txt: no such file"),
+        (["train_gpt", "round=3"], "round: unknown setting (did you mean rounds?)"),
+        (["recording", "only=nobody"], "only=nobody: no contender has that in its name; there are ours, "),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
+    """Guards: a traceback, or half an hour of measuring before a wrong setting is noticed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {message}")
+    assert done.stderr.count("\n") == 1

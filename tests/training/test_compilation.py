@@ -1,0 +1,66 @@
+"""When training is compiled, and that compiled training is the same training."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from training import compilation
+from training.command_line import compose_config
+from training.config import TrainConfig
+from training.hardware import Hardware
+from training.run import train
+
+CPU = Hardware(torch.device("cpu"), torch.bfloat16, None, "cpu")
+
+
+def configured(**trainer: object) -> TrainConfig:
+    """The default configuration with other settings of the trainer."""
+    config = TrainConfig()
+    for name, value in trainer.items():
+        setattr(config.trainer, name, value)
+    return config
+
+
+def test_only_runs_that_earn_it_back_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: a minute of compilation before half a minute of training; a rule that ignores the shorter of two budgets."""
+    monkeypatch.setattr(compilation, "has_compiler", lambda: True)
+
+    def compiles(config: TrainConfig) -> bool:
+        return compilation.decide(config, CPU, flops_per_token=6e6)[0]
+
+    assert not compiles(configured(steps=100))
+    assert compiles(configured(steps=100_000))
+    assert compiles(configured(steps=None, minutes=10.0))
+    assert not compiles(configured(steps=100_000, minutes=1.0))
+    assert not compiles(configured(steps=100_000, compile="off"))
+    assert compiles(configured(steps=1, compile="on"))
+    monkeypatch.setattr(compilation, "has_compiler", lambda: False)
+    assert not compiles(configured(steps=100_000))
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_compiled_training_follows_the_eager_one(tmp_path: Path, task: str) -> None:
+    """Guards: a compiled step that computes something else, and a failed compilation that passes for a success."""
+    losses = {}
+    for choice in ("off", "on"):
+        config, problems = compose_config(
+            "train",
+            TrainConfig,
+            [
+                f"task={task}", f"runs={tmp_path}", f"name={choice}", f"data.cache={tmp_path}/cache", "data.sentences=300",
+                "data.stories=200", "tokenizer.vocab_size=600", "model.layers=2", "model.width=32", "model.heads=2", "model.context=64",
+                "trainer.steps=12", "trainer.evaluate_every=12", "trainer.log_every=4", "trainer.test=false", "trainer.samples=0",
+                "trainer.evaluate_sentences=4", "attention.examples=0", "trainer.precision=float32", f"trainer.compile={choice}",
+                "schedule.warmup=2",
+            ],
+        )  # fmt: skip
+        assert not problems
+        losses[choice] = train(OmegaConf.to_object(config))
+        log = (tmp_path / choice / "log.txt").read_text()
+        assert f"torch.compile: {choice}" in log
+        assert "does not work" not in log
+    assert losses["on"] == pytest.approx(losses["off"], rel=2e-3)

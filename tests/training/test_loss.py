@@ -1,0 +1,50 @@
+"""The loss that training computes, against torch's own."""
+
+import pytest
+import torch
+
+from data.batches import IGNORED
+from training import loss as module
+from training.loss import projected_loss, summed_loss
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_projected_loss_and_its_gradients_are_those_of_cross_entropy(
+    smoothing: float, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards: a gradient written by hand; padding that teaches; stretches that lose rows (the last one is shorter)."""
+    monkeypatch.setattr(module, "_TOKENS", 16)
+    monkeypatch.setattr(module, "_LOGITS", 16 * 50)
+    features, weight = torch.randn(5, 9, 12, requires_grad=True), torch.randn(50, 12, requires_grad=True)
+    targets = torch.randint(50, (5, 9))
+    targets[1, 4:] = IGNORED
+    targets[3] = IGNORED
+    kernel = torch.compile(module.loss_and_gradient, backend="eager") if compiled else None
+    found = projected_loss(features, weight, targets, smoothing, kernel)
+    wanted = summed_loss(features @ weight.t(), targets, smoothing)
+    torch.testing.assert_close(found, wanted)
+    for mine, theirs in zip(
+        torch.autograd.grad(found / 31, (features, weight)),
+        torch.autograd.grad(wanted / 31, (features, weight)),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_logits_of_any_size_give_a_finite_loss() -> None:
+    """Guards: exponentials of logits that overflow before the largest is taken off."""
+    features = torch.tensor([[[300.0, -300.0]]], requires_grad=True)
+    loss = projected_loss(features, torch.eye(2), torch.tensor([[1]]))
+    assert loss.item() == pytest.approx(600)
+    (gradient,) = torch.autograd.grad(loss, features)
+    assert gradient.tolist() == [[[1.0, -1.0]]]
+
+
+def test_bfloat16_loss_is_computed_in_float32() -> None:
+    """Guards: a sum over thousands of tokens in 8 bits of mantissa."""
+    features, weight = torch.randn(4, 500, 16).bfloat16(), torch.randn(40, 16).bfloat16()
+    targets = torch.randint(40, (4, 500))
+    found = projected_loss(features, weight, targets)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, summed_loss(features @ weight.t(), targets), rtol=1e-5, atol=0)

@@ -1,0 +1,89 @@
+"""torch.compile where it pays: when, and what is compiled."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import torch
+import torch._functorch.config as partitioner
+from torch import nn
+
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from training.config import TrainConfig
+from training.hardware import Hardware
+from training.loss import LossAndGradient, loss_and_gradient
+
+_MINUTES = 2.0
+"""Shortest run that is compiled on a CPU. Compiling takes 5 s where it was done before and 10-25 s where not, and steps
+then take 0.6 to 0.8 times as long."""
+
+_CPU_FLOPS = {torch.bfloat16: 0.6e12, torch.float32: 0.1e12}
+"""What training uses of two cores, to guess from the size of a run how long it takes. A guess, not a measurement: a run
+that is resumed has to come to the same decision."""
+
+
+def decide(config: TrainConfig, hardware: Hardware, flops_per_token: float) -> tuple[bool, str]:
+    """Whether to compile, and why, in words for the log."""
+    choice, device = config.trainer.compile, hardware.device.type
+    if choice != "auto":
+        return choice == "on", f"trainer.compile={choice}"
+    if device == "cuda":
+        steps = config.trainer.steps
+        return steps is None or steps >= 1000, "on a GPU runs of 1,000 steps and more"
+    if device != "cpu":
+        return False, f"not on {device}"
+    minutes = expected_minutes(config, hardware.dtype, flops_per_token)
+    if minutes < _MINUTES:
+        return False, f"about {minutes:.1f} minutes of training do not earn it back"
+    if not has_compiler():
+        return False, "there is no C++ compiler here"
+    return True, f"about {minutes:.1f} minutes of training earn it back"
+
+
+def expected_minutes(config: TrainConfig, dtype: torch.dtype, flops_per_token: float) -> float:
+    """How long the run will take on two cores, by its budget of minutes or by its floating-point operations."""
+    trainer = config.trainer
+    budgets = [] if trainer.minutes is None else [trainer.minutes]
+    if trainer.steps is not None:
+        batch = trainer.batch_size * config.model.context if config.task == "gpt" else config.data.batch_tokens
+        flops = trainer.steps * trainer.accumulate * batch * flops_per_token
+        budgets.append(flops / _CPU_FLOPS[dtype] / 60)
+    return min(budgets)
+
+
+def has_compiler() -> bool:
+    """Whether there is a C++ compiler, which code for a CPU needs."""
+    return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))
+
+
+def compile_training(model: GPT | EncoderDecoder) -> LossAndGradient:
+    """Compile the blocks of `model` in place, at their first use, and return a compiled `loss_and_gradient`.
+
+    Blocks, not the whole: all blocks of a kind are compiled once, in a time that does not grow with the depth. Lengths of
+    sentences vary, so that a translator's code takes any. For evaluation see `eagerly`.
+    """
+    # By default a dropout mask is kept for the backward pass as bytes, which are slow to read; computing it again is
+    # cheap: a fifth of the step (torch 2.13). Masks then need a seed that both passes share: `fallback_random`.
+    partitioner.ban_recompute_used_far_apart = False
+    partitioner.ban_recompute_long_fusible_chains = False
+    lengths_vary = isinstance(model, EncoderDecoder)
+    for part in parts(model):
+        part.compile(fullgraph=True, dynamic=lengths_vary, options={"fallback_random": True})
+    return torch.compile(loss_and_gradient, dynamic=lengths_vary)
+
+
+def undo(model: GPT | EncoderDecoder) -> None:
+    """Make `model` what it was before `compile_training`."""
+    for part in parts(model):
+        part._compiled_call_impl = None
+
+
+def parts(model: GPT | EncoderDecoder) -> list[nn.Module]:
+    """What is compiled: every block."""
+    return list(model.blocks) if isinstance(model, GPT) else [*model.encoder, *model.decoder]
+
+
+eagerly = torch.compiler.set_stance
+"""`with eagerly("force_eager")`: an evaluation runs other shapes in another mode, which is not worth compiling."""
