@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.cache import cached_folder, content_key, read_prepared
+from data.collector import uncollected
 from data.config import DataConfig
 from data.errors import DataError
 from data.hub import hub_revision, hub_splits
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _IN_MEMORY = 1 << 29  # characters of text held as whole documents (an Arrow string ends at 2^31 bytes)
 _TABLE_ROWS = 10_000  # rows turned into Arrow at a time
+_PRIMER_ROWS = 1000  # so few that the processes which draw them hardly wait meanwhile
 _PREPARING = ("cache", "path", "valid_path", "test_path", "batch_tokens", "length_multiple")
 """Settings that leave the rows as they are: the cache goes by the content of files, not their names."""
 
@@ -308,10 +311,30 @@ def _picked(rows: Iterable[Row], columns: dict[str, tuple[str, str]], where: str
 
 
 def _primer_rows(config: DataConfig, task: str, notes: list[str]) -> dict[str, Any]:
-    from data import primer
+    import datasets
+    import pyarrow
+
+    from data.primer.corpus import numbered
+
+    spans = pyarrow.list_(pyarrow.list_(pyarrow.int64()))
+    others = {"words": pyarrow.list_(spans)} | dict.fromkeys(("referents", "names"), pyarrow.list_(pyarrow.string()))
+    others |= dict.fromkeys(("alignment", "antecedents", "mentions", "turns"), spans)
+    shares: dict[str, list[Row]] = defaultdict(list)
+    tables: dict[str, list[pyarrow.Table]] = defaultdict(list)
+
+    def store(split: str) -> None:
+        share = shares.pop(split)
+        schema = pyarrow.schema([(name, others.get(name, pyarrow.string())) for name in share[0]])
+        tables[split].append(pyarrow.Table.from_pylist(share, schema))
 
     kind, count = ("stories", config.stories) if task == "gpt" else ("sentences", config.sentences)
-    splits: dict[str, list[Row]] = {}
-    for row in primer.rows(kind, count, config.split_seed):
-        splits.setdefault(row["split"], []).append({name: value for name, value in row.items() if name != "split"})
-    return _shortened({split: table(rows) for split, rows in splits.items()}, config)
+    with uncollected():
+        for _, row in numbered(kind, count, config.split_seed):
+            split = row.pop("split")
+            shares[split].append(row)
+            if len(shares[split]) == _PRIMER_ROWS:
+                store(split)
+        for split in list(shares):
+            store(split)
+    found = {split: datasets.table.InMemoryTable(pyarrow.concat_tables(parts)) for split, parts in tables.items()}
+    return _shortened({split: datasets.Dataset(rows) for split, rows in found.items()}, config)
