@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _IN_MEMORY = 1 << 29  # characters of text held as whole documents (an Arrow string ends at 2^31 bytes)
 _TABLE_ROWS = 10_000  # rows turned into Arrow at a time
+_FRAGMENT = 1 << 14  # characters of a document that are streamed as one row
 _PRIMER_ROWS = 1000  # so few that the processes which draw them hardly wait meanwhile
 _PREPARING = ("cache", "path", "valid_path", "test_path", "batch_tokens", "length_multiple")
 """Settings that leave the rows as they are: the cache goes by the content of files, not their names."""
@@ -59,7 +60,7 @@ class Rows:
 def load_rows(config: DataConfig, task: str) -> dict[str, Dataset] | dict[str, IterableDataset]:
     """Rows of each split: `train`, `valid`, `test` (embedded corpus: also `novel`) as far as they exist.
 
-    `task` gpt: column `text` (streaming documents come line by line, with the number of the `document`); translate:
+    `task` gpt: column `text` (streaming documents come a few pages at a time, with the number of the `document`); translate:
     columns `source` and `target`, both stripped and never empty. The embedded corpus adds its gold columns. Raises
     DataError naming file, line, key and fix.
     """
@@ -216,8 +217,18 @@ def _document_splits(config: DataConfig, files: dict[str, list[TextFile]], share
 
 
 def _fragment_rows(span: tuple[list[TextFile], int, int | None]) -> Iterator[Row]:
+    """Lines together, up to `_FRAGMENT` characters of one document: a row for each would take longer than its tokens."""
+    parts: list[str] = []
+    size = document = 0
     for number, text in fragments(*span):
-        yield {"text": text, "document": number}
+        if parts and (number != document or size > _FRAGMENT):
+            yield {"text": "".join(parts), "document": document}
+            parts, size = [], 0
+        document = number
+        parts.append(text)
+        size += len(text)
+    if parts:
+        yield {"text": "".join(parts), "document": document}
 
 
 def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[TextFile]]) -> Iterator[Row]:
