@@ -29,19 +29,18 @@ class KVCache:
         """[B, S] bool, True = real token of the source; None when all are."""
         self._keys: list[Tensor] = []  # per layer [B, Hkv, capacity, D]
         self._values: list[Tensor] = []  # per layer [B, Hkv, capacity, D]
-        self._key_mask: Tensor | None = None  # [B, length + 1], for the step under way
+        self._mask: Tensor | None = None  # what `append` returns as mask, for the step under way
 
-    @property
-    def start(self) -> int | Tensor:
-        """Position of the next token: one number, or [B] where the rows differ."""
-        return self.length if self.row_lengths is None else self.row_lengths
+    def positions(self, tokens: int) -> tuple[int | Tensor, int]:
+        """Where the next `tokens` tokens stand: the first position, a number or [B], and how many positions follow."""
+        return self.length if self.row_lengths is None else self.row_lengths, tokens
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Add keys and values [B, Hkv, T, D] of T new tokens to a layer and return all that it holds.
 
-        Returns keys and values [B, Hkv, S, D] (views of the cache) and their mask [B, S] bool, None when all are real.
-        The tokens count from `advance` on, which the model calls after its last layer. Raises ValueError when they do
-        not fit.
+        Returns keys and values [B, Hkv, S, D] (views of the cache) and their mask, bool, None when all are seen: [B, S],
+        or [B, T, S] where it differs between the new tokens and their order means nothing. The tokens count from
+        `advance` on, which the model calls after its last layer. Raises ValueError when they do not fit.
         """
         batch, heads, tokens, width = key.shape
         end = self.length + tokens
@@ -63,14 +62,13 @@ class KVCache:
             rows = torch.arange(batch, device=key.device)
             keys[rows, :, self.row_lengths] = key[:, :, 0]
             values[rows, :, self.row_lengths] = value[:, :, 0]
-            if self._key_mask is None:
-                self._key_mask = torch.arange(end, device=key.device) <= self.row_lengths.unsqueeze(1)
-        return keys[:, :, :end], values[:, :, :end], self._key_mask
+        if layer == 0:
+            self._mask = self._make_mask(tokens)
+        return keys[:, :, :end], values[:, :, :end], self._mask
 
     def advance(self, tokens: int) -> None:
         """Count the tokens that every layer has appended."""
         self.length += tokens
-        self._key_mask = None
         if self.row_lengths is not None:
             self.row_lengths = self.row_lengths + tokens
 
@@ -80,17 +78,12 @@ class KVCache:
         same = min(lengths) == self.length
         self.row_lengths = None if same else torch.tensor(lengths, device=self._keys[0].device)
 
-    def reorder(self, rows: Tensor) -> None:
-        """Make row i what row `rows[i]` was; `rows` [B'] int64 may repeat some (beams) and omit others (finished)."""
-        if len(rows) == len(self._keys[0]) and torch.equal(rows, torch.arange(len(rows), device=rows.device)):
-            return
+    def keep(self, rows: Tensor) -> None:
+        """Make row i what row `rows[i]` was, its source too; `rows` [B'] int64 leaves out those that have finished."""
         self._keys = [self._rows_of(store, rows) for store in self._keys]
         self._values = [self._rows_of(store, rows) for store in self._values]
         if self.row_lengths is not None:
             self.row_lengths = self.row_lengths[rows]
-
-    def reorder_sources(self, rows: Tensor) -> None:
-        """The same for the source, whose rows are sentences where those of the target may be beams."""
         self.memory = [(key[rows], value[rows]) for key, value in self.memory]
         if self.source_mask is not None:
             self.source_mask = self.source_mask[rows]
@@ -100,8 +93,57 @@ class KVCache:
         for mine, theirs in zip(self._keys + self._values, other._keys + other._values, strict=True):
             mine[rows, :, : other.length] = theirs[:, :, : other.length]
 
+    def _make_mask(self, tokens: int) -> Tensor | None:
+        if self.row_lengths is None:
+            return None
+        return torch.arange(self.length + tokens, device=self.row_lengths.device) <= self.row_lengths.unsqueeze(1)
+
     def _rows_of(self, store: Tensor, rows: Tensor) -> Tensor:
         """Copy the filled part only: the rest of a fresh tensor costs nothing until it is written."""
         selected = store.new_empty(len(rows), *store.shape[1:])
         torch.index_select(store[:, :, : self.length], 0, rows, out=selected[:, :, : self.length])
         return selected
+
+
+class BeamCache(KVCache):
+    """The cache of a beam search: a row is a sentence, and each step adds one token for each of its hypotheses.
+
+    All of them stand at the same position. Nothing moves when hypotheses change places, die or divide: a table says
+    which tokens of the row each one descends from, and is all that `follow` reorders. Attention then takes a sentence's
+    hypotheses as queries of the same keys, a matrix product where rows of their own would be as many vector products.
+    """
+
+    def __init__(self, steps: int, beam_size: int) -> None:
+        """Room for `steps` tokens of each of `beam_size` hypotheses."""
+        super().__init__(steps * beam_size)
+        self.steps = 0
+        """Tokens in each hypothesis."""
+        self._ancestors: Tensor | None = None  # [B, K, length] bool: what each hypothesis of the next step sees
+
+    def positions(self, tokens: int) -> tuple[int | Tensor, int]:
+        """All tokens of a step stand at one position."""
+        return self.steps, 1
+
+    def advance(self, tokens: int) -> None:
+        """Count a step of `tokens` hypotheses."""
+        super().advance(tokens)
+        self.steps += 1
+        self._ancestors = self._mask
+
+    def follow(self, parents: Tensor) -> None:
+        """Hypothesis k of sentence b will go on from what was hypothesis `parents[b, k]`; parents [B, K] int64."""
+        assert self._ancestors is not None
+        index = parents.unsqueeze(-1).expand(-1, -1, self.length)  # [B, K, length]
+        self._ancestors = self._ancestors.gather(1, index)
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these sentences only."""
+        super().keep(rows)
+        if self._ancestors is not None:
+            self._ancestors = self._ancestors[rows]
+
+    def _make_mask(self, tokens: int) -> Tensor | None:
+        """[B, K, S]: each hypothesis sees its ancestors and itself."""
+        batch, device = self._keys[0].shape[0], self._keys[0].device
+        own = torch.eye(tokens, dtype=torch.bool, device=device).expand(batch, -1, -1)  # [B, K, K]
+        return own if self._ancestors is None else torch.cat((self._ancestors, own), dim=-1)

@@ -29,13 +29,16 @@ class Embedding(nn.Module):
             self.scale = config.width**0.5
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, tokens: Tensor, start: Start = 0) -> Tensor:
-        """tokens [B, T] int64 that begin at position `start`; returns [B, T, C]."""
+    def forward(self, tokens: Tensor, start: Start = 0, length: int | None = None) -> Tensor:
+        """tokens [B, T] int64 that begin at position `start`; returns [B, T, C].
+
+        length: how many positions they take, T or 1: the hypotheses of a beam all stand at the same position.
+        """
         x = self.tokens(tokens)  # [B, T, C]
         if self.scale != 1.0:
             x = x * self.scale
         if self.positions is not None:
-            x = x + self.positions(start, tokens.shape[1]).to(x.dtype)
+            x = x + self.positions(start, tokens.shape[1] if length is None else length).to(x.dtype)
         return self.dropout(x)
 
 

@@ -8,7 +8,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from model.blocks import CrossDecoderBlock, EncoderBlock
-from model.cache import KVCache
+from model.cache import BeamCache, KVCache
 from model.config import ModelConfig, check
 from model.embedding import Embedding, make_rotary
 from model.initialisation import initialise
@@ -92,12 +92,16 @@ class EncoderDecoder(nn.Module):
         """features [..., C] to logits [..., V]; padding of the vocabulary is cut off."""
         return self.head(features)[..., : self.vocab_size]
 
-    def next_logits(self, target: Tensor, cache: KVCache) -> Tensor:
-        """Logits [R, V] after the last of the tokens [R, T] that follow those in a cache that has read its source.
+    def next_logits(self, tokens: Tensor, cache: KVCache) -> Tensor:
+        """Logits [B, T, V] after each of the tokens [B, T] that follow those in a cache that has read its source.
 
-        R is a multiple of the source's rows: R / B hypotheses of each source stand one after the other.
+        In a `BeamCache` the T tokens are those of the hypotheses of each source, which see their own ancestors only.
         """
-        return self.logits(self._decode(target, cache.memory, cache.source_mask, cache)[:, -1])
+        return self.logits(self._decode(tokens, cache.memory, cache.source_mask, cache))
+
+    def new_beam_cache(self, steps: int, beam_size: int) -> BeamCache:
+        """An empty cache for `beam_size` hypotheses of each source, `steps` tokens each."""
+        return BeamCache(steps, beam_size)
 
     def new_cache(self, capacity: int | None = None) -> KVCache:
         """An empty cache for `capacity` target tokens per row, by default the whole context."""
@@ -114,9 +118,9 @@ class EncoderDecoder(nn.Module):
         source_mask: Tensor | None,
         cache: KVCache | None,
     ) -> Tensor:
-        start = 0 if cache is None else cache.start
-        x = self.target_embedding(target, start)  # [B, T, C]
-        rotation = None if self.rotary is None else self.rotary(start, target.shape[1])
+        start, length = (0, target.shape[1]) if cache is None else cache.positions(target.shape[1])
+        x = self.target_embedding(target, start, length)  # [B, T, C]
+        rotation = None if self.rotary is None else self.rotary(start, length)
         for block, keys_values in zip(self.decoder, memory, strict=True):
             x = block(x, keys_values, source_mask, rotation, cache)
         if cache is not None:

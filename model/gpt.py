@@ -43,9 +43,9 @@ class GPT(nn.Module):
         positions raise ValueError beyond `config.context`; rotary and sinusoidal ones can be computed for any length,
         but a model knows only those that it was trained on.
         """
-        start = 0 if cache is None else cache.start
-        x = self.embedding(tokens, start)  # [B, T, C]
-        rotation = None if self.rotary is None else self.rotary(start, tokens.shape[1])
+        start, length = (0, tokens.shape[1]) if cache is None else cache.positions(tokens.shape[1])
+        x = self.embedding(tokens, start, length)  # [B, T, C]
+        rotation = None if self.rotary is None else self.rotary(start, length)
         for block in self.blocks:
             x = block(x, rotation, cache)
         if cache is not None:

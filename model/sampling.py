@@ -17,10 +17,13 @@ def penalise_repetition(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
     return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 
 
-def keep_top_k(logits: Tensor, k: int) -> Tensor:
-    """logits [..., V] with -inf for all but the k largest; equals of the k-th are kept too."""
-    smallest_kept = logits.topk(min(k, logits.shape[-1])).values[..., -1:]  # [..., 1]
-    return logits.masked_fill(logits < smallest_kept, float("-inf"))
+def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of logits [..., V] and their token ids, both [..., k], in the order of the ids.
+
+    Which of several equals at the border belong to them is left to the library.
+    """
+    ids = logits.topk(min(k, logits.shape[-1]), sorted=False).indices.sort(dim=-1).values
+    return logits.gather(-1, ids), ids
 
 
 def keep_top_p(logits: Tensor, p: float) -> Tensor:
@@ -44,31 +47,54 @@ def choose(logits: Tensor, uniform: Tensor, config: SamplingConfig, seen: Tensor
     uniform [R] float64 in [0, 1) is the chance that decides: the same numbers choose the same tokens. seen [R, V] bool:
     tokens that the row's text already holds, needed for the repetition penalty.
     """
-    logits = logits.float()
     if seen is not None:
         logits = penalise_repetition(logits, seen, config.repetition_penalty)
     if config.temperature == 0:
         return logits.argmax(dim=-1)
-    logits = logits / config.temperature
-    if config.top_k is not None:
-        logits = keep_top_k(logits, config.top_k)
+    ids: Tensor | None = None
+    if config.top_k is not None and config.top_k < logits.shape[-1]:
+        logits, ids = top_k(logits, config.top_k)  # first: what follows then has k entries to look at, not V
+    logits = logits.float() / config.temperature
     if config.top_p is not None:
         logits = keep_top_p(logits, config.top_p)
     if config.min_p is not None:
         logits = keep_min_p(logits, config.min_p)
     # The first token at which the summed probability passes the drawn share; one of probability 0 never does.
-    summed = logits.double().softmax(dim=-1).cumsum(dim=-1)  # [R, V]
+    summed = logits.softmax(dim=-1).cumsum(dim=-1, dtype=torch.float64)  # [R, V], or [R, k]
     share = (uniform * summed[:, -1]).unsqueeze(-1)  # [R, 1]
-    return torch.searchsorted(summed, share, right=True).squeeze(-1)
+    place = torch.searchsorted(summed, share, right=True)  # [R, 1]
+    return (place if ids is None else ids.gather(-1, place)).squeeze(-1)
+
+
+class _Chances:
+    """Numbers from [0, 1) for each text, from a generator of its own: drawn for many steps at a time."""
+
+    STEPS = 64
+
+    def __init__(self, texts: int, seed: int) -> None:
+        self.generators = [torch.Generator().manual_seed(seed + text) for text in range(texts)]
+        self.drawn = torch.empty(texts, 0)
+        self.step = 0
+
+    def next(self, live: list[int]) -> Tensor:
+        """One number for each of the `live` texts, [R] float64 on the CPU."""
+        place = self.step % self.STEPS
+        if place == 0:
+            draws = [torch.rand(self.STEPS, generator=g, dtype=torch.float64) for g in self.generators]
+            self.drawn = torch.stack(draws)  # [texts, STEPS]
+        self.step += 1
+        column = self.drawn[:, place]
+        return column if len(live) == len(column) else column[live]
 
 
 class _Texts:
     """The texts being written: the tokens that each still sees, and the cache that holds them."""
 
-    def __init__(self, model: GPT, prompts: Sequence[Sequence[int]]) -> None:
+    def __init__(self, model: GPT, prompts: Sequence[Sequence[int]], max_tokens: int) -> None:
         self.model = model
         self.context = model.config.context
-        self.device = model.head.weight.device
+        self.capacity = min(self.context, max(map(len, prompts)) + max_tokens)
+        self.device = next(model.parameters()).device
         self.windows = [list(prompt[-self.context :]) for prompt in prompts]
         self.cache, self.logits = self._read(self.windows)  # logits [R, V] of the next token of each text
 
@@ -89,7 +115,7 @@ class _Texts:
     def keep(self, rows: list[int]) -> None:
         """Go on with these texts only."""
         self.windows = [self.windows[row] for row in rows]
-        self.cache.reorder(torch.tensor(rows, device=self.device))
+        self.cache.keep(torch.tensor(rows, device=self.device))
         self.cache.set_lengths([len(window) for window in self.windows])
 
     def _read(self, windows: list[list[int]]) -> tuple[KVCache, Tensor]:
@@ -98,14 +124,14 @@ class _Texts:
         tokens = torch.zeros(len(windows), max(lengths), dtype=torch.int64)
         for row, window in enumerate(windows):
             tokens[row, : len(window)] = torch.tensor(window)
-        cache = self.model.new_cache()
+        cache = self.model.new_cache(self.capacity)
         features = self.model.features(tokens.to(self.device), cache)  # [R, T, C]
         cache.set_lengths(lengths)
         last = torch.tensor(lengths, device=self.device) - 1
         return cache, self.model.logits(features[torch.arange(len(windows), device=self.device), last])
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def generate(
     model: GPT,
     prompts: Sequence[Sequence[int]],
@@ -135,8 +161,8 @@ def generate(
     found += [f"prompt {row} has no tokens" for row, prompt in enumerate(prompts) if not prompt]
     if found:
         raise ValueError("; ".join(found))
-    device = model.head.weight.device
-    chances = [torch.Generator().manual_seed(seed + row) for row in range(len(prompts))]
+    device = next(model.parameters()).device
+    chances = _Chances(len(prompts), seed)
     banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=device)
     seen: Tensor | None = None
     if config.repetition_penalty != 1.0:
@@ -144,12 +170,11 @@ def generate(
         for row, prompt in enumerate(prompts):
             seen[row, torch.tensor(prompt, device=device)] = True
 
-    texts = _Texts(model, prompts)
+    texts = _Texts(model, prompts, config.max_tokens)
     live = list(range(len(prompts)))
     for step in range(config.max_tokens):
-        logits = texts.logits.index_fill(-1, banned, float("-inf"))
-        uniform = torch.stack([torch.rand((), generator=chances[row], dtype=torch.float64) for row in live])
-        chosen = choose(logits, uniform.to(device), config, None if seen is None else seen[live])
+        logits = texts.logits.index_fill_(-1, banned, float("-inf")) if banned_ids else texts.logits
+        chosen = choose(logits, chances.next(live).to(device), config, None if seen is None else seen[live])
         tokens: list[int] = chosen.tolist()
         going_on = [row for row, token in enumerate(tokens) if token not in stop_ids]
         result: list[int | None] = [None] * len(prompts)

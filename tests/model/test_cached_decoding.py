@@ -112,7 +112,7 @@ def filled_cache() -> KVCache:
 def test_rows_can_be_repeated_reordered_and_left_out() -> None:
     """Beams that read each other's past give fluent wrong translations."""
     cache = filled_cache()
-    cache.reorder(torch.tensor([2, 0, 0, 2]))
+    cache.keep(torch.tensor([2, 0, 0, 2]))
     new = torch.zeros(4, 2, 1, 8)
     keys, values, mask = cache.append(0, new, new)
     assert keys[:, 0, :, 0].tolist() == [[3, 3, 0], [1, 1, 0], [1, 1, 0], [3, 3, 0]]

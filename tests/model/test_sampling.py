@@ -16,10 +16,10 @@ from model.sampling import (
     choose,
     generate,
     keep_min_p,
-    keep_top_k,
     keep_top_p,
     penalise_repetition,
     problems,
+    top_k,
 )
 
 Sharpen = Callable[[Any], Any]
@@ -33,10 +33,11 @@ def distribution(logits: Tensor) -> list[float]:
 
 
 def test_top_k_keeps_the_k_likeliest() -> None:
-    """Off by one, or a k larger than the vocabulary."""
-    assert distribution(keep_top_k(LOGITS, 2)) == [0, 0.6154, 0, 0.3846, 0]  # 0.4 / 0.65, 0.25 / 0.65
-    assert distribution(keep_top_k(LOGITS, 1)) == [0, 1, 0, 0, 0]
-    assert torch.equal(keep_top_k(LOGITS, 99), LOGITS)
+    """Off by one, logits of other tokens, an order other than that of the ids, or a k larger than the vocabulary."""
+    for k, expected in ((1, [1]), (2, [1, 3]), (3, [1, 3, 4]), (99, [0, 1, 2, 3, 4])):
+        kept, ids = top_k(LOGITS, k)
+        assert ids.tolist() == [expected]
+        assert torch.equal(kept, LOGITS[:, expected])
 
 
 def test_top_p_keeps_the_smallest_sufficient_set() -> None:
