@@ -116,6 +116,8 @@ def _received(answer: IO[bytes]) -> Share:
     length = int.from_bytes(answer.read(8), "little")
     written = answer.read(length)
     if not length or len(written) < length:
-        raise DataError("a process that draws the embedded corpus was ended (by itself, then it says why above); start again")
+        raise DataError(
+            "a process that draws the embedded corpus was ended (by itself, then it says why above); start again"
+        )
     found: Share = marshal.loads(written)
     return found
