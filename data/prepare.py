@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Literal, overload
 from tqdm import tqdm
 
 from data.cache import cached_folder, content_key, read_prepared
+from data.collector import uncollected
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.paths import cache_folder
@@ -104,7 +106,9 @@ def _train_tokenizers(task: str, rows: Rows, config: TokenizerConfig, folder: Pa
         training = {f"tokenizer.{side}.model": _column_texts(train, config, side) for side in ("source", "target")}
     for name, texts in training.items():
         try:
-            Tokenizer.train(_progress(texts, "reading text for the tokenizer"), config).save(folder / name)
+            read = _progress(texts, "reading text for the tokenizer")
+            with uncollected() if task == "translate" else nullcontext():  # the spans of words are many lists
+                Tokenizer.train(read, config).save(folder / name)
         except DataError as error:
             side = name.split(".")[1]
             raise DataError(f"{side} side: {error}" if len(training) > 1 else str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.cache import cached_folder, content_key, read_prepared
+from data.collector import uncollected
 from data.config import DataConfig
 from data.errors import DataError
 from data.hub import hub_revision, hub_splits
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 _IN_MEMORY = 1 << 29  # characters of text held as whole documents (an Arrow string ends at 2^31 bytes)
 _TABLE_ROWS = 10_000  # rows turned into Arrow at a time
+_FRAGMENT = 1 << 14  # characters of a document that are streamed as one row
+_PRIMER_ROWS = 1000  # so few that the processes which draw them hardly wait meanwhile
 _PREPARING = ("cache", "path", "valid_path", "test_path", "batch_tokens", "length_multiple")
 """Settings that leave the rows as they are: the cache goes by the content of files, not their names."""
 
@@ -56,7 +60,7 @@ class Rows:
 def load_rows(config: DataConfig, task: str) -> dict[str, Dataset] | dict[str, IterableDataset]:
     """Rows of each split: `train`, `valid`, `test` (embedded corpus: also `novel`) as far as they exist.
 
-    `task` gpt: column `text` (streaming documents come line by line, with the number of the `document`); translate:
+    `task` gpt: column `text` (streaming documents come a few pages at a time, with the number of the `document`); translate:
     columns `source` and `target`, both stripped and never empty. The embedded corpus adds its gold columns. Raises
     DataError naming file, line, key and fix.
     """
@@ -213,8 +217,18 @@ def _document_splits(config: DataConfig, files: dict[str, list[TextFile]], share
 
 
 def _fragment_rows(span: tuple[list[TextFile], int, int | None]) -> Iterator[Row]:
+    """Lines together, up to `_FRAGMENT` characters of one document: a row for each would take longer than its tokens."""
+    parts: list[str] = []
+    size = document = 0
     for number, text in fragments(*span):
-        yield {"text": text, "document": number}
+        if parts and (number != document or size > _FRAGMENT):
+            yield {"text": "".join(parts), "document": document}
+            parts, size = [], 0
+        document = number
+        parts.append(text)
+        size += len(text)
+    if parts:
+        yield {"text": "".join(parts), "document": document}
 
 
 def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[TextFile]]) -> Iterator[Row]:
@@ -308,10 +322,30 @@ def _picked(rows: Iterable[Row], columns: dict[str, tuple[str, str]], where: str
 
 
 def _primer_rows(config: DataConfig, task: str, notes: list[str]) -> dict[str, Any]:
-    from data import primer
+    import datasets
+    import pyarrow
+
+    from data.primer.corpus import numbered
+
+    spans = pyarrow.list_(pyarrow.list_(pyarrow.int64()))
+    others = {"words": pyarrow.list_(spans)} | dict.fromkeys(("referents", "names"), pyarrow.list_(pyarrow.string()))
+    others |= dict.fromkeys(("alignment", "antecedents", "mentions", "turns"), spans)
+    shares: dict[str, list[Row]] = defaultdict(list)
+    tables: dict[str, list[pyarrow.Table]] = defaultdict(list)
+
+    def store(split: str) -> None:
+        share = shares.pop(split)
+        schema = pyarrow.schema([(name, others.get(name, pyarrow.string())) for name in share[0]])
+        tables[split].append(pyarrow.Table.from_pylist(share, schema))
 
     kind, count = ("stories", config.stories) if task == "gpt" else ("sentences", config.sentences)
-    splits: dict[str, list[Row]] = {}
-    for row in primer.rows(kind, count, config.split_seed):
-        splits.setdefault(row["split"], []).append({name: value for name, value in row.items() if name != "split"})
-    return _shortened({split: table(rows) for split, rows in splits.items()}, config)
+    with uncollected():
+        for _, row in numbered(kind, count, config.split_seed):
+            split = row.pop("split")
+            shares[split].append(row)
+            if len(shares[split]) == _PRIMER_ROWS:
+                store(split)
+        for split in list(shares):
+            store(split)
+    found = {split: datasets.table.InMemoryTable(pyarrow.concat_tables(parts)) for split, parts in tables.items()}
+    return _shortened({split: datasets.Dataset(rows) for split, rows in found.items()}, config)

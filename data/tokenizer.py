@@ -14,6 +14,7 @@ import numpy as np
 import sentencepiece
 
 from data.config import TokenizerConfig
+from data.cores import cores
 from data.errors import DataError
 from data.tokenizer_training import SPECIAL_NAMES, train_model
 
@@ -61,10 +62,6 @@ def segments(text: str) -> list[str]:
         parts.append(line + "\n")
     parts[-1] = parts[-1][:-1]
     return parts if parts[-1] else parts[:-1]
-
-
-def _threads() -> int:
-    return min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 class Tokenizer:
@@ -134,7 +131,7 @@ class Tokenizer:
             cut = segments(_escape(text))
             parts += cut
             counts.append(len(cut))
-        encoded = self._processor.encode(parts, out_type=int, num_threads=_threads()) if parts else []
+        encoded = self._processor.encode(parts, out_type=int, num_threads=cores()) if parts else []
         if len(encoded) == len(texts) and all(count == 1 for count in counts):
             return encoded
         rows, first = [], 0

@@ -9,14 +9,17 @@ import torch
 from numpy.typing import NDArray
 
 from data.batches import Batch, BatchStream
+from data.permutation import permuted
 from data.token_file import Tokens
+
+_BLOCK = 4096  # windows whose places in the order are computed together: alone each would take as long as a hundred
 
 
 class WindowStream(BatchStream):
     """Windows of `context` tokens, each token in exactly one of them per epoch but for a remainder shorter than a window.
 
     Every epoch cuts the text anew from a random place, so that a token is seen in all positions over the epochs, and
-    shuffles the windows. The text is a ring: its end is followed by the eos at its beginning, which is so predicted as
+    shuffles the windows. No memory grows with the text: the order is computed, a block at a time. The text is a ring: its end is followed by the eos at its beginning, which is so predicted as
     an end and read as a beginning like any other. Batches always have `batch_size` rows: one may hold the end of an epoch and
     the start of the next. The position counts windows.
     """
@@ -25,7 +28,7 @@ class WindowStream(BatchStream):
         super().__init__(seed, rank, world)
         self._tokens, self._batch_size, self._context = tokens, batch_size, context
         self._windows = len(tokens) // context
-        self._order: tuple[tuple[int, int], NDArray[np.int64]] | None = None
+        self._block: tuple[tuple[int, int, int], NDArray[np.int64]] | None = None
 
     @property
     def epoch_batches(self) -> int:
@@ -47,18 +50,20 @@ class WindowStream(BatchStream):
         while count > 0:
             if self._position >= self._windows:
                 self._epoch, self._position = self._epoch + 1, 0
-            taken = self._starts(self._epoch)[self._position : self._position + count]
+            block, place = divmod(self._position, _BLOCK)
+            taken = self._starts(self._epoch, block)[place : place + count]
             self._position += len(taken)
             count -= len(taken)
             yield taken
 
-    def _starts(self, epoch: int) -> NDArray[np.int64]:
-        if self._order is None or self._order[0] != (self.seed, epoch):
-            random = np.random.default_rng((self.seed, epoch))
-            first = random.integers(len(self._tokens))
-            starts = first + self._context * random.permutation(self._windows)
-            self._order = (self.seed, epoch), starts % len(self._tokens)
-        return self._order[1]
+    def _starts(self, epoch: int, block: int) -> NDArray[np.int64]:
+        """Where the windows of one block of the epoch's order begin."""
+        if self._block is None or self._block[0] != (self.seed, epoch, block):
+            first = np.random.default_rng((self.seed, epoch)).integers(len(self._tokens))
+            places = np.arange(block * _BLOCK, min(self._windows, (block + 1) * _BLOCK))
+            starts = first + self._context * permuted(places, self._windows, (self.seed, epoch))
+            self._block = (self.seed, epoch, block), starts % len(self._tokens)
+        return self._block[1]
 
 
 def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batch:

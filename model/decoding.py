@@ -45,7 +45,11 @@ def prepare(model: Model, weights: str) -> Model:
 
 def packs(weight: Tensor) -> bool:
     """Whether oneDNN can pack this weight here."""
-    return weight.device.type == "cpu" and torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return (
+        weight.device.type == "cpu"
+        and torch.backends.mkldnn.is_available()
+        and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    )
 
 
 class PackedLinear(nn.Module):

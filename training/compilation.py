@@ -15,9 +15,9 @@ from training.config import TrainConfig
 from training.hardware import Hardware
 from training.loss import LossAndGradient, loss_and_gradient
 
-_MINUTES = 2.0
-"""Shortest run that is compiled on a CPU. Compiling takes 5 s where it was done before and 10-25 s where not, and steps
-then take 0.6 to 0.8 times as long."""
+_MINUTES = 5.0
+"""Shortest run that is compiled on a CPU. On two cores compiling a GPT takes 5 s where it was done before and 10-20 s
+where not, a translator 18 and 43 s; steps then take 0.65 to 0.75 times as long."""
 
 _CPU_FLOPS = {torch.bfloat16: 0.6e12, torch.float32: 0.1e12}
 """What training uses of two cores, to guess from the size of a run how long it takes. A guess, not a measurement: a run

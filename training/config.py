@@ -119,7 +119,7 @@ class TrainerConfig:
     """`float32`, `bf16` (bf16 weights with float32 master copies), or `auto`: bf16 where the hardware multiplies it fast."""
 
     compile: str = "auto"
-    """torch.compile: `on`, `off`, or `auto`: in runs long enough to earn it back (on a CPU, about two minutes)."""
+    """torch.compile: `on`, `off`, or `auto`: in runs long enough to earn it back (on a CPU, five minutes)."""
 
     threads: int | None = None
     """CPU threads; null leaves torch's choice, the physical cores."""

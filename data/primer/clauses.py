@@ -17,7 +17,7 @@ from data.primer.noun_phrases import NounPhrase
 from data.primer.tree import Link, Part, Parts, Referent, Word
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Complement:
     """An object, place, time …: both sides with preposition and particle, and its rank in either order."""
 
@@ -59,7 +59,7 @@ class Mode:
     """doesn't, isn't, she'll: casual English, hence plain Japanese."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Head:
     """The predicate of a clause: a verb, or what follows 'be'."""
 

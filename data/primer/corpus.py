@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from operator import itemgetter
+from typing import NamedTuple
 
+from tqdm import tqdm
+
+from data.collector import uncollected
+from data.cores import cores
 from data.primer import constructions  # noqa: F401  (registers the constructions)
 from data.primer.choice import Chooser
 from data.primer.sentences import Sentence, derive
 from data.primer.splits import parts, quotas, split
 from data.primer.stories import story_row
+from data.primer.stream import Combinations, Draw, Drawn, Row, drawn
 from data.primer.tree import alignment, antecedents, segments
 
-Row = dict[str, Any]
-Combinations = Sequence[tuple[str, ...]]
 PATIENCE = 200
 """Derivations per row asked for, on average, before the corpus is declared exhausted."""
 ENOUGH = 10_000
 """From so many rows on, training has met nearly every word in every construction, and `novel` rows are held to it."""
+MANY = 4_000
+"""From so many rows on all cores draw them: to start them takes as long as to draw a few hundred."""
 
 
 def sentence_columns(sentence: Sentence) -> Row:
@@ -40,30 +46,30 @@ def sides(row: Row) -> tuple[str, str]:
     return (row["source"], row["target"]) if "source" in row else (row["text"], row["japanese"])
 
 
-def sentence_row(chooser: Chooser) -> tuple[Row, Combinations]:
+def sentence_row(chooser: Chooser) -> Drawn:
     """One derivation as a row, and the combinations of words in it."""
     sentence = derive(chooser)
     return sentence_columns(sentence), sentence.combinations
 
 
-def distinct(draw: Callable[[], tuple[Row, Combinations]], count: int, source: str, target: str) -> list[Row]:
-    """`count` rows that differ in column `source`, each split up to its quota, in the order they were drawn.
+def distinct(draw: Callable[[], Drawn], count: int, source: str, target: str) -> Iterator[tuple[int, Row]]:
+    """`count` rows that differ in column `source`, each split up to its quota, with the number of the draw: those of a split in order.
 
     A text that two constructions put into different splits (it happens a few times in 100,000) stays where it was first. A novel row
-    is kept when training has seen each of its parts. Raises ValueError when so many rows cannot be found.
+    is kept when training has seen each of its parts: these come last. Raises ValueError when so many rows cannot be found.
     """
     left = quotas(count)
     novel = left.pop("novel")
     seen: set[str] = set()
     home: dict[str, str] = {}
     known: set[tuple[str, ...]] = set()
-    kept: list[tuple[int, Row]] = []
     candidates: list[tuple[int, Row, frozenset[tuple[str, ...]]]] = []
     for number in range(PATIENCE * count + 10_000):
         if not any(left.values()) and len(candidates) >= novel:
             fit = [(at, row) for at, row, asked in candidates if count < ENOUGH or asked <= known]
             if len(fit) >= novel:
-                return [row for _, row in sorted(kept + fit[:novel], key=lambda item: item[0])]
+                yield from fit[:novel]
+                return
         row, combinations = draw()
         name = row["split"]
         if row[source] in seen or home.setdefault(row[target], name) != name or not left.get(name, 1):
@@ -73,17 +79,40 @@ def distinct(draw: Callable[[], tuple[Row, Combinations]], count: int, source: s
             candidates.append((number, row, parts(combinations)))
             continue
         left[name] -= 1
-        kept.append((number, row))
         if name == "train":
             known |= parts(combinations)
+        yield number, row
     raise ValueError(f"the embedded corpus has fewer than {count} distinct rows; it has at least {len(seen)}")
 
 
-def rows(kind: str, count: int, seed: int) -> list[Row]:
-    """`count` distinct rows of `kind` ("sentences" or "stories") in all splits; the same for the same seed, everywhere."""
-    if kind not in ("sentences", "stories"):
-        raise ValueError(f"no kind of rows {kind!r}; there are 'sentences' and 'stories'")
-    chooser = Chooser(random.Random(seed))
-    if kind == "stories":
-        return distinct(lambda: story_row(chooser), count, "text", "japanese")
-    return distinct(lambda: sentence_row(chooser), count, "source", "target")
+class Kind(NamedTuple):
+    """How rows are drawn, and the columns of their English and Japanese."""
+
+    draw: Draw
+    source: str
+    target: str
+
+
+KINDS = {"sentences": Kind(sentence_row, "source", "target"), "stories": Kind(story_row, "text", "japanese")}
+
+
+def numbered(kind: str, count: int, seed: int, processes: int | None = None) -> Iterator[tuple[int, Row]]:
+    """As `rows`, but one by one, as soon as each is drawn and with the number of the draw; those of a split are in order.
+
+    `processes`: how many others draw them. By default one for each core, or none where starting them would take longer than it saves.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"no kind of rows {kind!r}; there are {' and '.join(map(repr, KINDS))}")
+    draw, source, target = KINDS[kind]
+    if processes is None:
+        processes = cores() if count >= MANY else 0
+    with closing(drawn(kind, draw, seed, processes)) as found:
+        chosen = distinct(lambda: next(found), count, source, target)
+        yield from tqdm(chosen, f"drawing {kind}", count, disable=None, delay=2, leave=False)
+
+
+def rows(kind: str, count: int, seed: int, processes: int | None = None) -> list[Row]:
+    """`count` distinct rows of `kind` ("sentences" or "stories") in all splits; the same for the same seed, everywhere, and however
+    many processes draw them."""
+    with uncollected():
+        return [row for _, row in sorted(numbered(kind, count, seed, processes), key=itemgetter(0))]

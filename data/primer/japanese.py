@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 
@@ -64,6 +65,7 @@ _GODAN = {
 }
 
 
+@cache
 def bases(verb: str, kind: str) -> Bases:
     """The bases of a verb in its dictionary form, in kanji or in kana."""
     root = verb[:-1]

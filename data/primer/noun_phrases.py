@@ -11,7 +11,7 @@ from data.primer.lexicon import Adjective, Name, Noun
 from data.primer.tree import A, Link, Part, Parts, Phrase, Referent, Word, text
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class NounPhrase:
     """The two sides of a noun phrase, without particle or preposition, and what agreement and reference ask about it."""
 
@@ -101,7 +101,7 @@ def pronoun(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Determiner:
     """What opens an English noun phrase and what, if anything, says so in Japanese."""
 
@@ -128,7 +128,7 @@ def possessive(owner: NounPhrase) -> Determiner:
     return Determiner((*owner.english, Word("'s", link)), (*owner.japanese, Word("の", link)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Modifier:
     """What Japanese puts before the noun; English before it (an adjective) or after it (a relative clause)."""
 
@@ -168,10 +168,10 @@ def common(
         numeral = (Word(english.NUMBERS[number], counted, True),)
         quantity = (Word(count(number, noun.counter).writing, counted, True),)
     form = noun.plural if plural and noun.plural else noun.english
-    before = [part for modifier in modifiers if not modifier.after for part in modifier.english]
-    after = [part for modifier in modifiers if modifier.after for part in modifier.english]
-    clauses = [part for modifier in modifiers if modifier.after for part in modifier.japanese]
-    adjectives = [part for modifier in modifiers if not modifier.after for part in modifier.japanese]
+    before, after, clauses, adjectives = [], [], [], []
+    for modifier in modifiers:
+        (after if modifier.after else before).extend(modifier.english)
+        (clauses if modifier.after else adjectives).extend(modifier.japanese)
     side = (*opening.english, *numeral, *before, Word(form, link, True), *after)
     ja = (*opening.japanese, *clauses, *adjectives, Word(noun.writing + "たち" * several, link, True))
     which = "they" if plural else next((word for word in ("he", "she") if word in noun.kinds), "it")

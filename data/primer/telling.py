@@ -30,12 +30,15 @@ class Figure:
     adjective: Adjective | None = None
     owner: Figure | None = None
     plural: bool = False
+    pronoun: str = field(init=False)
+    """he, she, it or they."""
     referent: Referent = field(init=False)
     introduced: bool = False
     since: int = 0
     """The number of the sentence that introduced it."""
 
     def __post_init__(self) -> None:
+        self.pronoun = "they" if self.plural else self.entry.pronoun if isinstance(self.entry, Name) else "it"
         owner = [f"{self.owner.entry.english}'s"] if self.owner else []
         quality = [self.adjective.english] if self.adjective else []
         named = isinstance(self.entry, Name) or self.entry.kinds & BARE
@@ -45,13 +48,6 @@ class Figure:
     def _noun(self) -> str:
         assert isinstance(self.entry, Noun)
         return self.entry.plural if self.plural and self.entry.plural else self.entry.english
-
-    @property
-    def pronoun(self) -> str:
-        """he, she, it or they."""
-        if self.plural:
-            return "they"
-        return self.entry.pronoun if isinstance(self.entry, Name) else "it"
 
     @property
     def animate(self) -> bool:
@@ -73,7 +69,7 @@ class Figure:
         return common(self.entry, opening, *modifiers, plural=self.plural, referent=self.referent)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Said:
     """A clause, whom it is about, and what marks the subject in Japanese (None: it is left unsaid)."""
 

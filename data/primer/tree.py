@@ -30,7 +30,7 @@ class Referent:
     """How English calls it once it is known: Emi, the park, the ball."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Word:
     """A word (or a fixed group such as 'look for') of either side."""
 
@@ -40,7 +40,7 @@ class Word:
     """A noun, name, verb, adjective, adverb or numeral: such a word must be linked."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Phrase:
     """A group of words in order; with a referent it is a mention, by pronoun or by noun."""
 
@@ -57,7 +57,8 @@ Parts = tuple[Part, ...]
 A = "a"
 """The indefinite article; it becomes 'an' when the text is written, where the next word is known."""
 
-_ATTACHED = frozenset((".", ",", "?", "!", "'s", "'ll", "'m", "'re"))
+_STOPS = frozenset((".", "?", "!"))
+_ATTACHED = _STOPS | {",", "'s", "'ll", "'m", "'re"}
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ class Written:
 
 def _flatten(parts: Iterable[Part], events: list[Word | tuple[Phrase, int]]) -> None:
     for part in parts:
-        if isinstance(part, Word):
+        if type(part) is Word:
             events.append(part)
         elif part.referent is None:
             _flatten(part.parts, events)
@@ -111,15 +112,14 @@ def write(parts: Iterable[Part], *, english: bool) -> Written:
     """Spell a sequence: spaces, a/an and the capital on the English side; Japanese runs on."""
     events: list[Word | tuple[Phrase, int]] = []
     _flatten(parts, events)
-    plain = [event for event in events if isinstance(event, Word)]
     written = Written("")
     pieces: list[str] = []
     opened: list[int] = []
-    position = index = 0
+    position = 0
     capital = english
-    last: Word | None = None
-    for event in events:
-        if not isinstance(event, Word):
+    last: Link | None = None
+    for number, event in enumerate(events):
+        if type(event) is tuple:
             phrase, closing = event
             if not closing:
                 opened.append(len(written.words))
@@ -129,29 +129,30 @@ def write(parts: Iterable[Part], *, english: bool) -> Written:
                     start = written.words[first][1]
                     written.mentions.append(Mention(phrase.referent, start, position, phrase.pronoun, phrase.rival))
             continue
-        index += 1
-        spelling = event.text
+        spelling, link = event.text, event.link
         if not spelling:
             continue
         if english:
-            if spelling == A and event.link is None:
-                spelling = article(plain[index].text)
+            if spelling == A and link is None:
+                spelling = article(next(other.text for other in events[number + 1 :] if type(other) is Word))
             if pieces and spelling not in _ATTACHED:
                 pieces.append(" ")
                 position += 1
             if capital:
                 spelling = spelling[0].upper() + spelling[1:]
-            capital = spelling in (".", "?", "!")
+            capital = spelling in _STOPS
         pieces.append(spelling)
         start, position = position, position + len(spelling)
         written.words.append((event, start, position))
-        if event.link is not None:
-            spans = written.spans.setdefault(event.link, [])
-            if last is not None and last.link is event.link and spans:
+        if link is not None:
+            if link is last:
+                spans = written.spans[link]
                 spans[-1] = (spans[-1][0], position)  # neighbours of one link are one span: 食べ + ました
+            elif link in written.spans:
+                written.spans[link].append((start, position))
             else:
-                spans.append((start, position))
-        last = event
+                written.spans[link] = [(start, position)]
+        last = link
     written.text = "".join(pieces)
     return written
 

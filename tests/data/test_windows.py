@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,6 +77,22 @@ def test_processes_share_an_epoch_without_overlap() -> None:
         together = torch.cat([stream.next_batch().inputs for stream in ranks])
         assert torch.equal(together, alone.next_batch().inputs)
     assert ranks[0].epoch_batches == alone.epoch_batches
+
+
+def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
+    """Guards texts larger than memory: a list of all windows of these 64 GB would be 2 GB."""
+    path = tmp_path / "tokens.bin"
+    with path.open("wb") as file:
+        file.truncate(1 << 36)  # a hole: takes no room on the disk
+    stream = WindowStream(np.memmap(path, dtype=np.uint16, mode="r"), 8, 128, seed=0)
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            stream.next_batch()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 << 20
 
 
 @pytest.mark.parametrize(("length", "batch_size"), [*itertools.product([2, 8, 9, 10, 65, 66, 100], [1, 3])])

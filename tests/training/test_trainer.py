@@ -119,7 +119,9 @@ def test_a_budget_of_time_ends_the_run_and_anneals_the_rate(tmp_path: Path) -> N
     timed.config.schedule = ScheduleConfig(kind="linear", warmup=0)
     train(timed, tmp_path / "timed")
     assert 1.2 <= timed.progress.seconds < 10
-    assert timed.optimizer.optimizers[0].param_groups[0]["lr"] < 0.05 * timed.config.optim.lr
+    assert (
+        timed.optimizer.optimizers[0].param_groups[0]["lr"] < 0.2 * timed.config.optim.lr
+    )  # a busy machine makes few steps
     assert timed.progress.evaluated_step == timed.progress.step
 
 

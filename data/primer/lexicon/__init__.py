@@ -163,6 +163,7 @@ class Sequel:
     object: str
 
 
+@cache
 def verb_predicate(writing: str, kind: str) -> Predicate:
     """勉強する comes apart as 勉強 + する: the noun is the content, する inflects. 好きな and ほしい are adjectives to Japanese."""
     if kind in ("na", "i"):
@@ -172,6 +173,7 @@ def verb_predicate(writing: str, kind: str) -> Predicate:
     return Predicate("", writing, kind)
 
 
+@cache
 def adjective_predicate(writing: str, kind: str) -> Predicate:
     """静かな -> 静か + だ, お腹がすいている -> お腹がすい + ている, 高い as it is."""
     if kind in ("na", "no"):

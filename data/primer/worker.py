@@ -1,0 +1,28 @@
+"""A process that draws rows for another: `python -m data.primer.worker KIND SEED FIRST EVERY` writes shares of a stream to a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import count
+
+from data.collector import uncollected
+from data.primer.corpus import KINDS
+from data.primer.stream import Stream, send, share
+
+
+def main() -> None:
+    """Write every share that is this process's until nobody reads them."""
+    kind, *numbers = sys.argv[1:]
+    seed, first, every = map(int, numbers)
+    stream = Stream(seed)
+    try:
+        with uncollected():
+            for number in count(first, every):
+                send(sys.stdout.buffer, share(KINDS[kind].draw, stream, number))
+    except BrokenPipeError:
+        os._exit(0)  # without flushing what nobody reads
+
+
+if __name__ == "__main__":
+    main()
