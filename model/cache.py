@@ -111,7 +111,6 @@ class BeamCache(KVCache):
     All of them stand at the same position. Nothing moves when hypotheses change places, die or divide: a table says
     which tokens of the row each one descends from, and is all that `follow` reorders. Attention then takes a sentence's
     hypotheses as queries of the same keys, a matrix product where rows of their own would be as many vector products.
-    When half of the tokens are nobody's ancestors any more, the others close up.
     """
 
     def __init__(self, steps: int, beam_size: int) -> None:
@@ -136,20 +135,6 @@ class BeamCache(KVCache):
         assert self._ancestors is not None
         index = parents.unsqueeze(-1).expand(-1, -1, self.length)  # [B, K, length]
         self._ancestors = self._ancestors.gather(1, index)
-        needed = self._ancestors.any(dim=1)  # [B, length]
-        most = int(needed.sum(dim=1).max())
-        if most <= self.length // 2:
-            self._forget(needed, most)
-
-    def _forget(self, needed: Tensor, most: int) -> None:
-        """Move the tokens that a hypothesis still descends from to the front: few, as hypotheses share their beginning."""
-        assert self._ancestors is not None
-        order = needed.byte().argsort(dim=1, descending=True, stable=True)[:, :most]  # [B, most]
-        for store in self._keys + self._values:
-            index = order[:, None, :, None].expand(-1, store.shape[1], -1, store.shape[3])  # [B, Hkv, most, D]
-            store[:, :, :most] = store.gather(2, index)
-        self._ancestors = self._ancestors.gather(2, order.unsqueeze(1).expand(-1, self._ancestors.shape[1], -1))
-        self.length = most
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these sentences only."""

@@ -135,27 +135,6 @@ def test_hypotheses_see_their_own_ancestors_only() -> None:
     assert [keys[0, 0, mask[0, hypothesis], 0].tolist() for hypothesis in range(2)] == [[2, 12, 21], [2, 11, 22]]
 
 
-def test_tokens_without_descendants_are_forgotten() -> None:
-    """Guards the search's speed, and that a sentence with fewer ancestors than its neighbour sees none of its dead."""
-    cache = BeamCache(steps=5, beam_size=3)
-    parents = [[[1, 1, 1], [0, 1, 2]], [[2, 2, 2], [0, 0, 0]], [[0, 0, 0], [1, 2, 1]]]
-    expected = [[[] for _ in range(3)] for _ in range(2)]
-    for step in range(4):
-        new = torch.tensor([[100.0 * row + 10 * step + beam for beam in range(3)] for row in range(2)])
-        keys, values, mask = cache.append(0, new.view(2, 1, 3, 1), -new.view(2, 1, 3, 1))
-        assert mask is not None
-        for row in range(2):
-            for beam in range(3):
-                expected[row][beam] = [*expected[row][beam], float(new[row, beam])]
-                assert keys[row, 0, mask[row, beam], 0].tolist() == expected[row][beam]
-                assert values[row, 0, mask[row, beam], 0].tolist() == [-key for key in expected[row][beam]]
-        cache.advance(3)
-        if step < 3:
-            cache.follow(torch.tensor(parents[step]))
-            expected = [[expected[row][parent] for parent in parents[step][row]] for row in range(2)]
-    assert keys.shape[2] < 4 * 3
-
-
 def test_rows_of_different_lengths_grow_each_at_its_end() -> None:
     """The mask must hide what an earlier, longer content left behind."""
     cache = filled_cache()
