@@ -133,8 +133,8 @@ def _likeliest(log_probabilities: Tensor, scores: Tensor, count: int) -> tuple[T
 def _rows_to_keep(scores: Tensor) -> Tensor:
     """Which rows of scores [N, K] stay in the batch: none when all sentences are done, else all or the live and a few.
 
-    A CPU builds code for each new shape of a matrix product, which can cost as much as ten steps: the batch shrinks
-    only when a quarter can go, and to a multiple of 8.
+    A CPU builds code for each new shape of a matrix product, which takes five times as long as the product: the batch
+    shrinks only when a quarter can go, and to a multiple of 8.
     """
     live = scores.isfinite().any(dim=1)  # [N]
     wanted = int(live.sum())
