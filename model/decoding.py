@@ -26,7 +26,7 @@ Model = TypeVar("Model", bound=nn.Module)
 def prepare(model: Model, weights: str) -> Model:
     """A copy of `model` in evaluation mode for decoding, its linear layers in one of `FORMATS`; gradients are not possible.
 
-    On devices other than a CPU int8 weights are computed with in float32: the rounding without the speed.
+    Where the library lacks a kernel the same numbers are computed with plain ones: the rounding without the speed.
     """
     if weights not in FORMATS:
         raise ValueError(f"weights must be one of {', '.join(FORMATS)}, not {weights!r}")
@@ -34,7 +34,7 @@ def prepare(model: Model, weights: str) -> Model:
     ready.to(torch.bfloat16 if weights == "bf16" else torch.float32)
     for module in list(ready.modules()):
         for name, child in module.named_children():
-            if isinstance(child, RMSNorm):
+            if isinstance(child, RMSNorm) and child.weight.device.type == "cpu":
                 setattr(module, name, DecodingRMSNorm(child))
             elif isinstance(child, nn.Linear) and weights == "int8":
                 setattr(module, name, Int8Linear(child))
@@ -77,23 +77,19 @@ class Int8Linear(nn.Module):
         self.scale = (weight.abs().amax(dim=1) / 127).clamp_(min=1e-12)  # [out]
         rounded = (weight / self.scale.unsqueeze(1)).round().to(torch.int8)
         self.bias = linear.bias
-        self.packed: Tensor | None = None
-        self.rounded: Tensor | None = None
-        if weight.device.type == "cpu" and hasattr(torch.ops.onednn, "qlinear_pointwise"):
-            self.packed = torch.ops.onednn.qlinear_prepack(rounded, None)
-            self.zero_points = torch.zeros(len(rounded), dtype=torch.int32)
-        else:
-            self.rounded = rounded.float()
+        self.packed = weight.device.type == "cpu" and hasattr(torch.ops.onednn, "qlinear_pointwise")
+        self.weight = torch.ops.onednn.qlinear_prepack(rounded, None) if self.packed else rounded.float()
+        self.zero_points = torch.zeros(len(rounded), dtype=torch.int32)
 
     def forward(self, x: Tensor) -> Tensor:
         """x [..., in] float32."""
         row_scale = x.abs().amax(dim=-1, keepdim=True).clamp_(min=1e-12).mul_(1 / 127)  # [..., 1]
         rounded = (x / row_scale).round_()
-        if self.packed is None:
-            y = F.linear(rounded, self.rounded) * self.scale
+        if not self.packed:
+            y = F.linear(rounded, self.weight) * self.scale
         else:
             y = torch.ops.onednn.qlinear_pointwise(
-                rounded.to(torch.int8), 1.0, 0, self.packed, self.scale, self.zero_points, None,
+                rounded.to(torch.int8), 1.0, 0, self.weight, self.scale, self.zero_points, None,
                 1.0, 0, torch.float32, "none", [], "",
             )  # fmt: skip
         y *= row_scale

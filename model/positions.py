@@ -110,7 +110,7 @@ def rotate(x: Tensor, rotation: Tensor) -> Tensor:
         first, second = x.chunk(2, dim=-1)
         return torch.cat((first * cos[..., :half] + second * sin[..., :half],
                           second * cos[..., half:] + first * sin[..., half:]), dim=-1)  # fmt: skip
-    return _EagerRotation.apply(x, cos, sin)
+    return _EagerRotation.apply(x, cos, sin) if torch.is_grad_enabled() else _turned(x, cos, sin)
 
 
 class _EagerRotation(torch.autograd.Function):

@@ -101,6 +101,19 @@ def test_the_same_seed_writes_the_same_text_and_another_seed_another(shell: Run)
     assert one == again != other
 
 
+def test_weights_are_rounded_on_request_only_and_said_so(shell: Run) -> None:
+    """Guards `quantize`: int8 must be asked for, work for both tasks, and be seen beside the text."""
+    for line in ("run=runs/gpt prompt=Once max_tokens=8", "run=runs/translate prompt='I run.'"):
+        exact, rounded = shell(f"generate {line}"), shell(f"generate {line} quantize=int8")
+        assert (exact.returncode, rounded.returncode) == (0, 0)
+        assert "8 bits" not in exact.stderr
+        assert "8 bits" in rounded.stderr
+        assert rounded.stdout.strip()
+    wrong = shell("generate run=runs/gpt prompt=a quantize=int4")
+    assert wrong.returncode == 2
+    assert "quantize=int4: must be float32, bf16, int8 or null" in wrong.stderr
+
+
 def test_stop_text_ends_a_sample_and_is_not_shown(shell: Run) -> None:
     """Guards: a stop text that spans two tokens being printed in part; memory for all the tokens that are allowed;
     more candidates than the vocabulary has."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import replace
 
+import torch
 from tqdm import tqdm
 
 from attention_maps.record import Example
 from data.paths import expanded
 from data.tokenizer import StreamingDecoder, Tokenizer
+from model.decoding import prepare
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.sampling import generate
@@ -19,8 +22,8 @@ from training.attention_recorder import record_generated
 from training.command_line import fail
 from training.errors import UserError
 from training.generation_config import GenerateConfig, problems
-from training.hardware import choose_hardware
-from training.run_folder import LoadedRun, load_config, load_run
+from training.hardware import choose_hardware, decoding_format
+from training.run_folder import LoadedRun, Model, load_config, load_run
 from training.translation import Translation, TranslationOptions, overlong, translate
 
 
@@ -31,17 +34,30 @@ def execute(config: GenerateConfig, given: set[str]) -> None:
     if found := problems(config, task, given):
         fail(found)
     loaded = load_run(run, config.checkpoint)
-    loaded.model.to(choose_hardware(config.device, "float32", None).device)
+    device = choose_hardware(config.device, "float32", None).device
+    loaded.model.to(device)
+    ready = replace(loaded, model=ready_to_decode(loaded.model, config.quantize, device))
     handle = write if task == "gpt" else translate_lines
     for text in inputs(config.prompt, task):
         try:
-            examples = handle(loaded, config, text)
+            examples = handle(ready, config, text)
             if config.attention and examples:
                 keep_attention(loaded, examples)
         except KeyboardInterrupt:
             if config.prompt is not None or not sys.stdin.isatty():
                 raise
             print()  # Ctrl-C ends the text that is being written, not the conversation
+
+
+def ready_to_decode(model: Model, quantize: str | None, device: torch.device) -> Model:
+    """The model in the asked-for format, or the one that is fast here; the caller keeps the exact weights for the maps."""
+    if quantize == "int8":
+        if device.type != "cpu":
+            raise UserError(
+                f"quantize=int8: only a CPU gains by it; leave it out, or add device=cpu (device is {device.type})"
+            )
+        print("note: weights and activations are rounded to 8 bits (quantize=int8)", file=sys.stderr)
+    return prepare(model, quantize or decoding_format(device, sum(p.numel() for p in model.parameters())))
 
 
 def keep_attention(run: LoadedRun, examples: list[Example]) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from model.beam_search import beam_search
-from model.cache import KVCache
+from model.cache import BeamCache, KVCache
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -118,6 +118,21 @@ def test_rows_can_be_repeated_reordered_and_left_out() -> None:
     assert keys[:, 0, :, 0].tolist() == [[3, 3, 0], [1, 1, 0], [1, 1, 0], [3, 3, 0]]
     assert torch.equal(values, -keys)
     assert mask is None
+
+
+def test_hypotheses_see_their_own_ancestors_only() -> None:
+    """Guards: beams that read each other's past give fluent wrong translations."""
+    cache = BeamCache(steps=3, beam_size=2)
+    parents = [[[1, 1]], [[1, 0]]]
+    for step, following in enumerate([*parents, None]):
+        new = torch.tensor([10.0 * step + 1, 10.0 * step + 2]).view(1, 1, 2, 1)
+        keys, _, mask = cache.append(0, new, new)
+        assert cache.positions(2) == (step, 1)
+        cache.advance(2)
+        if following is not None:
+            cache.follow(torch.tensor(following))
+    assert mask is not None
+    assert [keys[0, 0, mask[0, hypothesis], 0].tolist() for hypothesis in range(2)] == [[2, 12, 21], [2, 11, 22]]
 
 
 def test_rows_of_different_lengths_grow_each_at_its_end() -> None:
