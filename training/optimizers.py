@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from training.config import OptimConfig
+from training.muon import Muon
 
 
 class Optimizer:
@@ -38,7 +39,7 @@ class Optimizer:
             # Decoupled decay is scaled by the learning rate; Muon's is larger, so the same strength needs a smaller factor.
             decay = config.weight_decay * config.lr / config.muon_lr
             self.optimizers.append(
-                torch.optim.Muon([{"params": muon, "peak": config.muon_lr}], lr=config.muon_lr, weight_decay=decay)
+                Muon([{"params": muon, "peak": config.muon_lr}], lr=config.muon_lr, weight_decay=decay)
             )
 
     def step(self, factor: float) -> Tensor:

@@ -168,7 +168,10 @@ def common(
         numeral = (Word(english.NUMBERS[number], counted, True),)
         quantity = (Word(count(number, noun.counter).writing, counted, True),)
     form = noun.plural if plural and noun.plural else noun.english
-    before, after, clauses, adjectives = [], [], [], []
+    before: list[Part] = []
+    after: list[Part] = []
+    clauses: list[Part] = []
+    adjectives: list[Part] = []
     for modifier in modifiers:
         (after if modifier.after else before).extend(modifier.english)
         (clauses if modifier.after else adjectives).extend(modifier.japanese)

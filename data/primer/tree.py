@@ -84,7 +84,7 @@ class Written:
 
 def _flatten(parts: Iterable[Part], events: list[Word | tuple[Phrase, int]]) -> None:
     for part in parts:
-        if type(part) is Word:
+        if isinstance(part, Word):
             events.append(part)
         elif part.referent is None:
             _flatten(part.parts, events)
@@ -119,7 +119,7 @@ def write(parts: Iterable[Part], *, english: bool) -> Written:
     capital = english
     last: Link | None = None
     for number, event in enumerate(events):
-        if type(event) is tuple:
+        if isinstance(event, tuple):
             phrase, closing = event
             if not closing:
                 opened.append(len(written.words))
