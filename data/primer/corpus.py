@@ -16,7 +16,7 @@ from data.primer.choice import Chooser
 from data.primer.sentences import Sentence, derive
 from data.primer.splits import parts, quotas, split
 from data.primer.stories import story_row
-from data.primer.stream import Combinations, Draw, Drawn, Row, drawn
+from data.primer.stream import Draw, Drawn, Row, drawn
 from data.primer.tree import alignment, antecedents, segments
 
 PATIENCE = 200

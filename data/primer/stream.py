@@ -12,7 +12,7 @@ import marshal
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import cycle
 from pathlib import Path
@@ -54,7 +54,7 @@ class Stream(random.Random):
         self.position = max(self.position, position)
 
 
-def drawn(kind: str, draw: Draw, seed: int, processes: int = 0) -> Iterator[Drawn]:
+def drawn(kind: str, draw: Draw, seed: int, processes: int = 0) -> Generator[Drawn, None, None]:
     """Rows without end, the same however many other processes draw them (0: none). `kind` is the name that these know `draw` by."""
     stream = Stream(seed)
     chooser = Chooser(stream)
@@ -116,6 +116,8 @@ def _received(answer: IO[bytes]) -> Share:
     length = int.from_bytes(answer.read(8), "little")
     written = answer.read(length)
     if not length or len(written) < length:
-        raise DataError("a process that draws the embedded corpus was ended (by itself, then it says why above); start again")
+        raise DataError(
+            "a process that draws the embedded corpus was ended (by itself, then it says why above); start again"
+        )
     found: Share = marshal.loads(written)
     return found

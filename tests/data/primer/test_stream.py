@@ -68,7 +68,8 @@ def test_a_process_ends_when_nobody_reads() -> None:
     """Guards: processes that outlive a training that was killed."""
     command = [sys.executable, "-m", "data.primer.worker", "sentences", "0", "0", "1"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout and process.stderr
+        assert process.stdout
+        assert process.stderr
         assert process.stdout.read(8)
         process.stdout.close()
         assert process.wait(timeout=60) == 0
