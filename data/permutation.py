@@ -16,7 +16,7 @@ _ROUNDS = 8
 def permuted(numbers: NDArray[np.int64], size: int, seed: tuple[int, ...]) -> NDArray[np.int64]:
     """Where each of the numbers of [0, size) goes in the order of this seed: another number of [0, size) for each, 1-d."""
     bits = max(2, (size - 1).bit_length())
-    keys = np.random.SeedSequence(seed).generate_state(_ROUNDS, np.uint64).astype(np.uint64, copy=False)
+    keys = np.random.SeedSequence(seed).generate_state(_ROUNDS, np.uint64).astype(np.uint64)
     found = numbers.astype(np.uint64)
     outside = np.arange(len(found))
     while len(outside):

@@ -19,10 +19,10 @@ class WindowStream(BatchStream):
     """Windows of `context` tokens, each token in exactly one of them per epoch but for a remainder shorter than a window.
 
     Every epoch cuts the text anew from a random place, so that a token is seen in all positions over the epochs, and
-    shuffles the windows. No memory grows with the text: the order is computed, a block at a time. The text is a ring: its
-    end is followed by the eos at its beginning, which is so predicted as an end and read as a beginning like any other.
-    Batches always have `batch_size` rows: one may hold the end of an epoch and the start of the next. The position counts
-    windows.
+    shuffles the windows. No memory grows with the text: the order is computed, a block at a time. The text is a ring:
+    its end is followed by the eos at its beginning, which is so predicted as an end and read as a beginning like any
+    other. Batches always have `batch_size` rows: one may hold the end of an epoch and the start of the next. The
+    position counts windows.
     """
 
     def __init__(self, tokens: Tokens, batch_size: int, context: int, seed: int, rank: int = 0, world: int = 1) -> None:

@@ -168,13 +168,15 @@ def common(
         numeral = (Word(english.NUMBERS[number], counted, True),)
         quantity = (Word(count(number, noun.counter).writing, counted, True),)
     form = noun.plural if plural and noun.plural else noun.english
-    before: list[Part] = []
-    after: list[Part] = []
-    clauses: list[Part] = []
-    adjectives: list[Part] = []
+    before: Parts = ()
+    after: Parts = ()
+    clauses: Parts = ()
+    adjectives: Parts = ()
     for modifier in modifiers:
-        (after if modifier.after else before).extend(modifier.english)
-        (clauses if modifier.after else adjectives).extend(modifier.japanese)
+        if modifier.after:
+            after, clauses = after + modifier.english, clauses + modifier.japanese
+        else:
+            before, adjectives = before + modifier.english, adjectives + modifier.japanese
     side = (*opening.english, *numeral, *before, Word(form, link, True), *after)
     ja = (*opening.japanese, *clauses, *adjectives, Word(noun.writing + "たち" * several, link, True))
     which = "they" if plural else next((word for word in ("he", "she") if word in noun.kinds), "it")
