@@ -323,7 +323,7 @@ def _picked(rows: Iterable[Row], columns: dict[str, tuple[str, str]], where: str
 
 def _primer_rows(config: DataConfig, task: str, notes: list[str]) -> dict[str, Any]:
     import datasets
-    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow
 
     from data.primer.corpus import numbered
 
