@@ -31,7 +31,7 @@ class Shape:
 
 
 SHAPES = {
-    "cpu": Shape("GPT 4L/4H/128, T=64 (nanoGPT's CPU recipe)", 4, 4, 128, 64, 0.0, 12, 96),
+    "cpu": Shape("GPT 4L/4H/128, T=64 (nanoGPT's CPU recipe)", 4, 4, 128, 64, 0.0, 12, 384),
     "baby": Shape("GPT 6L/6H/384, T=256, dropout 0.2 (nanoGPT's baby GPT)", 6, 6, 384, 256, 0.2, 64, None),
 }
 
@@ -106,11 +106,12 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
     if shape.dropout:
         contenders.insert(2, ours(f"{SAME} without attention dropout", [*same, "model.attention_dropout=0"]))
     peers = tuple(one.name for one in contenders if not one.ours)
-    both = (SAME, f"{SAME} compiled")
+    both, own_ways = (SAME, f"{SAME} compiled"), ("ours", "ours compiled")
     comparisons = [
         Comparison(f"{shape.title}, batch {shape.batch_size}: training, against nanoGPT as shipped", both, (SHIPPED,)),
         Comparison("the same, against nanoGPT with bf16 and compile", both, ("nanoGPT bf16 autocast compiled",)),
         Comparison("the same, against the fastest peer", both, peers),
+        Comparison("a model of that shape as the project ships it, against nanoGPT as shipped", own_ways, (SHIPPED,)),
     ]  # fmt: skip
     if shape.large_batch:
         large, batch = f"batch {shape.large_batch}", [f"trainer.batch_size={shape.large_batch}"]
@@ -119,6 +120,7 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
             ours(larger[0], same + batch),
             ours(larger[1], same + batch + compile_it),
             ours(f"ours {large}", own + batch),
+            ours(f"ours {large} compiled", own + batch + compile_it),
             nanogpt(f"nanoGPT float32 {large}", batch_size=shape.large_batch),
             nanogpt(f"nanoGPT bf16 autocast {large}", batch_size=shape.large_batch, bf16=True),
         ]

@@ -6,8 +6,10 @@ import torch
 from model.attention import attention, attention_backend, reference_attention
 from model.config import ModelConfig
 from model.gpt import GPT
+from training.config import OptimConfig
 from training.hardware import choose_hardware
 from training.loss import summed_loss
+from training.optimizers import Optimizer
 from training.weights import Weights
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -40,15 +42,14 @@ def test_a_small_model_learns_in_the_format_that_the_hardware_likes() -> None:
     hardware = choose_hardware("cuda", "auto", None)
     model = GPT(ModelConfig(layers=2, heads=2, width=64, context=32), 50).to(hardware.device)
     weights = Weights(model, hardware.dtype, 0.0)
-    optimizer = torch.optim.AdamW(weights.masters, lr=1e-2, fused=True)
+    optimizer = Optimizer(OptimConfig(kind="adamw", lr=1e-2), weights)
     tokens = torch.randint(0, 50, (4, 33), device="cuda")
     losses = []
     for _ in range(50):
         loss = summed_loss(model(tokens[:, :-1]), tokens[:, 1:]) / tokens[:, 1:].numel()
         loss.backward()
         weights.collect_gradients()
-        optimizer.step()
-        optimizer.zero_grad()
+        optimizer.step(1.0)
         weights.publish()
         losses.append(float(loss.detach()))
     assert losses[-1] < 0.5 * losses[0]

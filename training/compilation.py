@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 import torch._functorch.config as partitioner
-from torch import nn
+from torch import Tensor
 
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.config import TrainConfig
 from training.hardware import Hardware
-from training.loss import LossAndGradient, loss_and_gradient
+from training.loss import batch_loss, loss_and_gradient
+
+BatchLoss = Callable[..., Tensor]
+"""`batch_loss` or a compiled form of it."""
 
 _MINUTES = 5.0
-"""Shortest run that is compiled on a CPU. On two cores compiling a GPT takes 5 s where it was done before and 10-20 s
-where not, a translator 18 and 43 s; steps then take 0.65 to 0.75 times as long."""
+"""Shortest run that is compiled on a CPU. On two cores compiling a GPT of 4 to 6 layers takes 5 s where it was done before
+and 25-35 s where not, a translator 18 and 43 s; steps then take 0.65 to 0.75 times as long."""
 
 _CPU_FLOPS = {torch.bfloat16: 0.6e12, torch.float32: 0.1e12}
 """What training uses of two cores, to guess from the size of a run how long it takes. A guess, not a measurement: a run
@@ -58,31 +64,28 @@ def has_compiler() -> bool:
     return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))
 
 
-def compile_training(model: GPT | EncoderDecoder) -> LossAndGradient:
-    """Compile the blocks of `model` in place, at their first use, and return a compiled `loss_and_gradient`.
+def compiled_loss(model: GPT | EncoderDecoder) -> BatchLoss:
+    """`batch_loss` in compiled form; the code is made at its first use. For evaluation see `eagerly`.
 
-    Blocks, not the whole: all blocks of a kind are compiled once, in a time that does not grow with the depth. Lengths of
-    sentences vary, so that a translator's code takes any. For evaluation see `eagerly`.
+    A GPT's batches have one shape: all of it becomes one piece of code. Lengths of sentences vary, which makes code for
+    any length, and slow to compile: a translator is compiled block by block, in place, those of a kind at once.
     """
     # By default a dropout mask is kept for the backward pass as bytes, which are slow to read; computing it again is
     # cheap: a fifth of the step (torch 2.13). Masks then need a seed that both passes share: `fallback_random`.
     partitioner.ban_recompute_used_far_apart = False
     partitioner.ban_recompute_long_fusible_chains = False
-    lengths_vary = isinstance(model, EncoderDecoder)
-    for part in parts(model):
-        part.compile(fullgraph=True, dynamic=lengths_vary, options={"fallback_random": True})
-    return torch.compile(loss_and_gradient, dynamic=lengths_vary)
+    options: dict[str, Any] = {"fallback_random": True}
+    if isinstance(model, GPT):
+        return torch.compile(batch_loss, fullgraph=True, dynamic=False, options=options)
+    for block in [*model.encoder, *model.decoder]:
+        block.compile(fullgraph=True, dynamic=True, options=options)
+    return partial(batch_loss, kernel=torch.compile(loss_and_gradient, dynamic=True))
 
 
 def undo(model: GPT | EncoderDecoder) -> None:
-    """Make `model` what it was before `compile_training`."""
-    for part in parts(model):
-        part._compiled_call_impl = None
-
-
-def parts(model: GPT | EncoderDecoder) -> list[nn.Module]:
-    """What is compiled: every block."""
-    return list(model.blocks) if isinstance(model, GPT) else [*model.encoder, *model.decoder]
+    """Make `model` what it was before `compiled_loss`."""
+    for module in model.modules():
+        module._compiled_call_impl = None
 
 
 eagerly = torch.compiler.set_stance

@@ -11,6 +11,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from data.batches import IGNORED
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
 
 _LOGITS, _TOKENS = 1 << 23, 1024
 """Logits that exist at a time while training: 16 MB in bfloat16, or those of 1,024 tokens if they are more (each stretch
@@ -50,6 +52,18 @@ def projected_loss(
     return _ProjectedLoss.apply(
         features.flatten(0, 1), weight, targets.flatten(), label_smoothing, kernel or loss_and_gradient
     )
+
+
+def batch_loss(
+    model: GPT | EncoderDecoder,
+    inputs: tuple[Tensor | None, ...],
+    targets: Tensor,
+    label_smoothing: float = 0.0,
+    kernel: LossAndGradient | None = None,
+) -> Tensor:
+    """`projected_loss` of a model on what `Batch.model_inputs` gives it: the whole forward pass of training, scalar float32."""
+    features = model.features(*inputs)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
+    return projected_loss(features, model.output_weight, targets, label_smoothing, kernel)
 
 
 class _ProjectedLoss(torch.autograd.Function):

@@ -6,33 +6,48 @@ import torch
 from torch import Tensor
 
 from training.config import OptimConfig
+from training.errors import UserError
 from training.muon import Muon
+from training.weights import HIDDEN, OUTER, VECTORS, Weights, section
 
 
 class Optimizer:
-    """One or two torch optimisers behind one `step`, with clipping and learning rates set from outside each step."""
+    """One or two torch optimisers behind one `step`, with clipping and learning rates set from outside each step.
 
-    def __init__(self, config: OptimConfig, names: list[str], masters: list[Tensor]) -> None:
+    AdamW goes entry by entry, so that it is given whole sections of the weights as one long parameter each.
+    """
+
+    def __init__(self, config: OptimConfig, weights: Weights) -> None:
         self.clip = config.clip
-        self.masters = masters
-        named = list(zip(names, masters, strict=True))
-        muon = [p for name, p in named if config.kind == "muon" and p.ndim == 2 and is_hidden_matrix(name)]
-        ours = {id(p) for p in muon}
-        rest = [p for _, p in named if id(p) not in ours]
+        self.everything = weights.flat_masters
+        self.everything.grad = weights.gradient
+
+        def one(kind: str) -> Tensor:
+            part = weights.flat_masters[weights.sections[kind]]
+            part.grad = weights.gradient[weights.sections[kind]]
+            return part
+
+        muon = []
+        if config.kind == "muon":
+            parts = zip(weights.names, weights.masters, weights.gradients, strict=True)
+            for name, master, gradient in parts:
+                if section(name, master) == HIDDEN:
+                    master.grad = gradient
+                    muon.append(master)
         self.optimizers: list[torch.optim.Optimizer] = [
             torch.optim.AdamW(
                 [
                     {
-                        "params": [p for p in rest if p.ndim >= 2],
+                        "params": [one(kind) for kind in ((OUTER,) if muon else (HIDDEN, OUTER))],
                         "weight_decay": config.weight_decay,
                         "peak": config.lr,
                     },
-                    {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0, "peak": config.lr},
+                    {"params": [one(VECTORS)], "weight_decay": 0.0, "peak": config.lr},
                 ],
                 lr=config.lr,
                 betas=(config.beta1, config.beta2),
                 eps=config.eps,
-                fused=masters[0].device.type in ("cpu", "cuda"),
+                fused=self.everything.device.type in ("cpu", "cuda"),
             )
         ]
         if muon:
@@ -44,12 +59,11 @@ class Optimizer:
 
     def step(self, factor: float) -> Tensor:
         """One update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32."""
-        norm = torch.nn.utils.clip_grad_norm_(self.masters, self.clip or float("inf"))
+        norm = torch.nn.utils.clip_grad_norm_(self.everything, self.clip or float("inf"))
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * factor
             optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
         return norm
 
     def state_dict(self) -> list[dict]:
@@ -57,7 +71,15 @@ class Optimizer:
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def load_state_dict(self, states: list[dict]) -> None:
-        """Restore the moments, keeping the peak rates and decays of the present config: they may have been changed on resume."""
+        """Restore the moments, keeping the peak rates and decays of the present config: they may have been changed on resume.
+
+        Raises UserError where the state does not fit: it is of another kind of optimiser, or was saved by an older version.
+        """
+        if [_sizes(state) for state in states] != [_sizes(optimizer.state_dict()) for optimizer in self.optimizers]:
+            raise UserError(
+                "the checkpoint's optimiser state does not fit: it is of another optim.kind or was written by an older version of "
+                "this program; generate.py reads its weights, but training begins anew"
+            )
         for optimizer, state in zip(self.optimizers, states, strict=True):
             groups = [
                 present | {"params": saved["params"]}
@@ -66,6 +88,6 @@ class Optimizer:
             optimizer.load_state_dict({"state": state["state"], "param_groups": groups})
 
 
-def is_hidden_matrix(name: str) -> bool:
-    """Whether a parameter is a matrix between hidden layers: embeddings and output heads suit AdamW better (Jordan et al. 2024)."""
-    return "embedding" not in name and not name.startswith("head.")
+def _sizes(state: dict) -> list[int]:
+    """How many parameters each group of a torch optimiser's state has."""
+    return [len(group["params"]) for group in state["param_groups"]]

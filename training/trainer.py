@@ -21,7 +21,7 @@ from training.checkpoints import save_checkpoint
 from training.config import TrainConfig
 from training.errors import check_finite
 from training.hardware import Hardware
-from training.loss import LossAndGradient, loss_and_gradient, projected_loss
+from training.loss import batch_loss
 from training.optimizers import Optimizer
 from training.profiling import profiler
 from training.progress import Interrupted, Progress, StopRequest
@@ -83,11 +83,11 @@ class Trainer:
         self.hardware = hardware
         self.flops_per_token = flops_per_token
         self.weights = Weights(model.to(hardware.device), hardware.dtype, config.trainer.ema)
-        self.optimizer = Optimizer(config.optim, self.weights.names, self.weights.masters)
+        self.optimizer = Optimizer(config.optim, self.weights)
         self.progress = Progress()
         self.since_log, self.since_evaluation = Interval(), Interval()
         self.gradient_norm: Tensor | float = math.nan
-        self.loss_kernel: LossAndGradient = loss_and_gradient
+        self.batch_loss: compilation.BatchLoss = batch_loss
         self.compiled = False
         self.compiling, self.compiling_because = compilation.decide(config, hardware, flops_per_token)
         self.only_batches: list[Batch] | None = None
@@ -159,7 +159,7 @@ class Trainer:
         if self.compiled or not self.compiling:
             return self.forward_and_backward(batch, targets)
         self.compiled = True  # the first call compiles; what fails later is no failure to compile
-        self.loss_kernel = compilation.compile_training(self.model)
+        self.batch_loss = compilation.compiled_loss(self.model)
         try:
             return self.forward_and_backward(batch, targets)
         except torch.OutOfMemoryError:
@@ -168,7 +168,7 @@ class Trainer:
             reason = str(error).strip().splitlines() or [type(error).__name__]
             self.log.line(f"torch.compile does not work here ({reason[0][:120]}): going on without it")
         compilation.undo(self.model)
-        self.compiling, self.compiled, self.loss_kernel = False, False, loss_and_gradient
+        self.compiling, self.compiled, self.batch_loss = False, False, batch_loss
         self.model.zero_grad()
         return self.forward_and_backward(batch, targets)
 
@@ -177,9 +177,8 @@ class Trainer:
         if self.compiled and batch.source is not None and batch.source_mask is None:
             # One form of the blocks instead of two: compiling costs more than masks of batches that need none.
             batch = replace(batch, source_mask=torch.ones_like(batch.source, dtype=torch.bool))
-        features, weight = self.model.features(*batch.model_inputs), self.model.output_weight  # type: ignore[arg-type]
-        smoothing = self.config.trainer.label_smoothing
-        loss = projected_loss(features, weight, batch.targets, smoothing, self.loss_kernel)
+        inputs, smoothing = batch.model_inputs, self.config.trainer.label_smoothing
+        loss = self.batch_loss(self.model, inputs, batch.targets, smoothing)
         (loss / targets).backward()
         return loss.detach()
 
@@ -265,7 +264,7 @@ class Trainer:
 
     def save(self, *, best: bool) -> None:
         """Write a checkpoint of this step; never over a good one with weights that diverged."""
-        if not all(bool(master.isfinite().all()) for master in self.weights.masters):
+        if not bool(self.weights.flat_masters.isfinite().all()):
             check_finite("weights", math.nan, self.progress.step)
         state = {
             "weights": self.weights.state_dict(),
