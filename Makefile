@@ -61,4 +61,5 @@ bench: install
 	$(BIN)/python -m benchmarks data text=$(TEXT) pairs=$(PAIRS)
 	$(BIN)/python -m benchmarks recording
 	$(BIN)/python -m benchmarks scaling data=$(TEXT)
+	$(BIN)/python -m benchmarks curves data=$(TEXT)
 	$(BIN)/python -m benchmarks table

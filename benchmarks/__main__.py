@@ -19,6 +19,7 @@ HELP = """Measure this project beside its peers. Every contender runs in a proce
   python -m benchmarks data text=input.txt pairs=FOLDER                 batches, without a model
   python -m benchmarks recording                                        attention maps of one example
   python -m benchmarks scaling data=input.txt                           speed and memory against width, depth, context, batch
+  python -m benchmarks curves data=input.txt                             loss curves of bf16 and compiled code beside float32
   python -m benchmarks peak                                             the matrix peak of this machine
   python -m benchmarks table                                            results into README.md and docs/speed.md
 
@@ -32,6 +33,7 @@ COMMANDS = {
     "data": ("data_loading", "data_loading", "DataLoadingSettings"),
     "recording": ("recording", "recording", "RecordingSettings"),
     "scaling": ("scaling", "scaling", "ScalingSettings"),
+    "curves": ("curves", "curves", "CurvesSettings"),
     "peak": ("peak", "peak", "PeakSettings"),
     "table": ("table", "table", "TableSettings"),
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from attention_maps.command_line import CommandError
+from benchmarks.curves import FILE, Curves
+from benchmarks.curves import summary as curves_table
 from benchmarks.memory_model import fit, memory_tables
 from benchmarks.projection import projection_table
 from benchmarks.report import full_table, place, summary_table
@@ -32,16 +34,16 @@ class TableSettings:
 
 def table(settings: TableSettings) -> None:
     """Write the tables of README.md and docs/speed.md from the results."""
-    results = load_results(Path(settings.results))
+    written = blocks(Path(settings.results))
     for path in (Path(settings.readme), Path(settings.speed)):
         page = path.read_text(encoding="utf-8")
-        path.write_text(with_blocks(page, results), encoding="utf-8")
+        path.write_text(with_blocks(page, written), encoding="utf-8")
         print(path)
 
 
 def load_results(folder: Path) -> list[Result]:
-    """All results of a folder in the order of `ORDER`, then by name."""
-    found = [Result.load(path) for path in folder.glob("*.json")]
+    """All results of a folder, loss curves excepted, in the order of `ORDER`, then by name."""
+    found = [Result.load(path) for path in folder.glob("*.json") if path.name != FILE]
     return sorted(
         found, key=lambda one: (ORDER.index(one.benchmark) if one.benchmark in ORDER else len(ORDER), one.benchmark)
     )
@@ -82,25 +84,33 @@ def projection(results: Sequence[Result]) -> str:
     return projection_table(row.operations / baby.best_peak, fit(scaling))
 
 
-BLOCKS: dict[str, Callable[[Sequence[Result]], str]] = {
-    "benchmarks": summary,
-    "benchmark tables": all_tables,
-    "memory model": memory,
-    "projection": projection,
-}
-"""What stands between `<!-- NAME -->` and `<!-- end of NAME -->`."""
+def loss_curves(path: Path) -> str:
+    """What `curves` measured."""
+    return curves_table(Curves.load(path)) if path.exists() else NOTHING
 
 
-def with_blocks(page: str, results: Sequence[Result]) -> str:
+def blocks(folder: Path) -> dict[str, str]:
+    """What stands between `<!-- NAME -->` and `<!-- end of NAME -->`, by name, from the results in a folder."""
+    results = load_results(folder)
+    return {
+        "benchmarks": summary(results),
+        "benchmark tables": all_tables(results),
+        "loss curves": loss_curves(folder / FILE),
+        "memory model": memory(results),
+        "projection": projection(results),
+    }
+
+
+def with_blocks(page: str, written: Mapping[str, str]) -> str:
     """The page with every block written anew. Raises CommandError when it has none or one is not closed."""
     count = 0
-    for name, write in BLOCKS.items():
+    for name, text in written.items():
         pattern = re.compile(rf"<!-- {name} -->\n.*?<!-- end of {name} -->", re.DOTALL)
-        block = f"<!-- {name} -->\n{write(results)}\n<!-- end of {name} -->"
+        block = f"<!-- {name} -->\n{text}\n<!-- end of {name} -->"
         page, found = pattern.subn(block.replace("\\", r"\\"), page)
         count += found
     if not count:
         raise CommandError(
-            f"the page has no block such as <!-- {next(iter(BLOCKS))} --> … <!-- end of {next(iter(BLOCKS))} -->"
+            f"the page has no block such as <!-- {next(iter(written))} --> … <!-- end of {next(iter(written))} -->"
         )
     return page

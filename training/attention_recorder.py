@@ -9,7 +9,6 @@ from pathlib import Path
 
 from attention_maps import store
 from attention_maps.measures import scalars
-from attention_maps.pictures import picture
 from attention_maps.record import Example, record
 from attention_maps.recording import Measures, Recording, Score
 from data.batches import Batch
@@ -57,6 +56,8 @@ class AttentionRecorder:
         # The prefix also sorts these many charts behind the curves that people look for first.
         self.log.scalars({f"val_{tag}": value for tag, value in scalars(recording.measures).items()}, step)
         if attention.image and recording.samples:
+            from attention_maps.pictures import picture  # matplotlib: 30 MB and 0.3 s, which no start need wait for
+
             self.log.image("attention", picture(recording), step)
 
     def recording(self, step: int, measured: Measures | None = None) -> Recording:

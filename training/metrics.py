@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
 
 
 @dataclass(frozen=True)
@@ -23,6 +22,8 @@ class Scores:
 
 def score(hypotheses: list[str], references: list[str]) -> Scores:
     """Score translations against one reference each."""
+    from sacrebleu.metrics import BLEU, CHRF  # 6 MB, for translations alone
+
     exact = sum(h == r for h, r in zip(hypotheses, references, strict=True)) / max(1, len(references))
     return Scores(
         BLEU(tokenize="char").corpus_score(hypotheses, [references]).score,
@@ -33,6 +34,8 @@ def score(hypotheses: list[str], references: list[str]) -> Scores:
 
 def signatures() -> str:
     """The sacreBLEU signatures, without which the numbers mean nothing."""
+    from sacrebleu.metrics import BLEU, CHRF
+
     bleu, chrf = BLEU(tokenize="char"), CHRF()
     bleu.corpus_score(["あ"], [["あ"]])
     chrf.corpus_score(["あ"], [["あ"]])

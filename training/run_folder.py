@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 from yaml import YAMLError
@@ -20,6 +20,10 @@ from training.config import TrainConfig
 from training.errors import UserError
 
 Model = GPT | EncoderDecoder
+
+FORMAT = 2
+"""Version of what weights mean, in every config.yaml. Since 2 rotary positions turn the entries i and i + D/2 of a head as a pair;
+before, 2i and 2i + 1 (a file without a version). Other weights fit the model all the same, and give nonsense."""
 
 
 def create(config: TrainConfig) -> Path:
@@ -72,12 +76,12 @@ def tested_step(run: Path) -> int | None:
 def save_config(config: TrainConfig, run: Path) -> None:
     """Write the complete config as YAML, replacing an older one in a single step."""
     temporary = run / ".config.yaml.tmp"
-    temporary.write_text(OmegaConf.to_yaml(OmegaConf.structured(config)), encoding="utf-8")
+    temporary.write_text(f"format: {FORMAT}\n" + OmegaConf.to_yaml(OmegaConf.structured(config)), encoding="utf-8")
     temporary.replace(run / "config.yaml")
 
 
 def load_config(run: Path) -> TrainConfig:
-    """The config a run was trained with; raises UserError when `run` is no run folder."""
+    """The config a run was trained with; raises UserError when `run` is no run folder, or its weights mean something else today."""
     path = run / "config.yaml"
     if not run.is_dir():
         raise UserError(f"{run}: no such run folder")
@@ -85,12 +89,18 @@ def load_config(run: Path) -> TrainConfig:
         raise UserError(f"{run}: no config.yaml in it, so it is not a run folder (runs/<name>)")
     try:
         loaded = OmegaConf.load(path)
-        if not OmegaConf.is_dict(loaded) or not loaded:
+        if not isinstance(loaded, DictConfig) or not loaded:
             raise UserError(f"{path}: is empty; copy the run again")
+        version = loaded.pop("format", 1)
         config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(TrainConfig), loaded))
     except (OmegaConfBaseException, YAMLError, OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as a config: {str(error).splitlines()[0]}") from error
     assert isinstance(config, TrainConfig)
+    if config.model.position == "rotary" and version != FORMAT:
+        raise UserError(
+            f"{run}: was trained when rotary positions paired other entries of a head (format {version}, now {FORMAT}), so that its "
+            "weights would give nonsense: train it again, or use it with the version of the program that trained it"
+        )
     return config
 
 

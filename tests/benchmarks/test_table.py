@@ -11,7 +11,7 @@ import pytest
 from benchmarks.memory_model import MemoryModel, fit
 from benchmarks.report import full_table, number, summary_table
 from benchmarks.results import Result, Row, Turn
-from benchmarks.table import BLOCKS, load_results, with_blocks
+from benchmarks.table import blocks, with_blocks
 from tests.conftest import ROOT
 
 
@@ -72,13 +72,14 @@ def test_results_survive_the_disk(tmp_path: Path) -> None:
 def test_pages_show_what_the_committed_results_say(page: str) -> None:
     """Guards: a figure typed by hand, or results committed without `python -m benchmarks table`."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    assert with_blocks(text, load_results(ROOT / "benchmarks" / "results")) == text
+    assert with_blocks(text, blocks(ROOT / "benchmarks" / "results")) == text
 
 
 def test_every_block_has_its_place_in_a_page() -> None:
     """Guards: a table that is generated and shown nowhere."""
     pages = [(ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/speed.md")]
-    assert [sum(f"<!-- {name} -->\n" in page for page in pages) for name in BLOCKS] == [1] * len(BLOCKS)
+    names = blocks(ROOT / "benchmarks" / "results")
+    assert [sum(f"<!-- {name} -->\n" in page for page in pages) for name in names] == [1] * len(names)
 
 
 def test_the_memory_model_finds_the_constants_that_made_the_figures() -> None:
