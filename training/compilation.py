@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
-import torch._functorch.config as partitioner
 from torch import Tensor
 
 from model.encoder_decoder import EncoderDecoder
@@ -70,6 +70,8 @@ def compiled_loss(model: GPT | EncoderDecoder) -> BatchLoss:
     A GPT's batches have one shape: all of it becomes one piece of code. Lengths of sentences vary, which makes code for
     any length, and slow to compile: a translator is compiled block by block, in place, those of a kind at once.
     """
+    import torch._functorch.config as partitioner
+
     # By default a dropout mask is kept for the backward pass as bytes, which are slow to read; computing it again is
     # cheap: a fifth of the step (torch 2.13). Masks then need a seed that both passes share: `fallback_random`.
     partitioner.ban_recompute_used_far_apart = False
@@ -88,5 +90,14 @@ def undo(model: GPT | EncoderDecoder) -> None:
         module._compiled_call_impl = None
 
 
-eagerly = torch.compiler.set_stance
-"""`with eagerly("force_eager")`: an evaluation runs other shapes in another mode, which is not worth compiling."""
+@contextmanager
+def eagerly(compiled: bool) -> Iterator[None]:
+    """Within: no compiled code runs. An evaluation has other shapes in another mode, which are not worth compiling.
+
+    Where nothing is compiled, torch's compiler is not even imported: 70 MB and 0.7 s.
+    """
+    if not compiled:
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield

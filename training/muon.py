@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from training.stateful import Group, State, StatefulOptimizer
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 """Coefficients of the quintic iteration, steepest at zero (Jordan et al. 2024)."""
 
 
-class Muon(torch.optim.Optimizer):
+class Muon(StatefulOptimizer):
     """`torch.optim.Muon` with its defaults and its state, in batched products: half the time for a model of a few million
     parameters, whose matrices are too small to keep two cores busy one by one.
 
@@ -21,35 +22,28 @@ class Muon(torch.optim.Optimizer):
     √max(1, A/B).
     """
 
-    def __init__(
-        self, params: Iterable[Any], lr: float, weight_decay: float, momentum: float = 0.95, steps: int = 5
-    ) -> None:
-        """params: matrices, or groups of them."""
-        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "steps": steps})
+    def __init__(self, groups: Sequence[Group], *, lr: float, momentum: float = 0.95, steps: int = 5) -> None:
+        """groups: `params`, which are matrices, and `weight_decay` of each. steps: iterations of the orthogonalisation."""
+        self.momentum, self.steps = momentum, steps
+        super().__init__(groups, lr)
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """One update of every matrix that has a gradient; `closure` is not supported."""
-        assert closure is None
-        for group in self.param_groups:
-            matrices = [p for p in group["params"] if p.grad is not None]
-            if not matrices:
-                continue
-            for matrix in matrices:
-                if not self.state[matrix]:
-                    self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix)
-            gradients = [p.grad for p in matrices]
-            momenta = [self.state[p]["momentum_buffer"] for p in matrices]
-            torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
-            updates = torch._foreach_lerp(gradients, momenta, group["momentum"])
-            torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
-            for indices in _by_shape(matrices):
-                rows, columns = matrices[indices[0]].shape
-                wide = [updates[i] if rows <= columns else updates[i].t() for i in indices]
-                turned = orthogonalised(torch.stack(wide).bfloat16(), group["steps"]).to(matrices[0].dtype)
-                rate = group["lr"] * max(1.0, rows / columns) ** 0.5
-                parts = turned.unbind() if rows <= columns else turned.transpose(1, 2).unbind()
-                torch._foreach_add_([matrices[i] for i in indices], list(parts), alpha=-rate)
+    def new_state(self, parameter: Tensor) -> State:
+        """The running mean of the gradients."""
+        return {"momentum_buffer": torch.zeros_like(parameter)}
+
+    def update(self, group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[State]) -> None:
+        """One step of a group."""
+        momenta = [state["momentum_buffer"] for state in states]
+        torch._foreach_lerp_(momenta, gradients, 1 - self.momentum)
+        updates = torch._foreach_lerp(gradients, momenta, self.momentum)
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        for indices in _by_shape(parameters):
+            rows, columns = parameters[indices[0]].shape
+            wide = [updates[i] if rows <= columns else updates[i].t() for i in indices]
+            turned = orthogonalised(torch.stack(wide).bfloat16(), self.steps).to(parameters[0].dtype)
+            rate = group["lr"] * max(1.0, rows / columns) ** 0.5
+            parts = turned.unbind() if rows <= columns else turned.transpose(1, 2).unbind()
+            torch._foreach_add_([parameters[i] for i in indices], list(parts), alpha=-rate)
 
 
 def _by_shape(matrices: list[Tensor]) -> list[list[int]]:

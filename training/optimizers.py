@@ -5,9 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from training.adamw import AdamW
 from training.config import OptimConfig
 from training.errors import UserError
 from training.muon import Muon
+from training.stateful import State, StatefulOptimizer
 from training.weights import HIDDEN, OUTER, VECTORS, Weights, section
 
 
@@ -34,8 +36,8 @@ class Optimizer:
                 if section(name, master) == HIDDEN:
                     master.grad = gradient
                     muon.append(master)
-        self.optimizers: list[torch.optim.Optimizer] = [
-            torch.optim.AdamW(
+        self.optimizers: list[StatefulOptimizer] = [
+            AdamW(
                 [
                     {
                         "params": [one(kind) for kind in ((OUTER,) if muon else (HIDDEN, OUTER))],
@@ -54,7 +56,7 @@ class Optimizer:
             # Decoupled decay is scaled by the learning rate; Muon's is larger, so the same strength needs a smaller factor.
             decay = config.weight_decay * config.lr / config.muon_lr
             self.optimizers.append(
-                Muon([{"params": muon, "peak": config.muon_lr}], lr=config.muon_lr, weight_decay=decay)
+                Muon([{"params": muon, "weight_decay": decay, "peak": config.muon_lr}], lr=config.muon_lr)
             )
 
     def step(self, factor: float) -> Tensor:
@@ -66,28 +68,20 @@ class Optimizer:
             optimizer.step()
         return norm
 
-    def state_dict(self) -> list[dict]:
-        """States of the torch optimisers, in order."""
+    def state_dict(self) -> list[list[State]]:
+        """States of the optimisers, in order."""
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
-    def load_state_dict(self, states: list[dict]) -> None:
-        """Restore the moments, keeping the peak rates and decays of the present config: they may have been changed on resume.
+    def load_state_dict(self, states: list[list[State]]) -> None:
+        """Restore the moments; rates and decays stay those of the present config.
 
         Raises UserError where the state does not fit: it is of another kind of optimiser, or was saved by an older version.
         """
-        if [_sizes(state) for state in states] != [_sizes(optimizer.state_dict()) for optimizer in self.optimizers]:
+        try:
+            for optimizer, state in zip(self.optimizers, states, strict=True):
+                optimizer.load_state_dict(state)
+        except (ValueError, TypeError, AttributeError):  # more or fewer optimisers, other sizes, another form
             raise UserError(
-                "the checkpoint's optimiser state does not fit: it is of another optim.kind or was written by an older version of "
-                "this program; generate.py reads its weights, but training begins anew"
-            )
-        for optimizer, state in zip(self.optimizers, states, strict=True):
-            groups = [
-                present | {"params": saved["params"]}
-                for saved, present in zip(state["param_groups"], optimizer.param_groups, strict=True)
-            ]
-            optimizer.load_state_dict({"state": state["state"], "param_groups": groups})
-
-
-def _sizes(state: dict) -> list[int]:
-    """How many parameters each group of a torch optimiser's state has."""
-    return [len(group["params"]) for group in state["param_groups"]]
+                "the checkpoint's optimiser state does not fit: it is of another optim.kind or was written by an older "
+                "version of this program; generate.py and init_from=… read its weights, but its training cannot go on"
+            ) from None

@@ -244,7 +244,7 @@ class Trainer:
         self.model.eval()
         stop.at_once = True
         try:
-            with self.weights.averaged(), compilation.eagerly("force_eager"):
+            with self.weights.averaged(), compilation.eagerly(self.compiled):
                 loss = self.evaluate_model(progress.step, record)
         except Interrupted:
             return  # saved as it was before, and evaluated after the resume

@@ -8,7 +8,6 @@ from torch import nn
 
 from training.config import OptimConfig
 from training.errors import UserError
-from training.muon import Muon
 from training.optimizers import Optimizer
 from training.weights import Weights
 
@@ -71,21 +70,21 @@ def test_the_norm_is_reported_before_clipping_and_the_gradient_is_clipped() -> N
 def test_the_long_tensors_are_updated_as_torch_updates_parameters_one_by_one(kind: str) -> None:
     """Guards: gradients that reach another parameter than their own, and padding that disturbs the norm."""
     model, weights, optimizer = build(kind, clip=0.5, lr=1e-2)
-    alone = Small()
+    alone, config = Small(), OptimConfig()
     matrices = [alone.inner.weight] if kind == "muon" else []
     rest = [p for p in alone.parameters() if all(p is not m for m in matrices)]
     plain: list[torch.optim.Optimizer] = [
         torch.optim.AdamW(
             [
-                {"params": [p for p in rest if p.ndim > 1], "weight_decay": optimizer.optimizers[0].param_groups[0]["weight_decay"]},
+                {"params": [p for p in rest if p.ndim > 1], "weight_decay": config.weight_decay},
                 {"params": [p for p in rest if p.ndim == 1], "weight_decay": 0.0},
             ],
-            lr=1e-2, betas=optimizer.optimizers[0].param_groups[0]["betas"], eps=optimizer.optimizers[0].param_groups[0]["eps"],
+            lr=1e-2, betas=(config.beta1, config.beta2), eps=config.eps,
         )
     ]  # fmt: skip
     if matrices:
         group = optimizer.optimizers[1].param_groups[0]
-        plain.append(Muon(matrices, lr=group["lr"], weight_decay=group["weight_decay"]))
+        plain.append(torch.optim.Muon(matrices, lr=group["lr"], weight_decay=group["weight_decay"]))
     for _ in range(3):
         model().backward()
         weights.collect_gradients()
