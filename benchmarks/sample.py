@@ -158,7 +158,7 @@ def ours(name: str, batch: int, weights: str) -> Step:
 
     shape = SHAPES[name]
     choose_hardware("cpu", "float32", None)
-    model = prepare(random_gpt(shape), weights)
+    model = prepare(random_gpt(shape), weights, rows=batch)
     config = SamplingConfig(temperature=TEMPERATURE, top_k=shape.top_k, max_tokens=shape.new_tokens)
 
     def write() -> int:

@@ -26,7 +26,7 @@ DECODING_HEADS = 64
 """Heads of a batch from which on plain float32 products are faster than the fused kernel for one query: 0.7 of its time."""
 
 FORMATS = ("float32", "bf16", "int8")
-"""Formats of the weights that `prepare` knows. Activations are bfloat16 for bf16, else float32."""
+"""Formats of the weights that `prepare` knows. Activations are bfloat16 for bf16 and for a single row of int8, else float32."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -185,10 +185,8 @@ class DecodingBlock(nn.Module):
         value, mask = value.transpose(1, 2), None
         if cache is not None:
             key, value, mask = cache.append(self.layer, key, value)
-        if tokens == 1 and mask is None:
-            mixed = attend_once(query, key, value)
-        else:
-            mixed = attention(query, key, value, causal=True, key_mask=mask)
+        once = tokens == 1 and mask is None
+        mixed = attend_once(query, key, value) if once else attention(query, key, value, causal=True, key_mask=mask)
         x = x + self.output(mixed.transpose(1, 2).reshape(batch, tokens, width))
         return x + self.feed_forward(self.feed_forward_norm(x))
 
