@@ -28,7 +28,7 @@ from attention_maps.command_line import CommandError, expanded
 from benchmarks.contender import Benchmark, Contender, Step
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.results import Result
-from benchmarks.sample import ctranslate2_settings, decoding_comparisons, for_decoding
+from benchmarks.sample import ctranslate2_settings, decoding_comparisons
 
 if TYPE_CHECKING:
     from data.tokenizer import Tokenizer
@@ -86,7 +86,7 @@ def benchmark(work: dict[str, Any], folder: Path) -> Benchmark:
         return Contender(label, f"benchmarks.beam:{build}", work | hypotheses | arguments, ours)
 
     contenders = [
-        *(contender(f"ours {quantize}", "ours", True, quantize=quantize) for quantize in ("float32", "bf16", "int8")),
+        *(contender(f"ours {weights}", "ours", True, weights=weights) for weights in ("float32", "bf16", "int8")),
         *(contender(f"Hugging Face {dtype}", "hugging_face", dtype=dtype) for dtype in ("float32", "bfloat16")),
         *(
             contender(f"CTranslate2 {label}", "ctranslate2", **arguments)
@@ -148,16 +148,17 @@ def keeping(translate: Callable[[], tuple[Hypotheses, list[str]]], sentences: in
     return step
 
 
-def ours(run: str, sentences: str, beam_size: int, to: str, quantize: str) -> Step:
+def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Step:
     """What `generate.py` does with lines of text."""
+    from model.decoding import prepare
     from training.translation import TranslationOptions, best_translations
 
     model, tokenizers, texts = loaded(run, sentences)
-    for_decoding(model, quantize)
+    ready = prepare(model, weights)
     options = TranslationOptions(beam_size=beam_size)
 
     def translate() -> tuple[Hypotheses, list[str]]:
-        found = best_translations(model, tokenizers, texts, options)
+        found = best_translations(ready, tokenizers, texts, options)
         return [one.tokens for one in found], [one.text for one in found]
 
     return keeping(translate, len(texts), to)

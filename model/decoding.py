@@ -8,6 +8,7 @@ so that no row depends on its neighbours.
 
 from __future__ import annotations
 
+import math
 from copy import deepcopy
 from typing import TypeVar
 
@@ -15,31 +16,48 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from model.attention import attention
+from model.blocks import DecoderBlock
+from model.cache import KVCache
 from model.layers import RMSNorm
+from model.positions import rotate
+
+DECODING_HEADS = 64
+"""Heads of a batch from which on plain float32 products are faster than the fused kernel for one query: 0.7 of its time."""
 
 FORMATS = ("float32", "bf16", "int8")
-"""Formats of the weights that `prepare` knows. Activations are bfloat16 for bf16, else float32."""
+"""Formats of the weights that `prepare` knows. Activations are bfloat16 for bf16 and for a single row of int8, else float32."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
 
-def prepare(model: Model, weights: str) -> Model:
+def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
     """A copy of `model` in evaluation mode for decoding, its linear layers in one of `FORMATS`; gradients are not possible.
+
+    rows: 1 where texts are written one at a time; int8 then has a form of its own, twice as fast for one row. Which
+    form it is does not change while decoding: the same prepared model writes the same text alone and among others.
 
     Where the library lacks a kernel the same numbers are computed with plain ones: the rounding without the speed.
     """
     if weights not in FORMATS:
         raise ValueError(f"weights must be one of {', '.join(FORMATS)}, not {weights!r}")
     ready = deepcopy(model).eval().requires_grad_(False)
+    one_row = weights == "int8" and rows == 1 and next(ready.parameters()).device.type == "cpu"
     ready.to(torch.bfloat16 if weights == "bf16" else torch.float32)
     for module in list(ready.modules()):
         for name, child in module.named_children():
             if isinstance(child, RMSNorm) and child.weight.device.type == "cpu":
                 setattr(module, name, DecodingRMSNorm(child))
             elif isinstance(child, nn.Linear) and weights == "int8":
-                setattr(module, name, Int8Linear(child))
+                setattr(module, name, Int8Weights(child) if one_row else Int8Linear(child))
             elif isinstance(child, nn.Linear) and weights == "bf16" and packs(child.weight):
                 setattr(module, name, PackedLinear(child))
+    if one_row:  # only now: the weights are rounded once, from the exact ones
+        ready.to(torch.bfloat16)
+    for module in list(ready.modules()):
+        for name, child in module.named_children():
+            if type(child) is DecoderBlock:
+                setattr(module, name, DecodingBlock(child))
     return ready
 
 
@@ -96,6 +114,29 @@ class Int8Linear(nn.Module):
         return y if self.bias is None else y.add_(self.bias)
 
 
+class Int8Weights(nn.Module):
+    """x Wᵀ + b with W rounded to 8 bits, W = scale[out] * w, and x [..., in] bfloat16 as it is.
+
+    For a single row there is nothing to gain by rounding x: what takes time is reading W, and the calls.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight = linear.weight.detach().float()  # [out, in]
+        self.scale = (weight.abs().amax(dim=1) / 127).clamp_(min=1e-12).bfloat16()  # [out]
+        self.weight = (weight / self.scale.unsqueeze(1)).round_().clamp_(-127, 127).to(torch.int8)
+        self.bias = linear.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [..., in] bfloat16."""
+        *rows, width = x.shape
+        if math.prod(rows) <= 16:
+            y = torch.ops.aten._weight_int8pack_mm(x.view(-1, width), self.weight, self.scale).view(*rows, -1)
+        else:  # a prompt: the kernel's time grows with each row
+            y = F.linear(x, self.weight.to(x.dtype)).mul_(self.scale)
+        return y if self.bias is None else y.add_(self.bias)
+
+
 class DecodingRMSNorm(nn.Module):
     """x / RMS(x) * weight in five short operations, half the time of `F.rms_norm`, which has no kernel of its own on a CPU.
 
@@ -113,3 +154,49 @@ class DecodingRMSNorm(nn.Module):
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
         gain = self.gain.to(x.dtype)
         return (x / torch.hypot(length, self.floor).to(x.dtype)).mul_(gain)
+
+
+class DecodingBlock(nn.Module):
+    """A decoder block whose step for one new token takes as few calls as it can, for in a small model calls are the time.
+
+    It keeps the layers' forward methods rather than the layers: a call of a module looks for hooks that are not there.
+    """
+
+    def __init__(self, block: DecoderBlock) -> None:
+        super().__init__()
+        attention = block.attention
+        self.layer, self.head_width = attention.layer, attention.head_width
+        self.heads, self.kv_heads = attention.heads, attention.kv_heads
+        self.attention_norm, self.feed_forward_norm = block.attention_norm.forward, block.feed_forward_norm.forward
+        self.query_key_value, self.output = attention.query_key_value.forward, attention.output.forward
+        self.query_key_norm = None if attention.query_key_norm is None else attention.query_key_norm.forward
+        self.feed_forward = block.feed_forward.forward
+
+    def forward(self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None) -> Tensor:
+        """x [B, T, C] to [B, T, C]; arguments as `DecoderBlock`."""
+        batch, tokens, width = x.shape
+        fused = self.query_key_value(self.attention_norm(x)).view(batch, tokens, -1, self.head_width)
+        query_key, value = fused.split_with_sizes((self.heads + self.kv_heads, self.kv_heads), 2)  # [B, T, H, D]
+        if self.query_key_norm is not None:
+            query_key = self.query_key_norm(query_key)
+        if rotation is not None:
+            query_key = rotate(query_key, rotation)
+        query, key = query_key.transpose(1, 2).split_with_sizes((self.heads, self.kv_heads), 1)  # [B, H, T, D]
+        value, mask = value.transpose(1, 2), None
+        if cache is not None:
+            key, value, mask = cache.append(self.layer, key, value)
+        once = tokens == 1 and mask is None
+        mixed = attend_once(query, key, value) if once else attention(query, key, value, causal=True, key_mask=mask)
+        x = x + self.output(mixed.transpose(1, 2).reshape(batch, tokens, width))
+        return x + self.feed_forward(self.feed_forward_norm(x))
+
+
+def attend_once(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """`attention` of a single query [B, H, 1, D] that sees all keys [B, Hkv, S, D]."""
+    batch, kv_heads, keys, width = key.shape
+    heads = query.shape[1]
+    if query.dtype != torch.float32 or batch * heads < DECODING_HEADS:
+        return F.scaled_dot_product_attention(query, key, value, enable_gqa=heads != kv_heads)
+    query = query.reshape(batch * kv_heads, -1, width) * width**-0.5  # [B Hkv, G, D]
+    weights = torch.bmm(query, key.reshape(-1, keys, width).transpose(1, 2)).softmax(dim=-1)  # [B Hkv, G, S]
+    return torch.bmm(weights, value.reshape(-1, keys, width)).view(batch, heads, 1, width)

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from data.batches import Batch
 from data.prepare import PreparedPairs
 from data.tokenizer import Tokenizer
+from model.decoding import prepare
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.sampling import SamplingConfig, generate
@@ -92,12 +93,13 @@ def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]
 
 
 def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, count: int, seed: int, max_tokens: int) -> list[str]:
-    """Sample texts from one prompt; an empty prompt means: begin a document. Leaves the global random state alone."""
+    """Sample texts from one prompt; an empty prompt means: begin a document. Leaves model and global random state alone."""
+    ready = prepare(model, "bf16" if next(model.parameters()).dtype == torch.bfloat16 else "float32")
     config = SamplingConfig(temperature=0.8, max_tokens=max_tokens)
     prompts = [[tokenizer.eos_id, *tokenizer.encode(prompt)] for _ in range(count)]
     written: list[list[int]] = [[] for _ in prompts]
     for tokens in generate(
-        model, prompts, config, seed=seed, stop_ids={tokenizer.eos_id}, banned_ids=tokenizer.never_written
+        ready, prompts, config, seed=seed, stop_ids={tokenizer.eos_id}, banned_ids=tokenizer.never_written
     ):
         for text, token in zip(written, tokens, strict=True):
             if token is not None:

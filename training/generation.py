@@ -57,7 +57,10 @@ def ready_to_decode(model: Model, quantize: str | None, device: torch.device) ->
                 f"quantize=int8: only a CPU gains by it; leave it out, or add device=cpu (device is {device.type})"
             )
         print("note: weights and activations are rounded to 8 bits (quantize=int8)", file=sys.stderr)
-    return prepare(model, quantize or decoding_format(device, sum(p.numel() for p in model.parameters())))
+    weights = quantize or decoding_format(device, sum(p.numel() for p in model.parameters()))
+    return prepare(
+        model, weights, rows=1 if isinstance(model, GPT) else None
+    )  # a GPT's samples are streamed, one by one
 
 
 def keep_attention(run: LoadedRun, examples: list[Example]) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.beam_search import beam_search
 from model.config import ModelConfig
-from model.decoding import FORMATS, DecodingRMSNorm, Int8Linear, prepare
+from model.decoding import FORMATS, DecodingRMSNorm, Int8Linear, Int8Weights, prepare
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.layers import RMSNorm
@@ -27,18 +28,26 @@ def difference(ours: Tensor, plain: Tensor) -> float:
     return float((ours.float() - plain).norm() / plain.norm())
 
 
-@pytest.mark.parametrize("weights", FORMATS)
+FORMS = [*((weights, None) for weights in FORMATS), ("int8", 1)]
+"""Arguments of `prepare`: all forms that there are."""
+
+
+@pytest.mark.parametrize(("weights", "rows"), FORMS)
 @torch.no_grad()
-def test_prepared_logits_are_those_of_the_plain_model(config: ModelConfig, sharpen: Sharpen, weights: str) -> None:
+def test_prepared_logits_are_those_of_the_plain_model(
+    config: ModelConfig, sharpen: Sharpen, weights: str, rows: int | None
+) -> None:
     """Guards biases, gains, scales and layouts of every layer, with a cache and without, in both kinds of model."""
     gpt, tokens = sharpen(GPT(config, 19)), torch.randint(19, (3, 12))
-    ready = prepare(gpt, weights)
+    ready = prepare(gpt, weights, rows)
     assert difference(ready(tokens), gpt(tokens)) < ROUNDING[weights]
     cache = ready.new_cache()
     pieces = [ready(tokens[:, a:b], cache) for a, b in ((0, 5), (5, 6), (6, 12))]
     assert difference(torch.cat(pieces, dim=1), gpt(tokens)) < ROUNDING[weights]
     translator, source = sharpen(EncoderDecoder(config, 19, 23)), torch.randint(19, (3, 9))
-    assert difference(prepare(translator, weights)(source, tokens), translator(source, tokens)) < ROUNDING[weights]
+    assert (
+        difference(prepare(translator, weights, rows)(source, tokens), translator(source, tokens)) < ROUNDING[weights]
+    )
 
 
 def test_prepared_float32_writes_and_translates_the_same(config: ModelConfig, sharpen: Sharpen) -> None:
@@ -54,15 +63,31 @@ def test_prepared_float32_writes_and_translates_the_same(config: ModelConfig, sh
     assert [best.tokens for (best,) in ready] == [best.tokens for (best,) in beam_search(translator, source, **options)]
 
 
-@pytest.mark.parametrize("weights", FORMATS)
-def test_a_text_of_a_prepared_model_does_not_depend_on_the_others(weights: str, sharpen: Sharpen) -> None:
+@pytest.mark.parametrize(("weights", "rows"), FORMS)
+def test_a_text_of_a_prepared_model_does_not_depend_on_the_others(
+    weights: str, rows: int | None, sharpen: Sharpen
+) -> None:
     """Guards: one scale for the activations of a whole batch, so that a loud neighbour rounds a text away."""
     gpt = sharpen(GPT(ModelConfig(layers=2, heads=4, width=64, context=32), 19))
-    ready = prepare(gpt, weights)
+    ready = prepare(gpt, weights, rows)
     settings = SamplingConfig(max_tokens=20)
     (alone,) = zip(*generate(ready, [[1, 5, 2]], settings), strict=True)
     together = list(zip(*generate(ready, [[1, 5, 2], [4], [7, 7, 7, 7]], settings), strict=True))
     assert together[0] == alone
+
+
+@pytest.mark.parametrize("rows", [1, 16, 17])
+def test_int8_weights_alone_are_rounded_by_output_channel(rows: int) -> None:
+    """Guards both ways of the product, and that nothing but the weights is rounded to 8 bits."""
+    linear = nn.Linear(256, 33).requires_grad_(False)
+    linear.weight[3] *= 1000
+    ours = Int8Weights(linear)
+    rounded = ours.weight.float() * ours.scale.float().unsqueeze(1)  # [out, in]
+    assert ((rounded - linear.weight).abs().amax(dim=1) <= 0.51 * ours.scale.float()).all()
+    ours.bfloat16()
+    x = torch.randn(rows, 256).bfloat16()
+    plain = F.linear(x.float(), rounded, linear.bias.float())
+    torch.testing.assert_close(ours(x).float(), plain, rtol=0.02, atol=0.02)
 
 
 def test_int8_rounds_by_output_channel_and_by_row() -> None:
