@@ -2,7 +2,7 @@
 
     bytes = fixed + b P + N (L C k + V c) + B H T² L s
 
-P parameters at b bytes each (with bf16 weights 20: weight 2, gradient 2 and 4, master 4, AdamW's moments 8; in float32 16: 4, 4, 8);
+P parameters at b bytes each (20 with bf16 weights: weight 2, gradient 2 and 4, master 4, AdamW's moments 8; and in float32: 4, 4 and 4, 8);
 N = B T tokens of a step; k bytes kept for the backward pass per token, layer and unit of width; c bytes per token and vocabulary entry
 (logits and their gradient); s bytes per attention weight (near 0 where a fused kernel keeps none); `fixed` is Python, torch and the data.
 """

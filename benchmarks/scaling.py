@@ -84,18 +84,14 @@ def scaling(settings: ScalingSettings) -> None:
 
 def contender(point: Point, text: Path) -> Contender:
     """A point with the numbers that the memory model is made of."""
-    import torch
-
     from benchmarks.ours import composed, prepared_and_model
     from model.size import count_parameters, flops_per_token
-    from training.hardware import choose_hardware
 
     settings = point.settings(text)
     config = composed(settings)
     prepared, model = prepared_and_model(config)
-    bf16 = choose_hardware(config.trainer.device, config.trainer.precision, None).dtype == torch.bfloat16
     facts = {
-        "parameters": count_parameters(model), "bytes_per_parameter": 20 if bf16 else 16, "layers": point.layers, "width": point.width,
+        "parameters": count_parameters(model), "bytes_per_parameter": 20, "layers": point.layers, "width": point.width,
         "heads": config.model.heads, "context": point.context, "batch_size": point.batch_size,
         "vocabulary": prepared.tokenizers[0].vocab_size,
     }  # fmt: skip
