@@ -99,9 +99,9 @@ def use_huge_pages(libc: ctypes.CDLL) -> None:
     The request is for addresses, so the heap is extended here, marked, and freed again for the allocations to come. The last
     block stays, or the C library would return what lies before it; being never touched, it takes addresses alone.
     """
-    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = (
-        ctypes.c_void_p,
+    libc.malloc.argtypes, libc.malloc.restype, libc.free.argtypes = (
         [ctypes.c_size_t],
+        ctypes.c_void_p,
         [ctypes.c_void_p],
     )
     libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -109,7 +109,7 @@ def use_huge_pages(libc: ctypes.CDLL) -> None:
     count = page * os.sysconf("SC_PHYS_PAGES") // 2 // block
     blocks = [address for _ in range(count) if (address := libc.malloc(block))]
     for address in blocks[:-1]:
-        libc.madvise(address + -address % page, block - page, advice)
+        libc.madvise(address - address % page, block + page, advice)  # to the page where the next one begins
     for address in blocks[:-1]:
         libc.free(address)
 
