@@ -51,13 +51,16 @@ browser:
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null && fc-list :lang=ja | grep -q . || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver fontconfig fonts-noto-cjk; }
 
-# Ours beside the peers, about three quarters of an hour on two cores; nothing else should run. make bench NANOGPT=checkout TEXT=input.txt PAIRS=folder
+# Ours beside the peers, more than an hour on two cores; nothing else should run. make bench NANOGPT=checkout TEXT=input.txt PAIRS=folder RUN=a trained translator
 bench: install
 	@: $${TEXT:?a text file is needed: make bench TEXT=input.txt PAIRS=folder} $${PAIRS:?a folder with train.en, train.ja is needed}
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
 	$(BIN)/python -m benchmarks train_gpt shape=cpu data=$(TEXT) nanogpt=$(NANOGPT)
 	$(BIN)/python -m benchmarks train_gpt shape=baby data=$(TEXT) nanogpt=$(NANOGPT)
 	$(BIN)/python -m benchmarks train_translator data=$(PAIRS)
+	for model in 0.8M 10.7M 124M; do for batch in 1 32; do \
+	  $(BIN)/python -m benchmarks sample model=$$model batch=$$batch nanogpt=$(NANOGPT) || exit 1; done; done
+	test -z "$(RUN)" || $(BIN)/python -m benchmarks beam run=$(RUN) sentences=$(PAIRS)/test.en
 	$(BIN)/python -m benchmarks data text=$(TEXT) pairs=$(PAIRS)
 	$(BIN)/python -m benchmarks recording
 	$(BIN)/python -m benchmarks scaling data=$(TEXT)

@@ -1,7 +1,7 @@
 """The fast path beside the definition: the same steps from the same weights over the same batches, and what they make of the loss.
 
 The reference computes in float32 with `reference_attention`, nothing compiled; the fast path is what a user gets: bf16 weights with float32
-masters, explicit or fused attention, compiled or not. The reference once more with its batches in another order says what a
+masters, explicit or fused attention, compiled or not. The reference once more on other batches of the same text says what a
 difference between two curves is worth.
 """
 
@@ -130,7 +130,7 @@ def curves(settings: CurvesSettings) -> None:
 def run(name: str, settings: list[str], *, by_definition: bool = False, order: int = 1) -> Curve:
     """Train as `python train.py` with these settings would, without its log and checkpoints.
 
-    `by_definition`: with `reference_attention`. `order`: seed of the order of batches; the seed of the weights is the same for all.
+    `by_definition`: with `reference_attention`. `order`: seed of the batches; the seed of the weights is the same for all.
     """
     import torch
 
@@ -220,5 +220,5 @@ def summary(result: Curves) -> str:
     torch = result.versions["torch"]
     return "\n".join(lines) + (
         f"\n\n{result.steps} steps of batch {result.batch_size}, losses in nats, means of {WINDOW} steps; torch {torch}. "
-        f"The fast path strays at most {strays:.4f} from the reference, another order of the same batches {noise:.4f}."
+        f"The fast path strays at most {strays:.4f} from the reference, other batches of the same text {noise:.4f}."
     )

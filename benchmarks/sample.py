@@ -117,6 +117,7 @@ def decoding_comparisons(what: str, contenders: list[Contender]) -> tuple[Compar
     unquantised = ("ours float32", "ours bf16")
     return (
         Comparison(f"{what}, against Hugging Face", unquantised, named("Hugging Face")),
+        Comparison("the same with weights in int8, against Hugging Face", ("ours int8",), named("Hugging Face")),
         Comparison("the same, against CTranslate2 in float32", unquantised, named("CTranslate2 float32")),
         Comparison("the same in int8, against CTranslate2 in int8", ("ours int8",), named("CTranslate2 int8")),
     )

@@ -34,8 +34,10 @@ Model = TypeVar("Model", bound=nn.Module)
 def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
     """A copy of `model` in evaluation mode for decoding, its linear layers in one of `FORMATS`; gradients are not possible.
 
-    rows: 1 where texts are written one at a time; int8 then has a form of its own, twice as fast for one row. Which
-    form it is does not change while decoding: the same prepared model writes the same text alone and among others.
+    rows: 1 where texts are written one at a time; int8 then has a form of its own, twice as fast for one row. (With
+    more than 16 rows that form rounds otherwise; in all others a text does not depend on those beside it.)
+
+    What is returned decodes and nothing else: it can be neither moved nor recorded, and shows no parameters of its blocks.
 
     Where the library lacks a kernel the same numbers are computed with plain ones: the rounding without the speed.
     """

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.conftest import TINY
 from training.generate_command import generate_command
@@ -160,6 +161,17 @@ def test_a_truncated_checkpoint_is_named_with_the_fix(fails: Fails, finished: Pa
         assert "damaged" in message
         assert "fall back to step-00000003" in message
         path.write_bytes(whole)
+
+
+def test_a_state_that_is_kept_in_another_order_is_refused(fails: Fails, finished: Path) -> None:
+    """Guards: moments given to other parameters, of another version or another optimiser, without a word."""
+    path = finished / "checkpoints" / "last" / "state.pt"
+    state = torch.load(path, weights_only=True)
+    del state["weights"]["starts"]
+    torch.save(state, path)
+    before = sorted(finished.rglob("*"))
+    assert "older version" in fails(train_command, "resume=runs/done", "trainer.steps=8")
+    assert sorted(finished.rglob("*")) == before
 
 
 def test_a_prompt_for_the_wrong_task_is_refused(fails: Fails, finished: Path) -> None:

@@ -25,6 +25,9 @@ _MINUTES = 5.0
 """Shortest run that is compiled on a CPU. On two cores compiling a GPT of 4 to 6 layers takes 5 s where it was done before
 and 25-35 s where not, a translator 18 and 43 s; steps then take 0.65 to 0.75 times as long."""
 
+_MINUTES_PER_LAYER = 0.5
+"""A GPT's code takes 6 s a layer to make."""
+
 _CPU_FLOPS = {torch.bfloat16: 0.6e12, torch.float32: 0.1e12}
 """What training uses of two cores, to guess from the size of a run how long it takes. A guess, not a measurement: a run
 that is resumed has to come to the same decision."""
@@ -41,7 +44,8 @@ def decide(config: TrainConfig, hardware: Hardware, flops_per_token: float) -> t
     if device != "cpu":
         return False, f"not on {device}"
     minutes = expected_minutes(config, hardware.dtype, flops_per_token)
-    if minutes < _MINUTES:
+    shortest = max(_MINUTES, _MINUTES_PER_LAYER * config.model.layers if config.task == "gpt" else 0.0)
+    if minutes < shortest:
         return False, f"about {minutes:.1f} minutes of training do not earn it back"
     if not has_compiler():
         return False, "there is no C++ compiler here"
@@ -70,6 +74,7 @@ def compiled_loss(model: GPT | EncoderDecoder) -> BatchLoss:
     A GPT's batches have one shape: all of it becomes one piece of code. Lengths of sentences vary, which makes code for
     any length, and slow to compile: a translator is compiled block by block, in place, those of a kind at once.
     """
+    import torch._dynamo
     import torch._functorch.config as partitioner
 
     # By default a dropout mask is kept for the backward pass as bytes, which are slow to read; computing it again is
@@ -77,6 +82,7 @@ def compiled_loss(model: GPT | EncoderDecoder) -> BatchLoss:
     partitioner.ban_recompute_used_far_apart = False
     partitioner.ban_recompute_long_fusible_chains = False
     options: dict[str, Any] = {"fallback_random": True}
+    torch._dynamo.reset()  # an earlier run of a sweep left code of other shapes, of which there may be eight
     if isinstance(model, GPT):
         return torch.compile(batch_loss, fullgraph=True, dynamic=False, options=options)
     for block in [*model.encoder, *model.decoder]:

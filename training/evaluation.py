@@ -17,6 +17,7 @@ from model.decoding import prepare
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.sampling import SamplingConfig, generate
+from training.hardware import decoding_format
 from training.loss import summed_loss
 from training.metrics import Scores, TranslationMemory, constant_sentence, score
 from training.translation import TranslationOptions, translate_all
@@ -94,7 +95,8 @@ def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]
 
 def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, count: int, seed: int, max_tokens: int) -> list[str]:
     """Sample texts from one prompt; an empty prompt means: begin a document. Leaves model and global random state alone."""
-    ready = prepare(model, "bf16" if next(model.parameters()).dtype == torch.bfloat16 else "float32")
+    first = next(model.parameters())
+    ready = prepare(model, decoding_format(first.device, sum(p.numel() for p in model.parameters())))
     config = SamplingConfig(temperature=0.8, max_tokens=max_tokens)
     prompts = [[tokenizer.eos_id, *tokenizer.encode(prompt)] for _ in range(count)]
     written: list[list[int]] = [[] for _ in prompts]

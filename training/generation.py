@@ -56,11 +56,11 @@ def ready_to_decode(model: Model, quantize: str | None, device: torch.device) ->
             raise UserError(
                 f"quantize=int8: only a CPU gains by it; leave it out, or add device=cpu (device is {device.type})"
             )
-        print("note: weights and activations are rounded to 8 bits (quantize=int8)", file=sys.stderr)
+        rounded = "weights" if isinstance(model, GPT) else "weights and activations"
+        print(f"note: {rounded} are rounded to 8 bits (quantize=int8)", file=sys.stderr)
     weights = quantize or decoding_format(device, sum(p.numel() for p in model.parameters()))
-    return prepare(
-        model, weights, rows=1 if isinstance(model, GPT) else None
-    )  # a GPT's samples are streamed, one by one
+    rows = 1 if isinstance(model, GPT) else None  # a GPT's texts are streamed, one by one
+    return prepare(model, weights, rows)
 
 
 def keep_attention(run: LoadedRun, examples: list[Example]) -> None:

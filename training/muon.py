@@ -15,7 +15,7 @@ _A, _B, _C = 3.4445, -4.7750, 2.0315
 
 
 class Muon(StatefulOptimizer):
-    """`torch.optim.Muon` with its defaults and its state, in batched products: half the time for a model of a few million
+    """`torch.optim.Muon` with its defaults, in batched products: half the time for a model of a few million
     parameters, whose matrices are too small to keep two cores busy one by one.
 
     The update of a matrix [A, B] is its gradient's Nesterov momentum with all singular values set to about 1, times

@@ -17,6 +17,7 @@ from data.tokenizer import Tokenizer
 from model.size import count_parameters, flops_per_token
 from training import run_folder
 from training.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights
+from training.compilation import eagerly
 from training.config import TrainConfig
 from training.errors import UserError
 from training.evaluators import Evaluator, evaluator_for
@@ -84,7 +85,8 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
             trainer.train(run, log, evaluator.evaluate, prepared.key)
             log.line(f"finished at step {trainer.progress.step}: {trainer.end_of_training()}")
         if config.trainer.test:
-            test_best(run, model, evaluator)
+            with eagerly(trainer.compiled):
+                test_best(run, model, evaluator)
         log.line(f"best validation loss {trainer.progress.best_loss:.4f} nats per token; everything is in {run}")
     except KeyboardInterrupt:
         log.line(f"interrupted; resume={run} makes up for what is missing")

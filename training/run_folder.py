@@ -96,6 +96,10 @@ def load_config(run: Path) -> TrainConfig:
     except (OmegaConfBaseException, YAMLError, OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as a config: {str(error).splitlines()[0]}") from error
     assert isinstance(config, TrainConfig)
+    if not isinstance(version, int) or version > FORMAT:
+        raise UserError(
+            f"{run}: was written by a newer version of this program (format {version}, here {FORMAT}): use that one"
+        )
     if config.model.position == "rotary" and version != FORMAT:
         raise UserError(
             f"{run}: was trained when rotary positions paired other entries of a head (format {version}, now {FORMAT}), so that its "

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from training.errors import UserError
+
 _ALIGNMENT = 64
 """Entries: parts begin at multiples of 256 bytes in float32, 128 in bfloat16, as matrix products like them."""
 
@@ -31,7 +33,7 @@ def section(name: str, parameter: Tensor) -> str:
 class Weights:
     """Parameters of `model` in the dtype that computes, with float32 masters that the optimiser updates.
 
-    In float32 the model's own parameters are the masters and nothing is copied. In bf16 the masters live beside them:
+    In float32 the model's own parameters are the masters. In bf16 the masters live beside them:
     an update of relative size 1e-3 would vanish in bf16's 8 bits of mantissa (Micikevicius et al. 2018).
     """
 
@@ -86,7 +88,8 @@ class Weights:
         if self.gradient_is_old:
             torch._foreach_copy_(self.gradients, found)
         else:
-            torch._foreach_add_(self.gradients, [gradient.float() for gradient in found])
+            for total, gradient in zip(self.gradients, found, strict=True):  # a list in float32 would be a copy of all
+                total.add_(gradient)
         self.gradient_is_old = False
         for parameter in self.computing:
             parameter.grad = None
@@ -123,11 +126,19 @@ class Weights:
     def state_dict(self) -> dict[str, object]:
         """What `best()` does not hold."""
         masters = dict(zip(self.names, self.masters, strict=True)) if self.decay else None
-        return {"updates": self.updates, "masters": masters}
+        return {"updates": self.updates, "masters": masters, "starts": self.starts}
 
     @torch.no_grad()
     def load_state_dict(self, state: dict, best: dict[str, Tensor]) -> None:
-        """Restore from `state_dict()` and the saved `best()`."""
+        """Restore from `state_dict()` and the saved `best()`.
+
+        Raises UserError where the parts lie elsewhere: the optimiser's long tensors would then be those of other parameters.
+        """
+        if state.get("starts") != self.starts:
+            raise UserError(
+                "the checkpoint was written by an older version of this program, which kept the optimiser's state in another order; "
+                "generate.py and init_from=… read its weights, but its training cannot go on"
+            )
         self.updates = state["updates"]
         self.fill(self.flat_masters, state["masters"] or best)
         if self.flat_average is not None:

@@ -57,7 +57,7 @@ def largest_gap(one: Tensor, other: Tensor) -> float:
 def test_bf16_follows_the_loss_of_the_float32_definition() -> None:
     """Guards: parts that are each within rounding and together are not: weights without masters, another scale of the scores.
 
-    What another order of the batches changes (0.005 nats) is what a difference is worth. bf16 strays by a sixtieth of it; without
+    What other batches change (0.005 nats) is what a difference is worth. bf16 strays by a sixtieth of it; without
     masters by three quarters, with scores scaled by 1 / D by nearly twice, with unscaled gradients of queries by more than half.
     """
     reference = losses(torch.float32, by_definition=True)

@@ -6,6 +6,9 @@ import sys
 
 import pytest
 
+from tests.conftest import ROOT, environment
+from training.hardware import addresses_are_free
+
 SCRIPT = """
 import re
 from pathlib import Path
@@ -30,7 +33,19 @@ for mapping in re.split(r"\\n(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps")
 @pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="asks glibc on Linux")
 def test_huge_pages_are_asked_for_where_large_tensors_will_lie_and_no_memory_is_taken() -> None:
     """Guards: a reservation that takes memory, or marks addresses that no tensor is given."""
-    ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, env=environment(), capture_output=True, text=True, check=True
+    )
     taken, asked = ran.stdout.split()
     assert int(taken) < 4_000
-    assert asked == "True"
+    assert asked == str(addresses_are_free())
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="asks glibc on Linux")
+def test_under_a_limit_of_addresses_none_are_reserved() -> None:
+    """Guards: `ulimit -v`, under which threads and files would find nothing left."""
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))\n" + SCRIPT
+    ran = subprocess.run(
+        [sys.executable, "-c", limited], cwd=ROOT, env=environment(), capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.split()[1] == "False"

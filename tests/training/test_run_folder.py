@@ -35,6 +35,15 @@ def test_rotary_weights_of_an_older_format_are_refused(program: Run, book: Path)
     assert not (book.parent / "runs" / "new").exists()
 
 
+def test_a_run_of_a_newer_version_is_refused(program: Run, book: Path) -> None:
+    """Guards: a format of tomorrow read with the rules of today."""
+    config = old_run(program, book, "learned")
+    config.write_text("format: 3\n" + config.read_text(encoding="utf-8"), encoding="utf-8")
+    done = program("generate.py", "run=runs/old", "prompt=The")
+    assert done.returncode == 2
+    assert "newer version" in done.stderr
+
+
 def test_other_positions_of_an_older_format_still_serve(program: Run, book: Path) -> None:
     """Guards: a refusal of runs whose weights mean today what they meant."""
     config = old_run(program, book, "learned")
