@@ -29,7 +29,7 @@ _EXPLICIT_LENGTH = 512
 keys, 1.9 x at 256, 1.5 x at 512; at 1024 the fused kernel is 1.6 x faster."""
 
 _DECODING_QUERIES = 8
-_DECODING_HEADS = 64
+DECODING_HEADS = 64
 """Up to so many queries in each of so many heads of a batch or more, plain float32 products beat the fused kernel on a CPU:
 one query of 32 rows with 4 heads takes 0.6 of its time, one of 1 row 1.6. In bfloat16 the kernel is always faster."""
 
@@ -132,7 +132,7 @@ def _explicit_is_faster(query: Tensor, key: Tensor, value: Tensor, dropout: floa
     training = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
     if not training:
         rows, heads, queries, _ = query.shape
-        few, many = queries <= _DECODING_QUERIES, rows * heads >= _DECODING_HEADS
+        few, many = queries <= _DECODING_QUERIES, rows * heads >= DECODING_HEADS
         return query.dtype == torch.float32 and few and many
     return query.dtype == torch.bfloat16 and key.shape[2] <= _EXPLICIT_LENGTH
 
