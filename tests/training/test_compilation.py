@@ -35,6 +35,9 @@ def test_only_runs_that_earn_it_back_are_compiled(monkeypatch: pytest.MonkeyPatc
     assert compiles(configured(steps=100_000))
     assert compiles(configured(steps=None, minutes=10.0))
     assert not compiles(configured(steps=100_000, minutes=1.0))
+    deep = configured(steps=None, minutes=10.0)
+    deep.model.layers = 24  # code for each layer is made anew: it takes minutes
+    assert not compiles(deep)
     assert not compiles(configured(steps=100_000, compile="off"))
     assert compiles(configured(steps=1, compile="on"))
     monkeypatch.setattr(compilation, "has_compiler", lambda: False)
