@@ -31,8 +31,9 @@ Model = TypeVar("Model", bound=nn.Module)
 def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
     """A copy of `model` in evaluation mode for decoding, its linear layers in one of `FORMATS`; gradients are not possible.
 
-    rows: 1 where texts are written one at a time; int8 then has a form of its own, twice as fast for one row. (With
-    more than 16 rows that form rounds otherwise; in all others a text does not depend on those beside it.)
+    rows: how many texts will be written together, where that is known. For 1, int8 has a form of its own, twice as fast
+    for one row. (With more than 16 rows that form rounds otherwise; in all others a text does not depend on those beside
+    it.) For more, float32 weights are packed too: a fifth less time while there are as many.
 
     What is returned decodes and nothing else: it can be neither moved nor recorded, and shows no parameters of its blocks.
 
@@ -51,6 +52,8 @@ def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
                 setattr(module, name, Int8Weights(child) if one_row else Int8Linear(child))
             elif isinstance(child, nn.Linear) and weights == "bf16" and packs(child.weight):
                 setattr(module, name, PackedLinear(child))
+            elif isinstance(child, nn.Linear) and weights == "float32" and rows and packs_float32(child.weight, rows):
+                setattr(module, name, PackedFloat32Linear(child, rows))
     if one_row:  # only now: the weights are rounded once, from the exact ones
         ready.to(torch.bfloat16)
     for module in list(ready.modules()):
@@ -61,11 +64,21 @@ def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
 
 
 def packs(weight: Tensor) -> bool:
-    """Whether oneDNN can pack this weight here."""
+    """Whether oneDNN can pack this bfloat16 weight here."""
     return (
         weight.device.type == "cpu"
         and torch.backends.mkldnn.is_available()
         and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    )
+
+
+def packs_float32(weight: Tensor, rows: int) -> bool:
+    """Whether MKL is here to pack this float32 weight, and gains by it: for one row it loses a tenth."""
+    return (
+        weight.device.type == "cpu"
+        and rows > 1
+        and torch.backends.mkl.is_available()
+        and hasattr(torch.ops.mkl, "_mkl_linear")
     )
 
 
@@ -80,6 +93,19 @@ class PackedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x [..., in] bfloat16."""
         return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+
+
+class PackedFloat32Linear(nn.Module):
+    """x Wᵀ + b in float32, [..., in] to [..., out], with W packed for `rows` rows; any other number takes W as it is."""
+
+    def __init__(self, linear: nn.Linear, rows: int) -> None:
+        super().__init__()
+        self.rows, self.bias, self.weight = rows, linear.bias, linear.weight.detach()
+        self.packed = torch.ops.mkl._mkl_reorder_linear_weight(self.weight, rows)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [..., in] float32."""
+        return torch.ops.mkl._mkl_linear(x, self.packed, self.weight, self.bias, self.rows)
 
 
 class Int8Linear(nn.Module):

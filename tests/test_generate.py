@@ -124,6 +124,16 @@ def test_stop_text_ends_a_sample_and_is_not_shown(shell: Run) -> None:
     assert done.stdout == full[: full.index(stop, 3)] + "\n"
 
 
+def test_samples_written_together_are_those_written_alone(shell: Run) -> None:
+    """Guards: samples in another order, with another's seed, or gone on with behind a stop text; the second batch of them."""
+    line = "generate run=runs/gpt prompt=The max_tokens=40 stop=e"
+    together = shell(f"{line} samples=34 seed=5").stdout.split("\n" + "-" * 20 + "\n")
+    alone = shell(f"for seed in 5 6 36 38; do {line} seed=$seed; printf '\\0'; done").stdout.split("\n\0")
+    assert len(together) == 34
+    assert [together[0], together[1], together[31], together[33].removesuffix("\n")] == alone[:-1]
+    assert len({len(text) for text in together}) > 5  # they ended at different steps
+
+
 def test_a_prompt_beyond_the_context_is_told_what_the_model_reads(shell: Run) -> None:
     """Guards: silence, or a wrong number, where the model forgets."""
     done = shell(f"generate run=runs/gpt prompt='{'a dog ' * 40}' max_tokens=3")

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from attention_maps.record import Example
 from data.paths import expanded
-from data.tokenizer import StreamingDecoder, Tokenizer
+from data.tokenizer import Tokenizer
 from model.decoding import prepare
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -24,7 +24,11 @@ from training.errors import UserError
 from training.generation_config import GenerateConfig, problems
 from training.hardware import choose_hardware, decoding_format
 from training.run_folder import LoadedRun, Model, load_config, load_run
+from training.streaming import StreamedText
 from training.translation import Translation, TranslationOptions, overlong, translate
+
+WRITTEN_TOGETHER = 32
+"""Samples of one prompt that are written at the same time: a batch costs little more than one text of it."""
 
 
 def execute(config: GenerateConfig, given: set[str]) -> None:
@@ -36,7 +40,7 @@ def execute(config: GenerateConfig, given: set[str]) -> None:
     loaded = load_run(run, config.checkpoint)
     device = choose_hardware(config.device, "float32", None).device
     loaded.model.to(device)
-    ready = replace(loaded, model=ready_to_decode(loaded.model, config.quantize, device))
+    ready = replace(loaded, model=ready_to_decode(loaded.model, config, device))
     handle = write if task == "gpt" else translate_lines
     for text in inputs(config.prompt, task):
         try:
@@ -49,17 +53,18 @@ def execute(config: GenerateConfig, given: set[str]) -> None:
             print()  # Ctrl-C ends the text that is being written, not the conversation
 
 
-def ready_to_decode(model: Model, quantize: str | None, device: torch.device) -> Model:
+def ready_to_decode(model: Model, config: GenerateConfig, device: torch.device) -> Model:
     """The model in the asked-for format, or the one that is fast here; the caller keeps the exact weights for the maps."""
+    quantize = config.quantize
     if quantize == "int8":
         if device.type != "cpu":
             raise UserError(
                 f"quantize=int8: only a CPU gains by it; leave it out, or add device=cpu (device is {device.type})"
             )
-        rounded = "weights" if isinstance(model, GPT) else "weights and activations"
+        rounded = "weights" if isinstance(model, GPT) and config.samples == 1 else "weights and activations"
         print(f"note: {rounded} are rounded to 8 bits (quantize=int8)", file=sys.stderr)
     weights = quantize or decoding_format(device, sum(p.numel() for p in model.parameters()))
-    rows = 1 if isinstance(model, GPT) else None  # a GPT's texts are streamed, one by one
+    rows = min(config.samples, WRITTEN_TOGETHER) if isinstance(model, GPT) else None
     return prepare(model, weights, rows)
 
 
@@ -128,7 +133,7 @@ def ask(task: str) -> Iterator[str]:
 
 
 def write(run: LoadedRun, config: GenerateConfig, prompt: str) -> list[Example]:
-    """Go on with `prompt` and stream the text to standard output; several samples are separated by a line of dashes.
+    """Go on with `prompt` and stream the text to standard output; samples are separated by a line of dashes.
 
     The text begins after an eos, as every document in training did. -> the tokens of every sample, prompt included.
     """
@@ -144,11 +149,9 @@ def write(run: LoadedRun, config: GenerateConfig, prompt: str) -> list[Example]:
             file=sys.stderr,
         )
     examples = []
-    for sample in range(config.samples):
-        if sample:
-            print("-" * 20)
-        tokens = [tokenizer.eos_id, *ids]
-        tokens += stream_sample(run.model, tokenizer, prompt, tokens, config, config.seed + sample)
+    start = [tokenizer.eos_id, *ids]
+    for sample, text in enumerate(stream_samples(run.model, tokenizer, prompt, start, config)):
+        tokens = start + text.tokens
         last = tokens[-map_tokens(run) :]  # the end: what was written
         if config.attention and len(last) < len(tokens):
             print(f"note: the maps show the last {len(last)} of {len(tokens)} tokens", file=sys.stderr)
@@ -162,25 +165,27 @@ def shortened(text: str, otherwise: str = "") -> str:
     return line if len(line) <= 40 else line[:39] + "…"
 
 
-def stream_sample(
-    model: GPT, tokenizer: Tokenizer, prompt: str, ids: list[int], config: GenerateConfig, seed: int
-) -> list[int]:
-    """Write one sample as it comes, never half a character -> the tokens after `ids`."""
-    written: list[int] = []
-    show(prompt)
-    decoder, stop = StreamingDecoder(tokenizer), StopText(config.stop)
-    for (token,) in generate(
-        model, [ids], config.sampling, seed=seed, stop_ids={tokenizer.eos_id}, banned_ids=tokenizer.never_written
-    ):
-        if token is None:
-            break
-        written.append(token)
-        show(stop.feed(decoder.feed([token])))
-        if stop.reached:
-            break
-    show(stop.feed(decoder.flush()) + stop.flush())
-    print(flush=True)
-    return written
+def stream_samples(
+    model: GPT, tokenizer: Tokenizer, prompt: str, start: list[int], config: GenerateConfig
+) -> Iterator[StreamedText]:
+    """Write the samples that go on from the tokens `start`, `WRITTEN_TOGETHER` at a time -> each when it is done.
+
+    The first of them is shown as it comes, the next as soon as it has ended, by which time most of it has been written.
+    """
+    for first in range(0, config.samples, WRITTEN_TOGETHER):
+        texts = [StreamedText(tokenizer, config.stop) for _ in range(min(WRITTEN_TOGETHER, config.samples - first))]
+        steps = generate(
+            model, [start] * len(texts), config.sampling, seed=config.seed + first, stop_ids={tokenizer.eos_id},
+            banned_ids=tokenizer.never_written,
+        )  # fmt: skip
+        for sample, shown in enumerate(texts, first):
+            show("-" * 20 + "\n" + prompt if sample else prompt)
+            while not shown.ended:
+                for text, token in zip(texts, next(steps, [None] * len(texts)), strict=True):
+                    text.feed(token)
+                show(shown.take())
+            print(shown.take(), flush=True)
+            yield shown
 
 
 def show(text: str) -> None:
@@ -234,35 +239,3 @@ def print_translation(line: int, found: list[Translation], n_best: int) -> None:
         return
     for rank, translation in enumerate(found, 1):
         print(f"{line}\t{rank}\t{translation.score:.4f}\t{translation.text}")
-
-
-class StopText:
-    """Holds back the end of a stream while it may be the beginning of a stop text."""
-
-    def __init__(self, stops: list[str]) -> None:
-        self.stops = stops
-        self.held = ""
-        self.reached = False
-
-    def feed(self, text: str) -> str:
-        """Add text -> what can be shown now; `reached` turns true at a stop text, which is not shown."""
-        if self.reached:
-            return ""
-        self.held += text
-        found = [index for stop in self.stops if (index := self.held.find(stop)) >= 0]
-        if found:
-            self.reached = True
-            shown, self.held = self.held[: min(found)], ""
-            return shown
-        keep = max((self.overlap(stop) for stop in self.stops), default=0)
-        shown, self.held = self.held[: len(self.held) - keep], self.held[len(self.held) - keep :]
-        return shown
-
-    def overlap(self, stop: str) -> int:
-        """Length of the longest end of the held text that begins `stop`."""
-        return next((n for n in range(min(len(stop) - 1, len(self.held)), 0, -1) if self.held.endswith(stop[:n])), 0)
-
-    def flush(self) -> str:
-        """What was held back when the stream ends."""
-        rest, self.held = self.held, ""
-        return rest

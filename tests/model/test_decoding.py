@@ -28,7 +28,7 @@ def difference(ours: Tensor, plain: Tensor) -> float:
     return float((ours.float() - plain).norm() / plain.norm())
 
 
-FORMS = [*((weights, None) for weights in FORMATS), ("int8", 1)]
+FORMS = [*((weights, None) for weights in FORMATS), ("int8", 1), ("float32", 3)]
 """Arguments of `prepare`: all forms that there are."""
 
 
