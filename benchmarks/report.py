@@ -54,21 +54,33 @@ def place(result: Result) -> str:
 
 
 def summary_table(results: Sequence[Result]) -> str:
-    """What, ours, fastest peer, ratio: a line for each comparison of each benchmark; then who is missing."""
-    lines = ["| what | ours | fastest peer | ratio |", "|---|---|---|---|"]
-    for result in results:
-        for comparison in result.comparisons:
-            ours, peer = result.fastest(comparison["ours"]), result.fastest(comparison["peers"])
-            if ours is None:
-                continue
-            cells = ("none was measured", "–")
-            if peer is not None:
-                cells = (f"{number(peer.rate)} ({peer.name})", f"{ours.rate / peer.rate:.1f} x")
-            lines.append(f"| {comparison['what']} | {number(ours.rate)} {result.unit}/s | {cells[0]} | {cells[1]} |")
+    """What, ours, fastest peer, ratio: the first comparison of each benchmark; folded away all others, and who is missing."""
+    first = [line for result in results for line in comparisons(result)[:1]]
+    others = [line for result in results for line in comparisons(result)]
     missing = [f"{row.name} ({row.status})" for result in results for row in result.rows if not row.measured]
-    if missing:
-        lines += ["", f"Not measured: {'; '.join(missing)}."]
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            *HEADING, *first, "", f"<details><summary>All {len(others)} comparisons, and where we are slower</summary>", "",
+            *HEADING, *others, *(["", f"Not measured: {'; '.join(missing)}."] if missing else []), "", "</details>",
+        ]
+    )  # fmt: skip
+
+
+HEADING = ["| what | ours | fastest peer | ratio |", "|---|---|---|---|"]
+
+
+def comparisons(result: Result) -> list[str]:
+    """A line for each comparison of a benchmark in which something of ours was measured."""
+    lines = []
+    for comparison in result.comparisons:
+        ours, peer = result.fastest(comparison["ours"]), result.fastest(comparison["peers"])
+        if ours is None:
+            continue
+        cells = ("none was measured", "–")
+        if peer is not None:
+            cells = (f"{number(peer.rate)} ({peer.name})", f"{ours.rate / peer.rate:.1f} x")
+        lines.append(f"| {comparison['what']} | {number(ours.rate)} {result.unit}/s | {cells[0]} | {cells[1]} |")
+    return lines
 
 
 def number(value: float) -> str:
