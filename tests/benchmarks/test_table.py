@@ -9,6 +9,7 @@ from statistics import median
 import pytest
 
 from benchmarks.memory_model import MemoryModel, fit
+from benchmarks.curves import REFERENCE, WINDOW, Curve, Curves, smoothed
 from benchmarks.report import full_table, number, summary_table
 from benchmarks.results import Result, Row, Turn
 from benchmarks.table import blocks, with_blocks
@@ -80,6 +81,15 @@ def test_every_block_has_its_place_in_a_page() -> None:
     pages = [(ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/speed.md")]
     names = blocks(ROOT / "benchmarks" / "results")
     assert [sum(f"<!-- {name} -->\n" in page for page in pages) for name in names] == [1] * len(names)
+
+
+def test_loss_curves_are_means_of_whole_windows_and_their_distance() -> None:
+    """Guards: a last window of few steps, whose noise would pass for a gap, and gaps without their sign."""
+    first, second = [float(n) for n in range(2 * WINDOW + 3)], [n + 0.5 for n in range(2 * WINDOW)]
+    assert smoothed(first) == [(WINDOW - 1) / 2, WINDOW + (WINDOW - 1) / 2]
+    both = Curves(2 * WINDOW, 1, {}, [Curve(REFERENCE, smoothed(second), 0.0), Curve("fast", smoothed(first), 0.0)])
+    assert both.gaps("fast") == [-0.5, -0.5]
+    assert both.largest_gap("fast") == 0.5
 
 
 def test_the_memory_model_finds_the_constants_that_made_the_figures() -> None:
