@@ -8,8 +8,8 @@ from statistics import median
 
 import pytest
 
-from benchmarks.memory_model import MemoryModel, fit
 from benchmarks.curves import REFERENCE, WINDOW, Curve, Curves, smoothed
+from benchmarks.memory_model import MemoryModel, fit
 from benchmarks.report import full_table, number, summary_table
 from benchmarks.results import Result, Row, Turn
 from benchmarks.table import blocks, with_blocks
