@@ -9,7 +9,7 @@ from torch import Tensor
 
 from model.beam_step import Hypothesis, beam_step
 from model.encoder_decoder import EncoderDecoder
-from model.lockstep_search import search_in_lockstep
+from model.lockstep_search import LockstepSearch
 
 
 @torch.inference_mode()
@@ -40,7 +40,7 @@ def beam_search(
     that end are set aside; a source is done when `beam_size` have ended, and leaves the batch. With beam_size=1 this is
     greedy decoding. The translation of a source does not depend on the others.
 
-    lockstep: search by `search_in_lockstep`, in steps of one shape that a GPU replays, within the model's context; None
+    lockstep: search by `LockstepSearch`, in steps of one shape that a GPU replays, within the model's context; None
     means on a GPU. A CPU is faster with steps that shrink when sentences are done.
 
     Raises ValueError for impossible numbers or a model that is not in evaluation mode.
@@ -51,11 +51,11 @@ def beam_search(
     if lockstep is None:
         lockstep = device.type == "cuda" and max(limits) <= model.config.context  # tables of positions end there
     if lockstep:
-        found = search_in_lockstep(
-            model, source, source_mask, bos_id=bos_id, eos_id=eos_id, limits=limits, beam_size=beam_size,
-            length_penalty=length_penalty, banned=banned,
-        )  # fmt: skip
-        return [ranked(hypotheses, n_best) for hypotheses in found]
+        search = LockstepSearch(
+            model, source, source_mask, bos_id=bos_id, eos_id=eos_id, limits=limits, beam_size=beam_size, banned=banned
+        )
+        search.run()
+        return [ranked(hypotheses, n_best) for hypotheses in search.hypotheses(length_penalty)]
     ended: list[list[Hypothesis]] = [[] for _ in limits]
 
     def set_aside(sentences: Tensor, tokens: Tensor, log_probabilities: Tensor) -> None:

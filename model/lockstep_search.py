@@ -11,41 +11,25 @@ from model.replay import Readback, Replay
 from model.static_cache import StaticBeamCache
 
 
-def search_in_lockstep(
-    model: EncoderDecoder,
-    source: Tensor,
-    source_mask: Tensor | None,
-    *,
-    bos_id: int,
-    eos_id: int,
-    limits: list[int],
-    beam_size: int,
-    length_penalty: float,
-    banned: Tensor,
-) -> list[list[Hypothesis]]:
-    """All ended hypotheses of each source, in the order of their ends; arguments as `beam_search`, limits per source.
+class LockstepSearch:
+    """The state of a search whose step has one shape and needs nothing from Python; arguments as `beam_search`.
 
-    Sources that are done stay in the batch to the end: on a GPU a step of many rows takes little longer than one of few.
+    Sources that are done stay in the batch to the end: a step reads the same weights for few rows as for many.
     """
-    search = _Search(model, source, source_mask, bos_id, eos_id, limits, beam_size, banned)
-    search.run()
-    return search.hypotheses(length_penalty)
-
-
-class _Search:
-    """The state of a search, whose step has one shape and needs nothing from Python."""
 
     def __init__(
         self,
         model: EncoderDecoder,
         source: Tensor,
         source_mask: Tensor | None,
+        *,
         bos_id: int,
         eos_id: int,
         limits: list[int],
         beam_size: int,
         banned: Tensor,
     ) -> None:
+        """limits: most target tokens of each source, within the model's context; banned [n] int64."""
         device, steps, beams = source.device, max(limits), (len(limits), beam_size)
         self.model, self.eos_id, self.banned, self.steps = model, eos_id, banned, steps
         self.cache = StaticBeamCache(steps, beam_size, device)
@@ -67,12 +51,13 @@ class _Search:
         going_on: Readback | None = None
         for length in range(1, self.steps + 1):
             self.cache.see(length)
-            self.replay(self._step, self.cache.width)
+            self.replay(self.step, self.cache.width)
             before, going_on = going_on, Readback(self.going_on)
             if before is not None and not before.values():
                 break
 
-    def _step(self) -> None:
+    def step(self) -> None:
+        """What is replayed: read the last token of each hypothesis, choose those that go on and those that end."""
         logits = self.model.next_logits(self.token, self.cache).float()  # [N, K, V]
         log_probabilities = logits.index_fill_(-1, self.banned, float("-inf")).log_softmax(dim=-1)
         length = self.cache.steps  # [1]
@@ -86,7 +71,7 @@ class _Search:
         self.going_on.copy_(step.scores.isfinite().any())
 
     def hypotheses(self, length_penalty: float) -> list[list[Hypothesis]]:
-        """Walk back from every end, all of them at once."""
+        """All that ended, for each source in the order of their ends. Walks back along the trace from all ends at once."""
         ends, (parents, tokens, ended_parents) = self.ends.cpu(), self.links.cpu().unbind(1)
         step, kind, sentence, rank = ends.isfinite().nonzero(as_tuple=True)  # [E] each
         by_eos = kind == 0

@@ -18,8 +18,8 @@ from model.texts import Texts
 class LockstepTexts(Texts):
     """`Texts` whose step has one shape and needs nothing from Python; the same tokens, chosen by the same chances.
 
-    All rows go on to the end. A text that has ended is written on and its tokens are ignored: on a GPU a step of many
-    rows takes little longer than one of few, and another number of rows would be another shape to record.
+    All rows go on to the end. A text that has ended is written on and its tokens are ignored: a step reads the same
+    weights for few rows as for many, and another number of rows would be another shape to record.
     """
 
     def __init__(
@@ -59,9 +59,10 @@ class LockstepTexts(Texts):
             self.uniform.copy_(self.chances.draw())
         self.forget()
         self.cache.see(max(map(len, self.windows)) + 1)
-        self.replay(self._step, self.cache.width)
+        self.replay(self.step, self.cache.width)
 
-    def _step(self) -> None:
+    def step(self) -> None:
+        """What is replayed: read the tokens chosen last, choose the next."""
         self._choose(self.model(self.chosen.unsqueeze(1), self.cache)[:, -1])
 
     def _choose(self, logits: Tensor) -> None:
