@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.attention import sdpa_kernel
 
 from model.beam_step import Hypothesis, beam_step
 from model.encoder_decoder import EncoderDecoder
-from model.replay import Readback, Replay
+from model.replay import KERNELS, Readback, Replay
 from model.static_cache import StaticBeamCache
 
 
@@ -33,7 +34,8 @@ class LockstepSearch:
         device, steps, beams = source.device, max(limits), (len(limits), beam_size)
         self.model, self.eos_id, self.banned, self.steps = model, eos_id, banned, steps
         self.cache = StaticBeamCache(steps, beam_size, device)
-        model.read(source, source_mask, self.cache)
+        with sdpa_kernel(KERNELS):
+            model.read(source, source_mask, self.cache)
         self.replay = Replay(device)
         # What steps read and write, always at the same address; as in `beam_search`, for all N sentences.
         self.limit = torch.tensor(limits, device=device)  # [N]
@@ -56,6 +58,7 @@ class LockstepSearch:
             if before is not None and not before.values():
                 break
 
+    @sdpa_kernel(KERNELS)
     def step(self) -> None:
         """What is replayed: read the last token of each hypothesis, choose those that go on and those that end."""
         logits = self.model.next_logits(self.token, self.cache).float()  # [N, K, V]

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.attention import sdpa_kernel
 
+from model.cache import KVCache
 from model.choice import Chances, choose
 from model.gpt import GPT
-from model.replay import Readback, Replay
+from model.replay import KERNELS, Readback, Replay
 from model.sampling_config import SamplingConfig
 from model.static_cache import StaticCache
 from model.texts import Texts
@@ -61,6 +63,11 @@ class LockstepTexts(Texts):
         self.cache.see(max(map(len, self.windows)) + 1)
         self.replay(self.step, self.cache.width)
 
+    @sdpa_kernel(KERNELS)
+    def _read(self, windows: list[list[int]]) -> tuple[KVCache, Tensor]:
+        return super()._read(windows)
+
+    @sdpa_kernel(KERNELS)
     def step(self) -> None:
         """What is replayed: read the tokens chosen last, choose the next."""
         self._choose(self.model(self.chosen.unsqueeze(1), self.cache)[:, -1])

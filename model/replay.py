@@ -14,6 +14,11 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend
+
+KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""What attention may choose from on a GPU while decoding. Not cuDNN, which torch prefers on Hopper: it makes a plan for
+each new shape before it runs, and every prompt and every batch of sentences has a shape of its own."""
 
 
 class Replay:
