@@ -6,7 +6,8 @@ Every contender gets the same sentences as text and gives translations as text. 
         model.qk_norm=false name=beam
 
 No translation is longer than three times its source and a little: ours by each sentence's length, Hugging Face by the longest of a batch,
-CTranslate2, which has one limit for all, by the context. Hypotheses of a trained model end by themselves long before.
+CTranslate2, which has one limit for all, by the context. Hypotheses of a trained model end by themselves long before. Where there is a GPU
+all compute on it.
 
 Beside the speed, a second table says whether all found the same: hypotheses equal to ours, and to those of a search that is too slow and
 simple to be wrong.
@@ -28,7 +29,7 @@ from attention_maps.command_line import CommandError, expanded
 from benchmarks.contender import Benchmark, Contender, Step
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.results import Result
-from benchmarks.sample import ctranslate2_settings, decoding_comparisons
+from benchmarks.sample import ctranslate2_settings, decoding_comparisons, our_device
 
 if TYPE_CHECKING:
     from data.tokenizer import Tokenizer
@@ -123,7 +124,7 @@ def same(mine: Hypotheses, others: Hypotheses | None) -> str:
 
 
 def loaded(run: str, sentences: str) -> tuple[EncoderDecoder, list[Tokenizer], list[str]]:
-    """Model in float32, its tokenizers, and the sentences."""
+    """Model in float32 on the CPU, its tokenizers, and the sentences."""
     from model.encoder_decoder import EncoderDecoder
     from training.hardware import choose_hardware
     from training.run_folder import load_run
@@ -153,8 +154,9 @@ def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Ste
     from model.decoding import prepare
     from training.translation import TranslationOptions, best_translations
 
+    device = our_device(weights)
     model, tokenizers, texts = loaded(run, sentences)
-    ready = prepare(model, weights)
+    ready = prepare(model.to(device), weights)
     options = TranslationOptions(beam_size=beam_size)
 
     def translate() -> tuple[Hypotheses, list[str]]:
@@ -169,10 +171,11 @@ def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) 
     import torch
 
     from benchmarks.peers.hugging_face import pegasus
+    from benchmarks.peers_gpt import device
     from training.translation import longest_targets
 
     model, (tokenizer,), texts = loaded(run, sentences)
-    peer, context = pegasus(model).to(getattr(torch, dtype)), model.config.context
+    peer, context = pegasus(model).to(device(), getattr(torch, dtype)), model.config.context
 
     @torch.inference_mode()
     def translate() -> tuple[Hypotheses, list[str]]:
@@ -186,7 +189,7 @@ def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) 
             source = torch.zeros(real.shape, dtype=torch.int64)  # [B, S]
             source[real] = torch.tensor([token for row in rows for token in sources[row]])
             written = peer.generate(
-                source, attention_mask=real.long(), num_beams=beam_size, early_stopping=True, length_penalty=1.0,
+                source.to(device()), attention_mask=real.long().to(device()), num_beams=beam_size, early_stopping=True, length_penalty=1.0,
                 max_new_tokens=int(longest_targets(lengths, context).max()),
             )  # fmt: skip
             for row, tokens in zip(rows, written.tolist(), strict=True):
@@ -200,13 +203,16 @@ def ctranslate2(run: str, sentences: str, beam_size: int, to: str, compute: str,
     """`Translator.translate_batch`, which sorts by length and gives batches to its workers by itself."""
     import ctranslate2 as library
 
-    from benchmarks.peers.ctranslate_two import words, write_translator
+    from benchmarks.peers.ctranslate_two import comparable_device, words, write_translator
 
+    device = comparable_device(threads, workers)
     model, tokenizers, texts = loaded(run, sentences)
     context = model.config.context
     with tempfile.TemporaryDirectory() as folder:
         write_translator(model, Path(folder))
-        translator = library.Translator(folder, compute_type=compute, intra_threads=threads, inter_threads=workers)
+        translator = library.Translator(
+            folder, device=device, compute_type=compute, intra_threads=threads, inter_threads=workers
+        )
 
     def translate() -> tuple[Hypotheses, list[str]]:
         results = translator.translate_batch(

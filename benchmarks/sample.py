@@ -1,7 +1,7 @@
 """Writing text with a GPT: ours beside Hugging Face `generate`, CTranslate2 and nanoGPT, all with the same random weights.
 
 Every text begins with one token and is continued at temperature 0.8 to the same length; no token ends it. Peers are set up as their
-documentation says and at every thread setting that makes sense; the fastest counts.
+documentation says and at every thread setting that makes sense; the fastest counts. Where there is a GPU all compute on it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from attention_maps.command_line import CommandError, expanded
-from benchmarks.contender import Benchmark, Comparison, Contender, Step
+from benchmarks.contender import Benchmark, Comparison, Contender, Skipped, Step
 from benchmarks.harness import MeasureSettings, measure
 
 if TYPE_CHECKING:
+    import torch
+
     from model.gpt import GPT
 
 
@@ -80,6 +82,7 @@ def benchmark(name: str, batch: int, checkout: str) -> Benchmark:
     contenders = [
         *(contender(f"ours {weights}", "ours", True, weights=weights) for weights in ("float32", "bf16", "int8")),
         *(contender(f"Hugging Face {dtype}", "hugging_face", dtype=dtype) for dtype in ("float32", "bfloat16")),
+        contender("Hugging Face bfloat16, compiled", "hugging_face", dtype="bfloat16", cache="static"),
         *(
             contender(f"CTranslate2 {label}", "ctranslate2", **arguments)
             for label, arguments in ctranslate2_settings().items()
@@ -155,11 +158,9 @@ def ours(name: str, batch: int, weights: str) -> Step:
     from model.decoding import prepare
     from model.sampling import generate
     from model.sampling_config import SamplingConfig
-    from training.hardware import choose_hardware
 
     shape = SHAPES[name]
-    choose_hardware("cpu", "float32", None)
-    model = prepare(random_gpt(shape), weights, rows=batch)
+    model = prepare(random_gpt(shape).to(our_device(weights)), weights, rows=batch)
     config = SamplingConfig(temperature=TEMPERATURE, top_k=shape.top_k, max_tokens=shape.new_tokens)
 
     def write() -> int:
@@ -168,21 +169,34 @@ def ours(name: str, batch: int, weights: str) -> Step:
     return counted(write, batch * shape.new_tokens)
 
 
-def hugging_face(name: str, batch: int, dtype: str) -> Step:
-    """`GPT2LMHeadModel.generate` with its key/value cache."""
+def our_device(weights: str) -> torch.device:
+    """Where ours decodes with weights in this format: on the peers' device, set up as `generate.py` does."""
+    from benchmarks.peers_gpt import device
+    from training.hardware import choose_hardware
+
+    if weights == "int8" and device().type != "cpu":
+        raise Skipped("int8 is for a CPU")
+    return choose_hardware(device().type, "float32", None).device
+
+
+def hugging_face(name: str, batch: int, dtype: str, cache: str | None = None) -> Step:
+    """`GPT2LMHeadModel.generate` with its key/value cache. With a static one that library compiles the step, on a GPU alone."""
     import torch
 
     from benchmarks.peers.hugging_face import gpt2
+    from benchmarks.peers_gpt import device
 
+    if cache == "static" and device().type != "cuda":
+        raise Skipped("it compiles on a GPU alone")
     shape = SHAPES[name]
-    model = gpt2(random_gpt(shape)).to(getattr(torch, dtype))
-    prompts = torch.full((batch, 1), PROMPT)
+    model = gpt2(random_gpt(shape)).to(device(), getattr(torch, dtype))
+    prompts = torch.full((batch, 1), PROMPT, device=device())
 
     @torch.inference_mode()
     def write() -> int:
         written = model.generate(
             prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=shape.new_tokens,
-            do_sample=True, temperature=TEMPERATURE, top_k=shape.top_k or 0,
+            do_sample=True, temperature=TEMPERATURE, top_k=shape.top_k or 0, cache_implementation=cache,
         )  # fmt: skip
         return written.numel() - prompts.numel()
 
@@ -193,12 +207,14 @@ def ctranslate2(name: str, batch: int, compute: str, threads: int, workers: int)
     """`Generator.generate_batch`; several workers share the texts of a batch."""
     import ctranslate2 as library
 
-    from benchmarks.peers.ctranslate_two import words, write_generator
+    from benchmarks.peers.ctranslate_two import comparable_device, words, write_generator
 
-    shape = SHAPES[name]
+    shape, device = SHAPES[name], comparable_device(threads, workers)
     with tempfile.TemporaryDirectory() as folder:
         write_generator(random_gpt(shape), Path(folder))
-        generator = library.Generator(folder, compute_type=compute, intra_threads=threads, inter_threads=workers)
+        generator = library.Generator(
+            folder, device=device, compute_type=compute, intra_threads=threads, inter_threads=workers
+        )
     prompts = [words([PROMPT])] * batch
 
     def write() -> int:
@@ -217,10 +233,11 @@ def nanogpt(name: str, batch: int, checkout: str) -> Step:
     import torch
 
     from benchmarks.peers.nanogpt import nanogpt as in_nanogpt
+    from benchmarks.peers_gpt import device
 
     shape = SHAPES[name]
-    model = in_nanogpt(random_gpt(shape), Path(checkout))
-    prompts = torch.full((batch, 1), PROMPT)
+    model = in_nanogpt(random_gpt(shape), Path(checkout)).to(device())
+    prompts = torch.full((batch, 1), PROMPT, device=device())
     new_tokens = shape.new_tokens if batch == 1 else shape.uncached_tokens
 
     def write() -> int:

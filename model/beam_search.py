@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from model.beam_step import Hypothesis, beam_step
 from model.encoder_decoder import EncoderDecoder
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One translation of one source."""
-
-    tokens: list[int]
-    """Target ids without bos and eos."""
-
-    score: float
-    """`log_probability` / length ** length_penalty: what hypotheses are ranked by, higher is better."""
-
-    log_probability: float
-    """Sum over the tokens, eos included, of the log-probability in nats."""
+from model.lockstep_search import LockstepSearch
 
 
 @torch.inference_mode()
@@ -38,6 +25,7 @@ def beam_search(
     length_penalty: float = 1.0,
     n_best: int = 1,
     banned_ids: Collection[int] = (),
+    lockstep: bool | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each source, best first (fewer where fewer exist).
 
@@ -52,11 +40,22 @@ def beam_search(
     that end are set aside; a source is done when `beam_size` have ended, and leaves the batch. With beam_size=1 this is
     greedy decoding. The translation of a source does not depend on the others.
 
+    lockstep: search by `LockstepSearch`, in steps of one shape that a GPU replays, within the model's context; None
+    means on a GPU. A CPU is faster with steps that shrink when sentences are done.
+
     Raises ValueError for impossible numbers or a model that is not in evaluation mode.
     """
     limits = _limits(model, source, max_length, beam_size, n_best)
     device = source.device
     banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=device)
+    if lockstep is None:
+        lockstep = device.type == "cuda" and max(limits) <= model.config.context  # tables of positions end there
+    if lockstep:
+        search = LockstepSearch(
+            model, source, source_mask, bos_id=bos_id, eos_id=eos_id, limits=limits, beam_size=beam_size, banned=banned
+        )
+        search.run()
+        return [ranked(hypotheses, n_best) for hypotheses in search.hypotheses(length_penalty)]
     ended: list[list[Hypothesis]] = [[] for _ in limits]
 
     def set_aside(sentences: Tensor, tokens: Tensor, log_probabilities: Tensor) -> None:
@@ -78,25 +77,16 @@ def beam_search(
     for length in range(1, max(limits) + 1):
         logits = model.next_logits(written[:, :, -1], cache).float()  # [N, K, V]
         log_probabilities = logits.index_fill_(-1, banned, float("-inf")).log_softmax(dim=-1)
-        # 2 beam_size candidates: at most beam_size of them end, one per hypothesis, so beam_size can go on.
-        best, parent, token = _likeliest(log_probabilities, scores, 2 * beam_size)  # [N, M] each, sorted
-        ends = token == eos_id  # [N, M]
+        step = beam_step(log_probabilities, scores, count, limit == length, eos_id)
+        scores, count = step.scores, step.count
 
-        ending = (ends & best.isfinite())[:, :beam_size]
-        row, rank = ending.nonzero(as_tuple=True)
-        set_aside(sentence[row], written[row, parent[row, rank], 1:], best[row, rank])
-        count += ending.sum(dim=1)
-
-        scores, place = best.masked_fill_(ends, float("-inf")).topk(beam_size)  # [N, K]
-        token, parent = token.gather(1, place), parent.gather(1, place)  # [N, K]
-        history = written.gather(1, parent.unsqueeze(-1).expand(-1, -1, length))  # [N, K, T]
-        written = torch.cat((history, token.unsqueeze(-1)), dim=-1)  # [N, K, T + 1]
-
-        enough = count >= beam_size
-        row, beam = (scores.isfinite() & ((limit == length) & ~enough).unsqueeze(1)).nonzero(as_tuple=True)
-        set_aside(sentence[row], written[row, beam, 1:], scores[row, beam])
-        scores = scores.masked_fill(((limit == length) | enough).unsqueeze(1), float("-inf"))
-        cache.follow(parent)
+        row, rank = step.ended.isfinite().nonzero(as_tuple=True)
+        set_aside(sentence[row], written[row, step.ended_parent[row, rank], 1:], step.ended[row, rank])
+        history = written.gather(1, step.parent.unsqueeze(-1).expand(-1, -1, length))  # [N, K, T]
+        written = torch.cat((history, step.token.unsqueeze(-1)), dim=-1)  # [N, K, T + 1]
+        row, beam = step.cut.isfinite().nonzero(as_tuple=True)
+        set_aside(sentence[row], written[row, beam, 1:], step.cut[row, beam])
+        cache.follow(step.parent)
 
         rows = _rows_to_keep(scores)
         if len(rows) == 0:
@@ -105,29 +95,12 @@ def beam_search(
             cache.keep(rows)
             sentence, count, limit, scores, written = (x[rows] for x in (sentence, count, limit, scores, written))
 
-    return [sorted(hypotheses, key=lambda h: h.score, reverse=True)[:n_best] for hypotheses in ended]
+    return [ranked(hypotheses, n_best) for hypotheses in ended]
 
 
-def _likeliest(log_probabilities: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The `count` likeliest continuations of each sentence, best first: (log-probability, hypothesis, token), each [N, M].
-
-    log_probabilities [N, K, V] of the next token; scores [N, K] of the hypotheses so far. The vocabulary is cut into
-    groups, and only those with the largest maxima are searched: a fifth of the time of a selection among all K V.
-    """
-    sentences, beams, vocabulary = log_probabilities.shape
-    # Token v is in group v % groups; maxima of groups are four times as fast where 32 divides their number.
-    size = next((size for size in range(64, 1, -1) if vocabulary % (32 * size) == 0), 1)
-    groups = vocabulary // size
-    grouped = log_probabilities.view(sentences, beams, size, groups)
-    maxima = (grouped.amax(dim=2) + scores.unsqueeze(-1)).flatten(1)  # [N, K groups]
-    group = maxima.topk(min(count, maxima.shape[1])).indices  # [N, G]
-    beam, group = group // groups, group % groups
-    rows = torch.arange(sentences, device=scores.device).unsqueeze(1)
-    members = grouped[rows, beam, :, group] + scores.gather(1, beam).unsqueeze(-1)  # [N, G, size]
-    best, place = members.flatten(1).topk(min(count, members[0].numel()))  # [N, M]
-    parent = beam.gather(1, place // size)
-    token = place % size * groups + group.gather(1, place // size)
-    return best, parent, token
+def ranked(hypotheses: list[Hypothesis], n_best: int) -> list[Hypothesis]:
+    """The best by their scores, best first."""
+    return sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)[:n_best]
 
 
 def _rows_to_keep(scores: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ class GenerateConfig:
 
     quantize: str | None = None
     """Round the weights to `bf16` or `int8`: less to read from memory for each token. Null is `float32`, or `bf16` where
-    the CPU multiplies it faster and the model is large enough."""
+    CPU or GPU multiply it faster and the model is large enough."""
 
     attention: bool = False
     """Keep the attention maps of what is written or translated in the run, for TensorBoard's Attention tab."""

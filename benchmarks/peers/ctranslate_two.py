@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ctranslate2
 import numpy as np
 import torch
 from ctranslate2.specs import TransformerDecoderModelSpec, TransformerSpec
@@ -17,6 +18,7 @@ from ctranslate2.specs.transformer_spec import FeedForwardSpec
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchmarks.contender import Skipped
 from benchmarks.peers.weights import FORBIDDEN, never_written, position_table, require_exportable
 from data.tokenizer import Tokenizer
 from model.blocks import DecoderBlock, EncoderBlock
@@ -27,6 +29,19 @@ from model.gpt import GPT
 def words(ids: list[int]) -> list[str]:
     """Token ids as CTranslate2 takes them."""
     return [str(token) for token in ids]
+
+
+def comparable_device(threads: int, workers: int) -> str:
+    """The device to compare on: where there is a GPU, on it. Raises Skipped where CTranslate2 cannot use it, or for further
+    rows that would differ in what they do with the cores alone.
+    """
+    if not torch.cuda.is_available():
+        return "cpu"
+    if not ctranslate2.get_cuda_device_count():
+        raise Skipped("this CTranslate2 does not see the GPU, and on the CPU it would be another comparison")
+    if threads > 1 or workers > 1:
+        raise Skipped("a GPU needs one thread")
+    return "cuda"
 
 
 def write_generator(model: GPT, folder: Path) -> None:

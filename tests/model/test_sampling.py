@@ -9,18 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from model.choice import choose, keep_min_p, keep_top_p, penalise_repetition, top_k
 from model.config import ModelConfig
 from model.gpt import GPT
-from model.sampling import (
-    SamplingConfig,
-    choose,
-    generate,
-    keep_min_p,
-    keep_top_p,
-    penalise_repetition,
-    problems,
-    top_k,
-)
+from model.sampling import SamplingConfig, generate, problems
 
 Sharpen = Callable[[Any], Any]
 PROBABILITIES = torch.tensor([[0.1, 0.4, 0.05, 0.25, 0.2]])

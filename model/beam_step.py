@@ -1,0 +1,92 @@
+"""What one step of a beam search decides: which hypotheses go on, which end here. No model, no memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One translation of one source."""
+
+    tokens: list[int]
+    """Target ids without bos and eos."""
+
+    score: float
+    """`log_probability` / length ** length_penalty: what hypotheses are ranked by, higher is better."""
+
+    log_probability: float
+    """Sum over the tokens, eos included, of the log-probability in nats."""
+
+
+@dataclass(frozen=True)
+class BeamStep:
+    """The decisions for N sentences of K hypotheses each; all tensors are [N, K] but for `count`."""
+
+    ended: Tensor
+    """Log-probabilities of the hypotheses that end with eos, best first, -inf where there is none."""
+
+    ended_parent: Tensor
+    """Which hypothesis each of them was."""
+
+    token: Tensor
+    """The token that each hypothesis goes on with."""
+
+    parent: Tensor
+    """Which hypothesis it was."""
+
+    cut: Tensor
+    """Log-probabilities of those that have to end with that token, for they are as long as they may be, else -inf."""
+
+    scores: Tensor
+    """Log-probabilities of those that go on, -inf for those that do not."""
+
+    count: Tensor
+    """How many hypotheses of each sentence have ended by eos, [N]."""
+
+
+def beam_step(log_probabilities: Tensor, scores: Tensor, count: Tensor, last: Tensor, eos_id: int) -> BeamStep:
+    """Choose among the continuations of each hypothesis.
+
+    log_probabilities [N, K, V] of the next token; scores [N, K] and count [N] as the step before left them; last [N]
+    bool: the sentence may not become longer than by this token.
+    """
+    beam_size = scores.shape[1]
+    # 2 beam_size candidates: at most beam_size of them end, one per hypothesis, so beam_size can go on.
+    best, parent, token = _likeliest(log_probabilities, scores, 2 * beam_size)  # [N, M] each, sorted
+    ends = token == eos_id  # [N, M]
+    ended = best.masked_fill(~ends, float("-inf"))[:, :beam_size]
+    count = count + ended.isfinite().sum(dim=1)
+    on, place = best.masked_fill(ends, float("-inf")).topk(beam_size)  # [N, K]
+    enough = count >= beam_size
+    return BeamStep(
+        ended, parent[:, :beam_size], token.gather(1, place), parent.gather(1, place),
+        cut=on.masked_fill(~(last & ~enough).unsqueeze(1), float("-inf")),
+        scores=on.masked_fill((last | enough).unsqueeze(1), float("-inf")),
+        count=count,
+    )  # fmt: skip
+
+
+def _likeliest(log_probabilities: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The `count` likeliest continuations of each sentence, best first: (log-probability, hypothesis, token), each [N, M].
+
+    log_probabilities [N, K, V] of the next token; scores [N, K] of the hypotheses so far. The vocabulary is cut into
+    groups, and only those with the largest maxima are searched: a fifth of the time of a selection among all K V.
+    """
+    sentences, beams, vocabulary = log_probabilities.shape
+    # Token v is in group v % groups; maxima of groups are four times as fast where 32 divides their number.
+    size = next((size for size in range(64, 1, -1) if vocabulary % (32 * size) == 0), 1)
+    groups = vocabulary // size
+    grouped = log_probabilities.view(sentences, beams, size, groups)
+    maxima = (grouped.amax(dim=2) + scores.unsqueeze(-1)).flatten(1)  # [N, K groups]
+    group = maxima.topk(min(count, maxima.shape[1])).indices  # [N, G]
+    beam, group = group // groups, group % groups
+    rows = torch.arange(sentences, device=scores.device).unsqueeze(1)
+    members = grouped[rows, beam, :, group] + scores.gather(1, beam).unsqueeze(-1)  # [N, G, size]
+    best, place = members.flatten(1).topk(min(count, members[0].numel()))  # [N, M]
+    parent = beam.gather(1, place // size)
+    token = place % size * groups + group.gather(1, place // size)
+    return best, parent, token
