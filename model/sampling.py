@@ -58,7 +58,7 @@ def generate(
             seen[row, torch.tensor(prompt, device=device)] = True
 
     if lockstep is None:
-        lockstep = device.type == "cuda"
+        lockstep = device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()  # see `summed_up`
     if lockstep:
         yield from until_ended(LockstepTexts(model, prompts, config, chances, banned, seen).write(), stop_ids)
         return
