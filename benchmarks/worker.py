@@ -16,6 +16,7 @@ import resource
 import sys
 import time
 import traceback
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def main() -> None:
         started = time.perf_counter()
         step = build(request["build"], request["arguments"])
         turn(step, request["seconds"])
+        forget_peak_memory()
         answer({"set_up_seconds": time.perf_counter() - started})
         for line in sys.stdin:
             step()  # not counted: brings back the memory that was given away, and wakes the threads
@@ -59,14 +61,36 @@ def build(target: str, arguments: dict[str, Any]) -> Step:
 def turn(step: Step, seconds: float) -> dict[str, float]:
     """Repeat `step` until `seconds` have passed, at least once -> how long it really took, steps and units done."""
     steps, units = 0, 0
+    queued = Queued()
     started = time.perf_counter()
     while steps == 0 or time.perf_counter() - started < seconds:
         units += step()
         steps += 1
+        queued.add()
     wait_for_device()
     took = time.perf_counter() - started
     give_memory_back()
     return {"seconds": took, "steps": steps, "units": units}
+
+
+class Queued:
+    """Steps that a GPU has not done yet: a process that runs ahead of it by seconds would not end its turn in time."""
+
+    AHEAD = 8
+
+    def __init__(self) -> None:
+        self.ends: deque[Any] = deque()
+
+    def add(self) -> None:
+        """Count one more, and wait for the one that came `AHEAD` before it."""
+        torch = sys.modules.get("torch")
+        if not (torch and torch.cuda.is_initialized()):
+            return
+        end = torch.cuda.Event()
+        end.record()
+        self.ends.append(end)
+        if len(self.ends) > self.AHEAD:
+            self.ends.popleft().synchronize()
 
 
 def wait_for_device() -> None:
@@ -77,13 +101,23 @@ def wait_for_device() -> None:
 
 
 def give_memory_back() -> None:
-    """Return freed blocks to the system: a dozen idle contenders that each keep a large step's activations would not fit."""
+    """Return freed blocks to the system and the GPU: a dozen idle contenders that each keep a large step's activations would not fit."""
+    torch = sys.modules.get("torch")
+    if torch and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
     if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
+def forget_peak_memory() -> None:
+    """What compiling and tuning took of a GPU is no part of a step."""
+    torch = sys.modules.get("torch")
+    if torch and torch.cuda.is_initialized():
+        torch.cuda.reset_peak_memory_stats()
+
+
 def peak_memory() -> int:
-    """The most bytes this process has held: of the GPU where it uses one, else of main memory (VmHWM)."""
+    """The most bytes this process has held: of the GPU where it uses one, since it was set up; else of main memory (VmHWM)."""
     torch = sys.modules.get("torch")
     if torch and torch.cuda.is_initialized():
         return int(torch.cuda.max_memory_reserved())
