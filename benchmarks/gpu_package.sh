@@ -46,7 +46,8 @@ fi
 
 mebibytes() { du --apparent-size -cLb "$@" | tail -1 | awk '{printf "%.1f", $1 / 1048576}'; }
 tracked=$(cd "$root" && git ls-files -z | xargs -0 du --apparent-size -cb | tail -1 | awk '{printf "%.1f", $1 / 1048576}')
-packed=$(mebibytes "$wheels"/*.whl)
+packed=0
+if compgen -G "$wheels/*.whl" > /dev/null; then packed=$(mebibytes "$wheels"/*.whl); fi
 given=0
 [ ${#inputs[@]} = 0 ] || given=$(mebibytes "${inputs[@]}")
 ls "$wheels"

@@ -7,6 +7,7 @@ Each in its own words: nanoGPT's model and optimiser as its checkout has them, i
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -102,6 +103,7 @@ def nanogpt(
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # the compiler looks it up by name
     spec.loader.exec_module(module)
     ids, size = tokens(text, vocabulary)
     torch.manual_seed(1)

@@ -22,7 +22,7 @@ from benchmarks.results import Result, Row
 PEAK = 989e12
 """Dense bf16 FLOP/s of one H100 or H200, by the data sheet: what published utilisations are shares of."""
 
-ROUNDS, TURN, WARM_UP, AT_ONCE = 3, 1.5, 0.5, 8
+ROUNDS, TURN, WARM_UP, AT_ONCE = 3, 1.0, 0.5, 8
 
 
 @dataclass(frozen=True)
