@@ -37,7 +37,9 @@ def main() -> None:
         started = time.perf_counter()
         step = build(request["build"], request["arguments"])
         turn(step, request["seconds"])
-        forget_peak_memory()
+        if gpu := gpu_in_use():  # the first step compiled, the next may record a graph
+            turn(step, request["seconds"])
+            gpu.reset_peak_memory_stats()  # what compiling took is no part of a step
         answer({"set_up_seconds": time.perf_counter() - started})
         for line in sys.stdin:
             step()  # not counted: brings back the memory that was given away, and wakes the threads
@@ -83,44 +85,39 @@ class Queued:
 
     def add(self) -> None:
         """Count one more, and wait for the one that came `AHEAD` before it."""
-        torch = sys.modules.get("torch")
-        if not (torch and torch.cuda.is_initialized()):
+        if not (gpu := gpu_in_use()):
             return
-        end = torch.cuda.Event()
+        end = gpu.Event()
         end.record()
         self.ends.append(end)
         if len(self.ends) > self.AHEAD:
             self.ends.popleft().synchronize()
 
 
+def gpu_in_use() -> Any:
+    """`torch.cuda` where this process computes on a GPU, else None; never imports torch by itself."""
+    torch = sys.modules.get("torch")
+    return torch.cuda if torch and torch.cuda.is_initialized() else None
+
+
 def wait_for_device() -> None:
     """Until what was queued on a GPU is done."""
-    torch = sys.modules.get("torch")
-    if torch and torch.cuda.is_initialized():
-        torch.cuda.synchronize()
+    if gpu := gpu_in_use():
+        gpu.synchronize()
 
 
 def give_memory_back() -> None:
     """Return freed blocks to the system and the GPU: a dozen idle contenders that each keep a large step's activations would not fit."""
-    torch = sys.modules.get("torch")
-    if torch and torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
+    if gpu := gpu_in_use():
+        gpu.empty_cache()
     if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
-def forget_peak_memory() -> None:
-    """What compiling and tuning took of a GPU is no part of a step."""
-    torch = sys.modules.get("torch")
-    if torch and torch.cuda.is_initialized():
-        torch.cuda.reset_peak_memory_stats()
-
-
 def peak_memory() -> int:
     """The most bytes this process has held: of the GPU where it uses one, since it was set up; else of main memory (VmHWM)."""
-    torch = sys.modules.get("torch")
-    if torch and torch.cuda.is_initialized():
-        return int(torch.cuda.max_memory_reserved())
+    if gpu := gpu_in_use():
+        return int(gpu.max_memory_reserved())
     status = Path("/proc/self/status")
     if status.exists() and (found := re.search(r"VmHWM:\s+(\d+) kB", status.read_text())):
         return 1024 * int(found[1])
