@@ -29,8 +29,9 @@ python=${PYTHON:-python3}
 
 wheels=${wheels:-$root/wheels}
 if compgen -G "$wheels/*.whl" > /dev/null && ! "$python" -c "import hydra, datasets, sentencepiece, sacrebleu, tensorboard" 2> /dev/null; then
-  site=$(mktemp -d)
-  trap 'rm -rf "$site"' EXIT
+  temporary=$(mktemp -d)
+  trap 'rm -rf "$temporary"' EXIT
+  site=$temporary/site-packages # the name matters: modules from elsewhere are hashed by value by `datasets`, and some cannot be
   "$python" -m pip install --quiet --no-index --no-deps --no-compile --no-cache-dir --target "$site" "$wheels"/*.whl
   export PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
 fi

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -134,7 +134,8 @@ class Worker:
     def close(self) -> None:
         """End the process: it leaves when nothing more can be asked."""
         assert self.process.stdin is not None
-        self.process.stdin.close()
+        with suppress(BrokenPipeError):  # a request that it did not live to read
+            self.process.stdin.close()
         self.process.wait()
         self.errors.close()
 
@@ -169,8 +170,12 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
             bar.update()
 
         try:
-            with ThreadPoolExecutor(settings.at_once) as together:
-                list(together.map(set_up, range(len(workers))))
+            if settings.at_once == 1:
+                for number in range(len(workers)):
+                    set_up(number)
+            else:
+                with ThreadPoolExecutor(settings.at_once) as together:
+                    list(together.map(set_up, range(len(workers))))
             for number, worker in enumerate(workers):
                 if settings.at_once > 1 and worker.row.status.startswith("failed") and time.monotonic() < ready_by:
                     workers[number] = Worker(worker.contender)

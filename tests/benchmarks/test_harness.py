@@ -102,6 +102,10 @@ def test_who_fails_in_company_gets_another_try_alone(tmp_path: Path) -> None:
 
 def test_who_is_not_ready_in_time_is_cut_and_the_others_are_measured(tmp_path: Path) -> None:
     """Guards: one compilation without an end that costs the figures of all the others."""
-    result = run(tmp_path, contender("endless"), contender("holding", megabytes=1), at_once=2, limit=6.0)
+    benchmark = Benchmark(
+        "trivial", "Nothing much", "things", (contender("endless"), contender("holding", megabytes=1)), "endless"
+    )
+    settings = MeasureSettings(rounds=1, seconds=0.02, warm_up=0.0, to=str(tmp_path), at_once=2, limit=10.0)
+    result = measure(benchmark, settings, {"bf16": 1e12})
     assert [row.status for row in result.rows] == ["cut: was not ready in time", "measured"]
     assert result.rows[1].rounds
