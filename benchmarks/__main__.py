@@ -21,7 +21,8 @@ HELP = """Measure this project beside its peers. Every contender runs in a proce
   python -m benchmarks scaling data=input.txt                           speed and memory against width, depth, context, batch
   python -m benchmarks curves data=input.txt                             loss curves of bf16 and compiled code beside float32
   python -m benchmarks peak                                             the matrix peak of this machine
-  python -m benchmarks table                                            results into README.md and docs/speed.md
+  python -m benchmarks gpu text=input.txt pairs=FOLDER nanogpt=CHECKOUT  all of it on a GPU, in stages: gpu_machine, gpu_attention, …
+  python -m benchmarks table                                            results into README.md, docs/speed.md and docs/gpu.md
 
 Nothing else should run meanwhile. `python -m benchmarks train_gpt --help` lists the settings of `train_gpt`, and so on."""
 
@@ -35,6 +36,16 @@ COMMANDS = {
     "scaling": ("scaling", "scaling", "ScalingSettings"),
     "curves": ("curves", "curves", "CurvesSettings"),
     "peak": ("peak", "peak", "PeakSettings"),
+    "gpu": ("gpu.run", "gpu", "GPUSettings"),
+    "gpu_machine": ("gpu.machine", "machine", "StageSettings"),
+    "gpu_tests": ("gpu.tests", "tests", "StageSettings"),
+    "gpu_attention": ("gpu.attention", "attention", "StageSettings"),
+    "gpu_training": ("gpu.training", "training", "StageSettings"),
+    "gpu_text": ("gpu.quality", "text", "StageSettings"),
+    "gpu_kernels": ("gpu.kernels", "kernels", "StageSettings"),
+    "gpu_decoding": ("gpu.decoding", "decoding", "StageSettings"),
+    "gpu_maps": ("gpu.maps", "maps", "StageSettings"),
+    "gpu_translation": ("gpu.quality", "translation", "StageSettings"),
     "table": ("table", "table", "TableSettings"),
 }
 """Per command its module, function and settings; only the one asked for is imported."""

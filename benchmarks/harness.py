@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -21,6 +27,9 @@ from benchmarks.report import full_table
 from benchmarks.results import Result, Row, Turn
 
 ROOT = Path(__file__).resolve().parent.parent
+
+_ROOM = 1.4
+"""What turns take beside their seconds, as a factor: the step before each that brings memory back, and a last step that is long."""
 
 
 @dataclass
@@ -42,6 +51,13 @@ class MeasureSettings:
     to: str = "benchmarks/results"
     """Folder of the results, one JSON file for each benchmark."""
 
+    at_once: int = 1
+    """Contenders that are set up at the same time: compilers need many cores, not the GPU. Who fails in company is set up again, alone.
+    The turns that count are always taken one at a time."""
+
+    limit: float | None = None
+    """Seconds for everything: who is not ready in time is given up, and rounds for which no time is left are left out."""
+
 
 class Worker:
     """The process of one contender, seen from the harness. `row` collects what it did, or why it did nothing."""
@@ -57,13 +73,32 @@ class Worker:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, encoding="utf-8",
         )  # fmt: skip
 
-    def set_up(self, seconds: float) -> None:
-        """Build the step and take the turn that is not counted."""
+    def set_up(self, seconds: float, deadline: float = math.inf) -> None:
+        """Build the step and take the turn that is not counted; whoever is not ready at `deadline` (time.monotonic) is given up."""
         contender = self.contender
-        answer = self.ask(
-            build=contender.build, arguments=dict(contender.arguments), ours=contender.ours, seconds=seconds
-        )
+        with self.given_up_at(deadline) as given_up:
+            answer = self.ask(
+                build=contender.build, arguments=dict(contender.arguments), ours=contender.ours, seconds=seconds
+            )
+        if given_up.is_set():
+            self.row.status = "cut: was not ready in time"
         self.row.set_up_seconds = answer.get("set_up_seconds", 0.0)
+
+    @contextmanager
+    def given_up_at(self, deadline: float) -> Iterator[threading.Event]:
+        """Kill the process at `deadline` unless the block has ended by then -> whether that happened."""
+        given_up = threading.Event()
+
+        def give_up() -> None:
+            given_up.set()
+            self.process.kill()
+
+        timer = threading.Timer(max(0.0, min(deadline - time.monotonic(), threading.TIMEOUT_MAX)), give_up)
+        timer.start()
+        try:
+            yield given_up
+        finally:
+            timer.cancel()
 
     def turn(self, seconds: float) -> None:
         """A turn that counts."""
@@ -99,16 +134,19 @@ class Worker:
     def close(self) -> None:
         """End the process: it leaves when nothing more can be asked."""
         assert self.process.stdin is not None
-        self.process.stdin.close()
+        with suppress(BrokenPipeError):  # a request that it did not live to read
+            self.process.stdin.close()
         self.process.wait()
         self.errors.close()
 
 
-def measure(benchmark: Benchmark, settings: MeasureSettings) -> Result:
-    """Run a benchmark: contenders are set up one after the other, then take turns A B C A B C … for `settings.rounds` rounds.
+def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, float] | None = None) -> Result:
+    """Run a benchmark: contenders are set up, then take turns A B C A B C … for `settings.rounds` rounds.
 
-    Prints the table and writes the JSON file. Raises CommandError when the settings choose nobody.
+    Prints the table and writes the JSON file. `peak`: the machine's matrix peak where it has been measured already, as
+    `matrix_peak` gives it. Raises CommandError when the settings choose nobody.
     """
+    deadline = math.inf if settings.limit is None else time.monotonic() + settings.limit
     chosen = [one for one in benchmark.contenders if is_wanted(one.name, settings.only, benchmark)]
     if not chosen:
         names = ", ".join(one.name for one in benchmark.contenders)
@@ -118,26 +156,42 @@ def measure(benchmark: Benchmark, settings: MeasureSettings) -> Result:
     result = Result(
         benchmark=benchmark.name, title=benchmark.title, unit=benchmark.unit, reference=benchmark.reference,
         comparisons=[asdict(one) for one in benchmark.comparisons],
-        date=date.today().isoformat(), machine=describe_machine(), versions=versions(), peak=matrix_peak(),
+        date=date.today().isoformat(), machine=describe_machine(), versions=versions(), peak=peak or matrix_peak(),
         rows=[],
     )  # fmt: skip
-    workers: list[Worker] = []
+    turns = settings.rounds * settings.seconds * len(chosen)
+    ready_by = deadline - _ROOM * turns
+    workers = [Worker(contender) for contender in chosen]
     with tqdm(total=len(chosen) * (1 + settings.rounds), unit="turn", disable=None, dynamic_ncols=True) as bar:
+
+        def set_up(number: int) -> None:
+            bar.set_description(f"setting up {workers[number].row.name}")
+            workers[number].set_up(settings.warm_up, ready_by)
+            bar.update()
+
         try:
-            for contender in chosen:
-                bar.set_description(f"setting up {contender.name}")
-                workers.append(Worker(contender))
-                workers[-1].set_up(settings.warm_up)
-                bar.update()
+            if settings.at_once == 1:
+                for number in range(len(workers)):
+                    set_up(number)
+            else:
+                with ThreadPoolExecutor(settings.at_once) as together:
+                    list(together.map(set_up, range(len(workers))))
+            for number, worker in enumerate(workers):
+                if settings.at_once > 1 and worker.row.status.startswith("failed") and time.monotonic() < ready_by:
+                    workers[number] = Worker(worker.contender)
+                    workers[number].set_up(settings.warm_up, ready_by)
             for number in range(settings.rounds):
                 for worker in workers:
                     bar.set_description(f"round {number + 1}: {worker.row.name}")
-                    if worker.row.status == "measured":
+                    if worker.row.status == "measured" and time.monotonic() < deadline:
                         worker.turn(settings.seconds)
                     bar.update()
         finally:
             for worker in workers:
                 worker.close()
+    for worker in workers:
+        if worker.row.status == "measured" and not worker.row.rounds:
+            worker.row.status = "cut: no time was left for a round"
     result.rows = [worker.row for worker in workers]
     folder = Path(settings.to)
     folder.mkdir(parents=True, exist_ok=True)
@@ -156,9 +210,10 @@ def is_wanted(name: str, only: str, benchmark: Benchmark) -> bool:
 
 def matrix_peak() -> dict[str, float]:
     """FLOP/s by number format, measured in a process of its own before anything else runs."""
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "peak", "json=true"],
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": paths}, check=True, capture_output=True, text=True,
     )  # fmt: skip
     found: dict[str, float] = json.loads(done.stdout)
     return found

@@ -11,8 +11,12 @@ import torch
 from omegaconf import OmegaConf
 
 from benchmarks.contender import Step
+from benchmarks.zipf import zipf_ids
+from data.batches import BatchStream
 from data.prepare import prepare
 from data.prepared import PreparedPairs, PreparedText
+from data.windows import WindowStream
+from model.gpt import GPT
 from model.size import flops_per_token
 from training.command_line import compose_config
 from training.config import TrainConfig, problems
@@ -57,16 +61,31 @@ def folder_until_exit() -> Path:
     return Path(folder.name)
 
 
-def training(settings: list[str]) -> Step:
-    """One optimiser step of the project's trainer, counted in real tokens (source and target)."""
+def trainer_of(settings: list[str], vocabulary: int = 0) -> Trainer:
+    """The project's trainer, ready to take steps; ends its contender where compilation fails.
+
+    With `vocabulary` a GPT learns numbers drawn by Zipf's law instead of a text: speed at a vocabulary that no small text has.
+    """
     config = composed(["trainer.steps=1000000", *settings])
     hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
-    prepared, model = prepared_and_model(config)
-    batch_size = config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens
-    stream = prepared.training(batch_size, seed=config.seed)
+    stream: BatchStream
+    if vocabulary:
+        torch.manual_seed(config.seed)
+        model: Model = GPT(config.model, vocabulary)
+        stream = WindowStream(zipf_ids(vocabulary), config.trainer.batch_size, config.model.context, config.seed)
+    else:
+        prepared, model = prepared_and_model(config)
+        batch_size = config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens
+        stream = prepared.training(batch_size, seed=config.seed)
     trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
     trainer.log = AttentiveLog(folder_until_exit(), 0)
     model.train()
+    return trainer
+
+
+def training(settings: list[str], vocabulary: int = 0) -> Step:
+    """One optimiser step of the project's trainer, counted in real tokens (source and target). Arguments as `trainer_of`."""
+    trainer = trainer_of(settings, vocabulary)
 
     def step() -> int:
         before = trainer.progress.tokens

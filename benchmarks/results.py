@@ -27,7 +27,7 @@ class Row:
     ours: bool
     operations_per_unit: float | None = None
     status: str = "measured"
-    """`measured`, `skipped: reason` or `failed: reason`."""
+    """`measured`, or `skipped: reason`, `cut: reason` (no time was left) or `failed: reason`."""
     set_up_seconds: float = 0.0
     """Imports, data, compilation and the turn that does not count."""
     peak_memory: int = 0

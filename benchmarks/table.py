@@ -1,4 +1,4 @@
-"""Results into the pages: the blocks between markers in README.md and docs/speed.md are written from the JSON files, never by hand."""
+"""Results into the pages: what stands between markers in README.md and docs/ is written from JSON files, never by hand."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from attention_maps.command_line import CommandError
 from benchmarks.curves import FILE, Curves
 from benchmarks.curves import summary as curves_table
+from benchmarks.gpu.pages import gpu_roofline, gpu_tables
 from benchmarks.memory_model import fit, memory_tables
 from benchmarks.projection import projection_table
 from benchmarks.report import full_table, place, summary_table
@@ -31,11 +32,14 @@ class TableSettings:
     speed: str = "docs/speed.md"
     """The page with all tables."""
 
+    gpu: str = "docs/gpu.md"
+    """The page about GPUs."""
+
 
 def table(settings: TableSettings) -> None:
-    """Write the tables of README.md and docs/speed.md from the results."""
+    """Write the tables of README.md, docs/speed.md and docs/gpu.md from the results."""
     written = blocks(Path(settings.results))
-    for path in (Path(settings.readme), Path(settings.speed)):
+    for path in (Path(settings.readme), Path(settings.speed), Path(settings.gpu)):
         page = path.read_text(encoding="utf-8")
         path.write_text(with_blocks(page, written), encoding="utf-8")
         print(path)
@@ -98,6 +102,8 @@ def blocks(folder: Path) -> dict[str, str]:
         "loss curves": loss_curves(folder / FILE),
         "memory model": memory(results),
         "projection": projection(results),
+        "gpu tables": gpu_tables(folder),
+        "gpu roofline": gpu_roofline(folder),
     }
 
 

@@ -60,3 +60,17 @@ def holding(megabytes: int) -> Step:
         return len(bytearray(b"x") * (megabytes << 20)) >> 20
 
     return step
+
+
+def crowded(mark: str) -> Step:
+    """Cannot be set up the first time, as one whose memory another one holds."""
+    if not Path(mark).exists():
+        Path(mark).touch()
+        raise RuntimeError("out of memory")
+    return lambda: 1
+
+
+def endless() -> Step:
+    """Is never set up."""
+    time.sleep(600)
+    raise AssertionError

@@ -88,3 +88,24 @@ def test_the_result_names_machine_versions_and_matrix_peak(measured: tuple[Resul
     assert {"python", "torch"} <= result.versions.keys()
     assert result.peak["bf16"] > 1e9
     assert result.peak["float32"] > 1e9
+
+
+def test_who_fails_in_company_gets_another_try_alone(tmp_path: Path) -> None:
+    """Guards: a contender that found the GPU's memory taken by others who were set up with it, and is lost for that."""
+    mark = str(tmp_path / "mark")
+    result = run(
+        tmp_path, contender("crowded", mark=mark), contender("holding", megabytes=1), contender("broken"), at_once=3
+    )
+    status = [row.status for row in result.rows]
+    assert status == ["measured", "measured", "failed: IndexError: pop from empty list"]
+
+
+def test_who_is_not_ready_in_time_is_cut_and_the_others_are_measured(tmp_path: Path) -> None:
+    """Guards: one compilation without an end that costs the figures of all the others."""
+    benchmark = Benchmark(
+        "trivial", "Nothing much", "things", (contender("endless"), contender("holding", megabytes=1)), "endless"
+    )
+    settings = MeasureSettings(rounds=1, seconds=0.02, warm_up=0.0, to=str(tmp_path), at_once=2, limit=10.0)
+    result = measure(benchmark, settings, {"bf16": 1e12})
+    assert [row.status for row in result.rows] == ["cut: was not ready in time", "measured"]
+    assert result.rows[1].rounds

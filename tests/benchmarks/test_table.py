@@ -69,7 +69,7 @@ def test_results_survive_the_disk(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "trivial.json").read_text(encoding="utf-8"))["rows"][0]["rounds"][2]["units"] == 9000
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/speed.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/speed.md", "docs/gpu.md"])
 def test_pages_show_what_the_committed_results_say(page: str) -> None:
     """Guards: a figure typed by hand, or results committed without `python -m benchmarks table`."""
     text = (ROOT / page).read_text(encoding="utf-8")
@@ -78,7 +78,7 @@ def test_pages_show_what_the_committed_results_say(page: str) -> None:
 
 def test_every_block_has_its_place_in_a_page() -> None:
     """Guards: a table that is generated and shown nowhere."""
-    pages = [(ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/speed.md")]
+    pages = [(ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/speed.md", "docs/gpu.md")]
     names = blocks(ROOT / "benchmarks" / "results")
     assert [sum(f"<!-- {name} -->\n" in page for page in pages) for name in names] == [1] * len(names)
 

@@ -1,0 +1,148 @@
+"""Fused attention alone, forwards and backwards, by backend, length, head width and mask.
+
+Operations by the convention of the FlashAttention papers: 4 B H T² D forwards, half of that when causal, 2.5 times the forward pass
+backwards (five products instead of two). B T and H D stay the same over all lengths, so that every call has the same inputs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.gpu.figures import Figure, Sheet, StageSettings
+from benchmarks.gpu.timing import median_seconds, the_device, wait
+
+BACKENDS = {
+    "cuDNN": SDPBackend.CUDNN_ATTENTION,
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+}
+TOKENS, WIDTH = 16384, 2048
+"""B T and H D."""
+
+LENGTHS = (4096, 1024, 16384, 512, 2048, 8192)
+"""What matters most first: when time runs out the rest is cut."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table: several lengths of one kind."""
+
+    backend: str
+    head_width: int
+    causal: bool
+    masked: bool
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        mask = "padding mask" if self.masked else "causal" if self.causal else "no mask"
+        return f"attention, head width {self.head_width}, {mask}, {self.backend}"
+
+
+def cases() -> Iterator[Case]:
+    """What a decoder needs first, then an encoder without and with padding. (Flash kernels take no mask, and say so once.)"""
+    for causal, masked in ((True, False), (False, False), (False, True)):
+        for head_width in (128, 64):
+            for backend in BACKENDS:
+                if not (masked and backend == "flash" and head_width == 64):
+                    yield Case(backend, head_width, causal, masked)
+
+
+def attention(settings: StageSettings) -> None:
+    """Fused attention in TFLOP/s by length, head width, mask and backend."""
+    sheet = Sheet(settings.to)
+    deadline = time.monotonic() + settings.seconds
+    lengths, tokens, width = ((64, 128), 128, 128) if settings.dry_run else (LENGTHS, TOKENS, WIDTH)
+    for case in cases():
+        rates: dict[int, tuple[float, float]] = {}
+        refused = ""
+        for length in lengths:
+            if time.monotonic() > deadline:
+                break
+            try:
+                rates[length] = measured(case, length, tokens, width)
+            except (RuntimeError, torch.OutOfMemoryError) as error:
+                refused = str(error).split(".")[0][:90] or type(error).__name__
+                break
+        if refused and not rates:
+            sheet.add(Figure(case.name, status=f"skipped: {refused}"))
+        elif not rates:
+            sheet.add(Figure(case.name, status="cut: no time left"))
+        else:
+            sheet.add(line(case, rates, settings.peak, refused, kernels(case, min(lengths), tokens, width)))
+
+
+def line(case: Case, rates: dict[int, tuple[float, float]], peak: float, refused: str, names: list[str]) -> Figure:
+    """All lengths of a case: forward/backward TFLOP/s, the best forward's share of the peak, and the kernels that the profiler saw."""
+    shown = ", ".join(
+        f"{short(length)} {rates[length][0] / 1e12:.3g}/{rates[length][1] / 1e12:.3g}" for length in sorted(rates)
+    )
+    best = max(rates.values())
+    share = f"{100 * best[0] / peak:.0f}/{100 * best[1] / peak:.0f} % of the peak" if peak else ""
+    facts = {
+        "backend": case.backend, "head_width": case.head_width, "causal": case.causal, "masked": case.masked, "kernels": names,
+        "rates": [{"length": length, "forward": rates[length][0], "backward": rates[length][1]} for length in sorted(rates)],
+        "stopped": refused,
+    }  # fmt: skip
+    return Figure(case.name, f"{shown} TFLOP/s", share, facts=facts)
+
+
+def short(length: int) -> str:
+    """2048 as 2k."""
+    return f"{length // 1024}k" if length >= 1024 else str(length)
+
+
+def operations(tokens: int, width: int, length: int, causal: bool) -> float:
+    """Of a forward pass: 4 B H T² D, or half of it."""
+    return 4 * tokens * width * length / (2 if causal else 1)
+
+
+def inputs(case: Case, length: int, tokens: int, width: int) -> tuple[list[Tensor], Tensor | None]:
+    """Query, key, value [B, H, T, D] that want gradients, and a mask of keys [B, 1, 1, T] for sentences of half to full length."""
+    rows = max(1, tokens // length)
+    shape = (rows, length, width // case.head_width, case.head_width)
+    found = [
+        torch.randn(shape, device=the_device(), dtype=torch.bfloat16).transpose(1, 2).requires_grad_() for _ in range(3)
+    ]
+    if not case.masked:
+        return found, None
+    real = torch.linspace(length // 2, length, rows, device=the_device()).long()  # [B]
+    return found, (torch.arange(length, device=the_device()) < real[:, None])[:, None, None, :]
+
+
+def measured(case: Case, length: int, tokens: int, width: int) -> tuple[float, float]:
+    """FLOP/s forwards and backwards. Raises RuntimeError where the backend does not take this."""
+    (query, key, value), mask = inputs(case, length, tokens, width)
+    with sdpa_kernel(BACKENDS[case.backend]):
+
+        def forward() -> Tensor:
+            return F.scaled_dot_product_attention(query, key, value, mask, is_causal=case.causal)
+
+        out = forward()
+        gradient = torch.randn_like(out)
+        with torch.no_grad():
+            forwards = median_seconds(forward)
+        backwards = median_seconds(lambda: torch.autograd.grad(out, (query, key, value), gradient, retain_graph=True))
+    count = operations(tokens, width, length, case.causal)
+    return count / forwards, 2.5 * count / backwards
+
+
+def kernels(case: Case, length: int, tokens: int, width: int) -> list[str]:
+    """Names of the GPU kernels (without a GPU: of the operators) of one forward and backward pass, as the profiler saw them."""
+    (query, key, value), mask = inputs(case, length, tokens, width)
+    gpu = torch.cuda.is_available()
+    activities = [ProfilerActivity.CUDA] if gpu else [ProfilerActivity.CPU]
+    with sdpa_kernel(BACKENDS[case.backend]), profile(activities=activities) as running:
+        out = F.scaled_dot_product_attention(query, key, value, mask, is_causal=case.causal)
+        torch.autograd.grad(out, (query, key, value), torch.ones_like(out))
+        wait()
+    words = ("fmha", "flash", "attention", "sdpa", "cudnn")
+    return sorted({event.key for event in running.key_averages() if any(word in event.key.lower() for word in words)})

@@ -1,0 +1,117 @@
+"""What a stage says: lines of one table, and the numbers behind them, written to disk as they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+MEASURED = "measured"
+
+
+@dataclass
+class Figure:
+    """One line of the table."""
+
+    what: str
+    """What was measured, for people."""
+
+    figure: str = "–"
+    """The value with its unit."""
+
+    beside: str = ""
+    """What it is compared with: a share of a peak, a peer."""
+
+    status: str = MEASURED
+    """`measured`, or `skipped: reason` (cannot take part here), `cut: reason` (no time was left), `failed: reason`."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    """The raw numbers: what documents and formulas read."""
+
+
+@dataclass
+class StageSettings:
+    """Settings of every stage."""
+
+    to: str = "stage.json"
+    """File of the figures."""
+
+    seconds: float = 600.0
+    """Time for the stage; what does not fit is cut, and says so."""
+
+    dry_run: bool = False
+    """Tiny sizes, for a machine without a GPU: shows that all of it works, measures nothing."""
+
+    peak: float = 0.0
+    """The measured matrix peak of this machine in FLOP/s; 0 where it is not known."""
+
+    nanogpt: str = ""
+    """A checkout of nanoGPT; without it its rows are skipped."""
+
+    text: str = ""
+    """A text file (tinyshakespeare); without it nothing is trained on it."""
+
+    pairs: str = ""
+    """A folder with train.tsv, valid.tsv and test.tsv; without it nothing is trained on it."""
+
+
+@dataclass
+class Stage:
+    """What one stage said."""
+
+    name: str
+    figures: list[Figure]
+    seconds: float = 0.0
+    """How long it took."""
+
+    @property
+    def failures(self) -> list[Figure]:
+        """What should have worked."""
+        return [figure for figure in self.figures if figure.status.startswith("failed")]
+
+    @classmethod
+    def from_values(cls, values: dict[str, Any]) -> Stage:
+        """From `asdict`, read back from JSON."""
+        return cls(values["name"], [Figure(**one) for one in values["figures"]], values["seconds"])
+
+
+class Sheet:
+    """The figures of the stage that is running; each is on disk as soon as it is known, so that a stage that is stopped keeps them."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self.figures: list[Figure] = []
+        self._write()
+
+    def add(self, *figures: Figure) -> None:
+        """Keep figures, and print them for the log."""
+        self.figures += figures
+        self._write()
+        for figure in figures:
+            print(table_line("", figure), flush=True)
+
+    def _write(self) -> None:
+        self.path.write_text(json.dumps([asdict(one) for one in self.figures], indent=1) + "\n", encoding="utf-8")
+
+
+def read_figures(path: Path) -> list[Figure]:
+    """What a stage has written so far; nothing where it came to nothing."""
+    try:
+        return [Figure(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError):  # the file is missing, or was being written when the stage was stopped
+        return []
+
+
+def table(stages: Sequence[Stage]) -> str:
+    """Every line of every stage, as one Markdown table."""
+    lines = ["| stage | what | figure | beside |", "|---|---|---|---|"]
+    lines += [table_line(stage.name, figure) for stage in stages for figure in stage.figures]
+    return "\n".join(lines)
+
+
+def table_line(stage: str, figure: Figure) -> str:
+    """One line; what was not measured says why in the place of its value."""
+    cells = (figure.figure, figure.beside) if figure.status == MEASURED else (figure.status.replace("|", "/"), "")
+    return f"| {stage} | {figure.what} | {cells[0]} | {cells[1]} |"

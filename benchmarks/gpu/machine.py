@@ -1,0 +1,81 @@
+"""What the machine can do at most, measured: matrix products and copies. Every share in the other stages is a share of these."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch.nn import functional as F
+
+from benchmarks.gpu.figures import Figure, Sheet, StageSettings
+from benchmarks.gpu.timing import median_seconds, the_device
+from benchmarks.machine import describe_machine, versions
+from training.hardware import PEAK_FLOPS
+
+PRODUCTS = (
+    ("square", 4096, 4096, 4096),
+    ("square", 8192, 8192, 8192),
+    ("square", 16384, 8192, 8192),
+    ("10.7M, MLP", 65536, 384, 1536),
+    ("124M, MLP", 65536, 768, 3072),
+    ("124M, output", 8192, 768, 50304),
+    ("350M, MLP", 32768, 1024, 4096),
+)
+"""What, M, K, N: large squares, whose best is the peak, and the layers of the models that are trained."""
+
+TINY = (("square", 128, 128, 128), ("MLP", 64, 32, 128))
+
+COPIED = 4 << 30
+"""Bytes of the copy, far beyond any cache."""
+
+DATA_SHEET = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.04e12}
+"""Memory bandwidth in bytes/s by GPU name, from the vendor's data sheets (SXM, 80 GB and more)."""
+
+
+def machine(settings: StageSettings) -> None:
+    """The matrix peak in bf16 and the copy bandwidth of this machine."""
+    sheet = Sheet(settings.to)
+    found = describe_machine()
+    name = str(found.get("gpu", found["processor"]))
+    software = f"torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {cudnn_version()}"
+    sheet.add(Figure("device", name, software, facts={"machine": found, "versions": versions()}))
+    device = the_device()
+    for what, rows, inner, columns in TINY if settings.dry_run else PRODUCTS:
+        x = torch.randn(rows, inner, device=device, dtype=torch.bfloat16)
+        weight = torch.randn(columns, inner, device=device, dtype=torch.bfloat16)
+        seconds = median_seconds(partial(F.linear, x, weight), 0.3)
+        rate = 2 * rows * inner * columns / seconds
+        sheet.add(
+            Figure(
+                f"bf16 product, {what}: {rows} x {inner} x {columns}", f"{rate / 1e12:.4g} TFLOP/s",
+                data_sheet_share(rate, name, PEAK_FLOPS), facts={"product": [rows, inner, columns], "flops": rate},
+            )
+        )  # fmt: skip
+        del x, weight
+    size = 1 << 20 if settings.dry_run else COPIED
+    source, target = (torch.zeros(size, dtype=torch.uint8, device=device) for _ in range(2))
+    source.random_()
+    bandwidth = 2 * size / median_seconds(lambda: target.copy_(source), 0.3)
+    sheet.add(
+        Figure(
+            f"copy of {size / 2**30:.3g} GiB, bytes read and written", f"{bandwidth / 1e12:.3g} TB/s",
+            data_sheet_share(bandwidth, name, DATA_SHEET), facts={"bandwidth": bandwidth},
+        )
+    )  # fmt: skip
+
+
+def matrix_peak(figures: list[Figure]) -> float:
+    """FLOP/s of the fastest product; 0 where none was measured."""
+    return max((figure.facts.get("flops", 0.0) for figure in figures), default=0.0)
+
+
+def data_sheet_share(rate: float, name: str, sheet: dict[str, float]) -> str:
+    """A rate beside the vendor's figure, where that is known."""
+    known = next((value for gpu, value in sheet.items() if gpu in name), None)
+    return f"{100 * rate / known:.0f} % of the data sheet's {known / 1e12:.4g}" if known else ""
+
+
+def cudnn_version() -> str:
+    """As 9.19.0, or `none`."""
+    version = torch.backends.cudnn.version()
+    return f"{version // 10000}.{version // 100 % 100}.{version % 100}" if version else "none"

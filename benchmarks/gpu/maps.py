@@ -1,0 +1,60 @@
+"""What recording every attention map costs a training run: a recording with its file beside the steps between two evaluations."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import torch
+
+from attention_maps import store
+from attention_maps.record import Example, record
+from benchmarks.gpu.figures import Figure, Sheet, StageSettings
+from benchmarks.gpu.timing import wait
+from benchmarks.gpu.training import TINY, TRAINED, own_settings
+from training.compilation import eagerly
+from training.config import AttentionConfig, TrainerConfig
+
+STEPS, RECORDINGS = 20, 5
+
+
+def maps(settings: StageSettings) -> None:
+    """Recording of attention maps beside training steps of the 10.7M model."""
+    from benchmarks.ours import trainer_of
+
+    sheet = Sheet(settings.to)
+    model = TINY[0].model if settings.dry_run else TRAINED[-1].model
+    batch = 2 if settings.dry_run else 64
+    trainer = trainer_of(own_settings(model, batch, compiled=not settings.dry_run), model.vocabulary)
+    for _ in range(3):
+        trainer.step()
+    wait()
+    started = time.perf_counter()
+    for _ in range(STEPS):
+        trainer.step()
+    wait()
+    step = (time.perf_counter() - started) / STEPS
+
+    length = min(AttentionConfig().max_tokens, model.context)
+    ids = torch.randint(4, model.vocabulary, (length,)).tolist()
+    pieces = [f"#{number}" for number in range(length)]
+    example = Example(ids, pieces, ids[1:], pieces[1:])
+    times = []
+    with TemporaryDirectory() as folder, eagerly(trainer.compiled):
+        for number in range(RECORDINGS + 1):
+            started = time.perf_counter()
+            recorded = record(trainer.model, [example], special_ids=range(4), step=number, max_tokens=length)
+            store.save(recorded, Path(folder))
+            times.append(time.perf_counter() - started)
+    recording = median(times[1:])
+    examples, interval = AttentionConfig().examples, TrainerConfig().evaluate_every
+    share = examples * recording / (interval * step)
+    sheet.add(
+        Figure(
+            f"{model.name}, one example of {length} tokens, all maps, to disk", f"{1000 * recording:.3g} ms",
+            f"{examples} examples every {interval} steps of {1000 * step:.3g} ms: {100 * share:.2g} % of the training time",
+            facts={"recording": recording, "step": step, "share": share},
+        )
+    )  # fmt: skip

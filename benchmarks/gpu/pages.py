@@ -1,0 +1,53 @@
+"""The blocks of docs/gpu.md: what was measured, stage by stage, and the roofline computed beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from benchmarks.gpu.figures import Stage, table_line
+from benchmarks.gpu.roofline import roofline_table
+
+NOTHING = "No GPU has been measured yet: `bash benchmarks/gpu.sh`."
+
+TITLES = {
+    "machine": "The machine",
+    "tests": "Tests",
+    "attention": "Attention, forward/backward",
+    "training": "Training",
+    "text": "A minute of Shakespeare",
+    "kernels": "Kernels of a step",
+    "decoding": "Decoding",
+    "maps": "Recording attention maps",
+    "translation": "A translator",
+}
+
+
+def newest(folder: Path) -> tuple[str, list[Stage]]:
+    """(date, stages) of the last results in `folder`, gpu-DATE/gpu.json; dry runs do not count. ("", []) where there are none."""
+    for path in sorted(folder.glob("gpu-*/gpu.json"), reverse=True):
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if not values["dry_run"]:
+            return values["date"], [Stage.from_values(stage) for stage in values["stages"]]
+    return "", []
+
+
+def gpu_tables(folder: Path) -> str:
+    """Every stage under its title."""
+    day, stages = newest(folder)
+    if not stages:
+        return NOTHING
+    parts = []
+    for stage in stages:
+        lines = [table_line("", figure).removeprefix("|  ") for figure in stage.figures]
+        parts += [f"### {TITLES[stage.name]}", "\n".join(["| what | figure | beside |", "|---|---|---|", *lines])]
+    return "\n\n".join([*parts, f"{day}; stages took {sum(stage.seconds for stage in stages):.0f} s."])
+
+
+def gpu_roofline(folder: Path) -> str:
+    """With the rates of the measured machine where there are any."""
+    facts = [figure.facts for stage in newest(folder)[1] for figure in stage.figures]
+    return roofline_table(
+        max((one.get("flops", 0.0) for one in facts), default=0.0),
+        max((one.get("bandwidth", 0.0) for one in facts), default=0.0),
+    )

@@ -1,0 +1,241 @@
+"""All stages one after the other within a given time, each in a process of its own, and one table at the end.
+
+    bash benchmarks/gpu.sh [--dry-run] [out=FOLDER] [nanogpt=CHECKOUT] [text=FILE] [pairs=FOLDER]
+
+The output folder holds three files, written anew after every stage so that a run that is stopped leaves what it had: `gpu.json` (the
+figures with the raw numbers behind them), `gpu.md` (the table) and `gpu.log` (all that the stages printed). A second call into the same
+folder, with `stages=…`, replaces what it measures and leaves the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import IO
+
+from attention_maps.command_line import CommandError, expanded
+from benchmarks.gpu.figures import Figure, Stage, read_figures, table
+from benchmarks.harness import ROOT
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A stage and the most that it may take."""
+
+    name: str
+    """The command is `python -m benchmarks gpu_<name>`."""
+
+    seconds: float
+    """Its budget: it looks at the clock itself and leaves out what does not fit."""
+
+    estimate: str
+    """Why so much."""
+
+
+PLAN = (
+    Planned("machine", 15, "start 6 s, 8 measurements of 0.5 s"),
+    Planned("tests", 60, "start and imports 15 s, a few small compilations"),
+    Planned("attention", 55, "start 6 s, 17 lines x 6 lengths x 0.2 s = 20 s, plans of cuDNN"),
+    Planned("training", 190, "17 contenders compile 8 at a time: 120 s at most; 3 rounds x 17 x 1 s x 1.4 = 71 s"),
+    Planned("text", 95, "data and start 15 s, 60 s of training with its compilation, evaluation"),
+    Planned("kernels", 30, "start 6 s, two compilations that the cache has: 10 s each"),
+    Planned("decoding", 45, "13 contenders, 4 at a time: 20 s; 3 rounds x 13 x 1 s"),
+    Planned("maps", 20, "start 6 s, a compilation that the cache has"),
+    Planned(
+        "translation",
+        375,
+        "five minutes of training, a test of 40 s: what is left, or all of it with stages=translation",
+    ),
+)
+"""In this order. When all of them take their whole budget that is more than nine minutes: the last has what is left."""
+
+GRACE = 12.0
+"""Seconds over its time after which a stage is stopped."""
+
+SHORTEST = 6.0
+"""Seconds below which no stage begins."""
+
+DRY = 300.0
+"""Seconds for a stage of a dry run, whose machine may be slow and busy."""
+
+END = 3.0
+"""Seconds kept for the table."""
+
+
+@dataclass
+class GPUSettings:
+    """Settings of `gpu`."""
+
+    out: str = ""
+    """Folder of the results; empty: benchmarks/results/gpu-DATE, in a dry run a temporary one."""
+
+    dry_run: bool = False
+    """Go through all of it with tiny sizes on whatever there is; measures nothing and leaves nothing."""
+
+    nanogpt: str = ""
+    """A checkout of nanoGPT; without it its rows are skipped."""
+
+    text: str = ""
+    """A text file, tinyshakespeare; without it `text` is skipped."""
+
+    pairs: str = ""
+    """A folder with train.tsv, valid.tsv and test.tsv; without it `translation` is skipped."""
+
+    stages: str = ""
+    """Only these, separated by commas, each with all the time that is left; empty means all, each within its budget."""
+
+    seconds: float = 530.0
+    """For everything: under nine minutes."""
+
+
+def gpu(settings: GPUSettings) -> None:
+    """Everything there is to measure on a GPU, in under nine minutes; exit code 1 when a stage failed."""
+    deadline = time.monotonic() + settings.seconds
+    chosen = wanted(settings.stages)
+    # Stages work in a folder that goes away: prepared data, runs and files of the profiler.
+    with tempfile.TemporaryDirectory(prefix="gpu-benchmark-", ignore_cleanup_errors=True) as folder:
+        work = Path(folder)
+        given = inputs(settings, work)
+        kept = not settings.dry_run or bool(settings.out)
+        out = expanded(settings.out or default_folder()).absolute() if kept else work / "out"
+        results = Results(out, settings.dry_run)
+        measured: list[Stage] = []
+        with (out / "gpu.log").open("a", encoding="utf-8") as log:
+            for planned in chosen:
+                remaining = deadline - END - GRACE - time.monotonic()
+                budget = remaining if settings.stages else planned.seconds
+                seconds = DRY if settings.dry_run else min(budget, remaining)
+                command = [*given, f"peak={results.peak}"]
+                measured.append(run(planned, seconds, command, work, log))
+                results.keep(measured[-1])
+        print(table(measured))
+        failures = [figure for stage in measured for figure in stage.failures]
+        took = sum(stage.seconds for stage in measured)
+        print(f"\n{len(failures)} failed; {took:.0f} s" + (f"; {out}" if kept else ""))
+    if failures:
+        raise SystemExit(1)
+
+
+class Results:
+    """`gpu.json` and `gpu.md` of a folder; a stage that is measured again takes the place of what was there."""
+
+    def __init__(self, folder: Path, dry_run: bool) -> None:
+        self.folder, self.dry_run = folder, dry_run
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "gpu.json"
+        self.stages = load(path) if path.exists() else []
+
+    @property
+    def peak(self) -> float:
+        """The fastest matrix product in FLOP/s, 0 before any was measured."""
+        return max((figure.facts.get("flops", 0.0) for stage in self.stages for figure in stage.figures), default=0.0)
+
+    def keep(self, stage: Stage) -> None:
+        """Add a stage and write both files."""
+        order = [planned.name for planned in PLAN]
+        others = [one for one in self.stages if one.name != stage.name]
+        self.stages = sorted([*others, stage], key=lambda one: order.index(one.name))
+        values = {
+            "date": date.today().isoformat(),
+            "dry_run": self.dry_run,
+            "stages": [asdict(one) for one in self.stages],
+        }
+        text = json.dumps(values, indent=1, ensure_ascii=False)
+        (self.folder / "gpu.json").write_text(text + "\n", encoding="utf-8")
+        (self.folder / "gpu.md").write_text(table(self.stages) + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> list[Stage]:
+    """The stages of a `gpu.json`."""
+    return [Stage.from_values(values) for values in json.loads(path.read_text(encoding="utf-8"))["stages"]]
+
+
+def wanted(stages: str) -> list[Planned]:
+    """The chosen stages in their order. Raises CommandError."""
+    names = [name for name in stages.split(",") if name]
+    known = [planned.name for planned in PLAN]
+    if foreign := [name for name in names if name not in known]:
+        raise CommandError(f"stages={stages}: there is no {foreign[0]}; there are {', '.join(known)}")
+    return [planned for planned in PLAN if not names or planned.name in names]
+
+
+def default_folder() -> str:
+    """By date, beside the other results."""
+    return str(ROOT / "benchmarks" / "results" / f"gpu-{date.today().isoformat()}")
+
+
+def inputs(settings: GPUSettings, work: Path) -> list[str]:
+    """The settings that every stage gets. A dry run without text and pairs writes a few of its own. Raises CommandError."""
+    paths = {"nanogpt": settings.nanogpt, "text": settings.text, "pairs": settings.pairs}
+    for key, value in paths.items():
+        if value and not expanded(value).exists():
+            raise CommandError(f"{key}={value}: no such file or folder")
+    if settings.dry_run:
+        paths |= {key: path for key, path in samples(work).items() if not paths[key]}
+    given = [f"{key}={expanded(value).absolute()}" for key, value in paths.items() if value]
+    return [*given, f"dry_run={str(settings.dry_run).lower()}"]
+
+
+def samples(work: Path) -> dict[str, str]:
+    """A little text and a few pairs of the embedded corpus."""
+    from data.primer import rows
+
+    sentences = rows("sentences", 120, seed=1)
+    pairs = work / "pairs"
+    pairs.mkdir()
+    for number, split in enumerate(("train", "valid", "test")):
+        chosen = sentences[:100] if split == "train" else sentences[100 + 10 * (number - 1) : 110 + 10 * (number - 1)]
+        lines = "".join(f"{row['source']}\t{row['target']}\n" for row in chosen)
+        (pairs / f"{split}.tsv").write_text(lines, encoding="utf-8")
+    text = work / "text.txt"
+    text.write_text("".join(f"{row['source']}\n" for row in sentences), encoding="utf-8")
+    return {"text": str(text), "pairs": str(pairs)}
+
+
+def run(planned: Planned, seconds: float, given: list[str], work: Path, log: IO[str]) -> Stage:
+    """One stage in its own process, stopped when it takes much longer than it may; never raises for what a stage does."""
+    if seconds < SHORTEST:
+        return Stage(planned.name, [Figure(planned.name, status="cut: no time left")])
+    figures = work / f"{planned.name}.json"
+    command = [
+        sys.executable, "-m", "benchmarks", f"gpu_{planned.name}", f"to={figures}", f"seconds={seconds:.1f}", *given
+    ]  # fmt: skip
+    log.write(f"\n===== {planned.name}: {' '.join(command)}\n")
+    log.flush()
+    print(f"{planned.name}: at most {seconds:.0f} s", file=sys.stderr, flush=True)
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    started = time.monotonic()
+    process = subprocess.Popen(
+        command, cwd=work, env=os.environ | {"PYTHONPATH": paths, "PYTHONUNBUFFERED": "1"}, stdin=subprocess.DEVNULL, stdout=log,
+        stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    problem = ""
+    try:
+        code = process.wait(seconds + GRACE)
+        if code:
+            problem = f"failed: code {code}: {last_line(Path(log.name))}"
+    except subprocess.TimeoutExpired:
+        problem = f"failed: had not ended after {seconds + GRACE:.0f} s"
+    finally:  # its contenders and compilers too
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    found = read_figures(figures)
+    if problem or not found:
+        found.append(Figure(planned.name, status=problem or "failed: it said nothing"))
+    return Stage(planned.name, found, time.monotonic() - started)
+
+
+def last_line(log: Path) -> str:
+    """What a stage said last."""
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1][:160] if lines else ""

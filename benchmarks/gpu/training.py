@@ -1,0 +1,168 @@
+"""Training steps of four models: ours compiled, beside nanoGPT and Hugging Face GPT-2, compiled too.
+
+All GPTs have GPT-2's architecture (LayerNorm, learned positions, GELU, tied embeddings; biases in Hugging Face's alone), no dropout, and
+learn the same numbers, drawn by Zipf's law from a vocabulary of the true size. Utilisation counts 6 N + 12 L T C operations per token for
+everybody, N = 12 L C² + V C.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+from attention_maps.command_line import expanded
+from benchmarks.contender import Benchmark, Contender
+from benchmarks.gpu.figures import MEASURED, Figure, Sheet, StageSettings
+from benchmarks.harness import MeasureSettings, measure
+from benchmarks.projection import Model
+from benchmarks.report import number
+from benchmarks.results import Result, Row
+
+PEAK = 989e12
+"""Dense bf16 FLOP/s of one H100 or H200, by the data sheet: what published utilisations are shares of."""
+
+ROUNDS, TURN, WARM_UP, AT_ONCE = 3, 1.0, 0.5, 8
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A model, and who trains it with how many sequences in a batch."""
+
+    model: Model
+    ours: tuple[int, ...]
+    nanogpt: tuple[int, ...]
+    hugging_face: tuple[int, ...]
+
+
+TRAINED = (
+    Rows(Model("124M", 12, 12, 768, 1024, 50257), (32, 64), (32, 64), (32,)),
+    Rows(Model("124M, 6 heads of 128", 12, 6, 768, 1024, 50257), (64,), (), ()),
+    Rows(Model("350M", 24, 16, 1024, 1024, 50257), (32,), (32,), (16,)),
+    Rows(Model("10.7M", 6, 6, 384, 256, 65), (64, 512), (64, 512), (512,)),
+)
+TINY = (Rows(Model("tiny", 1, 2, 32, 32, 100), (2,), (2,), (2,)),)
+
+TRANSLATOR_TOKENS = (32768, 131072)
+"""Padded tokens in a batch of the translation model."""
+
+SENTENCE = 16
+"""Tokens of a sentence for the count of its operations, of which lengths decide little: attention is a hundredth of them."""
+
+TINY_TRANSLATOR = (
+    "model.width=32 model.layers=1 model.heads=2 data.max_rows=60 tokenizer.vocab_size=300 tokenizer.byte_fallback=false "
+    "data.sentences=200"
+).split()
+
+
+def training(settings: StageSettings) -> None:
+    """Training steps in tokens per second, model FLOP utilisation and peak memory: ours, nanoGPT, Hugging Face."""
+    sheet = Sheet(settings.to)
+    contenders = [one for rows in (TINY if settings.dry_run else TRAINED) for one in of_model(rows, settings)]
+    contenders += translators(settings)
+    benchmark = Benchmark("gpu_training", "Training steps", "tokens", tuple(contenders), contenders[0].name)
+    with tempfile.TemporaryDirectory() as folder:
+        quick = (
+            MeasureSettings(1, 0.01, 0.0, to=folder)
+            if settings.dry_run
+            else MeasureSettings(ROUNDS, TURN, WARM_UP, to=folder)
+        )
+        quick.at_once, quick.limit = (1 if settings.dry_run else AT_ONCE), settings.seconds
+        result = measure(benchmark, quick, {"bf16": settings.peak or PEAK})
+    for row in result.rows:
+        sheet.add(line(row, result, settings.peak))
+
+
+def of_model(rows: Rows, settings: StageSettings) -> list[Contender]:
+    """All who train one model; the first is ours."""
+    model = rows.model
+    compiled = not settings.dry_run
+    size: dict[str, Any] = {
+        "text": "", "vocabulary": model.vocabulary, "layers": model.layers, "heads": model.heads, "width": model.width,
+        "context": model.context, "dropout": 0.0, "bf16": True, "compiled": compiled,
+    }  # fmt: skip
+    checkout = settings.nanogpt and str(expanded(settings.nanogpt).absolute())
+
+    def contender(who: str, batch: int, build: str, arguments: dict[str, Any]) -> Contender:
+        facts = {
+            "batch": batch, "context": model.context, "layers": model.layers, "heads": model.heads, "width": model.width,
+            "parameters": model.parameters,
+        }  # fmt: skip
+        name = f"{model.name}, {who}, batch {batch} x {model.context}"
+        return Contender(name, build, arguments, who == "ours", model.operations_per_token, facts, ENVIRONMENT)
+
+    return [
+        *(
+            contender("ours", batch, "benchmarks.ours:training", {
+                "settings": own_settings(model, batch, compiled), "vocabulary": model.vocabulary,
+            })
+            for batch in rows.ours
+        ),
+        *(
+            contender("nanoGPT", batch, "benchmarks.peers_gpt:nanogpt", size | {"batch_size": batch, "checkout": checkout})
+            for batch in rows.nanogpt
+        ),
+        *(
+            contender("Hugging Face GPT-2", batch, "benchmarks.peers_gpt:transformers_gpt2", size | {"batch_size": batch})
+            for batch in rows.hugging_face
+        ),
+    ]  # fmt: skip
+
+
+ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
+"""Of every contender: as many compile at the same time, each with as many threads as there are cores would be too many."""
+
+
+def own_settings(model: Model, batch: int, compiled: bool) -> list[str]:
+    """Of `python train.py`: GPT-2's architecture in this size, without biases, as nanoGPT trains it."""
+    return [
+        "task=gpt", "model=gpt2", "model.bias=false", f"model.layers={model.layers}", f"model.heads={model.heads}",
+        f"model.width={model.width}",
+        f"model.context={model.context}", "model.dropout=0", f"trainer.batch_size={batch}",
+        f"trainer.compile={'on' if compiled else 'off'}",
+    ]  # fmt: skip
+
+
+def translators(settings: StageSettings) -> list[Contender]:
+    """Our translation model by its recipe, on the pairs given or else the embedded corpus."""
+    from benchmarks.ours import composed
+    from model.encoder_decoder import EncoderDecoder
+    from model.size import flops_per_token
+
+    path = expanded(settings.pairs).absolute()
+    own = [*(["+experiment=tatoeba", f"data.path={path}"] if settings.pairs else ["+experiment=demo_enja"])]
+    own += ["trainer.compile=off", *TINY_TRANSLATOR] if settings.dry_run else ["trainer.compile=on"]
+    config = composed(own)
+    vocabulary = config.tokenizer.vocab_size
+    operations = flops_per_token(EncoderDecoder(config.model, vocabulary, vocabulary, shared=True), SENTENCE)
+    return [
+        Contender(
+            f"translator, ours, {tokens} padded tokens", "benchmarks.ours:training",
+            {"settings": [*own, f"data.batch_tokens={tokens}"]}, True, operations, {"batch": tokens}, ENVIRONMENT,
+        )
+        for tokens in ((512,) if settings.dry_run else TRANSLATOR_TOKENS)
+    ]  # fmt: skip
+
+
+def line(row: Row, result: Result, peak: float) -> Figure:
+    """Tokens per second and memory; utilisation of the data sheet's peak and of the measured one; ours beside nanoGPT's best."""
+    if not row.measured:
+        return Figure(row.name, status=row.status, facts=dict(row.facts))
+    assert row.operations is not None
+    shares = [f"MFU {100 * row.operations / PEAK:.3g} %"]
+    if peak:
+        shares.append(f"{100 * row.operations / peak:.3g} % of the peak")
+    if ", ours, " in row.name:
+        model = row.name.partition(", ")[0]
+        rivals = [one.name for one in result.rows if one.name.startswith(f"{model}, nanoGPT")]
+        if rival := result.fastest(rivals):
+            shares.append(
+                f"{row.rate / rival.rate:.2f} x nanoGPT's best, {row.peak_memory / rival.peak_memory:.2f} x its memory"
+            )
+    facts = dict(row.facts) | {
+        "tokens_per_second": row.rate, "milliseconds": row.milliseconds, "mfu": row.operations / PEAK,
+        "peak_memory": row.peak_memory, "set_up_seconds": row.set_up_seconds, "rates": row.rates,
+    }  # fmt: skip
+    assert row.status == MEASURED
+    shown = f"{number(row.rate)} tokens/s, {row.milliseconds:.3g} ms, {row.peak_memory / 1e9:.3g} GB"
+    return Figure(row.name, shown, ", ".join(shares), facts=facts)

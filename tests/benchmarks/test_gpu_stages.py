@@ -1,0 +1,200 @@
+"""Everything there is to measure on a GPU: the whole of it on a CPU with tiny sizes, and what is said of what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attention_maps.command_line import CommandError
+from benchmarks.gpu import run as stages
+from benchmarks.gpu.attention import Case, inputs, line, operations
+from benchmarks.gpu.figures import Figure, Sheet, Stage, read_figures, table
+from benchmarks.gpu.pages import NOTHING, gpu_tables
+from benchmarks.gpu.roofline import of_gpt
+from benchmarks.gpu.run import PLAN, GPUSettings, Planned, Results, gpu, load, wanted
+from benchmarks.gpu.tests import outcome
+from benchmarks.projection import Model
+from benchmarks.zipf import zipf_ids
+from tests.conftest import ROOT, environment
+
+
+def bash(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """One of the scripts of benchmarks/, as a user runs it."""
+    return subprocess.run(
+        ["bash", str(ROOT / "benchmarks" / script), *arguments], env=environment() | {"PYTHON": sys.executable},
+        capture_output=True, text=True, check=False, timeout=1800,
+    )  # fmt: skip
+
+
+def files() -> set[Path]:
+    """Everything in the repository that is neither git's nor a cache of Python."""
+    skipped = {".git", ".venv", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
+    return {path for path in ROOT.rglob("*") if not skipped & set(path.relative_to(ROOT).parts)}
+
+
+def test_a_dry_run_goes_through_every_stage_and_leaves_nothing() -> None:
+    """Guards: a script that first meets its own mistakes on a machine that is lent by the minute."""
+    before = files()
+    done = bash("gpu.sh", "--dry-run")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [row.split(" | ") for row in done.stdout.splitlines() if row.startswith("| ")][1:]
+    assert {row[0].removeprefix("| ") for row in rows} == {planned.name for planned in PLAN}
+    assert "failed:" not in done.stdout
+    assert "cut:" not in done.stdout
+    assert files() == before
+
+
+def test_a_stage_that_fails_is_a_row_and_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards: a failure that ends everything, one that nobody sees, and figures of an earlier call that it takes along."""
+    results = Results(tmp_path / "out", dry_run=False)
+    results.keep(Stage("machine", [Figure("copy", "4 TB/s")], 1.0))
+    results.keep(Stage("text", [Figure("shakespeare_gpu", "1.4")], 60.0))
+    empty = tmp_path / "empty.txt"
+    empty.touch()
+    with pytest.raises(SystemExit) as ended:
+        gpu(GPUSettings(out=str(tmp_path / "out"), text=str(empty), stages="text", dry_run=True))
+    assert ended.value.code == 1
+    assert "| text | shakespeare_gpu | failed: train.py ended with code 2 |" in capsys.readouterr().out
+    kept = load(tmp_path / "out" / "gpu.json")
+    assert [(stage.name, stage.figures[0].status.split(":")[0]) for stage in kept] == [
+        ("machine", "measured"),
+        ("text", "failed"),
+    ]
+    assert "===== text: " in (tmp_path / "out" / "gpu.log").read_text(encoding="utf-8")
+
+
+def test_a_stage_without_time_is_cut_and_one_without_end_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards: the table at the end, which a lent machine's last minute must not take away."""
+    with (tmp_path / "log").open("w") as log:
+        cut = stages.run(Planned("machine", 9.0, ""), 1.0, [], tmp_path, log)
+        monkeypatch.setattr(stages, "SHORTEST", 0.0)
+        monkeypatch.setattr(stages, "GRACE", 0.05)
+        Sheet(str(tmp_path / "machine.json")).add(Figure("device", "one that was there"))
+        stopped = stages.run(Planned("machine", 9.0, ""), 0.0, [], tmp_path, log)
+        monkeypatch.setattr(stages, "GRACE", 60.0)
+        unknown = stages.run(Planned("nonsense", 9.0, ""), 1.0, [], tmp_path, log)
+    assert [one.figures[-1].status for one in (cut, stopped)] == [
+        "cut: no time left",
+        "failed: had not ended after 0 s",
+    ]
+    assert stopped.figures[0].what == "device"
+    assert unknown.figures[0].status.startswith("failed: code 2: error: gpu_nonsense: no such command")
+    assert not cut.failures
+
+
+def test_the_plan_ends_in_time_without_its_last_stage() -> None:
+    """Guards: a table that a machine which is lent for ten minutes never gets to print."""
+    assert sum(planned.seconds for planned in PLAN[:-1]) + stages.GRACE + stages.END < GPUSettings().seconds < 540
+
+
+def test_mistakes_are_found_before_anything_starts(tmp_path: Path) -> None:
+    """Guards: minutes of a GPU for a misspelt path."""
+    with pytest.raises(CommandError, match="stages=attn: there is no attn; there are machine, tests, attention"):
+        wanted("attn")
+    with pytest.raises(CommandError, match="text=nowhere: no such file or folder"):
+        gpu(GPUSettings(text="nowhere", out=str(tmp_path / "out")))
+    assert not (tmp_path / "out").exists()
+
+
+def test_half_written_figures_are_none(tmp_path: Path) -> None:
+    """Guards: an end without a table because a stage was stopped while it wrote."""
+    (tmp_path / "half.json").write_text('[{"what": "copy", "fig')
+    assert read_figures(tmp_path / "half.json") == read_figures(tmp_path / "missing.json") == []
+
+
+def test_a_junit_report_becomes_counts_and_a_line_for_each_failure() -> None:
+    """Guards: tests that fail on the GPU, and a table that calls them measured."""
+    report = ElementTree.fromstring(
+        "<testsuites><testsuite><testcase name='a'/><testcase name='b'><failure message='0.2 is not\n0.1'/></testcase>"
+        "<testcase name='c'><skipped/></testcase></testsuite></testsuites>"
+    )
+    counts, failure = outcome(report)
+    assert counts.figure == "1 passed, 1 failed, 1 skipped"
+    assert (failure.what, failure.status) == ("b", "failed: 0.2 is not 0.1")
+
+
+def test_attention_counts_as_the_papers_do() -> None:
+    """Guards: a causal kernel that looks twice as fast as it is, and shapes that are not those that are counted."""
+    (query, _, _), _ = inputs(Case("flash", 64, True, False), 512, 2048, 256)
+    assert query.shape == (4, 4, 512, 64)
+    rows, heads, length, width = query.shape
+    assert operations(2048, 256, 512, causal=False) == 4 * rows * heads * length**2 * width
+    assert operations(2048, 256, 512, causal=True) == 2 * rows * heads * length**2 * width
+    shown = line(Case("flash", 64, True, False), {4096: (5e14, 4e14), 512: (2e14, 1e14)}, 8e14, "", [])
+    assert shown.figure == "512 200/100, 4k 500/400 TFLOP/s"
+    assert shown.beside == "62/50 % of the peak"
+
+
+def test_padding_masks_leave_every_query_a_key() -> None:
+    """Guards: NaN out of rows without keys, which a kernel may be fast on."""
+    _, mask = inputs(Case("cuDNN", 64, False, True), 128, 1024, 128)
+    assert mask is not None
+    assert mask.shape == (8, 1, 1, 128)
+    assert mask.sum(dim=-1).flatten().tolist()[0] == 64
+    assert mask.sum(dim=-1).flatten().tolist()[-1] == 128
+
+
+def test_the_pages_show_the_newest_measurement_and_no_dry_run(tmp_path: Path) -> None:
+    """Guards: figures of a tiny model on a CPU in the documentation of the GPU."""
+    assert gpu_tables(tmp_path) == NOTHING
+    for name, dry_run in (("gpu-2026-01-01", False), ("gpu-2026-01-02", True)):
+        Results(tmp_path / name, dry_run).keep(Stage("maps", [Figure("a map", f"of {name}", "much")], 2.0))
+    shown = gpu_tables(tmp_path)
+    assert "### Recording attention maps" in shown
+    assert "| a map | of gpu-2026-01-01 | much |" in shown
+    assert "gpu-2026-01-02" not in shown
+
+
+def test_every_figure_of_every_stage_is_in_the_one_table() -> None:
+    """Guards: a row that was not measured and vanishes, or breaks the table with what its library said."""
+    shown = table([Stage("maps", [Figure("a", "1 ms", "x"), Figure("b", status="skipped: no | here")])])
+    assert shown.splitlines()[2:] == ["| maps | a | 1 ms | x |", "| maps | b | skipped: no / here |  |"]
+
+
+def test_the_roofline_counts_what_the_formulas_say() -> None:
+    """Guards: a factor that goes missing between the page and the program."""
+    work = of_gpt(Model("one", 1, 1, 128, 64, 1000), 2)
+    weights, tokens = 12 * 128**2 + 128_000, 128
+    times = work.times(matrix_rate=1e12, memory_rate=1e9)
+    assert times["products"] == pytest.approx(6 * weights * tokens / 1e12)
+    assert times["attention"] == pytest.approx(7 * 64 * 128 * tokens / 0.4e12)
+    assert times["memory"] == pytest.approx((156 * 128 * tokens + 12 * 1000 * tokens + 40 * weights) / 1e9)
+    assert work.all_reduce == pytest.approx(2 * 7 / 8 * 2 * weights / 450e9)
+
+
+def test_drawn_numbers_follow_zipfs_law() -> None:
+    """Guards: an embedding whose rows are all written to alike, which no text does."""
+    drawn = zipf_ids(1000, 400_000)
+    counts = np.bincount(drawn, minlength=1000)
+    assert drawn.max() == 999
+    assert counts[0] / counts[9] == pytest.approx(10, rel=0.1)
+    assert (drawn == zipf_ids(1000, 400_000)).all()
+
+
+def test_what_travels_to_a_gpu_machine_is_weighed(tmp_path: Path) -> None:
+    """Guards: a package that is refused when the machine is already waiting."""
+    nothing = (f"wheels={tmp_path / 'wheels'}", "packages=")
+    fits = bash("gpu_package.sh", *nothing)
+    assert fits.returncode == 0, fits.stderr
+    assert fits.stdout.endswith("MiB of 60\n")
+    heavy = tmp_path / "heavy.txt"
+    heavy.write_bytes(bytes(3 << 20))
+    too_much = bash("gpu_package.sh", *nothing, f"text={heavy}", "limit=3")
+    assert (too_much.returncode, too_much.stderr) == (1, "error: that is more than 3 MiB\n")
+    missing = bash("gpu_package.sh", *nothing, "text=nowhere")
+    assert (missing.returncode, missing.stderr) == (2, "error: nowhere: no such file or folder\n")
+
+
+def test_results_are_plain_json(tmp_path: Path) -> None:
+    """Guards: a file that only this version can read."""
+    Results(tmp_path, dry_run=False).keep(Stage("machine", [Figure("copy", facts={"bandwidth": 4e12})], 1.0))
+    values = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))
+    assert values["stages"][0]["figures"][0]["facts"] == {"bandwidth": 4e12}
