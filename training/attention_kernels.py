@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
 
 import torch
 from torch import Tensor
@@ -167,19 +166,23 @@ def check_attention(config: TrainConfig, hardware: Hardware) -> None:
                 enable_gqa=demand.grouped,
             )  # fmt: skip
         if SDPBackend(choice) == MATH:
-            reason = (
-                obstacle(demand, capability)
-                or f"model.heads: no fused attention kernel takes this model here ({demand})"
-            )
+            unknown = f"model.heads: torch has no fused attention kernel for heads of width {demand.head_width} here"
+            reason = obstacle(demand, capability) or unknown
             raise UserError(f"{reason}, or trainer.slow_attention=true to train with the slow kernel")
 
 
-@cache
-def activate_flash_attention(device: torch.device) -> str | None:
+def activate_flash_attention(dropout: float, device: torch.device) -> str | None:
     """Let FlashAttention 3 or 4 stand in for torch's own flash kernel where its package is installed -> its name, or None.
 
-    Once in a process: the packages take seconds to import.
+    Neither has dropout: with it, torch's own comes back.
     """
+    active = current_flash_attention_impl()
+    if dropout:
+        if active:
+            restore_flash_attention_impl()
+        return None
+    if active:
+        return active
     for name in _PACKAGES.get(torch.cuda.get_device_capability(device), ()):
         if name in list_flash_attention_impls():
             try:
@@ -194,9 +197,7 @@ def describe_attention(config: TrainConfig, hardware: Hardware) -> str:
     """What computes the attention of training, for the log: on a GPU the kernels that a profiler saw at the training shape."""
     if hardware.device.type != "cuda":
         return training_attention(config.model, hardware)
-    package = (
-        None if config.model.attention_dropout else activate_flash_attention(hardware.device)
-    )  # they have no dropout
+    package = activate_flash_attention(config.model.attention_dropout, hardware.device)
     if package is None:
         return _seen(config, hardware)
     try:

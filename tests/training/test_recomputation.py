@@ -54,7 +54,7 @@ def model_and_inputs(task: str, shape: ModelConfig = SHAPE) -> tuple[GPT | Encod
 
 def gradients(task: str, *, recompute: bool, compiled: bool = False) -> list[Tensor]:
     """Gradients of all parameters of one step with dropout."""
-    model, inputs = model_and_inputs(task)
+    model, inputs = model_and_inputs(task, replace(SHAPE, layers=1) if compiled else SHAPE)
     if recompute:
         recompute_activations(model)
     loss = compiled_loss(model) if compiled else batch_loss
