@@ -215,7 +215,6 @@ def _seen(config: TrainConfig, hardware: Hardware) -> str:
             query, key, value, mask = _inputs(config, demand, hardware.device, rows=_rows(config))
             mixed = attention(query, key, value, causal=mask is None, key_mask=mask, dropout=demand.dropout)
             mixed.backward(torch.ones_like(mixed))
-        torch.cuda.synchronize(hardware.device)
 
     with training_kernels(config, hardware.device), torch.random.fork_rng([hardware.device]):
         once()  # what is prepared at the first call is not the kernel
@@ -236,6 +235,7 @@ def kernels_of(work: Callable[[], None]) -> list[str] | None:
     try:
         with profile(activities=[ProfilerActivity.CUDA]) as seen:
             work()
+            torch.cuda.synchronize()
         names = [short_name(event.name) for event in seen.events() or () if event.device_type == DeviceType.CUDA]
     except RuntimeError:  # CUPTI, through which kernels are seen, may be missing or in use
         return None
