@@ -14,6 +14,8 @@ from torch import Tensor
 
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.size import count_parameters
+from training.attention_kernels import allowed_kernels
 from training.config import TrainConfig
 from training.hardware import Hardware
 from training.loss import batch_loss, loss_and_gradient
@@ -27,6 +29,12 @@ and 25-35 s where not, a translator 18 and 43 s; steps then take 0.65 to 0.75 ti
 
 _MINUTES_PER_LAYER = 0.5
 """A GPT's code takes 6 s a layer to make."""
+
+_GRAPH_PARAMETERS = 30_000_000
+"""Below so many the kernels of a GPU's step are so short that starting them takes longer: a CUDA graph starts all at once."""
+
+TRIAL_CALLS = 3
+"""Calls that show whether compiled code works: the first makes it, CUDA graphs are recorded in the second and played in the third."""
 
 _CPU_FLOPS = {torch.bfloat16: 0.6e12, torch.float32: 0.1e12}
 """What training uses of two cores, to guess from the size of a run how long it takes. A guess, not a measurement: a run
@@ -75,19 +83,52 @@ def compiled_loss(model: GPT | EncoderDecoder) -> BatchLoss:
     any length, and slow to compile: a translator is compiled block by block, in place, those of a kind at once.
     """
     import torch._dynamo
-    import torch._functorch.config as partitioner
 
-    # By default a dropout mask is kept for the backward pass as bytes, which are slow to read; computing it again is
-    # cheap: a fifth of the step (torch 2.13). Masks then need a seed that both passes share: `fallback_random`.
-    partitioner.ban_recompute_used_far_apart = False
-    partitioner.ban_recompute_long_fusible_chains = False
-    options: dict[str, Any] = {"fallback_random": True}
+    device = next(model.parameters()).device
+    options = cpu_options() if device.type == "cpu" else {}
+    if device.type == "cuda":
+        import torch.compiler.config
+
+        # Code on disk is found again by what it computes, not by the attention kernels that were allowed when it was made.
+        torch.compiler.config.cache_key_tag = allowed_kernels()
     torch._dynamo.reset()  # an earlier run of a sweep left code of other shapes, of which there may be eight
     if isinstance(model, GPT):
-        return torch.compile(batch_loss, fullgraph=True, dynamic=False, options=options)
+        if not uses_graphs(model, device):
+            return torch.compile(batch_loss, fullgraph=True, dynamic=False, options=options)
+        return _replayed(
+            torch.compile(batch_loss, fullgraph=True, dynamic=False, options={**options, "triton.cudagraphs": True})
+        )
     for block in [*model.encoder, *model.decoder]:
         block.compile(fullgraph=True, dynamic=True, options=options)
     return partial(batch_loss, kernel=torch.compile(loss_and_gradient, dynamic=True))
+
+
+def cpu_options() -> dict[str, Any]:
+    """Options of torch.compile for a CPU, where dropout masks are computed again in the backward pass.
+
+    By default they are kept as bytes, which are slow to read; computing them again is cheap: a fifth of the step (torch
+    2.13). They then need a seed that both passes share: `fallback_random`. A GPU's compiler does so by itself.
+    """
+    import torch._functorch.config as partitioner
+
+    partitioner.ban_recompute_used_far_apart = False
+    partitioner.ban_recompute_long_fusible_chains = False
+    return {"fallback_random": True}
+
+
+def uses_graphs(model: GPT | EncoderDecoder, device: torch.device) -> bool:
+    """Whether the step is recorded as a CUDA graph: a small model whose batches all have one shape."""
+    return device.type == "cuda" and isinstance(model, GPT) and count_parameters(model) < _GRAPH_PARAMETERS
+
+
+def _replayed(compiled: BatchLoss) -> BatchLoss:
+    """`compiled`, whose every call may overwrite what the last one returned: gradients have been collected by then."""
+
+    def batch_loss(*arguments: Any) -> Tensor:
+        torch.compiler.cudagraph_mark_step_begin()
+        return compiled(*arguments)
+
+    return batch_loss
 
 
 def undo(model: GPT | EncoderDecoder) -> None:

@@ -124,6 +124,12 @@ class TrainerConfig:
     threads: int | None = None
     """CPU threads; null leaves torch's choice, the physical cores."""
 
+    recompute: bool = False
+    """Keep the input of each block alone and compute its activations again in the backward pass: less memory, a third more time."""
+
+    slow_attention: bool = False
+    """On a GPU, allow attention that keeps the whole matrix of weights where no fused kernel fits; without, such a run is refused."""
+
     deterministic: bool = False
     """Refuse kernels whose result depends on timing (CUDA); CPU runs repeat to the last bit anyway."""
 

@@ -14,9 +14,10 @@ from data.batches import IGNORED
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 
-_LOGITS, _TOKENS = 1 << 23, 1024
-"""Logits that exist at a time while training: 16 MB in bfloat16, or those of 1,024 tokens if they are more (each stretch
-passes over the gradient of the whole projection)."""
+_LOGITS, _GPU_LOGITS, _TOKENS = 1 << 23, 1 << 28, 1024
+"""Logits that exist at a time while training: on a CPU 16 MB in bfloat16, on a GPU, which wants larger products, half a gigabyte
+(and float32 temporaries of twice that where nothing is compiled); or those of 1,024 tokens if they are more: each stretch passes
+over the gradient of the whole projection."""
 
 LossAndGradient = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
 
@@ -42,16 +43,19 @@ def projected_loss(
     targets: Tensor,
     label_smoothing: float = 0.0,
     kernel: LossAndGradient | None = None,
+    vocabulary: int | None = None,
 ) -> Tensor:
     """`summed_loss` of the logits features · weightᵀ, which are never kept: for training.
 
     features [B, T, C] and weight [V, C] of one dtype, targets [B, T] -> scalar float32. Each stretch of logits becomes its
     own gradient at once (Hsu et al. 2024, Liger Kernel, section 3.2), so that few of them are alive at a time.
-    kernel: `loss_and_gradient`, or a compiled form of it.
+    kernel: `loss_and_gradient`, or a compiled form of it. vocabulary: rows of weight that count; those after them are padding,
+    which has no logits and no gradient, but makes products whose rows begin at multiples of 128 bytes.
     """
     return _ProjectedLoss.apply(
-        features.flatten(0, 1), weight, targets.flatten(), label_smoothing, kernel or loss_and_gradient
-    )
+        features.flatten(0, 1), weight, targets.flatten(), label_smoothing, kernel or loss_and_gradient,
+        len(weight) if vocabulary is None else vocabulary,
+    )  # fmt: skip
 
 
 def batch_loss(
@@ -63,22 +67,35 @@ def batch_loss(
 ) -> Tensor:
     """`projected_loss` of a model on what `Batch.model_inputs` gives it: the whole forward pass of training, scalar float32."""
     features = model.features(*inputs)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
-    return projected_loss(features, model.output_weight, targets, label_smoothing, kernel)
+    return projected_loss(features, model.head.weight, targets, label_smoothing, kernel, model.vocab_size)
 
 
 class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, features: Tensor, weight: Tensor, targets: Tensor, smoothing: float, kernel: LossAndGradient
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        targets: Tensor,
+        smoothing: float,
+        kernel: LossAndGradient,
+        vocabulary: int,
     ) -> Tensor:
-        stretch = max(_TOKENS, 1 << (_LOGITS // len(weight)).bit_length() - 1)  # tokens
+        logits = _LOGITS if features.device.type == "cpu" else _GPU_LOGITS
+        stretch = max(_TOKENS, 1 << (logits // len(weight)).bit_length() - 1)  # tokens
+        padding = len(weight) - vocabulary
         total = torch.zeros((), device=features.device)
         grad_features = torch.empty_like(features)
         grad_weight: Tensor | None = None
         for first in range(0, len(features), stretch):
             rows = features[first : first + stretch]
-            loss, grad = kernel(rows @ weight.t(), targets[first : first + stretch], smoothing)
+            product = rows @ weight.t()  # [N, V]
+            loss, grad = kernel(
+                product[:, :vocabulary] if padding else product, targets[first : first + stretch], smoothing
+            )
             total += loss
+            if padding:
+                grad = F.pad(grad, (0, padding))
             torch.mm(grad, weight, out=grad_features[first : first + stretch])
             part = grad.t() @ rows
             grad_weight = part if grad_weight is None else grad_weight.float().add_(part)
@@ -88,10 +105,10 @@ class _ProjectedLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
         grad_features, grad_weight = ctx.saved_tensors
         scale = grad.to(grad_features.dtype)
-        return grad_features * scale, grad_weight * scale, None, None, None
+        return grad_features * scale, grad_weight * scale, None, None, None, None
 
 
 def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

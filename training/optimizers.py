@@ -65,8 +65,10 @@ class Optimizer:
 
     def step(self, factor: float) -> Tensor:
         """One update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32."""
-        # In pieces: torch adds up squares in float32, which of 100 million entries loses more than a hundredth.
-        norm = torch.nn.utils.get_total_norm(self.gradient.split(_PIECE))
+        # In pieces: on a CPU torch adds up squares in float32, which of 100 million entries loses more than a hundredth. A GPU
+        # has many sums that it adds up in the end.
+        pieces = self.gradient.split(_PIECE) if self.gradient.device.type == "cpu" else self.gradient
+        norm = torch.nn.utils.get_total_norm(pieces)
         if self.clip:
             torch.nn.utils.clip_grads_with_norm_(self.everything, self.clip, norm)
         for optimizer in self.optimizers:

@@ -16,12 +16,13 @@ from data.prepared import Prepared
 from data.tokenizer import Tokenizer
 from model.size import count_parameters, flops_per_token
 from training import run_folder
+from training.attention_kernels import check_attention, describe_attention, evaluation_kernels
 from training.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights
 from training.compilation import eagerly
 from training.config import TrainConfig
 from training.errors import UserError
 from training.evaluators import Evaluator, evaluator_for
-from training.hardware import Hardware, choose_hardware, set_deterministic, training_attention
+from training.hardware import Hardware, choose_hardware, set_deterministic
 from training.run_log import RunLog, code_block, short
 from training.trainer import Trainer
 
@@ -47,6 +48,7 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
         state = load_state(checkpoint)
     elif origin:
         config = built_upon(config, run_folder.load_config(origin))
+    check_attention(config, hardware)
     if not resume:
         run_folder.check_free(config)
     prepared = prepare(config.task, config.data, config.tokenizer, config.model.context, config.seed, tokenizers)
@@ -85,7 +87,7 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
             trainer.train(run, log, evaluator.evaluate, prepared.key)
             log.line(f"finished at step {trainer.progress.step}: {trainer.end_of_training()}")
         if config.trainer.test:
-            with eagerly(trainer.compiled):
+            with eagerly(trainer.compiled), evaluation_kernels(hardware.device):
                 test_best(run, model, evaluator)
         log.line(f"best validation loss {trainer.progress.best_loss:.4f} nats per token; everything is in {run}")
     except KeyboardInterrupt:
@@ -128,7 +130,7 @@ def announce(
         log.line(f"resumed with {', '.join(changes)}")
     log.line(
         f"{run}: {config.task}, {short(count_parameters(model))} parameters, {describe_tokenizers(config, prepared.tokenizers)}, "
-        f"{hardware.description}, attention by {training_attention(config.model, hardware)}"
+        f"{hardware.description}, attention by {describe_attention(config, hardware)}"
     )
     log.line(f"data: {prepared.summary()}")
     for note in prepared.notes:

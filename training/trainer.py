@@ -16,17 +16,20 @@ from tqdm import tqdm
 from data.batches import Batch, BatchStream
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from training import compilation
+from training import compilation, recomputation
+from training.attention_kernels import evaluation_kernels, training_kernels
 from training.checkpoints import save_checkpoint
 from training.config import TrainConfig
+from training.device_queue import DeviceQueue, Readback
 from training.errors import check_finite
 from training.hardware import Hardware
 from training.loss import batch_loss
 from training.optimizers import Optimizer
 from training.profiling import profiler
 from training.progress import Interrupted, Progress, StopRequest
-from training.run_log import RunLog, duration, short
+from training.run_log import RunLog
 from training.schedules import learning_rate_factor
+from training.step_report import StepReport
 from training.weights import Weights
 
 Evaluate = Callable[[int, dict], float]
@@ -86,10 +89,16 @@ class Trainer:
         self.optimizer = Optimizer(config.optim, self.weights)
         self.progress = Progress()
         self.since_log, self.since_evaluation = Interval(), Interval()
-        self.gradient_norm: Tensor | float = math.nan
+        self.gradient_norm = torch.full((), math.nan, device=hardware.device)
+        self.queue = DeviceQueue(hardware.device)
+        self.report: StepReport | None = None
+        self.reports_late = self.queue.asynchronous
         self.batch_loss: compilation.BatchLoss = batch_loss
         self.compiled = False
+        self.compiled_calls = 0
         self.compiling, self.compiling_because = compilation.decide(config, hardware, flops_per_token)
+        if config.trainer.recompute:
+            recomputation.recompute_activations(model)
         self.only_batches: list[Batch] | None = None
         self.mark = time.perf_counter()
 
@@ -119,8 +128,10 @@ class Trainer:
                 bar.update()
                 if profile is not None:
                     profile.step()
+                self.write_report()
                 if self.progress.step % trainer.log_every == 0 or self.progress.step == trainer.steps:
-                    self.log_step()
+                    self.report_step()
+        self.catch_up()
         if stop.received:
             self.save(best=False)
             self.log.line(
@@ -129,17 +140,19 @@ class Trainer:
             raise Interrupted(stop.received)
 
     def step(self) -> None:
-        """One optimiser step over `accumulate` micro-batches."""
+        """One optimiser step over `accumulate` micro-batches. On a GPU it is queued, and nothing in it waits for a result."""
         batches = self.next_batches()
         targets = sum(batch.target_tokens for batch in batches)
         total = torch.zeros((), device=self.hardware.device)
-        for batch in batches:
-            total += self.backward(batch.to(self.hardware.device), targets)
-            self.weights.collect_gradients()
+        with training_kernels(self.config, self.hardware.device):
+            for batch in batches:
+                total += self.backward(batch.to(self.hardware.device), targets)
+                self.weights.collect_gradients()
         self.gradient_norm = self.optimizer.step(
             learning_rate_factor(self.config.schedule, self.progress.step, self.share_done())
         )
         self.weights.publish()
+        self.queue.end_step()
         self.count(total, targets, sum(batch.tokens for batch in batches))
 
     def next_batches(self) -> list[Batch]:
@@ -156,10 +169,12 @@ class Trainer:
 
         A compilation that fails on this machine is given up with one line.
         """
-        if self.compiled or not self.compiling:
+        if not self.compiling or self.compiled_calls >= compilation.TRIAL_CALLS:
             return self.forward_and_backward(batch, targets)
-        self.compiled = True  # the first call compiles; what fails later is no failure to compile
-        self.batch_loss = compilation.compiled_loss(self.model)
+        if not self.compiled:
+            self.compiled = True
+            self.batch_loss = compilation.compiled_loss(self.model)
+        self.compiled_calls += 1  # what fails after these is no failure to compile
         try:
             return self.forward_and_backward(batch, targets)
         except torch.OutOfMemoryError:
@@ -196,6 +211,16 @@ class Trainer:
         last, self.mark = self.mark, time.perf_counter()
         return self.mark - last
 
+    def catch_up(self) -> None:
+        """Wait for the steps that a GPU has not done yet, on training's account, and write the line that is pending."""
+        if self.queue.asynchronous:
+            self.queue.drain()
+            seconds = self.lap()
+            for interval in (self.since_log, self.since_evaluation):
+                interval.seconds += seconds
+            self.progress.seconds += seconds
+        self.write_report()
+
     # --- when
 
     def share_done(self) -> float:
@@ -231,6 +256,7 @@ class Trainer:
 
     def evaluate(self, stop: StopRequest) -> None:
         """Measure with the weights that are saved, remember the best, save a checkpoint."""
+        self.catch_up()
         interval, progress = self.since_evaluation, self.progress
         check_finite("training loss", interval.mean_loss, progress.step)
         record = {
@@ -244,7 +270,11 @@ class Trainer:
         self.model.eval()
         stop.at_once = True
         try:
-            with self.weights.averaged(), compilation.eagerly(self.compiled):
+            with (
+                self.weights.averaged(),
+                compilation.eagerly(self.compiled),
+                evaluation_kernels(self.hardware.device),
+            ):
                 loss = self.evaluate_model(progress.step, record)
         except Interrupted:
             return  # saved as it was before, and evaluated after the resume
@@ -295,34 +325,30 @@ class Trainer:
         if torch.cuda.is_available() and len(state["rng"]["cuda"]) == torch.cuda.device_count():
             torch.cuda.set_rng_state_all(state["rng"]["cuda"])
 
-    def log_step(self) -> None:
-        """One informative line, and the same numbers as curves."""
+    def report_step(self) -> None:
+        """Note what the log will say of this step. A CPU's line is written at once, a GPU's when the next step is queued."""
         interval, progress, trainer = self.since_log, self.progress, self.config.trainer
-        loss, norm = interval.mean_loss, float(self.gradient_norm)
-        check_finite("training loss", loss, progress.step)
-        rate = interval.tokens_per_second
-        peak = self.hardware.peak_flops
-        utilisation = rate * self.flops_per_token / peak if peak else None
-        learning_rate = self.optimizer.optimizers[0].param_groups[0]["lr"]
-        milliseconds = 1000 * interval.seconds / interval.steps
-        done = self.share_done()
-        remaining = progress.seconds * (1 - done) / done if done else math.nan
-        of = f"/{trainer.steps}" if trainer.steps else ""
-        self.log.line(
-            f"step {progress.step}{of} {100 * done:5.1f} % | loss {loss:.4f} | lr {learning_rate:.2e} | norm {norm:.2f} | "
-            f"{milliseconds:.0f} ms | {short(rate)} tok/s"
-            + (f" | mfu {100 * utilisation:.1f} %" if utilisation else "")
-            + f" | epoch {self.stream.epoch:.2f} | eta {duration(remaining) if math.isfinite(remaining) else '?'}"
-        )
-        self.log.scalars(
-            {
-                "train/loss": loss,
-                "train/learning_rate": learning_rate,
-                "train/gradient_norm": norm,
-                "speed/tokens_per_second": rate,
-                "speed/milliseconds_per_step": milliseconds,
-                "speed/mfu": utilisation,
-            },
-            progress.step,
+        rate, peak, done = interval.tokens_per_second, self.hardware.peak_flops, self.share_done()
+        assert isinstance(interval.loss, Tensor)
+        self.report = StepReport(
+            step=progress.step,
+            steps=trainer.steps,
+            share_done=done,
+            learning_rate=self.optimizer.optimizers[0].param_groups[0]["lr"],
+            milliseconds=1000 * interval.seconds / interval.steps,
+            tokens_per_second=rate,
+            utilisation=rate * self.flops_per_token / peak if peak else None,
+            epoch=self.stream.epoch,
+            remaining=progress.seconds * (1 - done) / done if done else math.nan,
+            targets=interval.targets,
+            loss_and_norm=Readback([interval.loss, self.gradient_norm]),
         )
         self.since_log = Interval()
+        if not self.reports_late:
+            self.write_report()
+
+    def write_report(self) -> None:
+        """Write the line that is pending, if one is."""
+        report, self.report = self.report, None
+        if report is not None:
+            report.write(self.log)

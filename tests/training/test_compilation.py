@@ -7,6 +7,9 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
 from training import compilation
 from training.command_line import compose_config
 from training.config import TrainConfig
@@ -42,6 +45,16 @@ def test_only_runs_that_earn_it_back_are_compiled(monkeypatch: pytest.MonkeyPatc
     assert compiles(configured(steps=1, compile="on"))
     monkeypatch.setattr(compilation, "has_compiler", lambda: False)
     assert not compiles(configured(steps=100_000))
+
+
+def test_cuda_graphs_are_for_small_models_of_one_shape() -> None:
+    """Guards: a graph for every length of sentence, or one that keeps a second copy of a large model's activations."""
+    shape, cuda = ModelConfig(layers=1, heads=2, width=32), torch.device("cuda")
+    small = GPT(shape, 50)
+    assert compilation.uses_graphs(small, cuda)
+    assert not compilation.uses_graphs(small, torch.device("cpu"))
+    assert not compilation.uses_graphs(EncoderDecoder(shape, 50, 50), cuda)
+    assert not compilation.uses_graphs(GPT(shape, 1_000_000), cuda)
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")

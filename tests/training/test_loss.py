@@ -32,6 +32,23 @@ def test_the_projected_loss_and_its_gradients_are_those_of_cross_entropy(
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_padding_of_the_vocabulary_changes_nothing(smoothing: float, compiled: bool) -> None:
+    """Guards: padding rows that take probability, share the smoothing, or are trained."""
+    features, weight = torch.randn(5, 9, 12, requires_grad=True), torch.randn(64, 12, requires_grad=True)
+    targets = torch.randint(50, (5, 9))
+    targets[1, 4:] = IGNORED
+    kernel = torch.compile(module.loss_and_gradient, backend="eager") if compiled else None
+    found = projected_loss(features, weight, targets, smoothing, kernel, vocabulary=50)
+    wanted = summed_loss(features @ weight[:50].t(), targets, smoothing)
+    torch.testing.assert_close(found, wanted)
+    for mine, theirs in zip(
+        torch.autograd.grad(found, (features, weight)), torch.autograd.grad(wanted, (features, weight)), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
 def test_logits_of_any_size_give_a_finite_loss() -> None:
     """Guards: exponentials of logits that overflow before the largest is taken off."""
     features = torch.tensor([[[300.0, -300.0]]], requires_grad=True)

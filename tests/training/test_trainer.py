@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -183,6 +184,31 @@ def test_curves_reach_tensorboard(tmp_path: Path) -> None:
     ]
     assert [line["step"] for line in lines] == [5]
     assert {"step", "tokens", "seconds", "train/loss", "tokens_per_second"} <= set(lines[0])
+
+
+def test_figures_that_come_a_step_late_are_all_told_before_an_evaluation_and_the_end(tmp_path: Path) -> None:
+    """Guards: on a GPU, whose figures arrive during the next step, the line that nobody waits for; figures of another step."""
+    told: list[list[int]] = []
+
+    def steps_told() -> list[int]:
+        return [int(n) for n in re.findall(r"^step (\d+)", (tmp_path / "late" / "log.txt").read_text(), re.MULTILINE)]
+
+    def evaluate(step: int, record: dict) -> float:
+        told.append(steps_told())
+        return 1.0
+
+    on_time, late = (trainer(pairs(), steps=7, evaluate_every=3) for _ in range(2))
+    train(on_time, tmp_path / "on time")
+    late.reports_late = True
+    train(late, tmp_path / "late", evaluate)
+    assert told == [[1, 2, 3], [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7]]
+    values = [
+        [(event.step, event.value) for event in EventAccumulator(str(tmp_path / name)).Reload().Scalars(tag)]
+        for tag in ("train/loss", "train/gradient_norm")
+        for name in ("on time", "late")
+    ]
+    assert values[0] == values[1]
+    assert values[2] == values[3]
 
 
 def test_metrics_after_the_resumed_step_and_half_lines_are_dropped(tmp_path: Path) -> None:
