@@ -135,8 +135,8 @@ def _fused_arguments(
     kept where it says the same as the mask would, because flash kernels refuse masks. (Torch's flag aligns the first
     positions of queries and keys, ours the last.)
 
-    Heads that share keys are spread out where the efficient kernel, which wants as many of both (before torch 2.14), may be the
-    only one that fits: under a mask and in float32.
+    Heads that share keys are spread out where the efficient kernel, which wants as many of both (torch 2.11 to 2.13), may be
+    the only one that fits: under a mask and in float32.
     """
     flag = causal and key_mask is None and query.shape[2] == key.shape[2]
     visible = None if flag else _visible(query, key, causal, key_mask)
