@@ -11,18 +11,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn.attention import SDPBackend
 
 from model.cache import KVCache
 from model.config import ModelConfig
-from model.layers import RMSNorm, dropout
+from model.document_mask import block_attention
+from model.explicit_attention import explicit_attention
+from model.layers import RMSNorm
 from model.positions import rotate
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
 
 _EXPLICIT_LENGTH = 512
 """Keys up to which explicit products beat the fused kernel's bfloat16 backward pass on a CPU: 6 x faster at 64 and 128
@@ -40,7 +44,7 @@ def attention(
     value: Tensor,
     *,
     causal: bool = False,
-    key_mask: Tensor | None = None,
+    key_mask: Tensor | BlockMask | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
     """softmax(Q Kᵀ / √D) V (Vaswani et al. 2017, equation 1) by the fastest kernel for device, dtype and length.
@@ -48,16 +52,27 @@ def attention(
     query [B, H, T, D], key and value [B, Hkv, S, D] with Hkv dividing H (query head h reads key head h // (H / Hkv)).
     causal: query t sees keys up to its own position; with T < S the queries are the last T positions (cached decoding).
     key_mask [B, S] bool: True where a key is a real token; None when all are. Every query must see at least one key.
-    [B, T, S]: the keys that each query sees, whose order then means nothing (the hypotheses of a beam search).
+    [B, T, S]: the keys that each query sees, whose order then means nothing (the hypotheses of a beam search, the documents
+    of a window); the same in blocks from `document_mask`, without dropout.
     dropout: probability of dropping a weight; not 0 in training only.
     Returns [B, H, T, D] in the query's dtype.
+
+    On a CUDA device all of it is fused, by torch's rules of choice (sdp_utils.cpp, 2.11 to 2.13). A decoder's training gives
+    the flag and no mask, which flash and cuDNN take in bf16. An encoder and cross-attention give neither where no row of
+    the batch is padded, and so run the same kernels; else [B, 1, 1, S], which flash refuses, cuDNN and the efficient kernel
+    do not. (Any S: the latter reads rows of 8, to which torch pads the mask itself.) The efficient kernel alone takes
+    float32. Which goes first where several fit is the caller's to say (`torch.nn.attention.sdpa_kernel`).
     """
+    if key_mask is not None and not isinstance(key_mask, Tensor):
+        return block_attention(query, key, value, key_mask)
     if _explicit_is_faster(query, key, value, dropout):
-        return _explicit_attention(query, key, value, _visible(query, key, causal, key_mask), dropout)
-    flags, visible = _fused_arguments(query, key, causal, key_mask)
-    return F.scaled_dot_product_attention(
-        query, key, value, visible, dropout, flags, enable_gqa=query.shape[1] != key.shape[1]
+        return explicit_attention(query, key, value, _visible(query, key, causal, key_mask), dropout)
+    shape = query.shape
+    query, key, value, visible, flag = _fused_arguments(query, key, value, causal, key_mask)
+    mixed = F.scaled_dot_product_attention(
+        query, key, value, visible, dropout, flag, enable_gqa=query.shape[1] != key.shape[1]
     )
+    return mixed if mixed.shape == shape else mixed.reshape(shape)
 
 
 def reference_attention(
@@ -90,9 +105,9 @@ def attention_backend(
     """
     if _explicit_is_faster(query, key, value, dropout):
         return f"explicit {str(query.dtype).removeprefix('torch.')} products"
-    flags, visible = _fused_arguments(query, key, causal, key_mask)
+    query, key, value, visible, flag = _fused_arguments(query, key, value, causal, key_mask)
     choice = torch._fused_sdp_choice(
-        query, key, value, visible, dropout, flags, enable_gqa=query.shape[1] != key.shape[1]
+        query, key, value, visible, dropout, flag, enable_gqa=query.shape[1] != key.shape[1]
     )
     return f"scaled_dot_product_attention, {SDPBackend(choice).name.lower().replace('_', ' ')}"
 
@@ -111,16 +126,40 @@ def _visible(query: Tensor, key: Tensor, causal: bool, key_mask: Tensor | None) 
     return visible
 
 
-def _fused_arguments(query: Tensor, key: Tensor, causal: bool, key_mask: Tensor | None) -> tuple[bool, Tensor | None]:
-    """(is_causal, attn_mask) for torch's fused attention.
+def _fused_arguments(
+    query: Tensor, key: Tensor, value: Tensor, causal: bool, key_mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, bool]:
+    """(query, key, value, attn_mask, is_causal) for torch's fused attention.
 
-    Never both: torch documents the pair as an error, and its CPU kernel applies both without a word. The flag is kept
-    where it says the same as the mask would, because flash kernels refuse masks. (Torch's flag aligns the first
+    Never mask and flag: torch documents the pair as an error, and its CPU kernel applies both without a word. The flag is
+    kept where it says the same as the mask would, because flash kernels refuse masks. (Torch's flag aligns the first
     positions of queries and keys, ours the last.)
+
+    Heads that share keys are spread out where the efficient kernel, which wants as many of both (torch 2.11 to 2.13), may be
+    the only one that fits: under a mask and in float32.
     """
-    if causal and key_mask is None and query.shape[2] == key.shape[2]:
-        return True, None
-    return False, _visible(query, key, causal, key_mask)
+    flag = causal and key_mask is None and query.shape[2] == key.shape[2]
+    visible = None if flag else _visible(query, key, causal, key_mask)
+    if query.is_cuda and query.shape[1] != key.shape[1] and (visible is not None or query.dtype == torch.float32):
+        query, key, value, visible = ungrouped(query, key, value, visible, flag)
+    return query, key, value, visible, flag
+
+
+def ungrouped(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Grouped-query attention as one with equally many heads: (query, key, value, mask); its output, reshaped, is the same.
+
+    Query heads that share a key head become more queries of it, [B, Hkv, G T, D], and no key is copied, unless `causal`: that
+    rule would take their order for one of positions.
+    """
+    kv_heads = key.shape[1]
+    groups = query.shape[1] // kv_heads
+    if causal:
+        return query, key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1), None
+    if visible is not None and visible.shape[-2] > 1:  # else it says the same of every query
+        visible = torch.cat([visible] * groups, dim=-2)
+    return query.reshape(query.shape[0], kv_heads, -1, query.shape[-1]), key, value, visible
 
 
 def _explicit_is_faster(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> bool:
@@ -135,46 +174,6 @@ def _explicit_is_faster(query: Tensor, key: Tensor, value: Tensor, dropout: floa
         few, many = queries <= _DECODING_QUERIES, rows * heads >= DECODING_HEADS
         return query.dtype == torch.float32 and few and many
     return query.dtype == torch.bfloat16 and key.shape[2] <= _EXPLICIT_LENGTH
-
-
-def _explicit_attention(
-    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout_probability: float
-) -> Tensor:
-    """Three products in the inputs' own dtype. Query heads that share a key head are stacked as more queries of it."""
-    batch, heads, queries, width = query.shape
-    kv_heads, keys = key.shape[1:3]
-    groups = heads // kv_heads
-    query = query.reshape(batch * kv_heads, groups * queries, width)
-    key = key.reshape(batch * kv_heads, keys, width)
-    value = value.reshape(batch * kv_heads, keys, width)
-    bias = None  # 0 where a query sees a key, else -inf
-    if visible is not None:
-        bias = torch.zeros_like(visible, dtype=query.dtype).masked_fill_(~visible, float("-inf"))
-        if groups > 1 or bias.dim() == 4:  # else [T, S], which the product broadcasts by itself
-            per_head = bias if bias.dim() == 2 else bias.unsqueeze(2)  # [T, S] or [B, 1, 1, T, S]
-            bias = per_head.expand(batch, kv_heads, groups, queries, keys).reshape(-1, groups * queries, keys)
-    weights = _Scores.apply(query, key, bias, width**-0.5).softmax(dim=-1)  # [B Hkv, G T, S]
-    if dropout_probability > 0:
-        weights = dropout(weights, dropout_probability)
-    return torch.bmm(weights, value).view(batch, heads, queries, width)
-
-
-class _Scores(torch.autograd.Function):
-    """scale · Q Kᵀ + bias for query [N, T, D] and key [N, S, D]: [N, T, S]. Autograd's own leaves Kᵀ's gradient to be turned."""
-
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, bias: Tensor | None, scale: float) -> Tensor:
-        ctx.save_for_backward(query, key)
-        ctx.scale = scale
-        if bias is None:
-            return torch.bmm(query * scale, key.transpose(1, 2))
-        return torch.baddbmm(bias, query, key.transpose(1, 2), alpha=scale)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        query, key = ctx.saved_tensors
-        return torch.bmm(grad, key) * ctx.scale, torch.bmm(grad.transpose(1, 2), query) * ctx.scale, None, None
 
 
 class _Attention(nn.Module):
@@ -194,7 +193,13 @@ class _Attention(nn.Module):
         self.output = nn.Linear(config.width, config.width, bias=config.bias)
 
     def _mix(
-        self, query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, key_mask: Tensor | None = None
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        causal: bool = False,
+        key_mask: Tensor | BlockMask | None = None,
     ) -> Tensor:
         """Heads [B, H, T, D] to the sum of what they found, [B, T, C]."""
         probability = self.attention_dropout if self.training else 0.0
@@ -243,11 +248,18 @@ class CausalSelfAttention(SelfAttention):
     """Every token looks at itself and at those before it (decoder)."""
 
     def forward(  # type: ignore[override]
-        self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None
+        self,
+        x: Tensor,
+        rotation: Tensor | None = None,
+        cache: KVCache | None = None,
+        documents: Tensor | BlockMask | None = None,
     ) -> Tensor:
-        """x [B, T, C] to [B, T, C]. With a cache, x are the T tokens that follow those in it."""
+        """x [B, T, C] to [B, T, C]. With a cache, x are the T tokens that follow those in it, all of one document.
+
+        documents: from `document_mask`, where rows hold several; None lets a token see all before it.
+        """
         query, key, value = self._heads(x, rotation)
-        key_mask = None
+        key_mask = documents
         if cache is not None:
             key, value, key_mask = cache.append(self.layer, key, value)
         return self._mix(query, key, value, causal=True, key_mask=key_mask)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor, nn
 
 from model.attention import CausalSelfAttention, CrossAttention, SelfAttention
 from model.cache import KVCache
 from model.config import ModelConfig
 from model.layers import Dropout, FeedForward, make_norm
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
 
 
 class EncoderBlock(nn.Module):
@@ -42,9 +47,15 @@ class DecoderBlock(nn.Module):
         self.feed_forward = FeedForward(config)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None) -> Tensor:
-        """x [B, T, C] to [B, T, C]; with a cache, x are the tokens that follow those in it."""
-        x = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache))
+    def forward(
+        self,
+        x: Tensor,
+        rotation: Tensor | None = None,
+        cache: KVCache | None = None,
+        documents: Tensor | BlockMask | None = None,
+    ) -> Tensor:
+        """x [B, T, C] to [B, T, C]; with a cache, x are the tokens that follow those in it; documents as in attention."""
+        x = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache, documents))
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
     def residual_outputs(self) -> list[nn.Linear]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,9 @@ from model.blocks import DecoderBlock
 from model.cache import KVCache
 from model.layers import RMSNorm
 from model.positions import rotate
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
 
 FORMATS = ("float32", "bf16", "int8")
 """Formats of the weights that `prepare` knows. Activations are bfloat16 for bf16 and for a single row of int8, else float32."""
@@ -198,7 +201,13 @@ class DecodingBlock(nn.Module):
         self.query_key_norm = None if attention.query_key_norm is None else attention.query_key_norm.forward
         self.feed_forward = block.feed_forward.forward
 
-    def forward(self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        rotation: Tensor | None = None,
+        cache: KVCache | None = None,
+        documents: Tensor | BlockMask | None = None,
+    ) -> Tensor:
         """x [B, T, C] to [B, T, C]; arguments as `DecoderBlock`."""
         batch, tokens, width = x.shape
         fused = self.query_key_value(self.attention_norm(x)).view(batch, tokens, -1, self.head_width)
@@ -208,7 +217,7 @@ class DecodingBlock(nn.Module):
         if rotation is not None:
             query_key = rotate(query_key, rotation)
         query, key = query_key.transpose(1, 2).split_with_sizes((self.heads, self.kv_heads), 1)  # [B, H, T, D]
-        value, mask = value.transpose(1, 2), None
+        value, mask = value.transpose(1, 2), documents
         if cache is not None:
             key, value, mask = cache.append(self.layer, key, value)
         once = tokens == 1 and mask is None

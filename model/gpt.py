@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor, nn
 
 from model.blocks import DecoderBlock
 from model.cache import KVCache
 from model.config import ModelConfig, check
+from model.document_mask import document_mask, takes_blocks
 from model.embedding import Embedding, make_rotary
 from model.initialisation import initialise
 from model.layers import make_norm
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
 
 
 class GPT(nn.Module):
     """Embedding, `config.layers` causal blocks, a final norm, and a projection to the vocabulary."""
 
-    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
-        """Raises ValueError naming every impossible key of the configuration."""
+    def __init__(self, config: ModelConfig, vocab_size: int, eos_id: int | None = None) -> None:
+        """eos_id: the token that each document begins with; `config.mask_documents` needs it, nothing else does.
+
+        Raises ValueError naming every impossible key of the configuration.
+        """
         super().__init__()
         check(config)
+        if config.mask_documents and eos_id is None:
+            raise ValueError("model.mask_documents needs the id of the token that documents begin with (eos_id)")
         self.config = config
         self.vocab_size = vocab_size
+        self.eos_id = eos_id
         rows = config.padded_vocab(vocab_size)
         self.embedding = Embedding(config, rows)
         self.rotary = make_rotary(config)
@@ -42,12 +54,15 @@ class GPT(nn.Module):
         With a cache (under no_grad), `tokens` are those that follow the ones in the cache, which takes them in. Learned
         positions raise ValueError beyond `config.context`; rotary and sinusoidal ones can be computed for any length,
         but a model knows only those that it was trained on.
+
+        With `config.mask_documents` a row may hold several documents; what follows in a cache belongs to one.
         """
         start, length = (0, tokens.shape[1]) if cache is None else cache.positions(tokens.shape[1])
         x = self.embedding(tokens, start, length)  # [B, T, C]
         rotation = None if self.rotary is None else self.rotary(start, length)
+        documents = self._documents(tokens) if cache is None else None
         for block in self.blocks:
-            x = block(x, rotation, cache)
+            x = block(x, rotation, cache, documents)
         if cache is not None:
             cache.advance(tokens.shape[1])
         return self.norm(x)
@@ -63,3 +78,10 @@ class GPT(nn.Module):
     def new_cache(self, capacity: int | None = None) -> KVCache:
         """An empty cache for `capacity` tokens per row, by default the whole context."""
         return KVCache(self.config.context if capacity is None else capacity)
+
+    def _documents(self, tokens: Tensor) -> Tensor | BlockMask | None:
+        """What the tokens [B, T] see, for all layers; None for all that is before them."""
+        if not self.config.mask_documents or self.eos_id is None:
+            return None
+        dropout = self.config.attention_dropout if self.training else 0.0
+        return document_mask(tokens, self.eos_id, in_blocks=takes_blocks(tokens, self.config.head_width, dropout))

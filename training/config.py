@@ -242,6 +242,10 @@ def problems(config: TrainConfig) -> list[str]:
     # A run that was copied or renamed since may go on under a name that a new one could not have.
     if config.name is not None and config.resume is None and not is_plain_name(config.name):
         found.append(f"name={config.name!r}: a plain folder name without slashes, spaces, '=' or ',' is needed")
+    if config.model.mask_documents and config.task != "gpt":
+        found.append(
+            "model.mask_documents: only windows of a GPT hold several documents; leave it out for task=translate"
+        )
     found += model.config.problems(config.model)
     found += data.config.problems(config.data, config.tokenizer, config.task)
     return found

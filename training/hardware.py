@@ -75,7 +75,10 @@ def training_attention(config: ModelConfig, hardware: Hardware) -> str:
         )
         for heads in (config.heads, config.key_value_heads)
     )
-    return attention_backend(query, key, key, causal=True, dropout=config.attention_dropout)
+    mask = None
+    if config.mask_documents:  # in code that is not compiled; see `model.document_mask.takes_blocks`
+        mask = torch.ones(1, config.context, config.context, dtype=torch.bool, device=hardware.device).tril()
+    return attention_backend(query, key, key, causal=True, key_mask=mask, dropout=config.attention_dropout)
 
 
 @cache

@@ -133,7 +133,7 @@ def load_tokenizers(run: Path) -> list[Tokenizer]:
 def build_model(config: TrainConfig, tokenizers: list[Tokenizer]) -> Model:
     """A freshly initialised model for the task, in float32 on the CPU."""
     if config.task == "gpt":
-        return GPT(config.model, tokenizers[0].vocab_size)
+        return GPT(config.model, tokenizers[0].vocab_size, tokenizers[0].eos_id)
     source, target = tokenizers[0], tokenizers[-1]
     return EncoderDecoder(config.model, source.vocab_size, target.vocab_size, shared=len(tokenizers) == 1)
 

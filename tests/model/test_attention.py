@@ -7,9 +7,10 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from model.attention import attention, attention_backend, reference_attention
+from model.attention import attention, attention_backend, reference_attention, ungrouped
 
 SHAPES = {
     "self": (7, 7),
@@ -128,3 +129,21 @@ def test_more_causal_queries_than_keys_are_refused() -> None:
     query, key = torch.randn(1, 1, 5, 8), torch.randn(1, 1, 4, 8)
     with pytest.raises(ValueError, match="5 causal queries"):
         attention(query, key, key, causal=True)
+
+
+@pytest.mark.parametrize("kv_heads", [2, 1])
+@pytest.mark.parametrize("kind", ["causal", "padded", "hypotheses", "everything"])
+def test_grouped_heads_spread_out_compute_the_same(kind: str, kv_heads: int) -> None:
+    """Guards: groups stacked in another order than the heads, or a mask that goes to another query. No CPU run takes this way."""
+    query, key, value = inputs("self", kv_heads, torch.float32)
+    mask = padding(7) if kind == "padded" else None
+    if kind == "hypotheses":
+        mask = torch.rand(3, 7, 7) < 0.5
+        mask[:, :, 0] = True
+    visible = None if mask is None else mask[:, None, None] if mask.dim() == 2 else mask[:, None]
+    causal = kind == "causal"
+    expected, _ = reference_attention(query, key, value, causal=causal, key_mask=mask)
+    q, k, v, seen = ungrouped(query, key, value, visible, causal)
+    assert q.shape[1] == k.shape[1] == v.shape[1]
+    mixed = F.scaled_dot_product_attention(q, k, v, seen, is_causal=causal).reshape(query.shape)
+    torch.testing.assert_close(mixed, expected, rtol=1e-5, atol=1e-5)
