@@ -1,4 +1,4 @@
-"""A GPU works through a queue that the CPU fills: how far ahead the CPU runs, and how figures come back without a wait.
+"""A GPU works through a queue that the CPU fills: how far ahead the CPU runs. (How figures come back: `model.replay.Readback`.)
 
 On a CPU, where a call returns when its work is done, nothing here does anything.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 
 import torch
-from torch import Tensor
 
 _AHEAD = 2
 """Steps that may be queued: enough that the GPU never waits for the next batch, few enough that clocks stay honest."""
@@ -33,23 +32,6 @@ class DeviceQueue:
         """Wait until all steps have been done."""
         while self.ends:
             self.ends.popleft().synchronize()
-
-
-class Readback:
-    """A few numbers on their way from a device."""
-
-    def __init__(self, numbers: list[Tensor]) -> None:
-        """numbers: scalars of one device and dtype. From a GPU they are copied when it comes to it; nothing waits here."""
-        together = torch.stack(numbers)
-        self.asynchronous = together.device.type == "cuda"
-        self.values = together.to("cpu", non_blocking=self.asynchronous)
-        self.arrival = _event() if self.asynchronous else None
-
-    def read(self) -> list[float]:
-        """The numbers, as soon as they are there."""
-        if self.arrival is not None:
-            self.arrival.synchronize()
-        return self.values.tolist()
 
 
 def _event() -> torch.cuda.Event:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from training.device_queue import Readback
+from model.replay import Readback
 from training.errors import check_finite
 from training.run_log import RunLog, duration, short
 
@@ -34,7 +34,7 @@ class StepReport:
 
     def write(self, log: RunLog) -> None:
         """Into the log and TensorBoard. Raises UserError when the loss is not finite."""
-        total, norm = self.loss_and_norm.read()
+        total, norm = self.loss_and_norm.values()
         loss = total / max(1, self.targets)
         check_finite("training loss", loss, self.step)
         of = f"/{self.steps}" if self.steps else ""

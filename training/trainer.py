@@ -16,11 +16,12 @@ from tqdm import tqdm
 from data.batches import Batch, BatchStream
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.replay import Readback
 from training import compilation, recomputation
 from training.attention_kernels import evaluation_kernels, training_kernels
 from training.checkpoints import save_checkpoint
 from training.config import TrainConfig
-from training.device_queue import DeviceQueue, Readback
+from training.device_queue import DeviceQueue
 from training.errors import check_finite
 from training.hardware import Hardware
 from training.loss import batch_loss
@@ -341,7 +342,7 @@ class Trainer:
             epoch=self.stream.epoch,
             remaining=progress.seconds * (1 - done) / done if done else math.nan,
             targets=interval.targets,
-            loss_and_norm=Readback([interval.loss, self.gradient_norm]),
+            loss_and_norm=Readback(torch.stack([interval.loss, self.gradient_norm])),
         )
         self.since_log = Interval()
         if not self.reports_late:
