@@ -23,7 +23,7 @@ from torch.nn.attention import (
     sdpa_kernel,
 )
 
-from model.attention import attention
+from model.attention import attention, attention_backend
 from training.config import TrainConfig
 from training.errors import UserError
 from training.hardware import Hardware, training_attention
@@ -53,17 +53,14 @@ class Demand:
     head_width: int
     dropout: float = 0.0
     masked: bool = False
-    """Some keys are padding (the source of a translation)."""
-    grouped: bool = False
-    """Fewer heads of keys than of queries."""
+    """Some keys are hidden: the padding of a source, other documents."""
 
 
 def demands(config: TrainConfig, dtype: torch.dtype) -> list[Demand]:
     """One for each kind of attention that training with `config` runs."""
     model = config.model
-    grouped = model.key_value_heads != model.heads
-    causal = Demand(dtype, model.head_width, model.attention_dropout, grouped=grouped)
-    return [causal] if config.task == "gpt" else [causal, replace(causal, masked=True)]
+    decoder = Demand(dtype, model.head_width, model.attention_dropout, masked=model.mask_documents)
+    return [decoder] if config.task == "gpt" else [decoder, replace(decoder, masked=True)]
 
 
 # --- the rules
@@ -74,8 +71,9 @@ def preferred(
 ) -> list[SDPBackend]:
     """The fused kernels to use, best first.
 
-    cudnn: version as `torch.backends.cudnn.version()` gives it. one_shape: every batch has the same shape; for each new one
-    cuDNN makes a plan, which takes half a second (github.com/modelscope/FunASR/issues/3704). package: the FlashAttention
+    cudnn: version as `torch.backends.cudnn.version()` gives it. one_shape: every batch has the same shape and no mask. For each new
+    shape cuDNN makes a plan, which takes half a second (github.com/modelscope/FunASR/issues/3704); under a mask its gradients may be
+    NaN (github.com/pytorch/pytorch/issues/196678). package: the FlashAttention
     that was activated. deterministic: cuDNN's backward pass is not.
     """
     newer = capability[0] in (9, 10) and (cudnn or 0) > _CUDNN_VERSION
@@ -103,11 +101,6 @@ def obstacle(demand: Demand, capability: tuple[int, int]) -> str | None:
         return (
             f"model.heads: heads of width {demand.head_width} (model.width / model.heads) fit no fused attention kernel in "
             f"{'bf16' if half else 'float32'}; choose a width that is a multiple of {multiple}"
-        )
-    if demand.grouped and not half:
-        return (
-            "model.kv_heads: shared heads of keys fit no fused attention kernel in float32 with this version of torch; "
-            "choose model.kv_heads=null or trainer.precision=bf16"
         )
     return None
 
@@ -143,7 +136,7 @@ def _kernels(config: TrainConfig, device: torch.device) -> list[SDPBackend]:
     fused = preferred(
         torch.cuda.get_device_capability(device),
         None if unwanted else torch.backends.cudnn.version(),
-        one_shape=config.task == "gpt",
+        one_shape=config.task == "gpt" and not config.model.mask_documents,
         deterministic=config.trainer.deterministic,
         package=current_flash_attention_impl(),
     )
@@ -161,11 +154,8 @@ def check_attention(config: TrainConfig, hardware: Hardware) -> None:
     for demand in demands(config, hardware.dtype):
         query, key, value, mask = _inputs(config, demand, hardware.device, rows=2)
         with sdpa_kernel([*_kernels(config, hardware.device), MATH], set_priority=True):
-            choice = torch._fused_sdp_choice(
-                query, key, value, None if mask is None else mask[:, None, None, :], demand.dropout, mask is None,
-                enable_gqa=demand.grouped,
-            )  # fmt: skip
-        if SDPBackend(choice) == MATH:
+            choice = attention_backend(query, key, value, causal=mask is None, key_mask=mask, dropout=demand.dropout)
+        if choice.endswith(MATH.name.lower()):
             unknown = f"model.heads: torch has no fused attention kernel for heads of width {demand.head_width} here"
             reason = obstacle(demand, capability) or unknown
             raise UserError(f"{reason}, or trainer.slow_attention=true to train with the slow kernel")

@@ -49,7 +49,7 @@ def test_cudnn_comes_first_only_where_it_is_fast_and_allowed() -> None:
         Demand(HALF, 128, dropout=0.1),
         Demand(HALF, 20),  # flash pads it
         Demand(HALF, 512),
-        Demand(HALF, 64, masked=True, grouped=True),
+        Demand(HALF, 64, masked=True),
         Demand(FULL, 20, masked=True),
     ],
 )
@@ -64,7 +64,6 @@ def test_what_a_fused_kernel_takes_is_no_obstacle(demand: Demand) -> None:
         (Demand(HALF, 20, masked=True), HOPPER, ("model.heads", "width 20", "bf16", "multiple of 8")),
         (Demand(HALF, 260), HOPPER, ("model.heads", "multiple of 8")),
         (Demand(FULL, 18), HOPPER, ("model.heads", "width 18", "float32", "multiple of 4")),
-        (Demand(FULL, 64, grouped=True), HOPPER, ("model.kv_heads=null", "trainer.precision=bf16")),
         (Demand(HALF, 64), TURING, ("trainer.precision=float32", "7.5")),
     ],
 )
@@ -77,11 +76,13 @@ def test_what_no_fused_kernel_takes_is_named_with_its_fix(
     assert all(word in reason for word in words)
 
 
-def test_a_translator_asks_for_masks_and_a_gpt_does_not() -> None:
+def test_a_translator_asks_for_masks_and_a_gpt_only_for_those_of_documents() -> None:
     """Guards: a check that looks at the decoder alone."""
     config = TrainConfig(model=ModelConfig(width=64, heads=4, kv_heads=2, attention_dropout=0.1))
-    assert demands(config, HALF) == [Demand(HALF, 16, 0.1, grouped=True)]
-    config.task = "translate"
+    assert demands(config, HALF) == [Demand(HALF, 16, 0.1)]
+    config.model.mask_documents = True
+    assert demands(config, HALF) == [Demand(HALF, 16, 0.1, masked=True)]
+    config.task, config.model.mask_documents = "translate", False
     assert [demand.masked for demand in demands(config, HALF)] == [False, True]
 
 
