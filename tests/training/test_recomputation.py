@@ -87,11 +87,10 @@ def test_memory_is_saved(task: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
-@pytest.mark.parametrize("task", ["gpt", "translate"])
-def test_compiled_gradients_are_the_same(task: str) -> None:
+def test_compiled_gradients_are_the_same() -> None:
     """Guards: a seed of dropout that compiled code draws anew for the second pass."""
-    kept = gradients(task, recompute=False, compiled=True)
-    for one, other in zip(kept, gradients(task, recompute=True, compiled=True), strict=True):
+    kept = gradients("gpt", recompute=False, compiled=True)
+    for one, other in zip(kept, gradients("gpt", recompute=True, compiled=True), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
