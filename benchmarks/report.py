@@ -54,19 +54,38 @@ def place(result: Result) -> str:
 
 
 def summary_table(results: Sequence[Result]) -> str:
-    """What, ours, fastest peer, ratio: the first comparison of each benchmark; folded away all others, and who is missing."""
-    first = [line for result in results for line in comparisons(result)[:1]]
+    """The first comparison of each benchmark beside the fastest peer of all; folded away all comparisons, and who is missing."""
+    first = [line for result in results if (line := headline(result))]
     others = [line for result in results for line in comparisons(result)]
     missing = [f"{row.name} ({row.status})" for result in results for row in result.rows if not row.measured]
-    return "\n".join(
-        [
-            *HEADING, *first, "", f"<details><summary>All {len(others)} comparisons, and where we are slower</summary>", "",
-            *HEADING, *others, *(["", f"Not measured: {'; '.join(missing)}."] if missing else []), "", "</details>",
-        ]
-    )  # fmt: skip
+    title = f"All {len(others)} comparisons, and where we are slower"
+    folded = ["", f"<details><summary>{title}</summary>", "", *HEADING, *others, "", "</details>"]
+    if missing:
+        folded[-2:-2] = ["", f"Not measured: {'; '.join(missing)}."]
+    return "\n".join([*HEADLINE, *first, *folded])
 
 
+HEADLINE = ["| what | ours | usual peer | ratio | fastest peer | ratio |", "|---|---|---|---|---|---|"]
 HEADING = ["| what | ours | fastest peer | ratio |", "|---|---|---|---|"]
+
+
+def headline(result: Result) -> str | None:
+    """What, ours, the peer of the first comparison, and the fastest of all peers that the same rows of ours are compared with."""
+    first = result.comparisons[0]
+    ours, usual = result.fastest(first["ours"]), result.fastest(first["peers"])
+    if ours is None:
+        return None
+    alike = [name for one in result.comparisons if one["ours"] == first["ours"] for name in one["peers"]]
+    cells = [cell for peer in (usual, result.fastest(alike)) for cell in beside(ours, peer)]
+    what = first["what"].partition(", against")[0]
+    return f"| {what} | {number(ours.rate)} {result.unit}/s | {' | '.join(cells)} |"
+
+
+def beside(ours: Row, peer: Row | None) -> tuple[str, str]:
+    """A peer's rate and name, and how many times as fast ours is."""
+    if peer is None:
+        return "none was measured", "–"
+    return f"{number(peer.rate)} ({peer.name})", f"{ours.rate / peer.rate:.1f} x"
 
 
 def comparisons(result: Result) -> list[str]:
@@ -76,10 +95,9 @@ def comparisons(result: Result) -> list[str]:
         ours, peer = result.fastest(comparison["ours"]), result.fastest(comparison["peers"])
         if ours is None:
             continue
-        cells = ("none was measured", "–")
-        if peer is not None:
-            cells = (f"{number(peer.rate)} ({peer.name})", f"{ours.rate / peer.rate:.1f} x")
-        lines.append(f"| {comparison['what']} | {number(ours.rate)} {result.unit}/s | {cells[0]} | {cells[1]} |")
+        lines.append(
+            f"| {comparison['what']} | {number(ours.rate)} {result.unit}/s | {' | '.join(beside(ours, peer))} |"
+        )
     return lines
 
 

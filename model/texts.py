@@ -47,7 +47,21 @@ class Texts:
             self.cache.set_lengths([len(window) for window in self.windows])
 
     def _read(self, windows: list[list[int]]) -> tuple[KVCache, Tensor]:
-        """A cache filled with the windows, and the logits [R, V] after each. Padding on the right is seen by nobody."""
+        """A cache filled with the windows, and the logits [R, V] after each.
+
+        Samples of one prompt begin alike: what is the same is read once, and repeated.
+        """
+        distinct = list(map(list, dict.fromkeys(map(tuple, windows))))
+        cache, logits = self._read_distinct(distinct)
+        if len(distinct) < len(windows):
+            rows = torch.tensor([distinct.index(window) for window in windows], device=self.device)
+            cache.keep(rows)
+            cache.set_lengths([len(window) for window in windows])
+            logits = logits[rows]
+        return cache, logits
+
+    def _read_distinct(self, windows: list[list[int]]) -> tuple[KVCache, Tensor]:
+        """`_read`, each window by itself. Padding on the right is seen by nobody."""
         lengths = [len(window) for window in windows]
         tokens = torch.zeros(len(windows), max(lengths), dtype=torch.int64)
         for row, window in enumerate(windows):

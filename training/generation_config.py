@@ -40,7 +40,7 @@ class GenerateConfig:
     """Keep the attention maps of what is written or translated in the run, for TensorBoard's Attention tab."""
 
     samples: int = 1
-    """GPT: texts to write, up to 32 at the same time."""
+    """GPT: texts to write, up to 32 at the same time. (Several are rounded more than one by `quantize=int8`: activations too.)"""
 
     temperature: float = 0.8
     """GPT: below 1 bolder on the likely, above 1 wilder; 0 always takes the likeliest token."""

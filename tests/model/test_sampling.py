@@ -115,6 +115,17 @@ def test_a_sampled_text_does_not_depend_on_the_others(gpt: GPT) -> None:
     assert stopped[0] == alone[0][:25]
 
 
+def test_samples_of_one_prompt_read_it_once(gpt: GPT) -> None:
+    """Guards: 32 samples of a long prompt that wait 32 times as long for their first token; rows mixed up afterwards."""
+    prompts = [[1, 5, 2], [4], [1, 5, 2], [1, 5, 2], [4]]
+    read: list[int] = []
+    gpt.blocks[0].register_forward_pre_hook(lambda block, inputs: read.append(len(inputs[0])))
+    together = write(gpt, prompts, max_tokens=30)  # beyond the context: read anew, by then all different
+    assert read[:2] == [2, 5]
+    for row, prompt in enumerate(prompts):
+        assert together[row] == write(gpt, [prompt], seed=row, max_tokens=30)[0]
+
+
 def test_memory_does_not_grow_with_the_tokens_allowed(gpt: GPT) -> None:
     """All chances drawn beforehand: 10**13 tokens at most asked for 80 TB before the first was written."""
     (first,) = next(generate(gpt, [[1]], SamplingConfig(max_tokens=10**13), seed=3))
