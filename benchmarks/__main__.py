@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import signal
 import sys
 from typing import Any
 
@@ -107,4 +108,7 @@ def guarded(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # ends as Ctrl-C does: nothing is left running or lying about
     raise SystemExit(guarded(sys.argv[1:]))

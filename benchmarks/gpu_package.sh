@@ -24,13 +24,14 @@ for argument in "$@"; do
     *) echo "error: $argument: not understood; --help lists the settings" >&2; exit 2 ;;
   esac
 done
+[[ $limit =~ ^[0-9]+$ ]] || { echo "error: limit=$limit: must be a whole number of MiB" >&2; exit 2; }
 for input in ${inputs[@]+"${inputs[@]}"}; do
   [ -e "$input" ] || { echo "error: $input: no such file or folder" >&2; exit 2; }
 done
 pip=("${PYTHON:-python3}" -m pip)
 
 mkdir -p "$wheels"
-find "$wheels" -name '*.whl' -delete # one version of each
+find "$wheels" -maxdepth 1 -name '*.whl' -delete # one version of each
 platforms=()
 for glibc in 39 35 34 31 28 27 24 17 5; do platforms+=(--platform "manylinux_2_${glibc}_x86_64"); done
 for package in $packages; do

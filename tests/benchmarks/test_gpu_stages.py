@@ -52,7 +52,7 @@ def test_a_dry_run_goes_through_every_stage_and_leaves_nothing() -> None:
 
 def test_a_stage_that_fails_is_a_row_and_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards: a failure that ends everything, one that nobody sees, and figures of an earlier call that it takes along."""
-    results = Results(tmp_path / "out", dry_run=False)
+    results = Results(tmp_path / "out", dry_run=True)
     results.keep(Stage("machine", [Figure("copy", "4 TB/s")], 1.0))
     results.keep(Stage("text", [Figure("shakespeare_gpu", "1.4")], 60.0))
     empty = tmp_path / "empty.txt"
@@ -61,7 +61,7 @@ def test_a_stage_that_fails_is_a_row_and_an_exit_code(tmp_path: Path, capsys: py
         gpu(GPUSettings(out=str(tmp_path / "out"), text=str(empty), stages="text", dry_run=True))
     assert ended.value.code == 1
     assert "| text | shakespeare_gpu | failed: train.py ended with code 2 |" in capsys.readouterr().out
-    kept = load(tmp_path / "out" / "gpu.json")
+    kept = load(tmp_path / "out" / "gpu.json", dry_run=True)
     assert [(stage.name, stage.figures[0].status.split(":")[0]) for stage in kept] == [
         ("machine", "measured"),
         ("text", "failed"),
@@ -101,7 +101,19 @@ def test_mistakes_are_found_before_anything_starts(tmp_path: Path) -> None:
         wanted("attn")
     with pytest.raises(CommandError, match="text=nowhere: no such file or folder"):
         gpu(GPUSettings(text="nowhere", out=str(tmp_path / "out")))
+    with pytest.raises(CommandError, match=r"pairs=.*: has no train.tsv"):
+        gpu(GPUSettings(pairs=str(tmp_path), out=str(tmp_path / "out")))
     assert not (tmp_path / "out").exists()
+
+
+def test_results_never_mix_with_those_of_a_dry_run(tmp_path: Path) -> None:
+    """Guards: figures of tiny models among real ones, and a traceback over a file that was cut short."""
+    Results(tmp_path, dry_run=False).keep(Stage("machine", [Figure("copy", "4 TB/s")], 1.0))
+    with pytest.raises(CommandError, match="holds the results of a real run"):
+        Results(tmp_path, dry_run=True)
+    (tmp_path / "gpu.json").write_text('{"stages": [')
+    with pytest.raises(CommandError, match="not the results of an earlier call"):
+        Results(tmp_path, dry_run=False)
 
 
 def test_half_written_figures_are_none(tmp_path: Path) -> None:
