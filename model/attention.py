@@ -138,7 +138,9 @@ def _fused_arguments(
     Heads that share keys are spread out where the efficient kernel, which wants as many of both (torch 2.11 to 2.13), may be
     the only one that fits: under a mask and in float32.
     """
-    flag = causal and key_mask is None and query.shape[2] == key.shape[2]
+    flag = False
+    if causal and key_mask is None and query.shape[2] == key.shape[2]:  # decided here: torch takes no symbolic flag
+        flag = True
     visible = None if flag else _visible(query, key, causal, key_mask)
     if query.is_cuda and query.shape[1] != key.shape[1] and (visible is not None or query.dtype == torch.float32):
         query, key, value, visible = ungrouped(query, key, value, visible, flag)

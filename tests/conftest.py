@@ -23,8 +23,10 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def environment() -> dict[str, str]:
-    """The user's environment; one thread for each process, since tests share few cores."""
-    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    """The user's environment, with packages that lie elsewhere (`wheels=` of gpu.sh); one thread for each process, since tests share few
+    cores."""
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ def test_no_step_waits_for_the_gpu(task: str, kind: str, compile: str) -> None:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert each.report is not None
-    assert each.report.loss_and_norm.read()[0] > 0
+    assert each.report.loss_and_norm.values()[0] > 0
 
 
 def test_the_cpu_is_two_steps_ahead_and_no_more() -> None:

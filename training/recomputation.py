@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MethodType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -28,4 +29,8 @@ def _twice(block: nn.Module, *inputs: Any) -> Tensor:
     def forward(*inputs: Any) -> Tensor:
         return type(block).forward(block, *inputs)
 
+    if (
+        not torch.is_grad_enabled()
+    ):  # the checkpoint would read the state of the random numbers, which a CUDA graph forbids
+        return forward(*inputs)
     return checkpoint(forward, *inputs, use_reentrant=False)

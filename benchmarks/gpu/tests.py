@@ -2,42 +2,56 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as ElementTree
+from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.gpu.figures import Figure, Sheet, StageSettings
 from benchmarks.harness import ROOT
 
+AT_ONCE = 3
+"""Tests of a file at a time, where pytest-xdist is installed: most of their time is compiling."""
+
 
 def tests(settings: StageSettings) -> None:
-    """`pytest -m gpu` over tests/test_gpu*.py: how many passed, and the name of each that did not."""
+    """`pytest -m gpu` over tests/test_gpu*.py, all files at the same time: how many passed, and the name of each that did not."""
     sheet = Sheet(settings.to)
-    files = sorted(str(path) for path in (ROOT / "tests").glob("test_gpu*.py"))
+    deadline = time.monotonic() + settings.seconds
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-m",
-            "gpu",
-            "-p",
-            "no:cacheprovider",
-            f"--junitxml={report}",
-            "-ra",
-            *files,
-        ]
-        done = subprocess.run(command, cwd=ROOT, check=False)
-        if not report.exists():
-            sheet.add(Figure("tests marked gpu", status=f"failed: pytest ended with code {done.returncode}"))
-            return
-        sheet.add(*outcome(ElementTree.parse(report).getroot()))
+        running = []
+        for path in sorted((ROOT / "tests").glob("test_gpu*.py")):
+            report = Path(folder) / f"{path.stem}.xml"
+            environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
+            running.append((path, report, subprocess.Popen(command(path, report), cwd=ROOT, env=environment)))
+        for path, report, process in running:
+            what = f"tests marked gpu, {path.name}"
+            try:
+                code = process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                sheet.add(Figure(what, status="cut: no time left; stages=tests gives them all of it"))
+                continue
+            if report.exists():
+                sheet.add(*outcome(ElementTree.parse(report).getroot(), what))
+            else:
+                sheet.add(Figure(what, status=f"failed: pytest ended with code {code}"))
 
 
-def outcome(report: ElementTree.Element) -> list[Figure]:
+def command(path: Path, report: Path) -> list[str]:
+    """pytest over one file."""
+    workers = ["-n", str(AT_ONCE)] if find_spec("xdist") else []
+    return [
+        sys.executable, "-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", f"--junitxml={report}", "-ra", *workers, str(path)
+    ]  # fmt: skip
+
+
+def outcome(report: ElementTree.Element, what: str = "tests marked gpu") -> list[Figure]:
     """The counts of a JUnit report, and a line for each test that failed."""
     failed, counts = [], {"passed": 0, "failed": 0, "skipped": 0}
     for case in report.iter("testcase"):
@@ -48,4 +62,4 @@ def outcome(report: ElementTree.Element) -> list[Figure]:
             reason = " ".join(problem.get("message", "").split())[:120]
             failed.append(Figure(str(case.get("name")), status=f"failed: {reason}"))
     shown = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    return [Figure("tests marked gpu", shown, facts=counts), *failed]
+    return [Figure(what, shown, facts=counts), *failed]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -14,11 +15,12 @@ import pytest
 from attention_maps.command_line import CommandError
 from benchmarks.gpu import run as stages
 from benchmarks.gpu.attention import Case, inputs, line, operations
-from benchmarks.gpu.figures import Figure, Sheet, Stage, read_figures, table
+from benchmarks.gpu.figures import Figure, Sheet, Stage, StageSettings, read_figures, table
 from benchmarks.gpu.pages import NOTHING, gpu_tables
 from benchmarks.gpu.roofline import of_gpt
 from benchmarks.gpu.run import PLAN, GPUSettings, Planned, Results, gpu, load, wanted
 from benchmarks.gpu.tests import outcome
+from benchmarks.gpu.tests import tests as stage_tests
 from benchmarks.projection import Model
 from benchmarks.zipf import zipf_ids
 from tests.conftest import ROOT, environment
@@ -131,6 +133,22 @@ def test_a_junit_report_becomes_counts_and_a_line_for_each_failure() -> None:
     counts, failure = outcome(report)
     assert counts.figure == "1 passed, 1 failed, 1 skipped"
     assert (failure.what, failure.status) == ("b", "failed: 0.2 is not 0.1")
+
+
+def test_files_of_tests_are_rows_of_their_own_and_end_in_time(tmp_path: Path) -> None:
+    """Guards: one test that hangs, after which nobody knows what the others said."""
+    stage_tests(StageSettings(str(tmp_path / "cut.json"), seconds=0.0))
+    cut = read_figures(tmp_path / "cut.json")
+    assert {figure.what for figure in cut} == {
+        f"tests marked gpu, {path.name}" for path in (ROOT / "tests").glob("test_gpu*.py")
+    }
+    assert all(figure.status.startswith("cut: no time left") for figure in cut)
+
+
+def test_programs_that_tests_start_find_the_wheels_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: `train.py` without Hydra on the one machine where the tests marked gpu run."""
+    monkeypatch.setenv("PYTHONPATH", "/wheels/site-packages")
+    assert environment()["PYTHONPATH"].split(os.pathsep) == [str(ROOT), "/wheels/site-packages"]
 
 
 def test_attention_counts_as_the_papers_do() -> None:

@@ -147,3 +147,17 @@ def test_grouped_heads_spread_out_compute_the_same(kind: str, kv_heads: int) -> 
     assert q.shape[1] == k.shape[1] == v.shape[1]
     mixed = F.scaled_dot_product_attention(q, k, v, seen, is_causal=causal).reshape(query.shape)
     torch.testing.assert_close(mixed, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_code_for_any_length_gives_the_kernel_a_plain_flag() -> None:
+    """Guards: a translator on a GPU, whose decoder cannot be compiled: torch takes no symbolic `is_causal`."""
+
+    def attend(x: Tensor) -> Tensor:
+        heads = x.unflatten(-1, (2, -1)).transpose(1, 2)
+        return attention(heads, heads, heads, causal=True)
+
+    compiled = torch.compile(attend, backend="eager", fullgraph=True, dynamic=True)
+    for rows, length in ((2, 6), (3, 9), (5, 4)):
+        x = torch.randn(rows, length, 8)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x), attend(x))

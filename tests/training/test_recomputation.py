@@ -104,3 +104,14 @@ def test_evaluation_and_parameters_do_not_change(task: str) -> None:
         recompute_activations(model)
         assert list(model.state_dict()) == names
         assert torch.equal(model(*inputs), before)
+
+
+def test_without_gradients_a_block_is_run_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: a beam search in mid-training that no CUDA graph can record: a checkpoint asks for the state of the random numbers."""
+    model, inputs = model_and_inputs("translate")
+    expected = model.eval()(*inputs)
+    recompute_activations(model)
+    monkeypatch.setattr(torch.random, "get_rng_state", lambda: pytest.fail("asked for"))
+    monkeypatch.setattr(torch, "get_rng_state", lambda: pytest.fail("asked for"))
+    with torch.no_grad():
+        torch.testing.assert_close(model(*inputs), expected, rtol=1e-5, atol=1e-6)
