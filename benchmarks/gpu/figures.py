@@ -71,6 +71,11 @@ class Stage:
         """What should have worked."""
         return [figure for figure in self.figures if figure.status.startswith("failed")]
 
+    @property
+    def measured(self) -> bool:
+        """Whether there is a figure in it."""
+        return any(figure.status == MEASURED for figure in self.figures)
+
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Stage:
         """From `asdict`, read back from JSON."""

@@ -10,6 +10,7 @@ folder, with `stages=…`, replaces what it measures and leaves the rest.
 from __future__ import annotations
 
 import contextlib
+import getpass
 import json
 import os
 import signal
@@ -44,11 +45,11 @@ class Planned:
 PLAN = (
     Planned("machine", 15, "start 6 s, 8 measurements of 0.5 s"),
     Planned("tests", 60, "start and imports 15 s, a few small compilations"),
-    Planned("attention", 55, "start 6 s, 17 lines x 6 lengths x 0.2 s = 20 s, plans of cuDNN"),
-    Planned("training", 190, "16 contenders compile 8 at a time: 120 s at most; 3 rounds x 16 x 1 s x 1.4 = 67 s"),
+    Planned("attention", 45, "start 6 s, 17 lines x 6 lengths x 0.2 s = 20 s, plans of cuDNN"),
+    Planned("training", 190, "16 contenders compile 4 at a time: 120 s at most; 3 rounds x 16 x 1 s x 1.4 = 67 s"),
     Planned("text", 95, "data and start 15 s, 60 s of training with its compilation, evaluation"),
-    Planned("kernels", 30, "start 6 s, two compilations that the cache has: 10 s each"),
-    Planned("decoding", 45, "13 contenders, 4 at a time: 20 s; 3 rounds x 13 x 1 s"),
+    Planned("kernels", 25, "start 6 s, two compilations that the cache has: 10 s each"),
+    Planned("decoding", 40, "13 contenders, 4 at a time: 20 s; 3 rounds x 13 x 1 s"),
     Planned("maps", 20, "start 6 s, a compilation that the cache has"),
     Planned(
         "translation",
@@ -103,6 +104,9 @@ class GPUSettings:
 
 def gpu(settings: GPUSettings) -> None:
     """Everything there is to measure on a GPU, in under nine minutes; exit code 1 when a stage failed."""
+    least = SHORTEST + GRACE + END
+    if settings.seconds < least and not settings.dry_run:
+        raise CommandError(f"seconds={settings.seconds:g}: nothing can be measured in less than {least:g}")
     deadline = time.monotonic() + settings.seconds
     chosen = wanted(settings.stages)
     # Stages work in a folder that goes away: prepared data, runs and files of the profiler.
@@ -113,20 +117,34 @@ def gpu(settings: GPUSettings) -> None:
         out = expanded(settings.out or default_folder()).absolute() if kept else work / "out"
         results = Results(out, settings.dry_run)
         measured: list[Stage] = []
-        with (out / "gpu.log").open("a", encoding="utf-8") as log:
-            for planned in chosen:
-                remaining = deadline - END - GRACE - time.monotonic()
-                budget = remaining if settings.stages else planned.seconds
-                seconds = DRY if settings.dry_run else min(budget, remaining)
-                command = [*given, f"peak={results.peak}"]
-                measured.append(run(planned, seconds, command, work, log))
-                results.keep(measured[-1])
-        print(table(measured))
+        try:
+            with (out / "gpu.log").open("a", encoding="utf-8") as log:
+                for planned in chosen:
+                    remaining = deadline - END - GRACE - time.monotonic()
+                    budget = remaining if settings.stages else planned.seconds
+                    seconds = DRY if settings.dry_run else min(budget, remaining)
+                    command = [*given, f"peak={results.peak}"]
+                    measured.append(run(planned, seconds, command, work, log, settings.dry_run))
+                    results.keep(measured[-1])
+        except StageInterrupted as interrupted:
+            measured.append(interrupted.stage)
+            results.keep(interrupted.stage)
+            raise
+        finally:
+            print(table(measured))
         failures = [figure for stage in measured for figure in stage.failures]
         took = sum(stage.seconds for stage in measured)
         print(f"\n{len(failures)} failed; {took:.0f} s" + (f"; {out}" if kept else ""))
     if failures:
         raise SystemExit(1)
+
+
+class StageInterrupted(KeyboardInterrupt):
+    """Ctrl-C, or a request to end; `stage` is what had been measured."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__()
+        self.stage = stage
 
 
 class Results:
@@ -144,7 +162,9 @@ class Results:
         return max((figure.facts.get("flops", 0.0) for stage in self.stages for figure in stage.figures), default=0.0)
 
     def keep(self, stage: Stage) -> None:
-        """Add a stage and write both files."""
+        """Add a stage and write both files. One without a figure does not take the place of one that has some."""
+        if not stage.measured and any(one.name == stage.name and one.measured for one in self.stages):
+            return
         order = [planned.name for planned in PLAN]
         others = [one for one in self.stages if one.name != stage.name]
         self.stages = sorted([*others, stage], key=lambda one: order.index(one.name))
@@ -218,8 +238,11 @@ def samples(work: Path) -> dict[str, str]:
     return {"text": str(text), "pairs": str(pairs)}
 
 
-def run(planned: Planned, seconds: float, given: list[str], work: Path, log: IO[str]) -> Stage:
-    """One stage in its own process, stopped when it takes much longer than it may; never raises for what a stage does."""
+def run(planned: Planned, seconds: float, given: list[str], work: Path, log: IO[str], dry_run: bool) -> Stage:
+    """One stage in its own process, stopped when it takes much longer than it may; never raises for what a stage does.
+
+    Raises StageInterrupted.
+    """
     if seconds < SHORTEST:
         return Stage(planned.name, [Figure(planned.name, status="cut: no time left")])
     figures = work / f"{planned.name}.json"
@@ -229,19 +252,20 @@ def run(planned: Planned, seconds: float, given: list[str], work: Path, log: IO[
     log.write(f"\n===== {planned.name}: {' '.join(command)}\n")
     log.flush()
     print(f"{planned.name}: at most {seconds:.0f} s", file=sys.stderr, flush=True)
-    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     started = time.monotonic()
     process = subprocess.Popen(
-        command, cwd=work, env=os.environ | {"PYTHONPATH": paths, "PYTHONUNBUFFERED": "1"}, stdin=subprocess.DEVNULL, stdout=log,
-        stderr=subprocess.STDOUT, start_new_session=True,
+        command, cwd=work, env=environment(work, dry_run), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+        start_new_session=True,
     )  # fmt: skip
-    problem = ""
+    problem, interrupted = "", False
     try:
         code = process.wait(seconds + GRACE)
         if code:
             problem = f"failed: code {code}: {last_line(Path(log.name))}"
     except subprocess.TimeoutExpired:
         problem = f"failed: had not ended after {seconds + GRACE:.0f} s"
+    except KeyboardInterrupt:
+        problem, interrupted = "cut: interrupted", True
     finally:  # its contenders and compilers too
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -249,7 +273,22 @@ def run(planned: Planned, seconds: float, given: list[str], work: Path, log: IO[
     found = read_figures(figures)
     if problem or not found:
         found.append(Figure(planned.name, status=problem or "failed: it said nothing"))
-    return Stage(planned.name, found, time.monotonic() - started)
+    stage = Stage(planned.name, found, time.monotonic() - started)
+    if interrupted:
+        raise StageInterrupted(stage)
+    return stage
+
+
+def environment(work: Path, dry_run: bool) -> dict[str, str]:
+    """Of a stage: its temporary files go away with the folder, only code that was compiled stays for the next call."""
+    temporary, code = work / "tmp", Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
+    temporary.mkdir(exist_ok=True)
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(temporary),
+        "TORCHINDUCTOR_CACHE_DIR": str(temporary if dry_run else os.environ.get("TORCHINDUCTOR_CACHE_DIR", code)),
+    }
 
 
 def last_line(log: Path) -> str:

@@ -22,7 +22,8 @@ from benchmarks.results import Result, Row
 PEAK = 989e12
 """Dense bf16 FLOP/s of one H100 or H200, by the data sheet: what published utilisations are shares of."""
 
-ROUNDS, TURN, WARM_UP, AT_ONCE = 3, 1.0, 0.5, 8
+ROUNDS, TURN, WARM_UP, AT_ONCE = 3, 1.0, 0.5, 4
+"""As many are set up at the same time as fit into an H200's memory by estimate (nanoGPT at 64 x 1024: some 50 GB)."""
 
 
 @dataclass(frozen=True)
