@@ -25,7 +25,9 @@ for argument in "$@"; do
   esac
 done
 root=$(cd "$(dirname "$0")/.." && pwd)
-python=${PYTHON:-python3}
+python=$root/.venv/bin/python
+[ -x "$python" ] || python=python3
+python=${PYTHON:-$python}
 
 wheels=${wheels:-$root/wheels}
 if compgen -G "$wheels/*.whl" > /dev/null && ! "$python" -c "import hydra, datasets, sentencepiece, sacrebleu, tensorboard" 2> /dev/null; then
@@ -37,4 +39,8 @@ if compgen -G "$wheels/*.whl" > /dev/null && ! "$python" -c "import hydra, datas
 fi
 
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
+if ! missing=$("$python" -c "import torch, tqdm, hydra, datasets, sentencepiece, sacrebleu, tensorboard" 2>&1); then
+  echo "error: $python: ${missing##*$'\n'}; make install, or wheels=FOLDER from benchmarks/gpu_package.sh" >&2
+  exit 2
+fi
 "$python" -m benchmarks gpu ${arguments[@]+"${arguments[@]}"}
