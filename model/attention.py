@@ -67,12 +67,12 @@ def attention(
         return block_attention(query, key, value, key_mask)
     if _explicit_is_faster(query, key, value, dropout):
         return explicit_attention(query, key, value, _visible(query, key, causal, key_mask), dropout)
-    shape = query.shape
+    heads = query.shape[:-1]
     query, key, value, visible, flag = _fused_arguments(query, key, value, causal, key_mask)
     mixed = F.scaled_dot_product_attention(
         query, key, value, visible, dropout, flag, enable_gqa=query.shape[1] != key.shape[1]
     )
-    return mixed if mixed.shape == shape else mixed.reshape(shape)
+    return mixed if mixed.shape[:-1] == heads else mixed.reshape(*heads, -1)  # values may have a width of their own
 
 
 def reference_attention(
