@@ -162,8 +162,9 @@ class Results:
         return max((figure.facts.get("flops", 0.0) for stage in self.stages for figure in stage.figures), default=0.0)
 
     def keep(self, stage: Stage) -> None:
-        """Add a stage and write both files. One without a figure does not take the place of one that has some."""
-        if not stage.measured and any(one.name == stage.name and one.measured for one in self.stages):
+        """Add a stage and write both files. One that came to nothing, for want of time, leaves the figures of an earlier call."""
+        nothing = not stage.measured and not stage.failures
+        if nothing and any(one.name == stage.name and one.measured for one in self.stages):
             return
         order = [planned.name for planned in PLAN]
         others = [one for one in self.stages if one.name != stage.name]

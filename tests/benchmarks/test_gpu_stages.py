@@ -63,6 +63,7 @@ def test_a_stage_that_fails_is_a_row_and_an_exit_code(tmp_path: Path, capsys: py
         gpu(GPUSettings(out=str(tmp_path / "out"), text=str(empty), stages="text", dry_run=True))
     assert ended.value.code == 1
     assert "| text | shakespeare_gpu | failed: train.py ended with code 2 |" in capsys.readouterr().out
+    results.keep(Stage("machine", [Figure("machine", status="cut: no time left")]))
     kept = load(tmp_path / "out" / "gpu.json", dry_run=True)
     assert [(stage.name, stage.figures[0].status.split(":")[0]) for stage in kept] == [
         ("machine", "measured"),
@@ -76,13 +77,13 @@ def test_a_stage_without_time_is_cut_and_one_without_end_is_stopped(
 ) -> None:
     """Guards: the table at the end, which a lent machine's last minute must not take away."""
     with (tmp_path / "log").open("w") as log:
-        cut = stages.run(Planned("machine", 9.0, ""), 1.0, [], tmp_path, log)
+        cut = stages.run(Planned("machine", 9.0, ""), 1.0, [], tmp_path, log, dry_run=True)
         monkeypatch.setattr(stages, "SHORTEST", 0.0)
         monkeypatch.setattr(stages, "GRACE", 0.05)
         Sheet(str(tmp_path / "machine.json")).add(Figure("device", "one that was there"))
-        stopped = stages.run(Planned("machine", 9.0, ""), 0.0, [], tmp_path, log)
+        stopped = stages.run(Planned("machine", 9.0, ""), 0.0, [], tmp_path, log, dry_run=True)
         monkeypatch.setattr(stages, "GRACE", 60.0)
-        unknown = stages.run(Planned("nonsense", 9.0, ""), 1.0, [], tmp_path, log)
+        unknown = stages.run(Planned("nonsense", 9.0, ""), 1.0, [], tmp_path, log, dry_run=True)
     assert [one.figures[-1].status for one in (cut, stopped)] == [
         "cut: no time left",
         "failed: had not ended after 0 s",
