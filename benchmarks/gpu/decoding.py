@@ -5,7 +5,6 @@ The models are those of `benchmarks/sample.py`, the format of the weights is wha
 
 from __future__ import annotations
 
-import tempfile
 from typing import Any
 
 import torch
@@ -13,13 +12,10 @@ import torch
 from benchmarks.contender import Benchmark, Contender, Step
 from benchmarks.gpu.figures import Figure, Sheet, StageSettings
 from benchmarks.gpu.timing import the_device
-from benchmarks.gpu.training import ENVIRONMENT, PEAK
-from benchmarks.harness import MeasureSettings, measure
+from benchmarks.gpu.turns import ENVIRONMENT, measured
 from benchmarks.report import number
 from benchmarks.sample import PROMPT, SHAPES, TEMPERATURE, counted, random_gpt
 from training.hardware import choose_hardware, decoding_format
-
-ROUNDS, TURN, WARM_UP, AT_ONCE = 3, 1.0, 0.5, 4
 
 BATCHES = (1, 32, 256)
 BEAM_SIZE, SENTENCES, SOURCE_TOKENS, TARGET_TOKENS = 5, 64, 24, 40
@@ -35,14 +31,7 @@ def decoding(settings: StageSettings) -> None:
         "benchmarks.gpu.decoding:beam", {"tiny": settings.dry_run}, True, facts={"beam": BEAM_SIZE}, environment=ENVIRONMENT,
     )  # fmt: skip
     benchmark = Benchmark("gpu_decoding", "Decoding", "tokens", (*sampled, beamed), sampled[0].name)
-    with tempfile.TemporaryDirectory() as folder:
-        quick = (
-            MeasureSettings(1, 0.01, 0.0, to=folder)
-            if settings.dry_run
-            else MeasureSettings(ROUNDS, TURN, WARM_UP, to=folder)
-        )
-        quick.at_once, quick.limit = (1 if settings.dry_run else AT_ONCE), settings.seconds
-        result = measure(benchmark, quick, {"bf16": settings.peak or PEAK})
+    result = measured(benchmark, settings)
     for row in result.rows:
         if not row.measured:
             sheet.add(Figure(row.name, status=row.status))

@@ -7,23 +7,16 @@ everybody, N = 12 L C² + V C.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from typing import Any
 
 from attention_maps.command_line import expanded
 from benchmarks.contender import Benchmark, Contender
 from benchmarks.gpu.figures import MEASURED, Figure, Sheet, StageSettings
-from benchmarks.harness import MeasureSettings, measure
+from benchmarks.gpu.turns import ENVIRONMENT, PEAK, measured
 from benchmarks.projection import Model
 from benchmarks.report import number
 from benchmarks.results import Result, Row
-
-PEAK = 989e12
-"""Dense bf16 FLOP/s of one H100 or H200, by the data sheet: what published utilisations are shares of."""
-
-ROUNDS, TURN, WARM_UP, AT_ONCE = 3, 1.0, 0.5, 4
-"""As many are set up at the same time as fit into an H200's memory by estimate (nanoGPT at 64 x 1024: some 50 GB)."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +55,7 @@ def training(settings: StageSettings) -> None:
     contenders = [one for rows in (TINY if settings.dry_run else TRAINED) for one in of_model(rows, settings)]
     contenders += translators(settings)
     benchmark = Benchmark("gpu_training", "Training steps", "tokens", tuple(contenders), contenders[0].name)
-    with tempfile.TemporaryDirectory() as folder:
-        quick = (
-            MeasureSettings(1, 0.01, 0.0, to=folder)
-            if settings.dry_run
-            else MeasureSettings(ROUNDS, TURN, WARM_UP, to=folder)
-        )
-        quick.at_once, quick.limit = (1 if settings.dry_run else AT_ONCE), settings.seconds
-        result = measure(benchmark, quick, {"bf16": settings.peak or PEAK})
+    result = measured(benchmark, settings)
     for row in result.rows:
         sheet.add(line(row, result, settings.peak))
 
@@ -108,10 +94,6 @@ def of_model(rows: Rows, settings: StageSettings) -> list[Contender]:
             for batch in rows.hugging_face
         ),
     ]  # fmt: skip
-
-
-ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
-"""Of every contender: as many compile at the same time, each with as many threads as there are cores would be too many."""
 
 
 def own_settings(model: Model, batch: int, compiled: bool) -> list[str]:
