@@ -51,10 +51,9 @@ def test_a_token_sees_its_document_up_to_itself() -> None:
     assert torch.equal(document_mask(tokens, EOS, in_blocks=False), expected_mask(tokens))
 
 
+@pytest.mark.parametrize("config", ["rotary", "grouped"], indirect=True)  # added positions tell where a document stands
 def test_documents_of_a_window_are_read_as_if_alone(config: ModelConfig, sharpen: Sharpen) -> None:
     """Guards: any way from one document into another. Rotary positions are relative: alone, a document may stand anywhere."""
-    if config.position != "rotary":
-        pytest.skip("added positions tell where in the window a document stands")
     gpt = masked(config, sharpen)
     logits = gpt(WINDOW.unsqueeze(0))
     for first, last in itertools.pairwise(BORDERS):
