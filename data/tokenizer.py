@@ -14,7 +14,7 @@ import numpy as np
 import sentencepiece
 
 from data.config import TokenizerConfig
-from data.cores import cores
+from data.cores import workers
 from data.errors import DataError
 from data.tokenizer_training import SPECIAL_NAMES, train_model
 
@@ -131,7 +131,7 @@ class Tokenizer:
             cut = segments(_escape(text))
             parts += cut
             counts.append(len(cut))
-        encoded = self._processor.encode(parts, out_type=int, num_threads=cores()) if parts else []
+        encoded = self._processor.encode(parts, out_type=int, num_threads=workers()) if parts else []
         if len(encoded) == len(texts) and all(count == 1 for count in counts):
             return encoded
         rows, first = [], 0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from data.collector import uncollected
-from data.cores import cores
+from data.cores import workers
 from data.primer import constructions  # noqa: F401  (registers the constructions)
 from data.primer.choice import Chooser
 from data.primer.sentences import Sentence, derive
@@ -105,7 +105,7 @@ def numbered(kind: str, count: int, seed: int, processes: int | None = None) -> 
         raise ValueError(f"no kind of rows {kind!r}; there are {' and '.join(map(repr, KINDS))}")
     draw, source, target = KINDS[kind]
     if processes is None:
-        processes = cores() if count >= MANY else 0
+        processes = workers() if count >= MANY else 0
     with closing(drawn(kind, draw, seed, processes)) as found:
         chosen = distinct(lambda: next(found), count, source, target)
         yield from tqdm(chosen, f"drawing {kind}", count, disable=None, delay=2, leave=False)
