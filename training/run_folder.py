@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,9 +85,9 @@ def load_config(run: Path) -> TrainConfig:
     """The config a run was trained with; raises UserError when `run` is no run folder, or its weights mean something else today."""
     path = run / "config.yaml"
     if not run.is_dir():
-        raise UserError(f"{run}: no such run folder")
+        raise UserError(f"{run}: no such run folder{similar_run(run)}")
     if not path.exists():
-        raise UserError(f"{run}: no config.yaml in it, so it is not a run folder (runs/<name>)")
+        raise UserError(f"{run}: no config.yaml in it, so it is not a run folder{similar_run(run)}")
     try:
         loaded = OmegaConf.load(path)
         if not isinstance(loaded, DictConfig) or not loaded:
@@ -106,6 +107,15 @@ def load_config(run: Path) -> TrainConfig:
             "weights would give nonsense: train it again, or use it with the version of the program that trained it"
         )
     return config
+
+
+def similar_run(run: Path) -> str:
+    """` (did you mean …?)` with the run that is around when `run` is not one: in `runs`, beside it or above it; or nothing."""
+    around = [*Path("runs").glob("*/config.yaml"), *run.parent.glob("*/config.yaml")]
+    above = [parent for parent in run.parents if (parent / "config.yaml").is_file()]
+    by_name = {path.parent.name: path.parent for path in reversed(around)}
+    near = [by_name[name] for name in difflib.get_close_matches(run.name, by_name, n=1, cutoff=0.75)]
+    return f" (did you mean {(above or near)[0]}?)" if above or near else ""
 
 
 def save_tokenizers(tokenizers: list[Tokenizer], run: Path) -> None:

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import TINY, Run
+from training.errors import UserError
+from training.run_folder import load_config
 
 
 def old_run(program: Run, book: Path, position: str) -> Path:
@@ -52,3 +56,27 @@ def test_other_positions_of_an_older_format_still_serve(program: Run, book: Path
     resumed = program("train.py", "resume=runs/old", "trainer.steps=8")
     assert resumed.returncode == 0, resumed.stderr
     assert config.read_text(encoding="utf-8").startswith("format: 2\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("demo", "runs/demo"),
+        ("runs/demmo", "runs/demo"),
+        ("elsewhere/othr", "elsewhere/other"),
+        ("runs/demo/checkpoints/best", "runs/demo"),
+        ("runs/demo/config.yaml", "runs/demo"),
+    ],
+)
+def test_a_mistyped_run_folder_gets_the_one_that_was_meant(
+    given: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards: `run=demo` refused without a word of `runs/demo`."""
+    monkeypatch.chdir(tmp_path)
+    for run in ("runs/demo", "elsewhere/other"):
+        (tmp_path / run / "checkpoints" / "best").mkdir(parents=True)
+        (tmp_path / run / "config.yaml").touch()
+    with pytest.raises(UserError, match=rf"\(did you mean {meant}\?\)$"):
+        load_config(Path(given))
+    with pytest.raises(UserError, match=r"no such run folder$"):
+        load_config(Path("nothing-like-it"))
