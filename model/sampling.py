@@ -28,7 +28,7 @@ def generate(
     """Continue every prompt; yields, step by step, the new token of each text, None once it has ended.
 
     prompts: token ids, at least one each, of any lengths. A text ends with a token of `stop_ids`, which is not yielded,
-    or after `config.max_tokens`. Tokens of `banned_ids` are never written.
+    or after `config.max_tokens`; the repetition penalty leaves it alone. Tokens of `banned_ids` are never written.
 
     Text r draws its chances from a CPU generator of its own, whatever the model's device, seeded with `seed` + r: it
     depends on its prompt and that number, never on the other texts.
@@ -56,6 +56,7 @@ def generate(
         seen = torch.zeros(len(prompts), model.vocab_size, dtype=torch.bool, device=device)
         for row, prompt in enumerate(prompts):
             seen[row, torch.tensor(prompt, device=device)] = True
+        seen[:, list(stop_ids)] = False  # an eos stands before a prompt; counted, it would keep texts from ending
 
     if lockstep is None:
         lockstep = device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()  # see `summed_up`

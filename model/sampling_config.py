@@ -10,7 +10,8 @@ class SamplingConfig:
     """How the next token is drawn. The filters apply in the order of the fields."""
 
     repetition_penalty: float = 1.0
-    """Divide positive logits of tokens that the text already holds by this, multiply negative ones (Keskar 2019)."""
+    """Divide positive logits of tokens that the text already holds by this, multiply negative ones (Keskar 2019). The
+    token that ends a text is exempt."""
 
     temperature: float = 1.0
     """Divide logits by this: below 1 safer, above 1 wilder; 0 always takes the likeliest token."""

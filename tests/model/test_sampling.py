@@ -179,6 +179,17 @@ def test_the_repetition_penalty_sees_prompt_and_new_tokens(gpt: GPT) -> None:
             written.append(token)
 
 
+@pytest.mark.parametrize("lockstep", [False, True])
+def test_the_repetition_penalty_keeps_no_text_from_ending(gpt: GPT, lockstep: bool) -> None:
+    """Guards: the eos before every prompt counted as a token that the text holds, so that a penalty made texts endless."""
+    eos = 3
+    with torch.no_grad():
+        gpt.head.weight[eos] = gpt.features(torch.tensor([[eos, 7]]))[0, -1]  # the likeliest token after the prompt
+    config = SamplingConfig(temperature=0.0, repetition_penalty=100.0, max_tokens=4)
+    assert list(generate(gpt, [[eos, 7]], config, stop_ids={eos}, lockstep=lockstep)) == [[None]]
+    assert next(generate(gpt, [[eos, 7]], config, lockstep=lockstep)) != [eos], "where it ends nothing it counts"
+
+
 def test_impossible_requests_are_all_named(gpt: GPT) -> None:
     """One message for all that is wrong, before any work."""
     config = SamplingConfig(-1.0, -1.0, 0, 0.0, 2.0, 0)
