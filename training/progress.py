@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from dataclasses import asdict, dataclass, fields
@@ -22,23 +23,26 @@ class Progress:
     """Step of the last evaluation."""
     evaluated_seconds: float = 0.0
     """`seconds` at the last evaluation."""
-    best_loss: float = float("inf")
+    best_loss: float = math.inf
     """Lowest validation loss so far, nats per token."""
+    best_step: int | None = None
+    """Step that it was measured at."""
     evaluations_without_best: int = 0
     """Evaluations since then: what early stopping counts."""
 
     def forget_best(self) -> None:
         """Losses on other data do not compare with those so far."""
-        self.best_loss, self.evaluations_without_best = float("inf"), 0
+        self.best_loss, self.best_step, self.evaluations_without_best = math.inf, None, 0
 
     def state_dict(self) -> dict:
-        """Plain values by name."""
-        return asdict(self)
+        """Plain values by name; JSON has no infinity, so that no best loss is None."""
+        return asdict(self) | {"best_loss": self.best_loss if math.isfinite(self.best_loss) else None}
 
     def load_state_dict(self, state: dict) -> None:
-        """Restore what `state_dict` returned."""
-        for name in (field.name for field in fields(self)):
+        """Restore what `state_dict` returned; what an older version did not save keeps its default."""
+        for name in (field.name for field in fields(self) if field.name in state):
             setattr(self, name, state[name])
+        self.best_loss = math.inf if self.best_loss is None else self.best_loss
 
 
 class Interrupted(Exception):

@@ -19,7 +19,7 @@ from model.gpt import GPT
 from model.replay import Readback
 from training import compilation, recomputation
 from training.attention_kernels import evaluation_kernels, training_kernels
-from training.checkpoints import save_checkpoint
+from training.checkpoints import record_evaluation, save_checkpoint
 from training.config import TrainConfig
 from training.device_queue import DeviceQueue
 from training.errors import check_finite
@@ -89,6 +89,7 @@ class Trainer:
         self.weights = Weights(model.to(hardware.device), hardware.dtype, config.trainer.ema)
         self.optimizer = Optimizer(config.optim, self.weights)
         self.progress = Progress()
+        self.saved_step: int | None = None
         self.since_log, self.since_evaluation = Interval(), Interval()
         self.gradient_norm = torch.full((), math.nan, device=hardware.device)
         self.queue = DeviceQueue(hardware.device)
@@ -134,7 +135,7 @@ class Trainer:
                     self.report_step()
         self.catch_up()
         if stop.received:
-            self.save(best=False)
+            self.save()
             self.log.line(
                 f"{stop.received.name}: saved step {self.progress.step}; resume={self.run_folder} goes on from there"
             )
@@ -283,18 +284,27 @@ class Trainer:
             stop.at_once = False
             self.model.train()
         best = loss < progress.best_loss
-        progress.best_loss = min(loss, progress.best_loss)
+        if best:
+            progress.best_loss, progress.best_step = loss, progress.step
         progress.evaluations_without_best = 0 if best else progress.evaluations_without_best + 1
         progress.evaluated_step = progress.step
         progress.seconds += self.lap()
         progress.evaluated_seconds = progress.seconds
         self.since_evaluation = Interval()
         self.log.metrics(record)
-        self.save(best=best)
+        self.save()
         progress.seconds += self.lap()
+        record_evaluation(self.checkpoints, progress.state_dict(), best=best, keep=self.config.trainer.keep)
 
-    def save(self, *, best: bool) -> None:
-        """Write a checkpoint of this step; never over a good one with weights that diverged."""
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints are written."""
+        return self.run_folder / "checkpoints"
+
+    def save(self) -> None:
+        """Write a checkpoint of this step, unless there is one; never one with weights that diverged."""
+        if self.saved_step == self.progress.step:
+            return
         if not bool(self.weights.flat_masters.isfinite().all()):
             check_finite("weights", math.nan, self.progress.step)
         state = {
@@ -302,7 +312,6 @@ class Trainer:
             "optimizer": self.optimizer.state_dict(),
             "stream": self.stream.state_dict(),
             "data": self.data_key,
-            "progress": self.progress.state_dict(),
             "rng": {
                 "cpu": torch.get_rng_state(),
                 "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
@@ -310,9 +319,10 @@ class Trainer:
             "intervals": [vars(i) | {"loss": float(i.loss)} for i in (self.since_log, self.since_evaluation)],
         }
         save_checkpoint(
-            self.run_folder / "checkpoints", self.progress.step, self.weights.best(), state, self.progress.state_dict(),
-            best=best, keep=self.config.trainer.keep,
+            self.checkpoints, self.progress.step, self.weights.best(), state, self.progress.state_dict(),
+            keep=self.config.trainer.keep,
         )  # fmt: skip
+        self.saved_step = self.progress.step
 
     def restore(self, weights: dict[str, Tensor], state: dict) -> None:
         """Go on exactly where a checkpoint was written."""
@@ -321,7 +331,10 @@ class Trainer:
         if not self.config.trainer.overfit:  # which begins with the first batch every time
             self.stream.load_state_dict(state["stream"])
         self.progress.load_state_dict(state["progress"])
+        self.saved_step = self.progress.step
         self.since_log, self.since_evaluation = (Interval(**interval) for interval in state["intervals"])
+        if self.progress.evaluated_step == self.progress.step:  # evaluated after the state was saved
+            self.since_evaluation = Interval()
         torch.set_rng_state(state["rng"]["cpu"])
         if torch.cuda.is_available() and len(state["rng"]["cuda"]) == torch.cuda.device_count():
             torch.cuda.set_rng_state_all(state["rng"]["cuda"])

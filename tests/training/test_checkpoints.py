@@ -1,22 +1,55 @@
 """Checkpoints on disk."""
 
+import json
+import os
 import shutil
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
-from training.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights, save_checkpoint
+from training.checkpoints import (
+    checkpoint_path,
+    checkpoint_step,
+    load_progress,
+    load_state,
+    load_weights,
+    record_evaluation,
+    rewind,
+    save_checkpoint,
+)
 from training.errors import UserError
+from training.progress import Progress
+
+KILLED = 9
 
 
-def save(run: Path, step: int, best: bool = False, keep: int = 0) -> Path:
-    weights = {"w": torch.full((3,), float(step))}
-    return save_checkpoint(run / "checkpoints", step, weights, {"step": step}, {"step": step}, best=best, keep=keep)
+def save(run: Path, step: int, best: bool = False, keep: int = 0, best_step: int | None = None) -> Path:
+    """Save a step as training does, with weights and state that tell it, and record its evaluation."""
+    folder, weights = run / "checkpoints", {"w": torch.full((3,), float(step))}
+    progress = Progress(step=step, best_step=best_step).state_dict()
+    checkpoint = save_checkpoint(folder, step, weights, {"of": step}, progress, keep=keep)
+    evaluated = progress | {"evaluated_step": step, "best_step": step if best else best_step}
+    record_evaluation(folder, evaluated, best=best, keep=keep)
+    return checkpoint
 
 
 def names(run: Path) -> list[str]:
     return sorted(path.name for path in (run / "checkpoints").iterdir())
+
+
+def steps(run: Path) -> list[int]:
+    """The steps that a run has, which must be whole."""
+    found = sorted((run / "checkpoints").glob("step-*"))
+    for checkpoint in found:
+        step = checkpoint_step(checkpoint)
+        assert load_weights(checkpoint)["w"].tolist() == [float(step)] * 3
+        assert load_state(checkpoint)["of"] == step
+    return [checkpoint_step(checkpoint) for checkpoint in found]
 
 
 def test_last_and_best_point_at_their_steps_and_others_are_dropped(tmp_path: Path) -> None:
@@ -26,19 +59,15 @@ def test_last_and_best_point_at_their_steps_and_others_are_dropped(tmp_path: Pat
     assert names(tmp_path) == ["best", "last", "step-00000020", "step-00000040"]
     assert checkpoint_path(tmp_path, "best").name == "step-00000020"
     assert checkpoint_path(tmp_path, "last").name == "step-00000040"
-    assert load_weights(checkpoint_path(tmp_path, "best"))["w"].tolist() == [20.0] * 3
-    assert load_state(checkpoint_path(tmp_path, "last")) == {"step": 40}
+    assert steps(tmp_path) == [20, 40]
 
 
-def test_keep_leaves_that_many_older_ones(tmp_path: Path) -> None:
-    """Guards: an off-by-one in what is deleted."""
-    for step in (1, 2, 3, 4, 5):
-        save(tmp_path, step, keep=2)
-    assert [name for name in names(tmp_path) if name.startswith("step")] == [
-        "step-00000003",
-        "step-00000004",
-        "step-00000005",
-    ]
+@pytest.mark.parametrize("keep", [1, 2, 3, 5])
+def test_keep_leaves_that_many_older_ones(tmp_path: Path, keep: int) -> None:
+    """Guards: an off-by-one in what is deleted, or a slice that counts from the end while there are few."""
+    for step in range(1, 7):
+        save(tmp_path, step, keep=keep)
+        assert steps(tmp_path) == list(range(max(1, step - keep), step + 1))
 
 
 def test_a_half_written_checkpoint_is_never_picked_up(tmp_path: Path) -> None:
@@ -52,18 +81,63 @@ def test_a_half_written_checkpoint_is_never_picked_up(tmp_path: Path) -> None:
     assert not half.exists()
 
 
-def test_saving_a_step_again_replaces_its_state(tmp_path: Path) -> None:
-    """Guards: an evaluation that was made up for after a resume being forgotten, or the step's folder being in the way."""
-    save(tmp_path, 10)
-    folder, weights = tmp_path / "checkpoints", {"w": torch.full((3,), 10.0)}
-    save_checkpoint(folder, 10, weights, {"step": 10, "evaluated": True}, {"step": 10}, best=True, keep=0)
+def test_an_evaluation_changes_the_counters_of_a_checkpoint_alone(tmp_path: Path) -> None:
+    """Guards: an evaluation that was made up for after a resume being forgotten, or paid for with a second whole save."""
+    checkpoint = save(tmp_path, 10)
+    before = {path.name: path.stat().st_ino for path in checkpoint.iterdir()}
+    record_evaluation(tmp_path / "checkpoints", {"step": 10, "evaluated_step": 10}, best=True, keep=0)
     assert names(tmp_path) == ["best", "last", "step-00000010"]
-    assert load_state(checkpoint_path(tmp_path, "best")) == {"step": 10, "evaluated": True}
-    assert sorted(p.name for p in (folder / "step-00000010").iterdir()) == [
-        "state.json",
-        "state.pt",
-        "weights.safetensors",
-    ]
+    assert load_state(checkpoint_path(tmp_path, "best"))["progress"] == {"step": 10, "evaluated_step": 10}
+    after = {path.name: path.stat().st_ino for path in checkpoint.iterdir()}
+    assert {name for name in before if before[name] != after[name]} == {"state.json"}
+
+
+def test_a_step_that_is_saved_again_has_weights_and_state_of_the_same_training(tmp_path: Path) -> None:
+    """Guards: after training was repeated from an older step, the old weights beside the new state."""
+    folder = tmp_path / "checkpoints"
+    for value in (1.0, 2.0):
+        save_checkpoint(folder, 10, {"w": torch.full((3,), value)}, {"of": value}, {"step": 10}, keep=0)
+    last = checkpoint_path(tmp_path, "last")
+    assert load_weights(last)["w"].tolist() == [2.0] * 3
+    assert load_state(last)["of"] == 2.0
+    assert len(list(folder.glob("step-*"))) == 1
+
+
+def test_weights_and_state_of_different_saves_are_refused(tmp_path: Path) -> None:
+    """Guards: a file copied from another run or step, which fits by shape and goes on with moments of other weights."""
+    one, other = save(tmp_path / "one", 10), save(tmp_path / "other", 10)
+    shutil.copy(other / "weights.safetensors", one)
+    with pytest.raises(UserError, match=r"weights\.safetensors and state\.pt were not saved together"):
+        load_state(one)
+
+
+def test_a_checkpoint_of_an_older_version_still_loads_unless_its_steps_differ(tmp_path: Path) -> None:
+    """Guards: a refusal of every run that was written before a save had a mark, and its best loss `Infinity`."""
+    checkpoint = save(tmp_path, 10)
+    weights = load_weights(checkpoint)
+    torch.save({"of": 10, "progress": {"step": 10}}, checkpoint / "state.pt")
+    (checkpoint / "state.json").write_text('{"step": 10, "best_loss": Infinity}', encoding="utf-8")
+    save_file(weights, checkpoint / "weights.safetensors", metadata={"step": "10"})
+    progress = Progress()
+    progress.load_state_dict(load_state(checkpoint)["progress"])
+    assert progress == Progress(step=10)
+    save_file(weights, checkpoint / "weights.safetensors", metadata={"step": "20"})
+    with pytest.raises(UserError, match="not saved together"):
+        load_state(checkpoint)
+
+
+def test_counters_are_valid_json_before_the_first_evaluation(tmp_path: Path) -> None:
+    """Guards: `Infinity`, which Python alone reads."""
+    checkpoint = save(tmp_path, 10)
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    text = (checkpoint / "state.json").read_text(encoding="utf-8")
+    assert json.loads(text, parse_constant=refuse)["best_loss"] is None
+    progress = Progress(best_loss=1.0)
+    progress.load_state_dict(load_progress(checkpoint))
+    assert progress.best_loss == float("inf")
 
 
 def test_left_over_links_and_folders_of_a_kill_are_removed(tmp_path: Path) -> None:
@@ -89,7 +163,8 @@ def test_a_copy_that_followed_the_links_goes_on(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "run", copy)
     assert not (copy / "checkpoints" / "last").is_symlink()
     assert checkpoint_step(checkpoint_path(copy, "best")) == 10
-    save(copy, 20)
+    assert rewind(checkpoint_path(copy, "last"), 10) == []
+    save(copy, 20, best_step=10)
     assert checkpoint_step(checkpoint_path(copy, "last")) == 20
     assert checkpoint_step(checkpoint_path(copy, "best")) == 10
 
@@ -98,6 +173,44 @@ def test_a_folder_without_checkpoint_is_named(tmp_path: Path) -> None:
     """Guards: a traceback for an empty run."""
     with pytest.raises(UserError, match="no checkpoint"):
         checkpoint_path(tmp_path)
+
+
+def test_a_step_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
+    """Guards: another checkpoint than the one that was asked for."""
+    save(tmp_path, 10, keep=1)
+    save(tmp_path, 20, keep=1)
+    assert checkpoint_path(tmp_path, "step-00000010").name == "step-00000010"
+    with pytest.raises(UserError, match=r"step-00000015: no such checkpoint; there are step-00000010, step-00000020"):
+        checkpoint_path(tmp_path, "step-00000015")
+
+
+def test_going_back_drops_what_is_later_and_the_best_is_the_one_up_to_then(tmp_path: Path) -> None:
+    """Guards: `best` and its loss from a training that was abandoned, beside the checkpoints of another."""
+    save(tmp_path, 10, best=True, keep=5)
+    save(tmp_path, 20, best_step=10, keep=5)
+    save(tmp_path, 30, best=True, keep=5)
+    save(tmp_path, 40, best_step=30, keep=5)
+    assert rewind(checkpoint_path(tmp_path, "step-00000020"), 10) == ["step-00000030", "step-00000040"]
+    assert names(tmp_path) == ["best", "last", "step-00000010", "step-00000020"]
+    assert checkpoint_step(checkpoint_path(tmp_path, "last")) == 20
+    assert checkpoint_step(checkpoint_path(tmp_path, "best")) == 10
+
+
+def test_going_back_to_where_the_best_is_gone_leaves_none(tmp_path: Path) -> None:
+    """Guards: `best` pointing at a checkpoint that was dropped, or at a later one."""
+    save(tmp_path, 10, best=True, keep=1)
+    save(tmp_path, 20, best_step=10, keep=1)
+    save(tmp_path, 30, best=True, keep=1)
+    assert rewind(checkpoint_path(tmp_path, "step-00000020"), 10) == ["step-00000030"]
+    assert names(tmp_path) == ["last", "step-00000020"]
+
+
+def test_a_run_of_an_older_version_keeps_its_best_on_resume(tmp_path: Path) -> None:
+    """Guards: `best` forgotten where the counters do not name its step yet."""
+    save(tmp_path, 10, best=True)
+    save(tmp_path, 20)
+    assert rewind(checkpoint_path(tmp_path, "last"), None) == []
+    assert checkpoint_step(checkpoint_path(tmp_path, "best")) == 10
 
 
 @pytest.mark.parametrize("file", ["weights.safetensors", "state.pt"])
@@ -113,3 +226,48 @@ def test_a_damaged_file_is_named_with_the_fix(tmp_path: Path, file: str, damage:
         path.write_bytes(content[: len(content) // 2] if damage == "truncate" else b"")
     with pytest.raises(UserError, match=rf"{file}.*damaged.*step-00000010"):
         load_weights(checkpoint) if file.startswith("weights") else load_state(checkpoint)
+
+
+def killed_before_file_operation(number: int, action: Callable[[], object]) -> bool:
+    """Do `action` in a process of its own, which dies before its file operation of that number -> whether it did."""
+    child = os.fork()
+    if child == 0:
+        seen = 0
+
+        def count(event: str, arguments: tuple) -> None:
+            nonlocal seen
+            if event in ("open", "os.mkdir", "os.rename", "os.symlink", "os.remove", "os.rmdir", "shutil.rmtree"):
+                if seen == number:
+                    os._exit(KILLED)
+                seen += 1
+
+        sys.addaudithook(count)
+        try:
+            action()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
+
+
+@pytest.mark.parametrize("best", [True, False])
+def test_a_kill_at_any_moment_of_a_save_loses_neither_last_nor_best(tmp_path: Path, best: bool) -> None:
+    """Guards: the best checkpoint dropped because a kill came before `best` was pointed at the newer one; half a folder."""
+    number = 0
+    while True:
+        run = tmp_path / str(number)
+        save(run, 10, best=True)
+        save(run, 20, best_step=10)
+        if not killed_before_file_operation(number, partial(save, run, 30, best=best, best_step=10)):
+            break
+        assert {10, 20} <= set(steps(run)) or {30} <= set(steps(run)), "whole, whatever there is"
+        last = checkpoint_path(run, "last")
+        assert checkpoint_step(last) in (20, 30)
+        assert checkpoint_step(checkpoint_path(run, "best")) in (10, 30)
+        best_step = load_progress(last)["best_step"]
+        rewind(last, best_step)  # as a resume does
+        assert checkpoint_step(checkpoint_path(run, "best")) == best_step
+        save(run, 40, best_step=best_step)
+        assert steps(run) == [best_step, 40]
+        assert names(run) == ["best", "last", f"step-{best_step:08d}", "step-00000040"]
+        number += 1
+    assert number > 15, "the point is a kill between any two operations"
