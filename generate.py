@@ -1,6 +1,9 @@
 """Write or translate with a trained run: `python generate.py run=runs/NAME prompt='…'`, or text on standard input."""
 
-from training.generate_command import generate_command
+from configs.program import importing
+
+with importing():
+    from training.generate_command import generate_command
 
 if __name__ == "__main__":
     generate_command()

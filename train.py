@@ -1,6 +1,9 @@
 """Train a model: compose the config, check it, train. `python train.py --help` lists every setting."""
 
-from training.train_command import train_command
+from configs.program import importing
+
+with importing():
+    from training.train_command import train_command
 
 if __name__ == "__main__":
     train_command()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import io
-import os
 import sys
 from typing import Any
 
 from attention_maps.command_line import CommandError, describe, parse
-from attention_maps.labels import printable
+from configs.program import exit_code_of, importing
 
 HELP = """Ask the attention maps that a run has recorded.
 
@@ -40,7 +38,8 @@ def main(arguments: list[str]) -> None:
     if command not in COMMANDS:
         raise CommandError(f"{command}: no such command; there are {', '.join(COMMANDS)}")
     module, name, settings_name = COMMANDS[command]
-    found = importlib.import_module(f"attention_maps.{module}")
+    with importing():
+        found = importlib.import_module(f"attention_maps.{module}")
     function, schema = getattr(found, name), getattr(found, settings_name)
     if "--help" in rest or "-h" in rest:
         print("\n".join(_help(command, function, schema)))
@@ -60,26 +59,7 @@ def _help(command: str, function: Any, schema: type) -> list[str]:
 
 def guarded(arguments: list[str]) -> int:
     """`main` with its exit code: what can be mended is one line on standard error for each problem, and code 2."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    try:
-        main(arguments)
-        sys.stdout.flush()
-    except CommandError as error:
-        for message in error.messages:
-            print(f"error: {printable(message)}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        # The reader of our output, `head` say, has seen enough; nothing more may be flushed into it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except OSError as error:  # a full disk, a folder without permission
-        print(f"error: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    return exit_code_of(lambda: main(arguments), CommandError)
 
 
 if __name__ == "__main__":

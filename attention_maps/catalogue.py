@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attention_maps import store
-from attention_maps.command_line import CommandError, expanded
+from attention_maps.command_line import CommandError
 from attention_maps.labels import fitted, printable, visible, width
 from attention_maps.measures import head_labels, head_measures
 from attention_maps.questions import chosen_recording, existing_run, load, reading, recorded_runs, recordings
 from attention_maps.recording import KINDS, Kind, Measures, Recording, Sample
+from configs.program import expanded
 
 MEASURES = {
     "entropy": ("entropy", "{:.2f}", "mean entropy of the rows in nats"),
@@ -118,7 +119,7 @@ def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> No
     try:
         _, title, recording = load(existing_run(run), settings.step)
     except CommandError as error:
-        raise CommandError(*problems, *error.messages) from None
+        raise CommandError(*problems, *error.args) from None
     if problems:
         raise CommandError(*problems)
     measures = recording.measures or head_measures(recording.samples)  # older recordings hold maps alone

@@ -9,28 +9,19 @@ import ast
 import difflib
 import functools
 import inspect
-import os
 import textwrap
 from collections.abc import Sequence
 from dataclasses import fields
-from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from configs.program import utf8
 
 Settings = TypeVar("Settings")
 
 
 class CommandError(Exception):
-    """What is wrong with a command, one message a line; it can be mended by whoever typed it."""
-
-    def __init__(self, *messages: str) -> None:
-        super().__init__(*messages)
-        self.messages = messages
-
-
-def expanded(path: str) -> Path:
-    """A path with a leading `~` or `~name` replaced by that home folder; an unknown name stays, and is not found."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111 (Path's raises RuntimeError for an unknown name)
+    """What is wrong with a command and can be mended by whoever typed it; one argument for each problem."""
 
 
 def parse(schema: type[Settings], arguments: Sequence[str]) -> tuple[Settings, list[str]]:
@@ -52,7 +43,7 @@ def parse(schema: type[Settings], arguments: Sequence[str]) -> tuple[Settings, l
             found.append(f"{key}= is given twice")
         else:
             try:
-                values[key] = convert(os.fsencode(text).decode("utf-8", "surrogateescape"), kinds[key])
+                values[key] = convert(utf8(text), kinds[key])
             except ValueError:
                 values[key] = getattr(schema, key)
                 found.append(f"{key}={text}: must be {' or '.join(expected(kinds[key]))}")

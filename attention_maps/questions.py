@@ -16,9 +16,10 @@ from typing import Literal
 import numpy as np
 
 from attention_maps import store
-from attention_maps.command_line import CommandError, expanded
+from attention_maps.command_line import CommandError
 from attention_maps.labels import printable
 from attention_maps.recording import NAMES, Kind, Recording, Rows, Sample, Tokens, TokenWeight
+from configs.program import expanded
 
 DEPTH = 6
 """Folders below the one given that are searched for runs."""

@@ -48,7 +48,7 @@ def show(run: str, settings: ShowSettings, problems: Sequence[str]) -> None:
         _, title, recording = load(folder, settings.step)
         asked = list(questions(title, recording, settings))
     except CommandError as error:
-        raise CommandError(*found, *error.messages) from None
+        raise CommandError(*found, *error.args) from None
     if found:
         raise CommandError(*found)
     dim = _dim if sys.stdout.isatty() and "NO_COLOR" not in os.environ else str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import io
 import signal
 import sys
 from typing import Any
 
 from attention_maps.command_line import CommandError, describe, parse
+from configs.program import exit_code_of, importing
 from data.errors import DataError
 
 HELP = """Measure this project beside its peers. Every contender runs in a process of its own; they take turns, medians count.
@@ -61,7 +61,8 @@ def main(arguments: list[str]) -> None:
     if command not in COMMANDS:
         raise CommandError(f"{command}: no such command; there are {', '.join(COMMANDS)}")
     module, name, settings_name = COMMANDS[command]
-    found = importlib.import_module(f"benchmarks.{module}")
+    with importing():
+        found = importlib.import_module(f"benchmarks.{module}")
     function, schema = getattr(found, name), getattr(found, settings_name)
     if "--help" in rest or "-h" in rest:
         print("\n".join(described(command, function, schema)))
@@ -87,24 +88,7 @@ def described(command: str, function: Any, schema: type) -> list[str]:
 
 def guarded(arguments: list[str]) -> int:
     """`main` with its exit code: what can be mended is one line on standard error for each problem, and code 2."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    try:
-        main(arguments)
-    except CommandError as error:
-        for message in error.messages:
-            print(f"error: {message}", file=sys.stderr)
-        return 2
-    except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:  # a full disk, a folder without permission
-        print(f"error: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    return exit_code_of(lambda: main(arguments), CommandError, DataError)
 
 
 if __name__ == "__main__":

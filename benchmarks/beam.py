@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from attention_maps.command_line import CommandError, expanded
+from attention_maps.command_line import CommandError
 from benchmarks.contender import Benchmark, Contender, Step
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.results import Result
 from benchmarks.sample import ctranslate2_settings, decoding_comparisons, our_device
+from configs.program import expanded
 
 if TYPE_CHECKING:
     from data.tokenizer import Tokenizer

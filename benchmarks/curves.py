@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from attention_maps.command_line import CommandError, expanded
+from attention_maps.command_line import CommandError
+from configs.program import expanded
 
 REFERENCE, EAGER, COMPILED, OTHER_ORDER = (
     "float32 reference",

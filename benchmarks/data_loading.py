@@ -16,9 +16,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
-from attention_maps.command_line import CommandError, expanded
+from attention_maps.command_line import CommandError
 from benchmarks.contender import Benchmark, Comparison, Contender, Step
 from benchmarks.harness import MeasureSettings, measure
+from configs.program import expanded
 
 BATCH_SIZE, CONTEXT = 64, 256
 """Windows and their length: nanoGPT's baby GPT."""

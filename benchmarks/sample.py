@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attention_maps.command_line import CommandError, expanded
+from attention_maps.command_line import CommandError
 from benchmarks.contender import Benchmark, Comparison, Contender, Skipped, Step
 from benchmarks.harness import MeasureSettings, measure
+from configs.program import expanded
 
 if TYPE_CHECKING:
     import torch

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from attention_maps.command_line import CommandError, expanded
+from attention_maps.command_line import CommandError
 from benchmarks.contender import Benchmark, Contender
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.memory_model import memory_tables
+from configs.program import expanded
 
 HEAD_WIDTH = 64
 

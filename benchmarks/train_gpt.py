@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from attention_maps.command_line import CommandError, expanded
+from attention_maps.command_line import CommandError
 from benchmarks.contender import Benchmark, Comparison, Contender
 from benchmarks.harness import MeasureSettings, measure
+from configs.program import expanded
 
 
 @dataclass(frozen=True)

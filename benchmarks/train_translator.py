@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from attention_maps.command_line import CommandError, expanded
+from attention_maps.command_line import CommandError
 from benchmarks.contender import Benchmark, Comparison, Contender
 from benchmarks.harness import MeasureSettings, measure
+from configs.program import expanded
 from data.prepared import Prepared
 from model.encoder_decoder import EncoderDecoder
 

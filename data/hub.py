@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from configs.program import expanded
 from data.config import DataConfig
 from data.errors import DataError
 from data.locate import SPLIT_NAMES
-from data.paths import cache_folder, expanded
+from data.paths import cache_folder
 from data.tables import root_cause
 
 _PATIENCE = 5  # seconds without an answer from the hub until it counts as unreachable

@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from configs.program import expanded
 from data.config import DataConfig
 from data.download import download, is_url
 from data.errors import DataError
-from data.paths import cache_folder, expanded
+from data.paths import cache_folder
 
 SPLIT_NAMES = {
     "train": "train",

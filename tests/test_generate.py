@@ -17,6 +17,7 @@ from attention_maps import store
 from attention_maps.store import load
 from tests.conftest import ROOT, TINY, environment
 from tests.training.test_command_line import NASTY
+from training.errors import UserError
 from training.generate_command import parse_command
 from training.run_folder import load_run
 
@@ -253,14 +254,13 @@ def test_a_device_that_is_not_there_is_named_by_its_setting(shell: Run) -> None:
         "beam_size=1000000", "n_best=5", "batch_tokens=0", "checkpoint=first", "device=tpu",
     ],
 )  # fmt: skip
-def test_a_number_out_of_bounds_is_refused_before_any_work(setting: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_number_out_of_bounds_is_refused_before_any_work(setting: str) -> None:
     """Guards: nan and overflow reaching the model, and a traceback from there."""
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(UserError) as refused:
         parse_command(["run=runs/gpt", setting])
-    assert left.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"error: {setting.partition('=')[0]}=")
-    assert "must be" in line
+    (message,) = refused.value.args
+    assert message.startswith(f"{setting.partition('=')[0]}=")
+    assert "must be" in message
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import os
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
@@ -21,6 +19,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from attention_maps.command_line import described, field_documentation
+from configs.program import exit_code_of
+from data.errors import DataError
+from training.errors import UserError
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
@@ -38,13 +39,6 @@ PATH_KEYS = (
 """Keys whose values are taken verbatim: Hydra's grammar has no room for '=', ',' or Japanese in an unquoted path."""
 
 Config = TypeVar("Config")
-
-
-def fail(messages: list[str]) -> NoReturn:
-    """Print what is wrong and leave with exit code 2."""
-    for message in messages:
-        print(f"error: {message}", file=sys.stderr)
-    raise SystemExit(2)
 
 
 def compose_config(
@@ -171,23 +165,7 @@ def describe_settings(schema: type, config: Any, prefix: str = "") -> list[str]:
     return lines
 
 
-def run_guarded(action: Callable[[], None]) -> None:
-    """Run the program; an error that the user can mend becomes one line and exit code 2."""
-    from data.errors import DataError
-    from training.errors import UserError
-    from training.progress import Interrupted
-
-    try:
-        action()
-    except (UserError, DataError) as error:
-        fail([str(error)])
-    except Interrupted as interrupted:
-        raise SystemExit(interrupted.exit_code) from None
-    except BrokenPipeError:
-        # The reader of our output, `head` say, has seen enough; nothing more may be flushed into it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(141) from None
-    except OSError as error:  # a full disk, a name that is too long, a folder without permission
-        fail([f"{error.filename or 'output'}: {error.strerror or error}"])
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+def run_guarded(action: Callable[[], object]) -> None:
+    """Run one of the two programs; leave with its exit code unless all went well."""
+    if code := exit_code_of(action, UserError, DataError):
+        raise SystemExit(code)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import os
 import sys
 from dataclasses import dataclass
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from training.command_line import compose_config, describe_settings, fail, run_guarded
+from configs.program import importing, utf8
+from training.command_line import compose_config, describe_settings, run_guarded
+from training.errors import UserError
 from training.generation_config import GenerateConfig, problems
 
 VERBATIM = ("run", "prompt", "stop")
@@ -50,37 +50,23 @@ def parse_command(arguments: list[str]) -> Command:
     if len(verbatim["prompt"]) > 1:
         found.append("prompt= is given twice; several prompts go through standard input, one a line")
     if composed is None:
-        fail(found)
+        raise UserError(*found)
     try:
         config = OmegaConf.to_object(composed)
     except OmegaConfBaseException as error:  # an interpolation that leads nowhere, a value that is missing
-        fail([*found, f"{error.full_key}: {str(error).strip().splitlines()[0]}"])
+        raise UserError(*found, f"{error.full_key}: {str(error).strip().splitlines()[0]}") from error
     assert isinstance(config, GenerateConfig)
     config.run = next(iter(verbatim["run"]), None)
     config.prompt = next(map(utf8, verbatim["prompt"]), None)
     config.stop = [utf8(text) for text in verbatim["stop"]]
     found += problems(config, None, set())
     if found:
-        fail(found)
+        raise UserError(*found)
     return Command(config, {argument.partition("=")[0] for argument in arguments})
-
-
-def utf8(argument: str) -> str:
-    """The bytes of an argument read as UTF-8, whatever the locale; those that are no UTF-8 become lone surrogates."""
-    return os.fsencode(argument).decode("utf-8", "surrogateescape")
-
-
-def speak_utf8() -> None:
-    """Read and write UTF-8 whatever the locale; a prompt's bytes that are none come out as they went in."""
-    streams = ((sys.stdin, "surrogateescape"), (sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace"))
-    for stream, errors in streams:
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors=errors)
 
 
 def generate_command() -> None:
     """Run `generate.py`."""
-    speak_utf8()
     arguments = sys.argv[1:]
     asked_for_help = "--help" in arguments or "-h" in arguments
     run_guarded(print_help if asked_for_help else lambda: load_and_generate(arguments))
@@ -95,6 +81,7 @@ def load_and_generate(arguments: list[str]) -> None:
     """Check the arguments, then load the run and use it."""
     command = parse_command(arguments)
     # The one late import: torch takes a second or more, and neither --help nor a mistyped setting should wait for it.
-    from training.generation import execute
+    with importing():
+        from training.generation import execute
 
     execute(command.config, command.given)

@@ -11,7 +11,7 @@ import torch
 from tqdm import tqdm
 
 from attention_maps.record import Example
-from data.paths import expanded
+from configs.program import expanded
 from data.tokenizer import Tokenizer
 from model.decoding import prepare
 from model.encoder_decoder import EncoderDecoder
@@ -19,7 +19,6 @@ from model.gpt import GPT
 from model.sampling import generate
 from training.attention_examples import translated_example
 from training.attention_recorder import record_generated
-from training.command_line import fail
 from training.errors import UserError
 from training.generation_config import GenerateConfig, problems
 from training.hardware import choose_hardware, decoding_format
@@ -36,7 +35,7 @@ def execute(config: GenerateConfig, given: set[str]) -> None:
     run = expanded(str(config.run))
     task = load_config(run).task
     if found := problems(config, task, given):
-        fail(found)
+        raise UserError(*found)
     loaded = load_run(run, config.checkpoint)
     device = choose_hardware(config.device, "float32", None).device
     loaded.model.to(device)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import itertools
 import sys
-from pathlib import Path
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from configs.program import expanded, importing
 from training.command_line import (
     CONFIGS,
     all_keys,
     compose_config,
     describe_settings,
-    fail,
     normalise,
     parse,
     run_guarded,
@@ -58,11 +57,13 @@ Settings (change with key=value):"""
 
 
 def train_command() -> None:
-    """Check all arguments, report all problems at once, then let Hydra compose and run (once, or once per sweep point)."""
+    """Run `train.py`."""
     arguments = sys.argv[1:]
-    if "--help" in arguments or "-h" in arguments:
-        run_guarded(print_help)
-        return
+    run_guarded(print_help if {"--help", "-h"} & set(arguments) else lambda: execute(arguments))
+
+
+def execute(arguments: list[str]) -> None:
+    """Check all arguments, report all problems at once, then let Hydra compose and run (once, or once per sweep point)."""
     found: list[str] = []
     flags, settings = split_flags(arguments, found)
     points = sweep_points([normalise(setting) for setting in settings], found)
@@ -76,7 +77,7 @@ def train_command() -> None:
             if problem not in found:
                 found.append(problem)
     if found:
-        fail(found)
+        raise UserError(*found)
     sys.argv[1:] = flags + [normalise(setting) for setting in settings]
     hydra.main(config_path=str(CONFIGS), config_name="train", version_base="1.3")(job)()
 
@@ -136,13 +137,18 @@ def job(config: DictConfig) -> float | None:
     result: list[float] = []
 
     def train_it() -> None:
-        from training.run import train
+        with importing():
+            from training.run import train
+        from training.progress import Interrupted
 
         settings = list(HydraConfig.get().overrides.task)
-        if config.resume:
-            result.append(train(*resume_config(config, settings, [])))
-        else:
-            result.append(train(to_dataclass(config, settings)))
+        try:
+            if config.resume:
+                result.append(train(*resume_config(config, settings, [])))
+            else:
+                result.append(train(to_dataclass(config, settings)))
+        except Interrupted as interrupted:
+            raise SystemExit(interrupted.exit_code) from None
 
     run_guarded(train_it)
     return result[0] if result else None
@@ -170,7 +176,7 @@ def init_from_problems(config: DictConfig, settings: list[str]) -> list[str]:
         return []
     from training.run_folder import load_config
 
-    origin = OmegaConf.structured(load_config(Path(config.init_from).expanduser()))
+    origin = OmegaConf.structured(load_config(expanded(config.init_from)))
     keys = all_keys(TrainConfig)
     found = []
     if config.task != origin.task:
@@ -191,7 +197,7 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
     """The saved config of the run to go on with, new settings applied -> (config, what changed); problems go to `found`."""
     from training.run_folder import load_config
 
-    run = Path(composed.resume).expanduser()
+    run = expanded(composed.resume)
     saved = load_config(run)
     before = OmegaConf.structured(saved)
     config = OmegaConf.structured(saved)

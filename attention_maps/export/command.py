@@ -10,10 +10,11 @@ from typing import Literal
 
 from attention_maps import store
 from attention_maps.alignment import Readout, alignment, pharaoh
-from attention_maps.command_line import CommandError, expanded
+from attention_maps.command_line import CommandError
 from attention_maps.export import svg
 from attention_maps.export.table import table
 from attention_maps.questions import MapSettings, Question, existing_run, load, questions, recordings
+from configs.program import expanded
 
 ONLY_FOR = {
     "view": (".svg",),
@@ -63,7 +64,7 @@ def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
         name, title, recording = load(folder, settings.step)
         asked = list(questions(title, recording, settings))
     except CommandError as error:
-        raise CommandError(*found, *error.messages) from None
+        raise CommandError(*found, *error.args) from None
     if found:
         raise CommandError(*found)
     writer = WRITERS.get(to.suffix.lower())

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from attention_maps.command_line import expanded
 from benchmarks.gpu.figures import Figure, Sheet, StageSettings
 from benchmarks.harness import ROOT
+from configs.program import expanded
 
 AROUND_TEXT, AROUND_PAIRS = 35.0, 75.0
 """Seconds that a run takes beside its training: start, data, the test at the end (a beam search over a thousand sentences)."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from attention_maps.command_line import expanded
 from benchmarks.contender import Benchmark, Contender
 from benchmarks.gpu.figures import MEASURED, Figure, Sheet, StageSettings
 from benchmarks.gpu.turns import ENVIRONMENT, PEAK, measured
 from benchmarks.projection import Model
 from benchmarks.report import number
 from benchmarks.results import Result, Row
+from configs.program import expanded
 
 
 @dataclass(frozen=True)

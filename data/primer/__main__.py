@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
-import os
 import sys
 
+from configs.program import exit_code_of
 from data.alignment import pharaoh, project
 from data.primer import rows
 from data.primer.corpus import Row, sides
@@ -68,21 +67,11 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = [row for row in found if options.split in (None, row["split"])]
     if not chosen:
         parser.error(f"--split={options.split}: none of {options.pairs} pairs is in it; ask for more with --pairs")
-    if isinstance(sys.stdout, io.TextIOWrapper):  # UTF-8 and bare newlines, whatever the terminal's language
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-    try:
-        if options.format == "svg":
-            sys.stdout.write(picture([links(row) for row in chosen]))
-        else:
-            sys.stdout.writelines(FORMATS[options.format](row) + "\n" for row in chosen)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader, `head` for one, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        parser.error(f"cannot write: {error.strerror}")
+    if options.format == "svg":
+        sys.stdout.write(picture([links(row) for row in chosen]))
+    else:
+        sys.stdout.writelines(FORMATS[options.format](row) + "\n" for row in chosen)
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(exit_code_of(main))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from configs.program import exit_code_of
 from data.primer.choice import Chooser
 from data.primer.corpus import sentence_columns
 from data.primer.drawing import links, picture
@@ -65,4 +66,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(exit_code_of(main))

@@ -1,0 +1,1 @@
+"""Values of settings, as YAML, and what all commands share."""

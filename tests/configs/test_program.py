@@ -1,0 +1,139 @@
+"""What all commands share: UTF-8, one line for an error, exit codes, Ctrl-C at any moment."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configs.program import exit_code_of, expanded, importing, speak_utf8
+from tests.conftest import ROOT, environment
+
+TRAIN, GENERATE = (str(ROOT / "train.py"), str(ROOT / "generate.py"))
+
+
+def run(folder: Path, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environment() | changes, capture_output=True, encoding="utf-8", check=False
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ([TRAIN, "--help"], "…"),
+        ([GENERATE, "--help"], ""),
+        (["-m", "attention_maps", "--help"], ""),
+        (["-m", "benchmarks", "--help"], "…"),
+        (["-m", "data.primer", "--pairs", "3"], "。"),
+    ],
+)
+def test_every_command_prints_utf8_whatever_the_locale(command: list[str], shown: str, tmp_path: Path) -> None:
+    """Guards: a run killed by the first character that the terminal's encoding lacks."""
+    done = run(tmp_path, *command, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert shown in done.stdout
+
+
+def interrupting(tmp_path: Path, module: str) -> dict[str, str]:
+    """An environment in which Ctrl-C comes the moment `module` is imported, in a callback of the kind that loses exceptions."""
+    (tmp_path / "sitecustomize.py").write_text(
+        f"""
+import os, signal, sys, weakref
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            weakref.finalize(Interrupt(), os.kill, os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+""",
+        encoding="utf-8",
+    )
+    return {"PYTHONPATH": f"{tmp_path}{os.pathsep}{environment()['PYTHONPATH']}"}
+
+
+@pytest.mark.parametrize("module", ["omegaconf", "torch"])
+@pytest.mark.parametrize("command", [[TRAIN, "trainer.steps=1"], [GENERATE, "run=runs/none"]])
+def test_an_interrupt_while_modules_are_imported_ends_at_once_and_silently(
+    module: str, command: list[str], tmp_path: Path
+) -> None:
+    """Guards: a traceback through a hundred imports, and an interrupt that is lost so that training begins."""
+    done = run(tmp_path, *command, **interrupting(tmp_path, module))
+    assert (done.returncode, done.stdout, done.stderr) == (-2, "", "")  # which a shell reports as 130
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__") == ["sitecustomize.py"]
+
+
+def test_interrupts_are_exceptions_again_after_the_imports() -> None:
+    """Guards: a Ctrl-C during training that kills without saving; a background job that hears one."""
+    import signal
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        for handler, within in (
+            (signal.default_int_handler, signal.SIG_DFL),
+            (signal.SIG_IGN, signal.SIG_IGN),
+        ):
+            signal.signal(signal.SIGINT, handler)
+            with importing():
+                assert signal.getsignal(signal.SIGINT) == within
+            assert signal.getsignal(signal.SIGINT) == handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def raising(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (ValueError("first", "second\nwith \x1b[31m"), 2, "error: first\nerror: second[A]with [1B][31m\n"),
+        (PermissionError(13, "Permission denied", "runs"), 2, "error: runs: Permission denied\n"),
+        (OSError("odd"), 2, "error: output: odd\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_an_end_has_its_exit_code_and_a_line_for_each_problem(
+    error: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: a traceback for what can be mended, a message of several lines, one that steers the terminal."""
+    assert exit_code_of(lambda: raising(error), ValueError) == code
+    assert capsys.readouterr().err == said
+
+
+def test_an_error_that_nobody_expects_keeps_its_traceback() -> None:
+    """Guards: a bug of the program reported as a mistake of its user."""
+    with pytest.raises(TypeError):
+        exit_code_of(lambda: raising(TypeError()), ValueError)
+
+
+def test_closed_streams_take_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: `train.py … >&- 2>&-`, where Python has no stream at all."""
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert exit_code_of(lambda: raising(ValueError("x")), ValueError) == 2
+    print("nobody reads this")
+
+
+def test_bytes_that_are_not_utf8_come_out_as_they_went_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: a prompt in another encoding, mangled."""
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="ascii"))
+    speak_utf8()
+    print("→ \udcff", flush=True)
+    assert out.getvalue() == "→ ".encode() + b"\xff\n"
+
+
+def test_the_home_folder_is_found_and_an_unknown_one_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: RuntimeError for `~nobody`."""
+    monkeypatch.setenv("HOME", "/home/me")
+    assert [str(expanded(path)) for path in ("~/a", "~no-such-user/a", "a~b")] == [
+        "/home/me/a",
+        "~no-such-user/a",
+        "a~b",
+    ]
