@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import glob
 import json
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +16,8 @@ from data.errors import DataError
 from data.text_files import lines
 
 _DEFAULT_NUMBERS = {"source": 1, "target": 2, "text": 1}
+_LONGEST_CELL = 2**31 - 1  # characters of a CSV cell; the library's own limit is 131,072, less than a book
+_END = "\ufdd6end of the file"  # no text holds this noncharacter
 
 
 def column_number(name: str, header: Sequence[str] | None, key: str, path: Path) -> int:
@@ -32,14 +36,46 @@ def column_number(name: str, header: Sequence[str] | None, key: str, path: Path)
     raise DataError(f"{key}={name}: {path} has no such column; its header says: {', '.join(header)}")
 
 
+def column_places(
+    first_line: Sequence[str], columns: dict[str, tuple[str, str]], header: bool, path: Path
+) -> dict[str, int]:
+    """Place of each of our columns, counted from 0. `first_line`: the cells of the file's first line.
+
+    Raises DataError where that line holds a column's name although `header` is False: the names would be taken for a row, and
+    other columns than the wanted ones would be read.
+    """
+    titles = first_line if header else None
+    places = {ours: column_number(name, titles, key, path) for ours, (key, name) in columns.items()}
+    if not header:
+        names = [cell.strip() for cell in first_line]
+        for ours, (_, name) in columns.items():
+            numbered = name.isdecimal()  # then only the cell of that column tells
+            cells = names[places[ours] : places[ours] + 1] if numbered else names
+            if (ours if numbered else name).casefold() in map(str.casefold, cells):
+                raise DataError(
+                    f"{path}: the first line holds the names of columns ({', '.join(names)}), not data: set data.header=true"
+                )
+    return places
+
+
+def default_columns_note(columns: dict[str, tuple[str, str]], first: dict[str, str]) -> list[str]:
+    """What is read where neither names nor numbers of columns were given: a file with other names in its first line shows
+    there. `first`: the first row."""
+    if any(name != ours for ours, (_, name) in columns.items()):
+        return []
+    found = "; ".join(
+        f"{ours} is column {_DEFAULT_NUMBERS[ours]}, which begins with {first[ours][:40]!r}" for ours in columns
+    )
+    return [f"{found} (change it with data.header=true and {', '.join(key for key, _ in columns.values())})"]
+
+
 def tsv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
     """Rows of a tab-separated file without quoting. `columns`: our name -> (config key, column name or number)."""
     places: dict[str, int] | None = None
     for number, line in enumerate(lines(path), start=1):
         fields = line.rstrip("\n").split("\t")
         if places is None:
-            titles = fields if header else None
-            places = {ours: column_number(name, titles, key, path) for ours, (key, name) in columns.items()}
+            places = column_places(fields, columns, header, path)
             if header:
                 continue
         if not line.strip():
@@ -57,14 +93,22 @@ def tsv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> I
 
 def csv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
     """Rows of a comma-separated file with the usual quoting (a quoted field may hold commas and line breaks)."""
+    csv.field_size_limit(_LONGEST_CELL)
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
+        reader = csv.reader(chain(file, [_END]))
         places: dict[str, int] | None = None
+        previous = 0  # last line of the row before
         try:
             for fields in reader:
+                if fields == [_END]:
+                    return
+                if fields and _END in fields[-1]:
+                    raise DataError(
+                        f"{path}, line {previous + 1}: not valid CSV (a quote that opens here is never closed)"
+                    )
+                previous = reader.line_num
                 if places is None:
-                    titles = fields if header else None
-                    places = {ours: column_number(name, titles, key, path) for ours, (key, name) in columns.items()}
+                    places = column_places(fields, columns, header, path)
                     if header:
                         continue
                 if not fields:
@@ -97,7 +141,11 @@ def library_rows(kind: str, path: Path, streaming: bool) -> Iterator[dict[str, A
     with TemporaryDirectory(prefix="chumoku-") as scratch:
         try:
             rows = datasets.load_dataset(
-                kind, data_files=str(path), split="train", cache_dir=None if streaming else scratch, streaming=streaming
+                kind,
+                data_files=glob.escape(str(path)),  # the library takes a name for a pattern
+                split="train",
+                cache_dir=None if streaming else scratch,
+                streaming=streaming,
             )
             yield from rows
         except Exception as error:  # the library lets through, or wraps, the errors of several parsers

@@ -11,7 +11,7 @@ from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.prepare import prepare
 from data.sources import load_rows
-from tests.data.conftest import made_pairs, made_text, write
+from tests.data.conftest import made_pairs, made_text, pairs, write
 
 PAIRS = made_pairs(40)
 Config = Callable[..., DataConfig]
@@ -63,6 +63,17 @@ def test_bytes_that_are_not_utf8_are_found_beyond_the_first_block(tmp_path: Path
         ("a.jsonl", '{"source": "a", "target": 3}\n', r"data.target_column=target: .*holds int there, not text"),
         ("a.parquet", "no parquet", r"a.parquet: cannot be read as parquet"),
         ("a.tsv", "\t\n\t\n", r"no rows are left: every line is empty"),
+        (
+            "a.tsv",
+            "source\ttarget\none\t一\n",
+            r"a.tsv: the first line holds the names .*source, target.*data.header=true",
+        ),
+        ("a.csv", '"ID"," Target "\none,一\n', r"a.csv: the first line holds the names .*ID, Target.*data.header=true"),
+        (
+            "a.csv",
+            'one,一\ntwo,"二\nthree,三\n',
+            r"a.csv, line 2: not valid CSV \(a quote that opens here is never closed",
+        ),
     ],
 )
 def test_a_bad_table_is_explained(tmp_path: Path, pairs_config: Config, name: str, content: str, message: str) -> None:
@@ -125,3 +136,20 @@ def test_settings_that_do_not_fit_the_text_are_explained(
     config = text_config(write(tmp_path / "book.txt", made_text(160)))
     with pytest.raises(DataError, match=message):
         prepare("gpt", config, tokenizer, context, seed=0)
+
+
+def test_names_of_columns_are_no_row_where_columns_are_numbers(
+    tmp_path: Path, pairs_config: Config, text_config: Config
+) -> None:
+    """Guards data.source_column=1 on a file with a header: its names were trained on; a word elsewhere in the line is a word."""
+    lines = "".join(f"{n}\t{en}\t{ja}\n" for n, (en, ja) in enumerate(PAIRS))
+    numbers = {"source_column": "2", "target_column": "3"}
+    named = write(tmp_path / "named.tsv", "id\tsource\ttarget\n" + lines)
+    with pytest.raises(DataError, match=r"data.header=true"):
+        load_rows(pairs_config(named, **numbers), "translate")
+    config = pairs_config(named, header=True, **numbers)
+    assert pairs(config) + pairs(config, "valid") == PAIRS
+    words = write(tmp_path / "words.tsv", "source\t1\t2\n" + lines)
+    assert pairs(pairs_config(words, **numbers))[0] == ("1", "2")
+    with pytest.raises(DataError, match=r"posts.csv: the first line holds the names .*data.header=true"):
+        load_rows(text_config(write(tmp_path / "posts.csv", "id,text\n1,hello\n")), "gpt")
