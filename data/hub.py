@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,23 +22,31 @@ def hub_revision(config: DataConfig) -> str:
     copy."""
     import datasets
 
+    name = _name(config)
     with _asking_the_hub(config):
-        builder = datasets.load_dataset_builder(_name(config), config.subset, cache_dir=_cache(config))
+        builder = datasets.load_dataset_builder(name, config.subset, cache_dir=_cache(config))
     return f"{builder.config_id}-{builder.hash}"
 
 
-def hub_splits(config: DataConfig) -> dict[str, Any]:
-    """Dataset (streaming: IterableDataset) of each split, under our split names."""
+def hub_splits(config: DataConfig, notes: list[str]) -> dict[str, Any]:
+    """Dataset (streaming: IterableDataset) of each split, under our split names. What is not used is added to `notes`."""
     import datasets
 
+    name = _name(config)
     with _asking_the_hub(config):
-        found = datasets.load_dataset(
-            _name(config), config.subset, cache_dir=_cache(config), streaming=config.streaming
-        )
-    splits = {SPLIT_NAMES[name]: rows for name, rows in found.items() if name in SPLIT_NAMES}
+        found = datasets.load_dataset(name, config.subset, cache_dir=_cache(config), streaming=config.streaming)
+    splits: dict[str, Any] = {}
+    for split, rows in found.items():
+        if split in SPLIT_NAMES:
+            splits.setdefault(SPLIT_NAMES[split], rows)
     if "train" not in splits:
         raise DataError(
             f"data.path={config.path}: this dataset has no split named train; it has: {', '.join(map(str, found))}"
+        )
+    unused = [split for split, rows in found.items() if all(rows is not used for used in splits.values())]
+    if unused:
+        notes.append(
+            f"data.path={config.path}: these splits of the dataset are not used: {', '.join(map(str, unused))}"
         )
     return splits
 
@@ -46,7 +55,14 @@ def _name(config: DataConfig) -> str:
     if not config.path:
         raise DataError("data.path is not set: give the name of a hub dataset, owner/name")
     folder = expanded(config.path)  # the library takes a folder in place of a name
-    return str(folder) if folder.is_dir() else config.path
+    if not folder.is_dir():
+        return config.path
+    if glob.has_magic(str(folder)):
+        raise DataError(
+            f"data.path={config.path}: data=hub takes *, ? and [ in the name of a folder for a pattern, which may find other "
+            "files; rename the folder, or read it with data=text or data=pairs"
+        )
+    return str(folder)
 
 
 def _cache(config: DataConfig) -> str:

@@ -47,15 +47,21 @@ class Located:
 
     splits: dict[str, list[tuple[Path, ...]]]
 
+    notes: list[str]
+    """What else lies in a folder and is not used, in one line."""
+
 
 def locate(config: DataConfig, task: str) -> Located:
     """Find the files of a `text` or `pairs` source. Raises DataError naming the key when there are none."""
     if not config.path:
         raise DataError(f"data.path is not set: give a file, folder, glob or address for data={config.source}")
     folder = expanded(config.path)
-    splits = (
-        _discover(folder, config, task) if folder.is_dir() else {"train": _entries(config.path, "data.path", config)}
-    )
+    notes: list[str] = []
+    if folder.is_dir():
+        splits = _discover(folder, config, task)
+        notes += _unused(folder, splits)
+    else:
+        splits = {"train": _entries(config.path, "data.path", config)}
     for split, path, key in (
         ("valid", config.valid_path, "data.valid_path"),
         ("test", config.test_path, "data.test_path"),
@@ -66,7 +72,7 @@ def locate(config: DataConfig, task: str) -> Located:
     if len(formats) > 1:
         found = ", ".join(f"{kind} ({entry[0].name})" for kind, entry in sorted(formats.items()))
         raise DataError(f"data.path: the files are of different kinds: {found}; name files of one kind")
-    return Located(next(iter(formats)), splits)
+    return Located(next(iter(formats)), splits, notes)
 
 
 def _format(entry: tuple[Path, ...], task: str) -> str:
@@ -78,37 +84,57 @@ def _format(entry: tuple[Path, ...], task: str) -> str:
 
 
 def _entries(path: str, key: str, config: DataConfig) -> list[tuple[Path, ...]]:
-    if "," in path and not expanded(path).exists():
-        names = [name.strip() for name in path.split(",")]
-        if config.source != "pairs":
-            raise DataError(f"{key}={path}: a list of two files is for data=pairs; for text use a glob or a folder")
-        if len(names) != 2:
-            raise DataError(f"{key}={path}: give exactly two files, source and target, separated by a comma")
-        sides = [_files(name, key, config) for name in names]
-        if len(sides[0]) != len(sides[1]):
-            raise DataError(f"{key}={path}: {len(sides[0])} source files but {len(sides[1])} target files")
-        return list(zip(*sides, strict=True))
-    return [(file,) for file in _files(path, key, config)]
+    names = _sides(path) if config.source == "pairs" else None
+    if names is None:
+        return [(file,) for file in _files(path, key, config)]
+    sides = [_files(name, key, config) for name in names]
+    if len(sides[0]) != len(sides[1]):
+        raise DataError(f"{key}={path}: {len(sides[0])} source files but {len(sides[1])} target files")
+    return list(zip(*sides, strict=True))
+
+
+def _sides(path: str) -> tuple[str, str] | None:
+    """The two names of a list of aligned files; None for a single name, which may hold commas too.
+
+    A list is cut at the comma that has a file, an address or a match on both sides.
+    """
+    if expanded(path).exists():
+        return None
+    cuts = [(path[: comma.start()].strip(), path[comma.end() :].strip()) for comma in re.finditer(",", path)]
+    found = [cut for cut in cuts if all(is_url(name) or expanded(name).is_file() or _matches(name) for name in cut)]
+    if found:
+        return found[0]
+    return cuts[0] if len(cuts) == 1 and not is_url(path) and not _matches(path) else None  # the missing one is named
 
 
 def _files(path: str, key: str, config: DataConfig) -> list[Path]:
     if is_url(path):
         return [download(path, cache_folder(config, "downloads"))]
-    path = str(expanded(path))
-    if Path(path).is_file():
-        return [Path(path)]
-    if Path(path).is_dir():
+    place = expanded(path)
+    if place.is_file():
+        return [place]
+    if place.is_dir():
         raise DataError(f"{key}={path}: is a folder; only data.path may be one")
+    if found := _matches(path):
+        return found
     if any(character in path for character in "*?["):
-        found = sorted(
-            Path(name)
-            for name in glob.iglob(path, recursive=True)  # noqa: PTH207 - Path.glob refuses absolute patterns
-            if Path(name).is_file()
-        )
-        if found:
-            return found
         raise DataError(f"{key}={path}: no file matches")
+    if "," in path:
+        fix = (
+            "give exactly two files, source and target, separated by a comma"
+            if config.source == "pairs"
+            else "a list of two files is for data=pairs; for text use a glob or a folder"
+        )
+        raise DataError(f"{key}={path}: {fix}")
     raise DataError(f"{key}={path}: no such file or folder (looked in {Path.cwd()})")
+
+
+def _matches(pattern: str) -> list[Path]:
+    """Files that match a glob, in order of name. Folders that exist are taken by name: `books [2]/*.txt`."""
+    place = expanded(pattern)
+    folder = next((parent for parent in place.parents if parent.is_dir()), Path())
+    names = glob.iglob(str(place.relative_to(folder)), root_dir=folder, recursive=True)  # noqa: PTH207 - finds no hidden files
+    return sorted(folder / name for name in names if (folder / name).is_file())
 
 
 def _split_of(name: str) -> str | None:
@@ -144,6 +170,27 @@ def _discover(folder: Path, config: DataConfig, task: str) -> dict[str, list[tup
         raise DataError(f"data.path={folder}: no training file; name it train.*, or give data.path one file")
     splits.pop("", None)
     return splits
+
+
+def _unused(folder: Path, splits: dict[str, list[tuple[Path, ...]]]) -> list[str]:
+    """A note on what lies in the folder and is no part of a split."""
+    used = {file for entries in splits.values() for entry in entries for file in entry}
+    others = [
+        place.name + "/" * place.is_dir()
+        for place in sorted(folder.iterdir())
+        if place not in used and not place.name.startswith(".") and place.stem.lower() not in _NO_DATA
+    ]
+    if not others:
+        return []
+    chosen = "; ".join(f"{split}: {_listed([entry[0].name for entry in found])}" for split, found in splits.items())
+    return [
+        f"data.path={folder}: used are {chosen}. Not used: {_listed(others)}; to choose others, give data.path a glob"
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    """The first few names, and how many more there are."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
 def _nothing_found(folder: Path, files: list[Path], task: str) -> str:

@@ -6,12 +6,14 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from data.arrow_file import arrow_table
 from data.cache import cached_folder, content_key, read_prepared
 from data.collector import uncollected
 from data.config import DataConfig
@@ -21,20 +23,22 @@ from data.locate import Located, locate
 from data.paths import cache_folder
 from data.running_text import documents, fragments, paragraphs, text_lines
 from data.splits import contiguous_bounds, fractions, split_rows
-from data.tables import aligned_rows, csv_rows, library_rows, pick, tsv_rows, wanted_columns
+from data.tables import aligned_rows, csv_rows, default_columns_note, library_rows, pick, tsv_rows, wanted_columns
 from data.text_files import TextFile, scan
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
 _IN_MEMORY = 1 << 29  # characters of text held as whole documents (an Arrow string ends at 2^31 bytes)
-_TABLE_ROWS = 10_000  # rows turned into Arrow at a time
 _FRAGMENT = 1 << 14  # characters of a document that are streamed as one row
 _PRIMER_ROWS = 1000  # so few that the processes which draw them hardly wait meanwhile
 _PREPARING = ("cache", "path", "valid_path", "test_path", "batch_tokens", "length_multiple")
 """Settings that leave the rows as they are: the cache goes by the content of files, not their names."""
 
 Row = dict[str, Any]
+
+Build = Callable[[list[str], Path | None], dict[str, Any]]
+"""Makes the rows of each split. Takes the list of notes to add to, and a folder for tables; without one the rows are streamed."""
 
 
 @dataclass
@@ -72,12 +76,15 @@ def load(config: DataConfig, task: str) -> Rows:
     """As `load_rows`, with the key of the content and the notes. Local rows are kept in `config.cache`, keyed by
     content."""
     settings = {name: value for name, value in asdict(config).items() if name not in _PREPARING}
+    notes: list[str] = []
+    build: Build
     if config.source in ("text", "pairs"):
         located = locate(config, task)
+        notes += located.notes
         files = _scanned(located, config)
         content = {split: [[file.sha256 for file in entry] for entry in entries] for split, entries in files.items()}
         key = content_key(task=task, format=located.format, content=content, **settings)
-        build: Callable[[list[str]], Any] = partial(_file_splits, config, task, located.format, files)
+        build = partial(_file_splits, config, task, located.format, files)
     elif config.source == "hub":
         key = content_key(task=task, revision=hub_revision(config), name=config.path, **settings)
         build = partial(_hub_rows, config, task)
@@ -85,17 +92,17 @@ def load(config: DataConfig, task: str) -> Rows:
         key = content_key(task=task, **settings)
         build = partial(_primer_rows, config, task)
     if config.streaming:
-        notes: list[str] = []
-        splits = _checked(build(notes))
+        splits = _checked(build(notes, None))
         return Rows(list(splits), key, notes, splits.__getitem__)
-    return _stored(build, key, cache_folder(config, "rows"))
+    stored = _stored(build, key, cache_folder(config, "rows"))
+    return replace(stored, notes=notes + stored.notes)
 
 
-def _stored(build: Callable[[list[str]], dict[str, Dataset]], key: str, root: Path) -> Rows:
+def _stored(build: Build, key: str, root: Path) -> Rows:
     def write(folder: Path) -> None:
         notes: list[str] = []
-        splits = _checked(build(notes))
-        with _no_progress_bars():
+        with TemporaryDirectory(dir=folder) as scratch, _no_progress_bars():
+            splits = _checked(build(notes, Path(scratch)))
             for split, rows in splits.items():
                 rows.save_to_disk(str(folder / split))
         (folder / "rows.json").write_text(json.dumps({"splits": list(splits), "notes": notes}), "utf-8")
@@ -134,19 +141,6 @@ def _no_progress_bars() -> Iterator[None]:
             enable_progress_bars()
 
 
-def table(rows: Iterable[Row]) -> Dataset:
-    """A Dataset in memory, built share by share so that Python objects never hold all of it."""
-    import datasets
-
-    remaining = iter(rows)
-    shares = []
-    while share := list(islice(remaining, _TABLE_ROWS)):
-        shares.append(datasets.Dataset.from_list(share))
-    if not shares:
-        raise DataError("no rows are left: every line is empty")
-    return datasets.concatenate_datasets(shares)
-
-
 # Files
 
 
@@ -168,29 +162,44 @@ def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFi
 
 
 def _file_splits(
-    config: DataConfig, task: str, kind: str, files: dict[str, list[list[TextFile]]], notes: list[str]
+    config: DataConfig,
+    task: str,
+    kind: str,
+    files: dict[str, list[list[TextFile]]],
+    notes: list[str],
+    scratch: Path | None,
 ) -> dict[str, Any]:
     shares = fractions(config, list(files))
     if kind == "text" and config.rows == "document":
-        return _document_splits(config, {split: [file for (file,) in found] for split, found in files.items()}, shares)
-    if config.streaming:
+        texts = {split: [file for (file,) in found] for split, found in files.items()}
+        return _document_splits(config, texts, shares, scratch)
+    if scratch is None:
         return _streamed_splits(
             {split: partial(_file_rows, config, task, kind, entries) for split, entries in files.items()},
             config,
             shares,
         )
-    rows = {
-        split: table(_without_empty_sides(_file_rows(config, task, kind, entries), task, split, notes))
-        for split, entries in files.items()
-    }
+    rows = _tables(
+        {
+            split: _without_empty_sides(_file_rows(config, task, kind, entries), task, split, notes)
+            for split, entries in files.items()
+        },
+        scratch,
+    )
+    if kind in ("tsv", "csv") and not config.header:
+        notes += default_columns_note(wanted_columns(config, task), rows["train"][0])
     return _shortened(split_rows(rows.pop("train"), config, shares) | rows, config)
 
 
-def _document_splits(config: DataConfig, files: dict[str, list[TextFile]], shares: dict[str, float]) -> dict[str, Any]:
+def _tables(sources: dict[str, Iterator[Row]], folder: Path) -> dict[str, Dataset]:
+    return {split: arrow_table(rows, folder / f"{split}.arrow", f"reading {split}") for split, rows in sources.items()}
+
+
+def _document_splits(
+    config: DataConfig, files: dict[str, list[TextFile]], shares: dict[str, float], scratch: Path | None
+) -> dict[str, Any]:
     """Documents of running text. A contiguous split counts characters and may cut a document; a random one takes
     whole files."""
-    if config.max_rows is not None:
-        files["train"] = files["train"][: config.max_rows]
     spans: dict[str, tuple[list[TextFile], int, int | None]] = {
         split: (found, 0, None) for split, found in files.items()
     }
@@ -203,7 +212,11 @@ def _document_splits(config: DataConfig, files: dict[str, list[TextFile]], share
                     f"data.path: the text is too short ({total} characters) to split off {', '.join(shares)}"
                 )
             spans[split] = files["train"], start, stop
-    if config.streaming:
+    if config.max_rows is not None and not random:
+        chosen, begin, end = spans["train"]
+        most = sum(file.characters for file in chosen[: config.max_rows])
+        spans["train"] = chosen, begin, most if end is None else min(most, end)
+    if scratch is None:
         import datasets
 
         return {
@@ -212,8 +225,8 @@ def _document_splits(config: DataConfig, files: dict[str, list[TextFile]], share
         }
     if sum(file.characters for found in files.values() for file in found) > _IN_MEMORY:
         raise DataError("data.path: too much text to hold whole documents in memory: set data.streaming=true")
-    rows = {split: table({"text": text} for text in documents(*span)) for split, span in spans.items()}
-    return split_rows(rows.pop("train"), config, shares) | rows if random else rows
+    rows = _tables({split: ({"text": text} for text in documents(*span)) for split, span in spans.items()}, scratch)
+    return _shortened(split_rows(rows.pop("train"), config, shares) | rows, config) if random else rows
 
 
 def _fragment_rows(span: tuple[list[TextFile], int, int | None]) -> Iterator[Row]:
@@ -300,20 +313,23 @@ def _rows_of(source: Callable[[], Iterator[Row]]) -> Iterator[Row]:
 # Hub and embedded corpus
 
 
-def _hub_rows(config: DataConfig, task: str, notes: list[str]) -> dict[str, Any]:
+def _hub_rows(config: DataConfig, task: str, notes: list[str], scratch: Path | None) -> dict[str, Any]:
     columns = wanted_columns(config, task)
-    found = hub_splits(config)
+    found = hub_splits(config, notes)
     shares = fractions(config, list(found))
     where = f"the hub dataset {config.path}"
-    if config.streaming:
+    if scratch is None:
         return _streamed_splits(
             {split: partial(_picked, rows, columns, where) for split, rows in found.items()}, config, shares
         )
-    rows = {
-        split: table(_without_empty_sides(_picked(rows, columns, where), task, split, notes))
-        for split, rows in found.items()
-    }
-    return _shortened(split_rows(rows.pop("train"), config, shares) | rows, config)
+    tables = _tables(
+        {
+            split: _without_empty_sides(_picked(rows, columns, where), task, split, notes)
+            for split, rows in found.items()
+        },
+        scratch,
+    )
+    return _shortened(split_rows(tables.pop("train"), config, shares) | tables, config)
 
 
 def _picked(rows: Iterable[Row], columns: dict[str, tuple[str, str]], where: str) -> Iterator[Row]:
@@ -321,7 +337,7 @@ def _picked(rows: Iterable[Row], columns: dict[str, tuple[str, str]], where: str
         yield pick(row, columns, where)
 
 
-def _primer_rows(config: DataConfig, task: str, notes: list[str]) -> dict[str, Any]:
+def _primer_rows(config: DataConfig, task: str, notes: list[str], scratch: Path | None) -> dict[str, Any]:
     import datasets
     import pyarrow
 

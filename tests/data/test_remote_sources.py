@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,7 +21,7 @@ import pytest
 from data.config import DataConfig
 from data.download import download
 from data.errors import DataError
-from data.sources import load_rows
+from data.sources import load, load_rows
 from tests.data.conftest import made_pairs, pairs, texts, write
 
 PAIRS = made_pairs(40)
@@ -39,6 +40,31 @@ def test_a_hub_dataset_by_its_splits(tmp_path: Path) -> None:
         "valid": ["validation 0", "validation 1", "validation 2"],
         "test": ["test 0", "test 1", "test 2"],
     }
+
+
+def test_splits_of_a_hub_dataset_that_are_not_used_are_told(tmp_path: Path) -> None:
+    """Guards datasets with splits of other names: their rows are in no split of ours."""
+    for name in ("train", "unsupervised"):
+        write(
+            tmp_path / "repo" / f"{name}.jsonl", "".join(json.dumps({"text": f"{name} {n}"}) + "\n" for n in range(20))
+        )
+    write(
+        tmp_path / "repo" / "README.md",
+        "---\nconfigs:\n- config_name: default\n  data_files:\n"
+        "  - {split: train, path: train.jsonl}\n  - {split: unsupervised, path: unsupervised.jsonl}\n---\n",
+    )
+    config = DataConfig(source="hub", path=str(tmp_path / "repo"), cache=str(tmp_path / "cache"))
+    assert "these splits of the dataset are not used: unsupervised" in load(config, "gpt").notes[0]
+    assert len(load(config, "gpt")["train"]) == 18
+
+
+def test_a_folder_whose_name_is_a_pattern_is_refused_for_the_hub(tmp_path: Path) -> None:
+    """Guards against rows of other folders: the library takes the name for a glob."""
+    for name in ("repo?", "repo1"):
+        write(tmp_path / name / "train.jsonl", json.dumps({"text": name}) + "\n")
+    config = DataConfig(source="hub", path=str(tmp_path / "repo?"), cache=str(tmp_path / "cache"))
+    with pytest.raises(DataError, match=r"^data.path=.*repo\?: .*rename the folder"):
+        load_rows(config, "gpt")
 
 
 def test_a_hub_name_that_cannot_be_reached_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,11 +109,17 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path, list[tuple[str, int]]]]:
     """(address, folder behind it, requests with their status)."""
     folder = tmp_path / "served"
     folder.mkdir()
-    handler = type("Noting", (Server,), {"seen": []})
+    with serving(type("Noting", (Server,), {"seen": []}), folder) as (address, seen):
+        yield address, folder, seen
+
+
+@contextmanager
+def serving(handler: type[Server], folder: Path) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+    """(address, requests with their status) of a server for a folder."""
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
-    thread = Thread(target=httpd.serve_forever, daemon=True)
+    thread = Thread(target=partial(httpd.serve_forever, poll_interval=0.01), daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{httpd.server_port}", folder, handler.seen
+    yield f"http://127.0.0.1:{httpd.server_port}", handler.seen
     httpd.shutdown()
     thread.join()
     httpd.server_close()
@@ -137,6 +169,85 @@ def test_a_copy_of_an_address_serves_when_the_server_is_gone(server, tmp_path: P
         assert port not in dead
         note.rename(note.parent / hashlib.sha256(dead.encode()).hexdigest()[:24])
         assert download(dead, tmp_path / "copies").read_text() == "text"
+
+
+class Breaking(Server):
+    """Serves the file, but breaks off the first `broken` answers; `style`: how the length is told."""
+
+    broken: int
+    style: str
+
+    def do_GET(self) -> None:
+        """Half of the file, or all of it."""
+        content = Path(self.translate_path(self.path)).read_bytes()
+        whole = len([code for _, code in self.seen if code == 200]) >= self.broken
+        sent = content if whole else content[: len(content) // 2]
+        self.protocol_version = "HTTP/1.1"
+        self.close_connection = True
+        if self.style == "busy" and not whole:
+            self.log_request(200)
+            self.send_error(503)
+            return
+        self.send_response(200)
+        if self.style == "chunked":
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.style == "chunked":
+            self.wfile.write(f"{len(content):x}\r\n".encode() + sent + (b"\r\n0\r\n\r\n" if whole else b""))
+        else:
+            self.wfile.write(sent)
+
+
+@pytest.mark.parametrize("style", ["chunked", "length", "busy"])
+def test_a_download_that_breaks_off_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, style: str) -> None:
+    """Guards long downloads over bad lines: half a file is neither used nor kept, chunked transfers without a length included;
+    in the end one line says what happened, and an older copy serves."""
+    monkeypatch.setattr("data.download._WAITS", (0, 0))
+    write(tmp_path / "served" / "a.txt", "text " * 100_000)
+    with serving(type("Handler", (Breaking,), {"seen": [], "broken": 2, "style": style}), tmp_path / "served") as (
+        address,
+        _,
+    ):
+        assert download(f"{address}/a.txt", tmp_path / "copies").read_text() == "text " * 100_000
+    with serving(type("Handler", (Breaking,), {"seen": [], "broken": 99, "style": style}), tmp_path / "served") as (
+        address,
+        _,
+    ):
+        with pytest.raises(
+            DataError, match=rf"^{address}/a.txt: (the connection broke off after |the server answers 503).*$"
+        ):
+            download(f"{address}/a.txt", tmp_path / "others")
+        assert [path for path in (tmp_path / "others").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    "address", ["http://", "http://[broken/a.txt", "http://127.0.0.1:port/a.txt", "http://a\nb/c.txt"]
+)
+def test_an_address_that_is_none_is_one_line(tmp_path: Path, address: str) -> None:
+    """Guards mistyped addresses from tracebacks."""
+    with pytest.raises(DataError, match=r"cannot be reached|is no address"):
+        download(address, tmp_path)
+
+
+def test_an_address_may_hold_commas_spaces_and_any_letters(server, text_config: Config, pairs_config: Config) -> None:
+    """Guards addresses as a browser shows them: a comma makes no list of two files, for pairs neither."""
+    address, folder, _ = server
+    write(folder / "Poe, Edgar é.txt", "a" * 100)
+    assert texts(text_config(f"{address}/Poe, Edgar é.txt")) == ["a" * 90]
+    write(folder / "en,ja.tsv", "".join(f"{en}\t{ja}\n" for en, ja in PAIRS))
+    config = pairs_config(f"{address}/en,ja.tsv")
+    assert pairs(config) + pairs(config, "valid") == PAIRS
+
+
+def test_a_cache_that_cannot_be_written_is_named(server, tmp_path: Path) -> None:
+    """Guards full disks and folders of others: the message names data.cache, not the address."""
+    address, folder, _ = server
+    write(folder / "a.txt", "text")
+    write(tmp_path / "file", "in the way")
+    with pytest.raises(DataError, match=r"data.cache: cannot write to .*file"):
+        download(f"{address}/a.txt", tmp_path / "file")
 
 
 def test_local_files_need_no_network(tmp_path: Path, pairs_config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
