@@ -22,9 +22,12 @@ class Muon(StatefulOptimizer):
     √max(1, A/B).
     """
 
-    def __init__(self, groups: Sequence[Group], *, lr: float, momentum: float = 0.95, steps: int = 5) -> None:
-        """groups: `params`, which are matrices, and `weight_decay` of each. steps: iterations of the orthogonalisation."""
-        self.momentum, self.steps = momentum, steps
+    def __init__(
+        self, groups: Sequence[Group], *, lr: float, dtype: torch.dtype, momentum: float = 0.95, steps: int = 5
+    ) -> None:
+        """groups: `params`, which are matrices, and `weight_decay` of each. dtype: of the orthogonalisation, bfloat16 where
+        its products are fast, else float32. steps: iterations of the orthogonalisation."""
+        self.momentum, self.steps, self.dtype = momentum, steps, dtype
         super().__init__(groups, lr)
 
     def new_state(self, parameter: Tensor) -> State:
@@ -40,7 +43,7 @@ class Muon(StatefulOptimizer):
         for indices in _by_shape(parameters):
             rows, columns = parameters[indices[0]].shape
             wide = [updates[i] if rows <= columns else updates[i].t() for i in indices]
-            turned = orthogonalised(torch.stack(wide).bfloat16(), self.steps).to(parameters[0].dtype)
+            turned = orthogonalised(torch.stack(wide).to(self.dtype), self.steps).to(parameters[0].dtype)
             rate = group["lr"] * max(1.0, rows / columns) ** 0.5
             parts = turned.unbind() if rows <= columns else turned.transpose(1, 2).unbind()
             torch._foreach_add_([parameters[i] for i in indices], list(parts), alpha=-rate)
@@ -60,8 +63,32 @@ def orthogonalised(x: Tensor, steps: int = 5) -> Tensor:
     A Newton-Schulz iteration, which converges from bfloat16 too.
     """
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
+    if x.dtype == torch.float32 and 2 * x.shape[1] <= x.shape[2]:
+        return torch.bmm(_gram_polynomial(torch.bmm(x, x.transpose(1, 2)), steps), x)
     for _ in range(steps):
         square = torch.bmm(x, x.transpose(1, 2))  # [N, A, A]
         polynomial = torch.baddbmm(square, square, square, beta=_B, alpha=_C)
         x = torch.baddbmm(x, polynomial, x, beta=_A)
     return x
+
+
+def _gram_polynomial(gram: Tensor, steps: int) -> Tensor:
+    """The matrices Q [N, A, A] for which Q x is the result of the iteration, from x xᵀ [N, A, A] alone.
+
+    Each step multiplies x by a polynomial P of the present x xᵀ, which thereby becomes P x xᵀ P. For float32: small singular values
+    are lost when x xᵀ is rounded to bfloat16. Of the time of products with x it takes 0.6 for B = 4 A, 0.85 for B = 2 A, and more
+    than 1 below (CPU, A = 128 and 192).
+    """
+    product: Tensor | None = None
+    for step in range(steps):
+        rest = torch.baddbmm(gram, gram, gram, beta=_B, alpha=_C)  # P = _A + rest
+        if product is None:
+            product = rest.clone()
+            product.diagonal(dim1=1, dim2=2).add_(_A)
+        else:
+            product = torch.baddbmm(product, product, rest, beta=_A)
+        if step + 1 < steps:
+            gram = torch.baddbmm(gram, gram, rest, beta=_A)
+            gram = torch.baddbmm(gram, gram, rest, beta=_A)
+    assert product is not None
+    return product

@@ -8,6 +8,7 @@ from torch import Tensor
 from training.adamw import AdamW
 from training.config import OptimConfig
 from training.errors import UserError
+from training.hardware import bf16_is_fast
 from training.muon import Muon
 from training.stateful import State, StatefulOptimizer
 from training.weights import HIDDEN, OUTER, VECTORS, Weights, section
@@ -59,9 +60,9 @@ class Optimizer:
         if muon:
             # Decoupled decay is scaled by the learning rate; Muon's is larger, so the same strength needs a smaller factor.
             decay = config.weight_decay * config.lr / config.muon_lr
-            self.optimizers.append(
-                Muon([{"params": muon, "weight_decay": decay, "peak": config.muon_lr}], lr=config.muon_lr)
-            )
+            dtype = torch.bfloat16 if bf16_is_fast(self.everything.device) else torch.float32
+            group = {"params": muon, "weight_decay": decay, "peak": config.muon_lr}
+            self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=dtype))
 
     def step(self, factor: float) -> Tensor:
         """One update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32."""

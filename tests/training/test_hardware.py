@@ -3,11 +3,14 @@
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 
 from tests.conftest import ROOT, environment
-from training.hardware import addresses_are_free
+from training import hardware
+from training.hardware import addresses_are_free, bf16_is_fast
 
 SCRIPT = """
 import re
@@ -49,3 +52,25 @@ def test_under_a_limit_of_addresses_none_are_reserved() -> None:
         [sys.executable, "-c", limited], cwd=ROOT, env=environment(), capture_output=True, text=True, check=True
     )
     assert ran.stdout.split()[1] == "False"
+
+
+@pytest.mark.parametrize(
+    ("flags", "allowed", "fast"),
+    [
+        ("avx512f avx512_bf16 amx_bf16 amx_tile", None, True),
+        ("avx512f avx512_bf16 amx_bf16 amx_tile", "AVX512_CORE_AMX", True),
+        ("avx512f avx512_bf16 amx_bf16 amx_tile", "avx512_core_bf16", False),
+        ("avx512f avx512_bf16 amx_bf16 amx_tile", "AVX2", False),
+        ("avx512f avx512_bf16", None, False),
+    ],
+)
+def test_bf16_is_chosen_where_matrix_units_may_be_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: str, allowed: str | None, fast: bool
+) -> None:
+    """Guards: bfloat16 in emulation where the library is held to an older instruction set than the processor has."""
+    (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
+    monkeypatch.setattr(hardware, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    if allowed is not None:
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", allowed)
+    assert bf16_is_fast(torch.device("cpu")) == fast
