@@ -22,6 +22,7 @@ from attention_maps.command_line import described, field_documentation
 from configs.program import exit_code_of
 from data.errors import DataError
 from training.errors import UserError
+from training.literals import literal
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
@@ -79,9 +80,8 @@ def normalise(argument: str) -> str:
     """Quote paths for Hydra's grammar and let `experiment=x` mean `+experiment=x`."""
     key, separator, value = argument.partition("=")
     if separator and key in PATH_KEYS and value not in ("", "null") and value[0] not in "'\"":
-        # Inside quotes only backslashes before a quote are special; and `${` would be looked up by OmegaConf.
-        value = value.replace("${", "\\${")
-        return f"{key}='" + re.sub(r"(\\*)('|$)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), value) + "'"
+        # Inside quotes only backslashes before a quote are special.
+        return f"{key}='" + re.sub(r"(\\*)('|$)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), literal(value)) + "'"
     if key in ("experiment", "debug"):
         return "+" + argument
     return argument

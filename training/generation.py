@@ -22,7 +22,8 @@ from training.attention_recorder import record_generated
 from training.errors import UserError
 from training.generation_config import GenerateConfig, problems
 from training.hardware import choose_hardware, decoding_format
-from training.run_folder import LoadedRun, Model, load_config, load_run
+from training.run_folder import LoadedRun, Model, load_run
+from training.saved_config import load_config
 from training.streaming import StreamedText
 from training.translation import Translation, TranslationOptions, overlong, translate
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 from filelock import FileLock, Timeout
-from omegaconf import OmegaConf
 
 from data.prepare import prepare
 from data.prepared import Prepared
@@ -24,6 +23,7 @@ from training.errors import UserError
 from training.evaluators import Evaluator, evaluator_for
 from training.hardware import Hardware, choose_hardware, set_deterministic
 from training.run_log import RunLog, code_block, short
+from training.saved_config import load_config, save_config, to_yaml
 from training.trainer import Trainer
 
 
@@ -47,7 +47,7 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
     if resume:
         state = load_state(checkpoint)
     elif origin:
-        config = built_upon(config, run_folder.load_config(origin))
+        config = built_upon(config, load_config(origin))
     check_attention(config, hardware)
     if not resume:
         run_folder.check_free(config)
@@ -78,7 +78,7 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
         evaluator = evaluator_for(config, prepared, model, run, log)
         evaluator.attention.forget_after(trainer.progress.step)
         run_folder.save_tokenizers(prepared.tokenizers, run)
-        run_folder.save_config(config, run)
+        save_config(config, run)
         announce(config, log, run, model, prepared, hardware, changes or [])
         reason = trainer.end_of_training()
         if reason and not trainer.evaluation_is_due():  # the last evaluation may have been interrupted
@@ -140,7 +140,7 @@ def announce(
             f"note: schedule.warmup={config.schedule.warmup} is not shorter than trainer.steps={config.trainer.steps}: "
             "the peak learning rate is never reached"
         )
-    log.markdown("config", code_block(OmegaConf.to_yaml(OmegaConf.structured(config))), 0)
+    log.markdown("config", code_block(to_yaml(config)), 0)
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     log.markdown("versions", code_block(json.dumps(versions, indent=1)), 0)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
-from yaml import YAMLError
 
 from data.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
@@ -19,12 +15,9 @@ from model.gpt import GPT
 from training.checkpoints import checkpoint_path, checkpoint_step, load_weights
 from training.config import TrainConfig
 from training.errors import UserError
+from training.saved_config import load_config
 
 Model = GPT | EncoderDecoder
-
-FORMAT = 2
-"""Version of what weights mean, in every config.yaml. Since 2 rotary positions turn the entries i and i + D/2 of a head as a pair;
-before, 2i and 2i + 1 (a file without a version). Other weights fit the model all the same, and give nonsense."""
 
 
 def create(config: TrainConfig) -> Path:
@@ -72,50 +65,6 @@ def tested_step(run: Path) -> int | None:
     """The step whose checkpoint `test.json` is about, or None when there is no such file."""
     path = run / "test.json"
     return int(json.loads(path.read_text(encoding="utf-8"))["step"]) if path.exists() else None
-
-
-def save_config(config: TrainConfig, run: Path) -> None:
-    """Write the complete config as YAML, replacing an older one in a single step."""
-    temporary = run / ".config.yaml.tmp"
-    temporary.write_text(f"format: {FORMAT}\n" + OmegaConf.to_yaml(OmegaConf.structured(config)), encoding="utf-8")
-    temporary.replace(run / "config.yaml")
-
-
-def load_config(run: Path) -> TrainConfig:
-    """The config a run was trained with; raises UserError when `run` is no run folder, or its weights mean something else today."""
-    path = run / "config.yaml"
-    if not run.is_dir():
-        raise UserError(f"{run}: no such run folder{similar_run(run)}")
-    if not path.exists():
-        raise UserError(f"{run}: no config.yaml in it, so it is not a run folder{similar_run(run)}")
-    try:
-        loaded = OmegaConf.load(path)
-        if not isinstance(loaded, DictConfig) or not loaded:
-            raise UserError(f"{path}: is empty; copy the run again")
-        version = loaded.pop("format", 1)
-        config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(TrainConfig), loaded))
-    except (OmegaConfBaseException, YAMLError, OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read as a config: {str(error).splitlines()[0]}") from error
-    assert isinstance(config, TrainConfig)
-    if not isinstance(version, int) or version > FORMAT:
-        raise UserError(
-            f"{run}: was written by a newer version of this program (format {version}, here {FORMAT}): use that one"
-        )
-    if config.model.position == "rotary" and version != FORMAT:
-        raise UserError(
-            f"{run}: was trained when rotary positions paired other entries of a head (format {version}, now {FORMAT}), so that its "
-            "weights would give nonsense: train it again, or use it with the version of the program that trained it"
-        )
-    return config
-
-
-def similar_run(run: Path) -> str:
-    """` (did you mean …?)` with the run that is around when `run` is not one: in `runs`, beside it or above it; or nothing."""
-    around = [*Path("runs").glob("*/config.yaml"), *run.parent.glob("*/config.yaml")]
-    above = [parent for parent in run.parents if (parent / "config.yaml").is_file()]
-    by_name = {path.parent.name: path.parent for path in reversed(around)}
-    near = [by_name[name] for name in difflib.get_close_matches(run.name, by_name, n=1, cutoff=0.75)]
-    return f" (did you mean {(above or near)[0]}?)" if above or near else ""
 
 
 def save_tokenizers(tokenizers: list[Tokenizer], run: Path) -> None:

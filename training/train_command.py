@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import sys
+from typing import cast
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from configs.program import expanded, importing
 from training.command_line import (
@@ -23,6 +24,8 @@ from training.command_line import (
 )
 from training.config import TrainConfig, problems
 from training.errors import UserError
+from training.literals import literal
+from training.saved_config import load_config, to_omegaconf
 
 FREE_ON_RESUME = (
     "resume", "optim", "schedule", "trainer", "attention", "model.dropout", "model.attention_dropout",
@@ -141,7 +144,8 @@ def job(config: DictConfig) -> float | None:
             from training.run import train
         from training.progress import Interrupted
 
-        settings = list(HydraConfig.get().overrides.task)
+        # As they were given to Hydra: an element that is asked for would be unescaped.
+        settings = cast(list[str], OmegaConf.to_container(HydraConfig.get().overrides.task))
         try:
             if config.resume:
                 result.append(train(*resume_config(config, settings, [])))
@@ -161,6 +165,10 @@ def to_dataclass(config: DictConfig, settings: list[str]) -> TrainConfig:
     """
     try:
         converted = OmegaConf.to_object(config)
+    except MissingMandatoryValue as error:
+        raise UserError(
+            f"{error.full_key}=???: three question marks stand for a missing value; a path can be ./???"
+        ) from error
     except OmegaConfBaseException as error:
         raise UserError(f"{error.full_key}: {str(error).strip().splitlines()[0]}") from error
     assert isinstance(converted, TrainConfig)
@@ -174,9 +182,7 @@ def init_from_problems(config: DictConfig, settings: list[str]) -> list[str]:
     """Settings that contradict the run to start from; without them its shape and tokenizer are taken over."""
     if not config.init_from:
         return []
-    from training.run_folder import load_config
-
-    origin = OmegaConf.structured(load_config(expanded(config.init_from)))
+    origin = to_omegaconf(load_config(expanded(config.init_from)))
     keys = all_keys(TrainConfig)
     found = []
     if config.task != origin.task:
@@ -195,12 +201,9 @@ def init_from_problems(config: DictConfig, settings: list[str]) -> list[str]:
 
 def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -> tuple[TrainConfig, list[str]]:
     """The saved config of the run to go on with, new settings applied -> (config, what changed); problems go to `found`."""
-    from training.run_folder import load_config
-
     run = expanded(composed.resume)
     saved = load_config(run)
-    before = OmegaConf.structured(saved)
-    config = OmegaConf.structured(saved)
+    before, config = to_omegaconf(saved), to_omegaconf(saved)
     keys = all_keys(TrainConfig)
     for setting in settings:
         override = parse(setting, [])
@@ -220,7 +223,7 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
         found.append(
             f"optim.kind={config.optim.kind}: cannot change on resume; init_from={run} starts a new run from its weights"
         )
-    config.resume = str(run)
+    config.resume = literal(str(run))
     changes = [
         f"{key}={OmegaConf.select(config, key)} (was {OmegaConf.select(before, key)})"
         for key in keys

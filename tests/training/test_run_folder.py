@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import TINY, Run
 from training.errors import UserError
-from training.run_folder import load_config
+from training.saved_config import load_config
 
 
 def old_run(program: Run, book: Path, position: str) -> Path:
