@@ -101,14 +101,18 @@ def attention_backend(
 ) -> str:
     """Name of the kernel that `attention` would run for these arguments, for the log.
 
-    The fused kernel's name is torch's own answer: the choice depends on device, dtype, head width, mask and versions.
+    The fused kernel's name is torch's own answer: the choice depends on device, dtype, head width, mask and versions. For some
+    devices, such as Apple's GPUs, torch has no answer; then the name of the function is all there is to say.
     """
     if _explicit_is_faster(query, key, value, dropout):
         return f"explicit {str(query.dtype).removeprefix('torch.')} products"
     query, key, value, visible, flag = _fused_arguments(query, key, value, causal, key_mask)
-    choice = torch._fused_sdp_choice(
-        query, key, value, visible, dropout, flag, enable_gqa=query.shape[1] != key.shape[1]
-    )
+    try:
+        choice = torch._fused_sdp_choice(
+            query, key, value, visible, dropout, flag, enable_gqa=query.shape[1] != key.shape[1]
+        )
+    except NotImplementedError:
+        return "scaled_dot_product_attention"
     return f"scaled_dot_product_attention, {SDPBackend(choice).name.lower().replace('_', ' ')}"
 
 

@@ -26,7 +26,7 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     """logits [..., V] with -inf outside the smallest set of likeliest tokens whose probabilities sum to at least p."""
     ordered, order = logits.sort(descending=True, stable=True)
     probabilities = ordered.softmax(dim=-1)
-    likelier = summed_up(probabilities) - probabilities  # [..., V]: probability of all tokens before this one
+    likelier = probabilities.cumsum(dim=-1) - probabilities  # [..., V]: probability of all tokens before this one
     ordered = ordered.masked_fill(likelier >= p, float("-inf"))  # the likeliest has 0 before it and stays
     return torch.empty_like(logits).scatter_(-1, order, ordered)
 
@@ -56,17 +56,10 @@ def choose(logits: Tensor, uniform: Tensor, config: SamplingConfig, seen: Tensor
     if config.min_p is not None:
         logits = keep_min_p(logits, config.min_p)
     # The first token at which the summed probability passes the drawn share; one of probability 0 never does.
-    summed = summed_up(logits.softmax(dim=-1), torch.float64)  # [R, V], or [R, k]
+    summed = logits.softmax(dim=-1).cumsum(dim=-1, dtype=torch.float64)  # [R, V], or [R, k]
     share = (uniform * summed[:, -1]).unsqueeze(-1)  # [R, 1]
     place = torch.searchsorted(summed, share, right=True)  # [R, 1]
     return (place if ids is None else ids.gather(-1, place)).squeeze(-1)
-
-
-def summed_up(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Cumulative sums of x [..., V]. A GPU has no kernel for them that repeats to the bit: where that is asked for, the CPU does it."""
-    if x.is_cuda and torch.are_deterministic_algorithms_enabled():
-        return x.cpu().cumsum(dim=-1, dtype=dtype).to(x.device)
-    return x.cumsum(dim=-1, dtype=dtype)
 
 
 class Chances:

@@ -72,8 +72,11 @@ class Readback:
     """A tensor's values on their way to the CPU, while the device goes on."""
 
     def __init__(self, tensor: Tensor) -> None:
-        """Copies the values that the tensor has after all that was asked of the device so far."""
-        self._copy = tensor.to("cpu", non_blocking=True, copy=True)
+        """Copies the values that the tensor has after all that was asked of the device so far.
+
+        Only a CUDA device can be told to copy them later: another would return memory that nothing has been written to.
+        """
+        self._copy = tensor.to("cpu", non_blocking=tensor.is_cuda, copy=True)
         self._done: torch.cuda.Event | None = None
         if tensor.is_cuda:
             self._done = torch.cuda.Event()

@@ -50,24 +50,29 @@ def generate(
         raise ValueError("; ".join(found))
     device = next(model.parameters()).device
     chances = Chances(len(prompts), seed)
-    banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=device)
+    if lockstep is None:
+        # CUDA's cumulative sums do not repeat to the last bit, and are refused where that is asked for.
+        lockstep = device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
+    # Tokens are chosen on the CPU unless a recorded step chooses them: `choose` adds up in float64, which Apple's GPUs do not have.
+    chooser = device if lockstep else torch.device("cpu")
+    banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=chooser)
     seen: Tensor | None = None
     if config.repetition_penalty != 1.0:
-        seen = torch.zeros(len(prompts), model.vocab_size, dtype=torch.bool, device=device)
+        seen = torch.zeros(len(prompts), model.vocab_size, dtype=torch.bool, device=chooser)
         for row, prompt in enumerate(prompts):
-            seen[row, torch.tensor(prompt, device=device)] = True
+            seen[row, torch.tensor(prompt, device=chooser)] = True
         seen[:, list(stop_ids)] = False  # an eos stands before a prompt; counted, it would keep texts from ending
 
-    if lockstep is None:
-        lockstep = device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()  # see `summed_up`
     if lockstep:
         yield from until_ended(LockstepTexts(model, prompts, config, chances, banned, seen).write(), stop_ids)
         return
     texts = Texts(model, prompts, config.max_tokens)
     live = list(range(len(prompts)))
     for step in range(config.max_tokens):
-        logits = texts.logits.index_fill_(-1, banned, float("-inf")) if banned_ids else texts.logits
-        chosen = choose(logits, chances.next(live).to(device), config, None if seen is None else seen[live])
+        logits = texts.logits.to(chooser)
+        if banned_ids:
+            logits.index_fill_(-1, banned, float("-inf"))
+        chosen = choose(logits, chances.next(live), config, None if seen is None else seen[live])
         tokens: list[int] = chosen.tolist()
         going_on = [row for row, token in enumerate(tokens) if token not in stop_ids]
         result: list[int | None] = [None] * len(prompts)

@@ -16,6 +16,7 @@ from data.tokenizer import Tokenizer
 from model.decoding import prepare
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.replay import Readback
 from model.sampling import SamplingConfig, generate
 from training.hardware import decoding_format
 from training.loss import summed_loss
@@ -53,12 +54,12 @@ class HeldOutLoss:
 def held_out_loss(model: nn.Module, batches: Iterable[Batch], split_bytes: int) -> HeldOutLoss:
     """One full pass: the same tokens every time, each counted once."""
     device = next(model.parameters()).device
-    nats, tokens = torch.zeros((), dtype=torch.float64, device=device), 0
+    losses, tokens = [], 0
     for batch in tqdm(batches, desc="validation", leave=False, disable=None, delay=2, unit="batch"):
         here = batch.to(device)
-        nats += summed_loss(model(*here.model_inputs), here.targets).double()
+        losses.append(Readback(summed_loss(model(*here.model_inputs), here.targets)))
         tokens += batch.target_tokens
-    return HeldOutLoss(float(nats), tokens, split_bytes)
+    return HeldOutLoss(math.fsum(loss.values() for loss in losses), tokens, split_bytes)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import torch
@@ -43,5 +44,5 @@ def head_importance(model: nn.Module, batches: Iterable[Batch]) -> dict[str, lis
 
 def mean_loss(model: nn.Module, batches: list[Batch]) -> float:
     """Nats per token."""
-    nats = torch.stack([summed_loss(model(*batch.model_inputs), batch.targets).double() for batch in batches]).sum()
-    return float(nats) / sum(batch.target_tokens for batch in batches)
+    losses = torch.stack([summed_loss(model(*batch.model_inputs), batch.targets) for batch in batches])
+    return math.fsum(losses.tolist()) / sum(batch.target_tokens for batch in batches)

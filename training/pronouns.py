@@ -80,7 +80,7 @@ def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, s
             ignore_index=tokenizer.pad_id,
             reduction="none",
         )
-        for number, nats in zip(batch, loss.view(len(batch), -1).double().sum(dim=1).tolist(), strict=True):
+        for number, nats in zip(batch, loss.view(len(batch), -1).cpu().double().sum(dim=1).tolist(), strict=True):
             scores[number] = -nats
     return scores
 

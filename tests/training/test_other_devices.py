@@ -1,0 +1,86 @@
+"""Devices that are neither CPU nor CUDA, such as Apple's GPU, by a stand-in: `tests.stand_in`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from data.batches import IGNORED
+from model.replay import Readback
+from tests.conftest import TINY
+from tests.stand_in import DEVICE, stand_in
+from tests.training.test_trainer import pairs, trainer
+from training import run
+from training.command_line import compose_config
+from training.config import TrainConfig
+from training.evaluation import held_out_loss
+from training.hardware import Hardware
+from training.train_command import to_dataclass
+
+FLOAT32 = Hardware(DEVICE, torch.float32, None, "stand-in")
+HERE = Hardware(torch.device("cpu"), torch.float32, None, "cpu")
+SHORT = (
+    "trainer.steps=2", "trainer.evaluate_every=2", "trainer.evaluate_sentences=2", "trainer.beam_size=2", "data.sentences=100", "data.stories=60",
+    "model.context=64", "tokenizer=char", "attention.importance=true", "attention.scored=4", "optim.kind=muon", "model.dropout=0",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_a_run_computes_there_what_it_computes_on_a_cpu(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: float64, a kernel or an answer that only CPU and CUDA have, in training, evaluation, samples, translations, maps and
+    scores; memory read before the device has written to it."""
+    settings = [
+        *(s for s in TINY if "tokenizer" not in s),
+        *SHORT,
+        f"task={task}",
+        f"runs={tmp_path}",
+        f"data.cache={tmp_path / '.cache'}",
+    ]
+    found = {}
+    for hardware in (HERE, FLOAT32):
+        composed, problems = compose_config("train", TrainConfig, [*settings, f"name={hardware.description}"])
+        assert composed is not None
+        assert not problems
+        monkeypatch.setattr(run, "choose_hardware", lambda *_, chosen=hardware: chosen)
+        with stand_in():
+            run.train(to_dataclass(composed, settings))
+        folder = tmp_path / hardware.description
+        metrics = json.loads((folder / "metrics.jsonl").read_text("utf-8").splitlines()[-1])
+        tested = json.loads((folder / "test.json").read_text("utf-8"))
+        found[hardware.description] = {key: value for key, value in (metrics | tested).items() if "loss" in key}
+    assert found["stand-in"] == pytest.approx(found["cpu"], rel=1e-4)
+    assert "attention by scaled_dot_product_attention\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_no_step_waits_for_the_device(dtype: torch.dtype) -> None:
+    """Guards: a number that each step reads, for which the device runs dry."""
+    with stand_in() as device:
+        each = trainer(pairs(), Hardware(DEVICE, dtype, None, "stand-in"), ema=0.9, accumulate=2)
+        before = device.reads
+        for _ in range(3):
+            each.step()
+        assert device.reads == before
+        assert each.since_log.mean_loss > 0
+        assert device.reads > before
+
+
+def test_values_are_read_when_they_are_there() -> None:
+    """Guards: a copy that nobody waits for where only CUDA has the event to wait for: any number in the log, or a false NaN."""
+    with stand_in():
+        assert Readback(torch.full((2,), 3.0, device=DEVICE)).values() == [3.0, 3.0]
+
+
+def test_the_held_out_loss_adds_up_batches_in_float64() -> None:
+    """Guards: a float32 sum over a large split, which stops growing by small batches."""
+    batches = pairs()
+    model = trainer(batches).model.eval()
+    one = held_out_loss(model, batches[:1], 1).nats
+    many = held_out_loss(model, batches[:1] * 500, 1)
+    assert many.nats == pytest.approx(500 * one, rel=1e-13)
+    assert many.tokens == 500 * int((batches[0].targets != IGNORED).sum())
