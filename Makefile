@@ -5,6 +5,8 @@ SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 VENV := .venv
 BIN := $(VENV)/bin
+# Errors only: of warnings some package indexes cause hundreds.
+PIP := $(BIN)/python -m pip install -qq
 
 # With a GPU the exact release (CUDA); without one any build of it, so that pip may choose a CPU build where it knows one.
 TORCH := torch$(if $(shell command -v nvidia-smi),===,==)$(shell sed -n 's/^torch==//p' constraints.txt)
@@ -15,8 +17,8 @@ install: $(VENV)/installed
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(PIP) "$(TORCH)"
+	$(PIP) --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
 # Goes on where it was interrupted; a finished run is not trained again.
@@ -54,7 +56,7 @@ browser:
 # Ours beside the peers, more than an hour on two cores; nothing else should run. make bench NANOGPT=checkout TEXT=input.txt PAIRS=folder RUN=a trained translator
 bench: install
 	@: $${TEXT:?a text file is needed: make bench TEXT=input.txt PAIRS=folder} $${PAIRS:?a folder with train.en, train.ja is needed}
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	$(PIP) --constraint constraints.txt --editable ".[bench]"
 	$(BIN)/python -m benchmarks train_gpt shape=cpu data=$(TEXT) nanogpt=$(NANOGPT)
 	$(BIN)/python -m benchmarks train_gpt shape=baby data=$(TEXT) nanogpt=$(NANOGPT)
 	$(BIN)/python -m benchmarks train_translator data=$(PAIRS)
