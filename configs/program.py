@@ -32,8 +32,8 @@ def exit_code_of(action: Callable[[], object], *expected: type[Exception]) -> in
         action()
         print(end="", flush=True)  # a full disk or a closed pipe shows here, not at exit
     except expected as error:
-        for message in error.args:
-            complain(str(message))
+        for message in messages_of(error):
+            complain(message)
         return 2
     except BrokenPipeError:
         silence(sys.stdout)
@@ -43,7 +43,8 @@ def exit_code_of(action: Callable[[], object], *expected: type[Exception]) -> in
             print(end="", flush=True)
         except OSError:
             silence(sys.stdout)
-        complain(f"{error.filename or 'output'}: {error.strerror or error}")
+        for message in messages_of(error):
+            complain(message)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -63,6 +64,13 @@ def speak_utf8() -> None:
 def silence(stream: TextIO) -> None:
     """Throw away what is still to be written to a stream whose reader has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def messages_of(error: Exception) -> list[str]:
+    """What an error says that the user can mend: a message for each problem."""
+    if isinstance(error, OSError):
+        return [f"{error.filename or 'output'}: {error.strerror or error}"]
+    return [str(message) for message in error.args]
 
 
 def complain(message: str) -> None:

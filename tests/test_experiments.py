@@ -7,9 +7,9 @@ import pytest
 
 from tests.conftest import ROOT
 from training.command_line import compose_config, normalise
+from training.composed_run import compose_run, to_dataclass
 from training.config import TrainConfig
 from training.run import train
-from training.train_command import point_problems, to_dataclass
 
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "configs" / "experiment").glob("*.yaml"))
 DEBUG = sorted(path.stem for path in (ROOT / "configs" / "debug").glob("*.yaml"))
@@ -49,7 +49,7 @@ def corpora(tmp_path: Path, book: Path) -> dict[str, str]:
 
 def compose_and_train(*arguments: str) -> Path:
     settings = [normalise(argument) for argument in arguments]
-    assert point_problems(settings) == []
+    assert compose_run(settings).problems == []
     config, _ = compose_config("train", TrainConfig, settings)
     assert config is not None
     before = set(Path("runs").glob("*"))

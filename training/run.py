@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from filelock import FileLock, Timeout
 
+from configs.program import expanded
 from data.prepare import prepare
 from data.prepared import Prepared
 from data.tokenizer import Tokenizer
@@ -38,8 +39,8 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
     hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
     if config.trainer.deterministic:
         set_deterministic()
-    resume = Path(config.resume).expanduser() if config.resume else None
-    origin = resume or (Path(config.init_from).expanduser() if config.init_from else None)
+    resume = expanded(config.resume) if config.resume else None
+    origin = resume or (expanded(config.init_from) if config.init_from else None)
     weights, state, tokenizers = None, None, None
     if origin:
         checkpoint = checkpoint_path(origin, "last" if resume else "best")

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from configs.program import expanded
 from data.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -22,8 +23,7 @@ Model = GPT | EncoderDecoder
 
 def create(config: TrainConfig) -> Path:
     """Make the run's folder; raises UserError when a folder of that name is there already."""
-    runs = Path(config.runs)
-    base = config.name or config.experiment or f"{config.task}-{config.data.source}"
+    runs, base = expanded(config.runs), base_name(config)
     number = 1
     while True:
         run = runs / (base if number == 1 else f"{base}-{number}")
@@ -41,6 +41,11 @@ def create(config: TrainConfig) -> Path:
             raise UserError(f"{run}: cannot be made: {error.strerror}") from error
 
 
+def base_name(config: TrainConfig) -> str:
+    """The name of a run, but for the number that makes it a free one."""
+    return config.name or config.experiment or f"{config.task}-{config.data.source}"
+
+
 def existing(run: Path) -> str:
     """What to say of a run that is there already."""
     if any((run / "checkpoints").glob("step-*")):
@@ -50,8 +55,8 @@ def existing(run: Path) -> str:
 
 def check_free(config: TrainConfig) -> None:
     """Refuse a taken name before any work is done."""
-    if config.name is not None and (Path(config.runs) / config.name).exists():
-        raise UserError(existing(Path(config.runs) / config.name))
+    if config.name is not None and (expanded(config.runs) / config.name).exists():
+        raise UserError(existing(expanded(config.runs) / config.name))
 
 
 def write_test(run: Path, step: int, figures: dict[str, float]) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
 from torch.utils.tensorboard import SummaryWriter
-from tqdm import tqdm
+
+from training.terminal import say
 
 
 class RunLog:
@@ -24,12 +23,8 @@ class RunLog:
         self.writer = SummaryWriter(str(run), purge_step=step + 1 if step else None, flush_secs=10)
 
     def line(self, message: str) -> None:
-        """One line for people: terminal (above the progress bar) and log.txt."""
-        try:
-            tqdm.write(message, file=sys.stdout)
-            sys.stdout.flush()
-        except BrokenPipeError:  # `train.py … | head`: the reader has gone, training goes on and log.txt has it all
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        """One line on the terminal and in log.txt."""
+        say(message)
         self.text.write(message + "\n")
         self.text.flush()
 

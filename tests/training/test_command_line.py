@@ -6,20 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
-from tests.conftest import ROOT, TINY
+from tests.conftest import ROOT
 from training.command_line import all_keys, compose_config, field_documentation, normalise
+from training.composed_run import compose_run
 from training.config import TrainConfig
 from training.generate_command import parse_command
 from training.generation_config import GenerateConfig
-from training.train_command import point_problems, split_flags, sweep_points, to_dataclass
+from training.sweep_points import sweep_points
+from training.train_command import split_flags
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def found_in(*settings: str) -> list[str]:
-    return point_problems([normalise(setting) for setting in settings])
+    return compose_run([normalise(setting) for setting in settings]).problems
 
 
 def test_the_defaults_are_in_order() -> None:
@@ -151,18 +152,6 @@ def test_help_lists_every_setting_and_every_experiment(program: Run) -> None:
     assert all(path.stem in done.stdout for path in experiments.glob("*.yaml"))
 
 
-def test_a_sweep_trains_one_run_for_each_value(program: Run, book: Path, tmp_path: Path) -> None:
-    """Guards: `-m` refused by our own checks, or the second run overwriting the first."""
-    tiny = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.steps=1", "trainer.test=false"]
-    done = program("train.py", "-m", *tiny, "optim.lr=1e-3,3e-3")
-    assert done.returncode == 0, done.stderr
-    rates = [OmegaConf.load(tmp_path / "runs" / run / "config.yaml").optim.lr for run in ("gpt-text", "gpt-text-2")]
-    assert rates == [1e-3, 3e-3]
-    wrong = program("train.py", "-m", *tiny, "optim.lr=1e-3,fast")
-    assert wrong.returncode == 2
-    assert "optim.lr=fast" in wrong.stderr
-
-
 def test_printing_the_config_trains_nothing(program: Run, tmp_path: Path) -> None:
     """Guards: Hydra's own flags being taken for settings."""
     done = program("train.py", "--cfg", "job", "optim.lr=0.5")
@@ -187,8 +176,8 @@ def test_every_point_of_a_sweep_is_checked_groups_included() -> None:
     )
     assert found == []
     assert len(points) == 8
-    assert points[0] == ["optim=adamw", "optim.lr=0.001", "+experiment=demo_gpt"]
-    assert all(point_problems(point) == [] for point in points)
+    assert points[0].settings == ["optim=adamw", "optim.lr=0.001", "+experiment=demo_gpt"]
+    assert all(compose_run(point.settings).problems == [] for point in points)
 
 
 def test_flags_are_passed_on_and_unknown_ones_are_refused() -> None:
@@ -198,22 +187,3 @@ def test_flags_are_passed_on_and_unknown_ones_are_refused() -> None:
     assert found == []
     split_flags(["--lr", "3"], found)
     assert "--lr: no such flag" in found[0]
-
-
-@pytest.mark.parametrize(
-    ("settings", "steps"),
-    [(["trainer.minutes=5"], None), (["trainer.minutes=5", "trainer.steps=100"], 100), (["optim.lr=1e-3"], 2000)],
-)
-def test_minutes_given_alone_are_the_whole_budget(settings: list[str], steps: int | None) -> None:
-    """Guards: `trainer.minutes=30` ending after the default number of steps."""
-    config, _ = compose_config("train", TrainConfig, settings)
-    assert config is not None
-    assert to_dataclass(config, settings).trainer.steps == steps
-
-
-def test_several_values_without_the_flag_of_a_sweep_are_explained(program: Run, tmp_path: Path) -> None:
-    """Guards: Hydra's grammar error and exit code 1."""
-    done = program("train.py", "optim.lr=1e-3,3e-4")
-    assert done.returncode == 2
-    assert "add -m" in done.stderr
-    assert "Traceback" not in done.stderr

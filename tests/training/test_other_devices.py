@@ -16,10 +16,10 @@ from tests.stand_in import DEVICE, stand_in
 from tests.training.test_trainer import pairs, trainer
 from training import run
 from training.command_line import compose_config
+from training.composed_run import to_dataclass
 from training.config import TrainConfig
 from training.evaluation import held_out_loss
 from training.hardware import Hardware
-from training.train_command import to_dataclass
 
 FLOAT32 = Hardware(DEVICE, torch.float32, None, "stand-in")
 HERE = Hardware(torch.device("cpu"), torch.float32, None, "cpu")

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TINY
+from training.composed_run import to_dataclass
 from training.config import TrainConfig
 from training.errors import UserError
 from training.generate_command import generate_command
 from training.saved_config import load_config, save_config, to_omegaconf
-from training.train_command import to_dataclass, train_command
+from training.train_command import train_command
 
 ODD = [
     "${x}", "/tmp/${oc.env:CHUMOKU_SECRET}/b.txt", "a${b", "\\${x}", "a\\\\${x}\\", "$HOME", "$", "${", "}", "1e3", "null", "yes",

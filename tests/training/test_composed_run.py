@@ -1,0 +1,151 @@
+"""From the settings of one run to its config: the budget, what a resumed run may change, what another's weights bring with them."""
+
+from pathlib import Path
+
+import pytest
+
+from training.command_line import normalise
+from training.composed_run import ComposedRun, compose_run
+from training.config import TrainConfig
+from training.saved_config import save_config
+
+
+def composed(*settings: str) -> ComposedRun:
+    return compose_run([normalise(setting) for setting in settings])
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a run, with nothing but its config."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "old").mkdir(parents=True)
+    return Path("runs/old")
+
+
+def save(run: Path, **trainer: float | None) -> None:
+    config = TrainConfig(name="old", experiment="demo_gpt")
+    for key, value in trainer.items():
+        setattr(config.trainer, key, value)
+    save_config(config, run)
+
+
+STEPS, MINUTES, BOTH = {"steps": 300, "minutes": None}, {"steps": None, "minutes": 4.0}, {"steps": 300, "minutes": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("saved", "given", "steps", "minutes"),
+    [
+        (STEPS, [], 300, None),
+        (STEPS, ["trainer.minutes=5"], None, 5.0),
+        (STEPS, ["trainer.steps=500"], 500, None),
+        (STEPS, ["trainer.steps=500", "trainer.minutes=5"], 500, 5.0),
+        (MINUTES, [], None, 4),
+        (MINUTES, ["trainer.steps=500"], 500, None),
+        (MINUTES, ["trainer.minutes=5"], None, 5.0),
+        (MINUTES, ["trainer.minutes=5", "trainer.steps=500"], 500, 5.0),
+        (BOTH, [], 300, 4),
+        (BOTH, ["trainer.minutes=5"], None, 5.0),
+        (BOTH, ["trainer.steps=500"], 500, None),
+        (BOTH, ["trainer.minutes=null"], 300, None),
+        (BOTH, ["trainer.steps=500", "trainer.minutes=null"], 500, None),
+        (STEPS, ["trainer.steps=null", "trainer.minutes=5"], None, 5.0),
+    ],
+)
+def test_a_budget_given_alone_on_resume_is_the_whole_budget(
+    saved: dict[str, float | None], given: list[str], steps: int | None, minutes: float | None, run: Path
+) -> None:
+    """Guards: `resume=… trainer.minutes=30` ignored because the run has a number of steps, and the other way round."""
+    save(run, **saved)
+    found = composed(f"resume={run}", *given)
+    assert found.problems == []
+    assert (found.config.trainer.steps, found.config.trainer.minutes) == (steps, minutes)
+    before = {"steps": saved["steps"], "minutes": saved["minutes"]}
+    after = {"steps": steps, "minutes": minutes}
+    assert found.changes == [
+        f"trainer.{key}={after[key]} (was {before[key]})" for key in before if after[key] != before[key]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "steps", "minutes"),
+    [
+        ([], 2000, None),
+        (["trainer.minutes=5"], None, 5.0),
+        (["trainer.minutes=5", "trainer.steps=100"], 100, 5),
+        (["experiment=demo_enja", "trainer.steps=100"], 100, None),
+        (["experiment=shakespeare_gpu"], 2500, 1),
+        (["experiment=shakespeare_gpu", "trainer.minutes=2"], None, 2),
+        (["experiment=shakespeare_gpu", "trainer.steps=9000"], 9000, None),
+        (["experiment=demo_enja", "debug=two_steps"], 2, 3.5),
+    ],
+)
+def test_a_budget_given_alone_at_the_start_is_the_whole_budget(
+    given: list[str], steps: int | None, minutes: float | None
+) -> None:
+    """Guards: `trainer.minutes=30` ending after the default number of steps; 9000 steps ending with the recipe's minute."""
+    found = composed(*given)
+    assert found.problems == []
+    assert (found.config.trainer.steps, found.config.trainer.minutes) == (steps, minutes)
+
+
+def test_a_run_without_any_budget_is_refused(run: Path) -> None:
+    """Guards: training without an end."""
+    save(run, **MINUTES)
+    for found in (composed("trainer.steps=null"), composed(f"resume={run}", "trainer.minutes=null")):
+        assert [problem.partition(":")[0] for problem in found.problems] == [
+            "trainer.steps and trainer.minutes are both null"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "key"),
+    [
+        ("model.width=64", "model.width"),
+        ("debug=profile", "debug"),
+        ("experiment=demo_enja", "experiment"),
+        ("name=other", "name"),
+        ("task=translate", "task"),
+        ("optim.kind=muon", "optim.kind"),
+        ("optim=muon", "optim.kind"),
+        ("seed=2", "seed"),
+    ],
+)
+def test_what_would_make_a_resumed_run_another_one_is_refused(setting: str, key: str, run: Path) -> None:
+    """Guards: a setting that is ignored without a word."""
+    save(run)
+    (problem,) = composed(f"resume={run}", setting).problems
+    assert problem.startswith(f"{key}")
+    assert "cannot change on resume" in problem
+
+
+def test_what_a_resumed_run_has_anyway_may_be_repeated(run: Path) -> None:
+    """Guards: the command that began a run refused when it is repeated with `resume`; a renamed folder that must be called as before."""
+    save(run)
+    repeated = ["experiment=demo_gpt", "task=gpt", "name=old", "model.width=128", "runs=runs", "optim.lr=0.5"]
+    assert composed(f"resume={run}", *repeated).problems == []
+    renamed = run.rename("runs/new")
+    for name in ("new", "old"):
+        assert composed(f"resume={renamed}", f"name={name}").problems == []
+
+
+def test_settings_of_before_are_told_apart_from_new_ones(run: Path) -> None:
+    """Guards: a log that does not say what a resumed run does otherwise."""
+    save(run)
+    found = composed(f"resume={run}", "optim.lr=0.5", "schedule=linear", "data.path=~/book.txt")
+    assert found.problems == []
+    assert found.changes == [
+        "data.path=~/book.txt (was None)",
+        "optim.lr=0.5 (was 0.001)",
+        "schedule.kind=linear (was cosine)",
+        "schedule.warmup=200 (was 100)",
+    ]
+
+
+def test_home_folders_are_found_wherever_a_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: a folder called `~` beside the data; RuntimeError for an unknown user."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "runs" / "old").mkdir(parents=True)
+    save(tmp_path / "runs" / "old")
+    for key in ("resume", "init_from"):
+        assert composed(f"{key}=~/runs/old").problems == []
+        assert "no such run folder" in composed(f"{key}=~nobody/runs/old").problems[0]

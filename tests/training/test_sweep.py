@@ -1,0 +1,164 @@
+"""A sweep: every point is trained whatever happens to others, named by what differs, and ranked at the end."""
+
+import json
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from tests.conftest import TINY
+from tests.test_resume import start_and_stop
+from training.command_line import normalise
+from training.composed_run import compose_run
+from training.sweep import run_name
+from training.sweep_points import LARGEST_SWEEP, Point, sweep_points
+from training.train_command import train_command
+
+SMALL = [
+    *TINY,
+    "data=text",
+    "data.path=book.txt",
+    "tokenizer=char",
+    "trainer.steps=2",
+    "trainer.test=false",
+    "attention=off",
+]
+
+
+def points_of(*settings: str) -> list[Point]:
+    found: list[str] = []
+    points = sweep_points([normalise(setting) for setting in settings], found)
+    assert found == []
+    return points
+
+
+def test_a_point_that_fails_does_not_end_the_sweep(
+    tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: one diverging run costing the others of a night; a sweep with a failure that ends with exit code 0, or without a word."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        sys, "argv", ["train.py", "-m", *SMALL, "optim.lr=1e18,1e-3,3e-2", "model.feed_forward=64,1000000000000"]
+    )
+    with pytest.raises(SystemExit) as left:
+        train_command()
+    assert left.value.code == 2
+    said = capsys.readouterr()
+    assert "error: the training loss became nan" in said.err
+    assert said.err.endswith("error: 4 of 6 runs failed\n")
+    assert "run 3 of 6: optim.lr=0.001 model.feed_forward=64\n" in said.out
+    header, *rows, best = said.out[said.out.index("\nlr ") :].splitlines()[1:]
+    assert header.split() == ["lr", "feed_forward", "loss", "bits/byte", "step", "time", "run"]
+    assert [row.split()[:2] for row in rows] == [
+        *(["0.03", "64"], ["0.001", "64"], ["1e+18", "64"]),
+        *([rate, "1000000000000"] for rate in ("1e+18", "0.001", "0.03")),
+    ]
+    for row, rate in zip(rows, (3e-2, 1e-3), strict=False):
+        run = tmp_path / row.split()[-1]
+        assert run.name == f"gpt-text-lr-{rate}-feed_forward-64"
+        assert OmegaConf.load(run / "config.yaml").optim.lr == rate
+        (metrics,) = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+        assert row.split()[2:5] == [f"{metrics['val/loss']:.4f}", f"{metrics['val/bits_per_byte']:.4f}", "2"]
+    assert "failed" in rows[2]
+    assert "became nan" in rows[2]
+    assert best == "best: optim.lr=0.03 model.feed_forward=64"
+
+
+def test_an_interrupt_ends_the_whole_sweep_with_everything_saved(tmp_path: Path, book: Path) -> None:
+    """Guards: Ctrl-C that ends one point and starts the next, or that loses what the point has learnt."""
+    code, output = start_and_stop(
+        tmp_path, ["-m", *SMALL, "optim.lr=1e-3,3e-3", "trainer.steps=100000", "trainer.evaluate_every=50000"], "step 3/", signal.SIGINT
+    )  # fmt: skip
+    assert code == 130, output
+    assert "SIGINT: saved step" in output
+    assert "Traceback" not in output
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["gpt-text-lr-0.001"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        (["optim.lr=1e-3,3e-4"], ["gpt-primer-lr-0.001", "gpt-primer-lr-0.0003"]),
+        (["name=mine", "seed=1,2"], ["mine-seed-1", "mine-seed-2"]),
+        (["optim.kind=adamw,muon", "schedule.kind=wsd"], ["gpt-primer-kind-adamw", "gpt-primer-kind-muon"]),
+        (["optim.kind=muon,adamw", "schedule.kind=wsd,linear"], ["gpt-primer-optim-kind-muon-schedule-kind-wsd"]),
+        (["optim=adamw,muon"], ["gpt-primer-optim-adamw", "gpt-primer-optim-muon"]),
+        (["task=gpt,translate"], ["gpt-primer", "translate-primer"]),
+        (["experiment=demo_gpt,demo_enja"], ["demo_gpt", "demo_enja"]),
+        (["experiment=demo_gpt", "model.dropout=0.1,0"], ["demo_gpt-dropout-0.1", "demo_gpt-dropout-0"]),
+        (["trainer.patience=null,3", "optim.clip=0,1"], ["gpt-primer-patience-null-clip-0"]),
+        (["attention.probes=['a b, c'],[]"], ["gpt-primer-probes-_a_b_c", "gpt-primer-probes-"]),
+    ],
+)  # fmt: skip
+def test_runs_of_a_sweep_are_named_by_what_differs(settings: list[str], names: list[str], tmp_path: Path) -> None:
+    """Guards: gpt-text, gpt-text-2, gpt-text-3, and nobody knows which was which."""
+    found = [
+        run_name(compose_run([*point.settings, f"runs={tmp_path}"]).config, point.varied)
+        for point in points_of(*settings)
+    ]
+    assert found[: len(names)] == names
+    assert all(compose_run([f"name={name}"]).problems == [] for name in found)
+
+
+def test_a_second_sweep_gets_free_names(tmp_path: Path) -> None:
+    """Guards: the second of two equal sweeps refused, or written over the first."""
+    first, _ = points_of("optim.lr=1e-3,3e-4")
+    config = compose_run([*first.settings, f"runs={tmp_path}"]).config
+    for name in ("gpt-primer-lr-0.001", "gpt-primer-lr-0.001-2", "gpt-primer-lr-0.001-3"):
+        assert run_name(config, first.varied) == name
+        (tmp_path / name).mkdir()
+
+
+def test_a_long_value_does_not_make_an_impossible_name(tmp_path: Path) -> None:
+    """Guards: a probe in Japanese that fills the file system's 255 bytes, and two of them under one name."""
+    point, other = points_of(f"attention.probes=['{'水' * 200}'],['{'水' * 201}']")
+    config = compose_run([*point.settings, f"runs={tmp_path}"]).config
+    (tmp_path / run_name(config, point.varied)).mkdir()
+    (tmp_path / run_name(config, other.varied)).mkdir()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("optim.lr=interval(0,1)", "optim.lr=interval(0,1): "),
+        ("experiment=glob(demo*)", "experiment=glob(demo*): "),
+        (f"seed=range({LARGEST_SWEEP + 1})", f"more than {LARGEST_SWEEP}"),
+        ("seed=range(10000000000)", f"more than {LARGEST_SWEEP}"),
+        ("seed=range(0,10,0)", "seed=range(0,10,0): "),
+    ],
+)
+def test_what_cannot_be_swept_is_one_message(setting: str, words: str) -> None:
+    """Guards: a traceback of Hydra's, and a slip that asks for a million runs."""
+    found: list[str] = []
+    sweep_points([normalise(setting)], found)
+    assert len(found) == 1
+    assert words in found[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["optim.lr=1e-3,3e-4"], "add -m"),
+        (["-m", "optim.lr=1e-3,3e-4", "resume=runs/x"], "init_from="),
+        (["-m", "optim.lr=1e-3,fast"], "optim.lr=fast"),
+    ],
+)
+def test_a_wrong_sweep_is_refused_before_the_first_run(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Guards: a mistake in the last value that is found after hours, and Hydra's grammar error with exit code 1."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
+    with pytest.raises(SystemExit) as left:
+        train_command()
+    assert left.value.code == 2
+    assert re.search(f"^error: .*{re.escape(words)}", capsys.readouterr().err, re.MULTILINE)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,132 @@
+"""From the settings of one run to its config: a new run, one that goes on (`resume`), or one that starts from another's weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from configs.program import expanded
+from training.command_line import GROUPS, all_keys, compose_config, parse, value_problems
+from training.config import TrainConfig, problems
+from training.errors import UserError
+from training.literals import literal
+from training.saved_config import load_config, to_omegaconf
+
+FREE_ON_RESUME = (
+    "resume", "runs", "optim", "schedule", "trainer", "attention", "model.dropout", "model.attention_dropout",
+    "data.path", "data.valid_path", "data.test_path", "data.cache",
+)  # fmt: skip
+"""What a resumed run may change; anything else would make it another run, which `init_from` starts."""
+
+FROM_ORIGIN = ("model", "tokenizer")
+"""What a run with `init_from` takes from the run that it starts from, dropout excepted."""
+
+
+@dataclass(frozen=True)
+class ComposedRun:
+    """What the settings of one run come to."""
+
+    config: TrainConfig = field(default_factory=TrainConfig)
+    """Meaningful only where there are no problems."""
+    changes: list[str] = field(default_factory=list)
+    """What a resumed run has otherwise than before."""
+    problems: list[str] = field(default_factory=list)
+
+
+def compose_run(settings: list[str]) -> ComposedRun:
+    """Compose and check one run; everything that is wrong with it is among its problems."""
+    composed, found = compose_config("train", TrainConfig, settings)
+    if composed is None:
+        return ComposedRun(problems=found)
+    try:
+        if composed.resume and composed.init_from:
+            excluded = "one goes on with a run, the other starts a new one from it"
+            return ComposedRun(problems=[*found, f"resume and init_from exclude each other: {excluded}"])
+        if composed.resume:
+            config, changes = resume_config(composed, settings, found)
+        else:
+            found += init_from_problems(composed, settings)
+            config, changes = to_dataclass(composed, settings), []
+    except UserError as error:
+        return ComposedRun(problems=[*found, *error.args])
+    except MissingMandatoryValue as error:
+        missing = f"{error.full_key}=???: three question marks stand for a missing value; a path can be ./???"
+        return ComposedRun(problems=[*found, missing])
+    except OmegaConfBaseException as error:  # an interpolation that leads nowhere, a value that is missing
+        return ComposedRun(problems=[*found, f"{error.full_key}: {str(error).strip().splitlines()[0]}"])
+    return ComposedRun(config, changes, found + problems(config))
+
+
+def to_dataclass(composed: DictConfig, settings: list[str]) -> TrainConfig:
+    """The composed config as the dataclass that the program works with, its budget as in `settle_budget`."""
+    settle_budget(composed, settings)
+    config = OmegaConf.to_object(composed)
+    assert isinstance(config, TrainConfig)
+    return config
+
+
+def settle_budget(composed: DictConfig, settings: list[str]) -> None:
+    """Steps or minutes that are given alone are the whole budget: the other, which nobody gave, would end the run early or late."""
+    given = {setting.partition("=")[0] for setting in settings}
+    for key, other in (("steps", "minutes"), ("minutes", "steps")):
+        if f"trainer.{key}" in given and f"trainer.{other}" not in given and composed.trainer[key] is not None:
+            composed.trainer[other] = None
+
+
+def init_from_problems(composed: DictConfig, settings: list[str]) -> list[str]:
+    """Settings that contradict the run to start from; without them its shape and tokenizer are taken over."""
+    if not composed.init_from:
+        return []
+    origin = to_omegaconf(load_config(expanded(composed.init_from)))
+    keys = all_keys(TrainConfig)
+    found = []
+    if composed.task != origin.task:
+        found.append(f"init_from={composed.init_from}: was trained with task={origin.task}; add task={origin.task}")
+    for setting in settings:
+        group = setting.partition("=")[0]
+        for key in [key for key in keys if key == group or key.startswith(group + ".")]:
+            mine, theirs = OmegaConf.select(composed, key), OmegaConf.select(origin, key)
+            taken_over = key.split(".")[0] in FROM_ORIGIN and key not in FREE_ON_RESUME
+            if taken_over and not OmegaConf.is_config(mine) and mine != theirs:
+                found.append(
+                    f"{key}={mine}: init_from={composed.init_from} was trained with {key}={theirs}; leave it out"
+                )
+    return found
+
+
+def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -> tuple[TrainConfig, list[str]]:
+    """The saved config of the run to go on with, new settings applied -> (config, what changed); problems go to `found`."""
+    run = expanded(composed.resume)
+    saved = load_config(run)
+    before, config = to_omegaconf(saved), to_omegaconf(saved)
+    keys = all_keys(TrainConfig)
+    elsewhere = f"cannot change on resume; init_from={run} starts a new run from its weights"
+    for setting in settings:
+        override = parse(setting, [])
+        key = override.key_or_group if override else ""
+        if override is None or key not in (*keys, *GROUPS):
+            continue  # reported when the settings were composed
+        if not any(key == free or key.startswith(free + ".") for free in FREE_ON_RESUME):
+            # What the run has anyway may be repeated: the command that began it, say. A folder may have been renamed since.
+            repeated = key in keys and OmegaConf.select(composed, key) == OmegaConf.select(before, key)
+            if not repeated and (key, composed.name) != ("name", run.name):
+                found.append(f"{key}: {elsewhere}")
+        elif key in GROUPS:
+            config[key] = composed[key]
+        else:
+            value_problems(config, override, keys)
+    settle_budget(config, settings)
+    if config.optim.kind != before.optim.kind:
+        found.append(f"optim.kind={config.optim.kind}: {elsewhere}")
+    config.resume = literal(str(run))
+    changed = to_dataclass(config, [])
+    changes = [
+        f"{key}={OmegaConf.select(config, key)} (was {OmegaConf.select(before, key)})"
+        for key in keys
+        if key not in ("resume", "runs")
+        and not OmegaConf.is_config(OmegaConf.select(config, key))
+        and OmegaConf.select(config, key) != OmegaConf.select(before, key)
+    ]
+    return changed, changes

@@ -1,0 +1,128 @@
+"""Train all runs of a sweep, whatever happens to each, and rank them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+import shlex
+import time
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from configs.program import complain, expanded, messages_of
+from data.errors import DataError
+from training.config import TrainConfig
+from training.errors import UserError
+from training.progress import Interrupted
+from training.run import train
+from training.run_folder import base_name
+from training.run_log import duration
+from training.sweep_points import Point
+from training.terminal import say
+
+LONGEST_NAME = 80
+"""Characters of a run's name."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the run of a point ended."""
+
+    varied: dict[str, str]
+    run: Path
+    seconds: float
+    failure: str | None
+    best: dict[str, float]
+    """The line of metrics.jsonl with the lowest validation loss; empty where there was no evaluation."""
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Sorts the best first and failures last. Bits per byte compare across tokenizers too, which losses per token do not."""
+        return self.failure is not None, self.best.get("val/bits_per_byte", math.inf)
+
+    @property
+    def figures(self) -> list[str]:
+        """Best validation loss in nats per token and in bits per byte, its step, the time of the whole run, its folder or what ended it."""
+        best, took = self.best, duration(self.seconds)
+        if self.failure:
+            return ["failed", "", "", took, f"{self.run}: {self.failure}" if self.run.exists() else self.failure]
+        measured = (
+            [f"{best['val/loss']:.4f}", f"{best['val/bits_per_byte']:.4f}", f"{best['step']}"] if best else [""] * 3
+        )
+        return [*measured, took, str(self.run)]
+
+
+def sweep(points: Sequence[Point], configs: Sequence[TrainConfig]) -> None:
+    """Train every point and rank them; a point that fails does not end the sweep. Raises UserError at the end when any did."""
+    outcomes: list[Outcome] = []
+    try:
+        for number, (point, config) in enumerate(zip(points, configs, strict=True), 1):
+            named = replace(config, name=run_name(config, point.varied))
+            say(f"\nrun {number} of {len(points)}: {as_settings(point.varied)}")
+            outcomes.append(train_point(named, point.varied))
+    finally:
+        if outcomes:
+            say("\n" + "\n".join(ranking(outcomes)))
+    if failed := sum(outcome.failure is not None for outcome in outcomes):
+        raise UserError(f"{failed} of {len(points)} runs failed")
+
+
+def train_point(config: TrainConfig, varied: dict[str, str]) -> Outcome:
+    """Train one run to its end, or to what ends it alone."""
+    started, failure = time.perf_counter(), None
+    try:
+        train(config)
+    except Interrupted:
+        raise
+    except (UserError, DataError, OSError) as error:
+        failure = "; ".join(messages_of(error))
+        complain(failure)
+    except Exception as error:  # a mistake of ours must not cost the other runs of a night
+        failure = " ".join(f"{type(error).__name__}: {error}".split())
+        traceback.print_exc()
+    run = expanded(config.runs) / str(config.name)
+    return Outcome(varied, run, time.perf_counter() - started, failure, best_evaluation(run))
+
+
+def best_evaluation(run: Path) -> dict[str, float]:
+    """The line of metrics.jsonl with the lowest validation loss, or nothing."""
+    path = run / "metrics.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return min(map(json.loads, lines), key=lambda record: record["val/loss"], default={})
+
+
+def run_name(config: TrainConfig, varied: dict[str, str]) -> str:
+    """A free folder name that tells what differs: `gpt-text-lr-0.003`."""
+    base = base_name(config)
+    in_base = () if config.name else ("experiment",) if config.experiment else ("task", "data")
+    labels = zip(short_keys(varied), varied.values(), strict=True)
+    told = [f"{label}-{value}" for label, value in labels if label not in in_base]
+    full = "-".join([base, *(re.sub(r"[^\w.+-]+", "_", part).strip("_") for part in told)])[:LONGEST_NAME]
+    names = (full if number == 1 else f"{full}-{number}" for number in itertools.count(1))
+    return next(name for name in names if not (expanded(config.runs) / name).exists())
+
+
+def short_keys(keys: Iterable[str]) -> list[str]:
+    """Each key without the parts before its last one, unless two would be the same: `lr`, but `optim-kind` beside `schedule-kind`."""
+    parts = [key.lstrip("+").split(".") for key in keys]
+    last = [each[-1] for each in parts]
+    return [each[-1] if last.count(each[-1]) == 1 else "-".join(each) for each in parts]
+
+
+def as_settings(varied: dict[str, str]) -> str:
+    """The settings of a point as they are typed on a command line."""
+    return " ".join(shlex.quote(f"{key.lstrip('+')}={value}") for key, value in varied.items())
+
+
+def ranking(outcomes: Sequence[Outcome]) -> list[str]:
+    """The table of all runs, the best first and failed ones last, and the best one's settings."""
+    ranked = sorted(outcomes, key=lambda outcome: outcome.rank)
+    header = [*short_keys(outcomes[0].varied), "loss", "bits/byte", "step", "time", "run"]
+    rows = [header, *([*outcome.varied.values(), *outcome.figures] for outcome in ranked)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return lines if ranked[0].failure else [*lines, f"best: {as_settings(ranked[0].varied)}"]

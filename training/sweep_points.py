@@ -1,0 +1,51 @@
+"""The runs that a command line asks for: one, or one for each combination of the values that settings are given."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from training.command_line import parse
+
+LARGEST_SWEEP = 1000
+"""Runs; more are a slip."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a sweep."""
+
+    settings: list[str]
+    """All of them, one value each."""
+    varied: dict[str, str]
+    """The value of each setting that has several in the sweep."""
+
+
+def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
+    """Every run that the settings ask for: one, or one for each combination of values. Problems go to `found`."""
+    choices: list[list[str]] = []
+    several: list[str] = []
+    for setting in settings:
+        override = parse(setting, found)
+        if override is None:
+            continue
+        key = setting.partition("=")[0]
+        if not override.is_sweep_override():
+            choices.append([setting])
+            continue
+        try:
+            values = list(itertools.islice(override.sweep_string_iterator(), LARGEST_SWEEP + 1))
+        except Exception as error:  # interval() and glob() are for other sweepers
+            found.append(f"{setting}: is no list of values: {error}")
+            continue
+        choices.append([f"{key}={value}" for value in values])
+        several += [key] if len(values) > 1 else []
+    if math.prod(map(len, choices)) > LARGEST_SWEEP:
+        found.append(f"a sweep of more than {LARGEST_SWEEP} runs: give fewer values")
+        return []
+    points = []
+    for settings_of_one in itertools.product(*choices):
+        values_of_one = {key: value for key, _, value in (setting.partition("=") for setting in settings_of_one)}
+        points.append(Point(list(settings_of_one), {key: values_of_one[key] for key in several}))
+    return points

@@ -1,0 +1,18 @@
+"""Lines on the terminal while something runs."""
+
+from __future__ import annotations
+
+import sys
+
+from tqdm import tqdm
+
+from configs.program import silence
+
+
+def say(message: str) -> None:
+    """One line on standard output, above a progress bar. Work goes on where nobody reads it (`train.py … | head`)."""
+    try:
+        tqdm.write(message, file=sys.stdout)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence(sys.stdout)
