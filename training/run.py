@@ -79,6 +79,8 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
         evaluator = evaluator_for(config, prepared, model, run, log)
         evaluator.attention.forget_after(trainer.progress.step)
         run_folder.save_tokenizers(prepared.tokenizers, run)
+        if config.task == "translate":
+            run_folder.save_source_alphabet(prepared.rows("train"), run)
         save_config(config, run)
         announce(config, log, run, model, prepared, hardware, changes or [])
         reason = trainer.end_of_training()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from configs.program import expanded
+from data.alphabet import source_alphabet
 from data.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -77,6 +79,21 @@ def save_tokenizers(tokenizers: list[Tokenizer], run: Path) -> None:
     for path, tokenizer in zip(tokenizer_paths(run, len(tokenizers)), tokenizers, strict=True):
         if not path.exists():
             tokenizer.save(path)
+
+
+def save_source_alphabet(rows: Any, run: Path) -> None:
+    """`source_alphabet.txt`: the characters of a translator's sources, from the rows of the training split."""
+    path = run / "source_alphabet.txt"
+    if not path.exists():
+        path.write_text(source_alphabet(rows) + "\n", encoding="utf-8")
+
+
+def load_source_alphabet(run: Path) -> frozenset[str] | None:
+    """The characters in which a translator's sources are written; None for runs of before there was such a file."""
+    try:
+        return frozenset((run / "source_alphabet.txt").read_text(encoding="utf-8").strip())
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def tokenizer_paths(run: Path, count: int) -> list[Path]:
