@@ -54,3 +54,22 @@ def book(tmp_path: Path) -> Path:
              for c in ("sees", "likes", "finds", "wants") for d in ("barn", "tree", "road", "pond", "hill")]  # fmt: skip
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny run of each task; the story model spells unknown characters as bytes."""
+    folder = tmp_path_factory.mktemp("trained")
+    for task, more in {
+        "gpt": ["tokenizer.byte_fallback=true"],
+        "translate": ["trainer.steps=40"],
+    }.items():
+        done = subprocess.run(
+            [
+                sys.executable, str(ROOT / "train.py"), *TINY, f"task={task}", f"name={task}", "trainer.test=false",
+                "trainer.evaluate_every=50", *more,
+            ],
+            cwd=folder, env=environment(), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    return folder

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,32 +16,13 @@ import torch
 
 from attention_maps import store
 from attention_maps.store import load
-from tests.conftest import ROOT, TINY, environment
+from tests.conftest import ROOT, environment
 from tests.training.test_command_line import NASTY
 from training.errors import UserError
 from training.generate_command import parse_command
 from training.run_folder import load_run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tiny run of each task; the story model spells unknown characters as bytes."""
-    folder = tmp_path_factory.mktemp("trained")
-    for task, more in {
-        "gpt": ["tokenizer.byte_fallback=true"],
-        "translate": ["trainer.steps=40"],
-    }.items():
-        done = subprocess.run(
-            [
-                sys.executable, str(ROOT / "train.py"), *TINY, f"task={task}", f"name={task}", "trainer.test=false",
-                "trainer.evaluate_every=50", *more,
-            ],
-            cwd=folder, env=environment(), capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-    return folder
 
 
 @pytest.fixture
@@ -139,8 +121,7 @@ def test_a_prompt_beyond_the_context_is_told_what_the_model_reads(shell: Run) ->
     """Guards: silence, or a wrong number, where the model forgets."""
     done = shell(f"generate run=runs/gpt prompt='{'a dog ' * 40}' max_tokens=3")
     assert done.stdout.startswith("a dog " * 40)
-    assert "the first new token is chosen from the last 32 of them" in done.stderr
-    assert "from the last 17 to 32 tokens" in done.stderr
+    assert "the prompt has 81 tokens, but the model sees at most 32 at a time" in done.stderr
 
 
 def test_an_interrupt_ends_with_130_and_without_a_traceback(trained: Path) -> None:
@@ -187,6 +168,37 @@ def test_lines_out_are_lines_in_however_the_file_ends(shell: Run) -> None:
     assert same[0].stdout.count("\n") == 3
     assert [done.stdout for done in same] == [same[0].stdout] * 3
     assert [done.stderr for done in (nothing, two, *same)] == [""] * 5
+
+
+def test_translations_are_written_while_the_input_goes_on_and_kept_at_ctrl_c(trained: Path, shell: Run) -> None:
+    """Guards: hours of translating that are printed at the end, or lost; a half line; a traceback; an exit code of success."""
+    lines = [
+        f"{name} {verb} a {thing}.\n"
+        for name in ("Emi", "Ken")
+        for verb in ("has", "likes")
+        for thing in ("dog", "book")
+    ]
+    expected = shell("generate run=runs/translate beam_size=1", "".join(lines).encode()).stdout.splitlines()
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "generate.py"), "run=runs/translate", "beam_size=1", "batch_tokens=64"],
+        cwd=trained, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("".join(lines) * 20)
+    process.stdin.flush()  # and not closed: there is more to come
+    patience = threading.Timer(60, process.kill)
+    patience.start()
+    first = [process.stdout.readline() for _ in range(40)]
+    patience.cancel()
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == ""
+    written = "".join(first) + rest
+    assert written.endswith("\n")
+    assert written.splitlines() == (expected * 20)[: written.count("\n")]
 
 
 def test_n_best_lists_hypotheses_by_score(shell: Run) -> None:
@@ -272,10 +284,13 @@ def test_what_only_looks_extreme_is_accepted(setting: str) -> None:
 
 
 def test_input_that_is_not_utf8_is_refused_with_its_line(shell: Run) -> None:
-    """Guards: a UnicodeDecodeError traceback."""
-    done = shell("generate run=runs/translate", "fine\nbad: \xff\n".encode("latin-1"))
+    """Guards: a UnicodeDecodeError traceback; what stands before that line lost."""
+    done = shell("generate run=runs/translate", "Ken runs.\n\nbad: \xff\nfine\n".encode("latin-1"))
     assert done.returncode == 2
-    assert "line 2" in done.stderr
+    assert done.stderr.startswith("error: standard input: line 3 is not UTF-8 (its byte 6)")
+    assert done.stdout.count("\n") == 2
+    gpt = shell("generate run=runs/gpt", b"\xff")
+    assert (gpt.returncode, gpt.stdout) == (2, "")
 
 
 def test_maps_of_what_is_written_go_into_the_run(shell: Run, trained: Path) -> None:
@@ -290,7 +305,10 @@ def test_maps_of_what_is_written_go_into_the_run(shell: Run, trained: Path) -> N
         assert tokenizer.decode(sample.reads.ids) == text.removesuffix("\n")
         assert sample.name == "Emi ran."
         assert sample.weights["decoder", 0].shape[1:] == (len(sample.reads), len(sample.reads))
-    assert "generated_00001.safetensors" in done.stderr
+    assert done.stderr.splitlines() == [
+        "attention maps: runs/gpt/attention/generated_00001.safetensors",
+        "to see them: tensorboard --logdir runs, tab Attention, run gpt, generated 1",
+    ]
 
 
 def test_maps_of_translations_go_into_the_run(shell: Run, trained: Path) -> None:
@@ -305,6 +323,13 @@ def test_maps_of_translations_go_into_the_run(shell: Run, trained: Path) -> None
         "Taro likes tea.",
     ]
     assert [target.decode(sample.predicts.ids) for sample in recorded.samples] == [best[0], best[-1]]
+
+
+def test_maps_of_part_of_what_was_written_say_so(shell: Run) -> None:
+    """Guards: "1 cut at 32 tokens", a riddle; memory for the tokens of every text where 16 are kept."""
+    done = shell("generate run=runs/gpt prompt=Emi attention=true samples=20 max_tokens=40")
+    assert "the first 16 of 20 texts; " in done.stderr
+    assert "longer than a map, which shows the last 32 tokens" in done.stderr
 
 
 def test_without_a_wish_nothing_is_kept(shell: Run, trained: Path) -> None:

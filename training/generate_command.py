@@ -18,9 +18,12 @@ VERBATIM = ("run", "prompt", "stop")
 
 HELP = """Write with a GPT run, or translate with a translation run.
 
-  python generate.py run=runs/NAME prompt='Once upon a time'   the prompt is taken verbatim, quotes, commas and all
-  python generate.py run=runs/NAME < english.txt               a translation for each line, in order; a GPT goes on with the text
-  python generate.py run=runs/NAME                             interactive when standard input is a terminal
+  python generate.py run=runs/demo_gpt prompt='Emi had a small dog.'     the prompt is taken verbatim, quotes, commas and all
+  python generate.py run=runs/demo_enja < english.txt > japanese.txt     a line for each line, in order, written as it gets ready
+  python generate.py run=runs/demo_gpt < beginning.txt                   a GPT goes on with the whole text
+  python generate.py run=runs/NAME                                       interactive when standard input is a terminal
+
+What is written goes to standard output, notes and progress to standard error.
 
 Settings (key=value):"""
 
@@ -48,7 +51,9 @@ def parse_command(arguments: list[str]) -> Command:
     if len(verbatim["run"]) > 1:
         found.append("run= is given twice")
     if len(verbatim["prompt"]) > 1:
-        found.append("prompt= is given twice; several prompts go through standard input, one a line")
+        found.append(
+            "prompt= is given twice: one text is wanted (quote it whole); a translator takes many lines on standard input"
+        )
     if composed is None:
         raise UserError(*found)
     try:

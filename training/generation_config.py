@@ -21,62 +21,65 @@ class GenerateConfig:
     """Write with a GPT run, or translate with a translation run."""
 
     run: str | None = None
-    """The run folder, runs/NAME; taken verbatim but for a leading ~."""
+    """The folder of a trained run, runs/NAME; taken verbatim but for a leading ~."""
 
     prompt: str | None = None
-    """The text to go on with, or the sentence to translate; taken verbatim. Without it standard input is read."""
+    """The text to go on with, or the sentence to translate (several lines are several sentences); taken verbatim. Without it
+    standard input is read."""
 
     checkpoint: str = "best"
-    """`best` or `last`."""
+    """`best` (lowest validation loss) or `last`."""
 
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `mps`."""
 
     quantize: str | None = None
-    """Round the weights to `bf16` or `int8`: less to read from memory for each token. Null is `float32`, or `bf16` where
-    CPU or GPU multiply it faster and the model is large enough."""
+    """Round the weights to `bf16` or `int8`: less to read from memory for each token. Null means `float32`, or `bf16` where
+    the CPU or GPU multiplies it faster and the model is large enough."""
 
     attention: bool = False
-    """Keep the attention maps of what is written or translated in the run, for TensorBoard's Attention tab."""
+    """Store the attention maps of what is written or translated in the run, for TensorBoard's Attention tab (the first 16
+    texts or lines)."""
 
     samples: int = 1
-    """GPT: texts to write, up to 32 at the same time. (Several are rounded more than one by `quantize=int8`: activations too.)"""
+    """GPT: texts to write, up to 32 at the same time. (With `quantize=int8` several texts round the activations as well.)"""
 
     temperature: float = 0.8
-    """GPT: below 1 bolder on the likely, above 1 wilder; 0 always takes the likeliest token."""
+    """GPT: below 1 favours likely tokens, above 1 unlikely ones; 0 always takes the likeliest token."""
 
     top_k: int | None = None
-    """GPT: sample among so many likeliest tokens."""
+    """GPT: sample among this many likeliest tokens."""
 
     top_p: float | None = None
-    """GPT: sample among the likeliest tokens that hold this probability (Holtzman et al. 2020)."""
+    """GPT: sample among the likeliest tokens that together have this probability (Holtzman et al. 2020)."""
 
     min_p: float | None = None
-    """GPT: sample among tokens at least this share as likely as the likeliest (Nguyen et al. 2024)."""
+    """GPT: sample among tokens at least this fraction as likely as the likeliest (Nguyen et al. 2024)."""
 
     repetition_penalty: float = 1.0
-    """GPT: above 1 makes tokens that occurred less likely (Keskar et al. 2019)."""
+    """GPT: above 1 makes tokens less likely that the text already holds, except the end of the text (Keskar et al. 2019)."""
 
     max_tokens: int = 200
-    """GPT: tokens to write at most, for each sample."""
+    """GPT: the most tokens to write, for each sample."""
 
     seed: int = 1
-    """GPT: the same seed writes the same text; the second sample has the next seed, and so on."""
+    """GPT: the same seed writes the same text; the second sample has the next seed, and so on. At a terminal each text has
+    another seed, shown below it; one that is given here is that of the first text."""
 
     stop: list[str] = field(default_factory=list)
-    """GPT: end before this text; verbatim, and may be given several times."""
+    """GPT: end before this text; taken verbatim, and may be given several times."""
 
     beam_size: int = 4
-    """Translation: hypotheses kept; 1 is greedy."""
+    """Translation: hypotheses kept at each step; 1 is greedy search."""
 
     length_penalty: float = 1.0
-    """Translation: exponent of the length that a log-probability is divided by; larger prefers longer translations."""
+    """Translation: hypotheses are ranked by log-probability / length ** length_penalty; larger prefers longer ones."""
 
     n_best: int = 1
-    """Translation: hypotheses to print, `line TAB rank TAB score TAB text`; at most `beam_size`."""
+    """Translation: hypotheses to print for each line; above 1 as `line TAB rank TAB score TAB text`. At most `beam_size`."""
 
     batch_tokens: int = 1024
-    """Translation: source tokens decoded together, padding included; less needs less memory, more is faster on a GPU."""
+    """Translation: source tokens decoded together, padding included; fewer need less memory, more are faster on a GPU."""
 
     @property
     def sampling(self) -> SamplingConfig:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, islice
 
 import torch
 from torch import Tensor
 
 from data.pairs import SourceBatch, encode_sources
 from data.tokenizer import Tokenizer
-from model.beam_search import Hypothesis, beam_search
+from model.beam_search import beam_search
+from model.beam_step import Hypothesis
 from model.decoding import prepare
 from model.encoder_decoder import EncoderDecoder
 
@@ -40,59 +44,103 @@ class TranslationOptions:
     """Batches decoded at the same time; null means one for each thread that torch has on a CPU, at most 4, else 1."""
 
 
-def translate(
-    model: EncoderDecoder, tokenizers: list[Tokenizer], sentences: list[str], options: TranslationOptions
-) -> Iterator[tuple[int, list[Translation]]]:
-    """Translate `sentences`, longest first; yields (index, n-best list) in the order in which they get ready.
+FIRST_WINDOW = 64
+"""Lines of the first portion of a stream."""
 
+Found = list[tuple[int, list[Translation]]]
+"""Sentences of a batch by their index, each with its translations, best first."""
+
+
+def translate(
+    model: EncoderDecoder, tokenizers: list[Tokenizer], portions: Iterable[Sequence[str]], options: TranslationOptions
+) -> Generator[tuple[int, list[Translation]], None, None]:
+    """Translate sentences portion by portion, each longest first; yields (index, n-best list) as they get ready.
+
+    Indices count the sentences of all portions. A portion is asked for while those before it are still being translated.
     Empty sentences (white space only) are not asked of the model: their translation is empty. Sources longer than the
-    model's context are cut to it; `overlong` finds them beforehand.
+    model's context are cut to it.
     """
     source, target = tokenizers[0], tokenizers[-1]
     device = next(model.parameters()).device
     context = model.config.context
-    asked = []
-    for index, sentence in enumerate(sentences):
-        if sentence.strip():
-            asked.append(index)
-        else:
-            yield index, [Translation("", 0.0)]
 
-    def search(batch: SourceBatch) -> list[list[Hypothesis]]:
-        return beam_search(
+    def search(places: list[int], batch: SourceBatch) -> Found:
+        hypotheses = beam_search(
             model, batch.source.to(device), None if batch.source_mask is None else batch.source_mask.to(device),
             bos_id=target.bos_id, eos_id=target.eos_id, beam_size=options.beam_size,
             max_length=longest_targets(batch.lengths, context), length_penalty=options.length_penalty,
             n_best=options.n_best, banned_ids=target.never_written,
         )  # fmt: skip
+        found = ([readable(hypothesis, target) for hypothesis in best] for best in hypotheses)
+        return list(zip(places, found, strict=True))
 
-    batches = list(encode_sources(source, [sentences[index] for index in asked], options.batch_tokens, context))
+    def searches() -> Iterator[Callable[[], Found]]:
+        first = 0
+        for sentences in portions:
+            empty = [place for place, sentence in enumerate(sentences) if not sentence.strip()]
+            asked = [place for place, sentence in enumerate(sentences) if sentence.strip()]
+            if empty:
+                blank = [(first + place, [Translation("", 0.0)]) for place in empty]
+                yield partial(list, blank)  # nothing to search for
+            texts = [sentences[place] for place in asked]
+            for batch in encode_sources(source, texts, options.batch_tokens, context):
+                yield partial(search, [first + asked[index] for index in batch.indices], batch)
+            first += len(sentences)
+
     threads = torch.get_num_threads() if device.type == "cpu" else 1
-    workers = min(options.workers or min(threads, 4), len(batches))
-    for batch, hypotheses in in_parallel(search, batches, workers):
-        for place, found in zip(batch.indices, hypotheses, strict=True):
-            yield asked[place], [readable(hypothesis, target) for hypothesis in found]
+    for found in in_parallel(searches(), options.workers or min(threads, 4)):
+        yield from found
 
 
-def in_parallel(
-    search: Callable[[SourceBatch], list[list[Hypothesis]]], batches: list[SourceBatch], workers: int
-) -> Iterator[tuple[SourceBatch, list[list[Hypothesis]]]]:
-    """Each batch with what `search` finds for it, in order, `workers` at a time in threads that share torch's threads.
+def in_order(results: Iterator[tuple[int, list[Translation]]]) -> Iterator[list[Translation]]:
+    """What `translate` yields, each as soon as all before it have been yielded."""
+    waiting: dict[int, list[Translation]] = {}
+    due = 0
+    for index, found in results:
+        waiting[index] = found
+        while due in waiting:
+            yield waiting.pop(due)
+            due += 1
+
+
+def windows(lines: Iterable[str], batch_tokens: int) -> Iterator[list[str]]:
+    """Lines of a stream in portions for `translate`, so that memory does not grow with the stream.
+
+    Batches of like length need many lines to choose from: `batch_tokens` / 2 lines fill about ten. The first portions are
+    smaller, so that the first translations come early.
+    """
+    largest = max(1, batch_tokens // 2)
+    size = min(FIRST_WINDOW, largest)
+    lines = iter(lines)
+    while window := list(islice(lines, size)):
+        yield window
+        size = min(2 * size, largest)
+
+
+def in_parallel(searches: Iterator[Callable[[], Found]], workers: int) -> Iterator[Found]:
+    """What each of `searches` finds, in order, `workers` at a time in threads that share torch's threads.
 
     A step of a search is many short operations. Two workers of one thread each translate 1.06 times as fast as one of
     two, and on a busy machine several times: threads that share an operation wait for each other at the end of each.
-    What a search raises is raised here. When the caller stops early, by Ctrl-C too, waiting batches are dropped and
-    those under way finish first.
+    What a search raises is raised here. Only the next few are taken from `searches`. When the caller stops early, by
+    Ctrl-C too, waiting ones are dropped and those under way finish first.
     """
+    first = list(islice(searches, workers))
+    workers = min(workers, len(first))
+    searches = chain(first, searches)
     if workers <= 1:
-        yield from ((batch, search(batch)) for batch in batches)
+        yield from (search() for search in searches)
         return
     threads = torch.get_num_threads()
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(max(1, threads // workers),))
     try:
-        running = [pool.submit(search, batch) for batch in batches]
-        for batch, future in zip(batches, running, strict=True):
-            yield batch, future.result()
+        running: deque[Future[Found]] = deque()
+        for search in searches:
+            running.append(pool.submit(search))
+            if len(running) > 2 * workers:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)  # the number is each thread's own, but also the start value of new threads
@@ -110,13 +158,8 @@ def best_translations(
     model: EncoderDecoder, tokenizers: list[Tokenizer], sentences: list[str], options: TranslationOptions
 ) -> list[Translation]:
     """The best translation of each sentence, in order."""
-    best = {index: found[0] for index, found in translate(model, tokenizers, sentences, options)}
+    best = {index: found[0] for index, found in translate(model, tokenizers, [sentences], options)}
     return [best[index] for index in range(len(sentences))]
-
-
-def overlong(tokenizer: Tokenizer, sentences: list[str], context: int) -> list[int]:
-    """Indices of sentences that do not fit the context together with their end token."""
-    return [index for index, ids in enumerate(tokenizer.encode_batch(sentences)) if len(ids) > context - 1]
 
 
 def longest_targets(source_lengths: Tensor, context: int) -> Tensor:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from dataclasses import replace
+from itertools import cycle, islice
 
 import pytest
 import torch
@@ -15,7 +17,7 @@ from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from training.config import TrainConfig
 from training.run_folder import build_model
-from training.translation import TranslationOptions, best_translations, translate
+from training.translation import TranslationOptions, best_translations, in_order, translate, windows
 
 OPTIONS = TranslationOptions(beam_size=3, batch_tokens=60)
 
@@ -57,7 +59,7 @@ def test_an_error_of_a_worker_arrives_and_ends_the_others(
     model, tokenizers, sentences = translator
     before = threading.active_count()
     with pytest.raises(ValueError, match=r"model\.eval\(\)"):
-        list(translate(model.train(), tokenizers, sentences, replace(OPTIONS, workers=2)))
+        list(translate(model.train(), tokenizers, [sentences], replace(OPTIONS, workers=2)))
     model.eval()
     assert threading.active_count() == before
 
@@ -68,8 +70,26 @@ def test_who_stops_early_leaves_no_thread_behind(
     """Guards Ctrl-C in the middle of a file: the rest of it must not be translated first."""
     model, tokenizers, sentences = translator
     before, threads = threading.active_count(), torch.get_num_threads()
-    running = translate(model, tokenizers, sentences * 20, replace(OPTIONS, workers=2))
+    running = translate(model, tokenizers, [sentences * 20], replace(OPTIONS, workers=2))
     next(running)
     running.close()
     assert threading.active_count() == before
     assert torch.get_num_threads() == threads
+
+
+def test_a_stream_is_read_as_it_is_translated(translator: tuple[EncoderDecoder, list[Tokenizer], list[str]]) -> None:
+    """Guards: a file that must be read to its end, and fit into memory, before its first line is translated."""
+    model, tokenizers, sentences = translator
+    sentences = [*sentences[:20], " "]
+    options = replace(OPTIONS, beam_size=1, batch_tokens=64)
+    expected = best_translations(model, tokenizers, sentences, options)
+    for workers in (1, 2):
+        read = [0]
+        endless = (read.append(number) or sentence for number, sentence in enumerate(cycle(sentences), 1))
+        portions = windows(endless, options.batch_tokens)
+        with closing(translate(model, tokenizers, portions, replace(options, workers=workers))) as results:
+            for written, found in enumerate(islice(in_order(results), 100), 1):
+                assert found == [expected[(written - 1) % len(sentences)]]
+                assert read[-1] - written <= 4 * 32  # lines of a portion
+    assert [len(window) for window in windows(map(str, range(1000)), 512)] == [64, 128, 256, 256, 256, 40]
+    assert list(windows([], 512)) == []

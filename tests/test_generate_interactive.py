@@ -1,0 +1,119 @@
+"""generate.py at a terminal: a conversation through a real pseudo-terminal."""
+
+import fcntl
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.conftest import ROOT, environment
+
+
+class Terminal:
+    """A program with a terminal for input, output and errors."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", control: int) -> None:
+        self.process, self.control = process, control
+
+    def type(self, text: str) -> None:
+        os.write(self.control, text.encode())
+
+    def read(self, count: int) -> str:
+        """The next bytes that appear."""
+        seen = b""
+        while len(seen) < count:
+            seen += os.read(self.control, count - len(seen))
+        return seen.decode(errors="ignore").replace("\r\n", "\n")
+
+    def read_until(self, end: str, seconds: float = 60) -> str:
+        """What appears up to and including `end`."""
+        seen = b""
+        deadline = time.monotonic() + seconds
+        while end.encode() not in seen:
+            ready, _, _ = select.select([self.control], [], [], max(0, deadline - time.monotonic()))
+            assert ready, f"no {end!r} in {seen!r}"
+            seen += os.read(self.control, 1)
+        return seen.decode().replace("\r\n", "\n")
+
+    def answer(self, prompt: str) -> tuple[str, int]:
+        """Type a prompt -> the text that is written, prompt included, and the seed that is told."""
+        self.type(f"{prompt}\n")
+        self.read_until(f"{prompt}\r\n")  # the echo
+        text = self.read_until("\r\n(seed=").removesuffix("\n(seed=")
+        return text, int(self.read_until(")\r\n> ").partition(")")[0])
+
+
+@contextmanager
+def at_a_terminal(folder: Path, *arguments: str) -> Iterator[Terminal]:
+    """generate.py with a terminal of its own, which Ctrl-C in it reaches."""
+    control, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "generate.py"), *arguments], cwd=folder, env=environment() | {"TERM": "dumb"},
+        stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    os.close(terminal)
+    try:
+        yield Terminal(process, control)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(control)
+
+
+def alone(folder: Path, prompt: str, seed: int) -> str:
+    """The text that generate.py writes for one prompt."""
+    command = [
+        sys.executable,
+        str(ROOT / "generate.py"),
+        "run=runs/gpt",
+        "max_tokens=30",
+        f"prompt={prompt}",
+        f"seed={seed}",
+    ]
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=True)
+    return done.stdout.removesuffix("\n")
+
+
+def test_a_prompt_typed_again_gets_another_text_whose_seed_is_told(trained: Path) -> None:
+    """Guards: the same text for the same prompt every time; a good one that cannot be had again; no way to leave but Ctrl-D."""
+    with at_a_terminal(trained, "run=runs/gpt", "max_tokens=30") as terminal:
+        assert "quit leaves" in terminal.read_until("> ")
+        (first, seed), (second, next_seed) = terminal.answer("Emi ran."), terminal.answer("Emi ran.")
+        assert first != second
+        assert next_seed != seed
+        terminal.type("help\n")
+        assert "Ctrl-D" in terminal.read_until("> ")
+        assert terminal.answer(" quit")[0].startswith("quit")
+        terminal.type("quit\n")
+        assert terminal.process.wait(60) == 0
+    assert second == alone(trained, "Emi ran.", next_seed)
+
+
+def test_a_seed_that_is_given_repeats_a_conversation(trained: Path) -> None:
+    """Guards: a conversation that nobody can repeat, and Ctrl-C that ends it together with the text."""
+    with at_a_terminal(trained, "run=runs/gpt", "max_tokens=1000000", "seed=7") as terminal:
+        terminal.read_until("> ")
+        terminal.type("Emi ran.\n")
+        terminal.read_until("Emi ran.\r\nEmi ran.")
+        begun = terminal.read(200)
+        terminal.type("\x03")
+        terminal.read_until("(seed=7)\r\n> ")
+        terminal.type("\x04")
+        assert terminal.process.wait(60) == 0
+    assert begun[:20] in alone(trained, "Emi ran.", 7)
+
+
+def test_a_terminal_shows_the_end_of_a_long_prompt(trained: Path) -> None:
+    """Guards: pages of one's own text before the first new word; a file or a pipe gets it whole."""
+    prompt = "The dog ran. " * 800
+    with at_a_terminal(trained, "run=runs/gpt", "max_tokens=5", f"prompt={prompt}") as terminal:
+        shown = terminal.read_until(prompt[-400:])
+        assert shown.endswith(f"[… 10,000 characters] {prompt[-400:]}")
+        assert len(shown) < 1000

@@ -1,0 +1,49 @@
+"""What a translator says of lines that it cannot read as they are meant."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from training.run_folder import load_run
+from training.source_notes import SourceNotes
+
+
+def notes(trained: Path, lines: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    found = SourceNotes(load_run(trained / "runs/translate"))
+    for first in range(0, len(lines), 4):  # as they come, portion by portion
+        found.check(lines[first : first + 4])
+    found.close()
+    return capsys.readouterr().err.splitlines()
+
+
+def test_a_source_in_the_language_of_the_translations_is_told(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: Japanese "translated" into nonsense without a word: one vocabulary for both sides knows every character."""
+    (note,) = notes(trained, ["Emi likes apples.", "", "エミはりんごが好きです。", "Ken and Emi met エミ."], capsys)
+    assert note.startswith(
+        "note: line 3 is mostly in characters that the model was not trained to translate from (エ, ミ,"
+    )
+
+
+def test_many_lines_of_a_kind_are_counted(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards: a thousand notes for a file in the wrong language, and numbers that begin anew with each portion."""
+    found = notes(trained, ["りんご"] * 7 + ["the dog " * 30] * 2 + ["I like ☃."], capsys)
+    assert [note.split()[2] for note in found[:5]] == ["1", "2", "3", "4", "5"]
+    assert found[5].startswith("note: line 8 has ")
+    assert found[6].startswith("note: line 9 has ")
+    assert "line 10: the model has never seen ☃ (SNOWMAN)" in found[7]
+    assert found[8:] == ["note: 2 more lines in other characters"]
+
+
+def test_a_run_without_an_alphabet_still_translates(
+    trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Guards runs of before there was such a file, and one that is damaged."""
+    shutil.copytree(trained / "runs/translate", tmp_path / "runs/translate")
+    alphabet = tmp_path / "runs/translate/source_alphabet.txt"
+    alphabet.write_bytes(b"\xff")
+    assert notes(tmp_path, ["りんご"], capsys) == []
+    alphabet.unlink()
+    assert notes(tmp_path, ["りんご"], capsys) == []

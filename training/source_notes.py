@@ -1,0 +1,73 @@
+"""What a translator cannot read as it is meant, told on standard error."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from tqdm import tqdm
+
+from data.alphabet import foreign_characters
+from data.tokenizer import Tokenizer
+from training.run_folder import LoadedRun, load_source_alphabet
+
+SHOWN = 5
+"""Notes of one kind, and characters within a note; more would hide what else there is to read."""
+
+
+class SourceNotes:
+    """Notes about lines to translate: the first few of each kind in full, how many more there were at the end."""
+
+    def __init__(self, run: LoadedRun) -> None:
+        self.tokenizer = run.tokenizers[0]
+        self.longest = run.config.model.context - 1  # and the end token
+        self.alphabet = load_source_alphabet(run.folder)
+        self.lines = 0
+        self.counts: Counter[str] = Counter()
+
+    def check(self, lines: Sequence[str]) -> None:
+        """Look at the next lines."""
+        for line, ids in zip(lines, self.tokenizer.encode_batch(lines), strict=True):
+            self.lines += 1
+            if self.alphabet is not None and (foreign := foreign_characters(line, self.alphabet)):
+                self._add(
+                    "in other characters",
+                    f"line {self.lines} is mostly in characters that the model was not trained to translate from "
+                    f"({', '.join(foreign[:SHOWN])}): the translation will be nonsense",
+                )
+            elif unknown := unknown_characters(self.tokenizer, line, ids):
+                self._add("with unknown characters", f"line {self.lines}: {unknown}")
+            if len(ids) > self.longest:
+                self._add(
+                    "too long",
+                    f"line {self.lines} has {len(ids)} tokens, but the model reads at most {self.longest}: "
+                    "the rest of the line is not translated",
+                )
+
+    def close(self) -> None:
+        """Say how many lines were left out."""
+        for kind, count in self.counts.items():
+            if count > SHOWN:
+                print(f"note: {count - SHOWN} more lines {kind}", file=sys.stderr)
+
+    def _add(self, kind: str, note: str) -> None:
+        self.counts[kind] += 1
+        if self.counts[kind] <= SHOWN:
+            tqdm.write(f"note: {note}", file=sys.stderr)  # above a progress bar
+
+
+def unknown_characters(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> str:
+    """A sentence that names the characters of `text` (its `ids` are known already) that the vocabulary lacks; "" if none."""
+    if tokenizer.unk_id not in ids:
+        return ""
+    unknown = sorted(character for character in set(text) if tokenizer.unk_id in tokenizer.encode(character))
+    more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+    return f"the model has never seen {named(unknown[:SHOWN])}{more}; it reads <unk> there"
+
+
+def named(characters: Iterable[str]) -> str:
+    """Characters with their Unicode names; those that cannot be printed by their names alone."""
+    names = [(character, unicodedata.name(character, f"U+{ord(character):04X}")) for character in characters]
+    return ", ".join(f"{character} ({name})" if character.isprintable() else name for character, name in names)
