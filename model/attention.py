@@ -69,9 +69,7 @@ def attention(
         return explicit_attention(query, key, value, _visible(query, key, causal, key_mask), dropout)
     heads = query.shape[:-1]
     query, key, value, visible, flag = _fused_arguments(query, key, value, causal, key_mask)
-    mixed = F.scaled_dot_product_attention(
-        query, key, value, visible, dropout, flag, enable_gqa=query.shape[1] != key.shape[1]
-    )
+    mixed = F.scaled_dot_product_attention(query, key, value, visible, dropout, flag, enable_gqa=_grouped(query, key))
     return mixed if mixed.shape[:-1] == heads else mixed.reshape(*heads, -1)  # values may have a width of their own
 
 
@@ -108,9 +106,7 @@ def attention_backend(
         return f"explicit {str(query.dtype).removeprefix('torch.')} products"
     query, key, value, visible, flag = _fused_arguments(query, key, value, causal, key_mask)
     try:
-        choice = torch._fused_sdp_choice(
-            query, key, value, visible, dropout, flag, enable_gqa=query.shape[1] != key.shape[1]
-        )
+        choice = torch._fused_sdp_choice(query, key, value, visible, dropout, flag, enable_gqa=_grouped(query, key))
     except NotImplementedError:
         return "scaled_dot_product_attention"
     return f"scaled_dot_product_attention, {SDPBackend(choice).name.lower().replace('_', ' ')}"
@@ -149,6 +145,13 @@ def _fused_arguments(
     if query.is_cuda and query.shape[1] != key.shape[1] and (visible is not None or query.dtype == torch.float32):
         query, key, value, visible = ungrouped(query, key, value, visible, flag)
     return query, key, value, visible, flag
+
+
+def _grouped(query: Tensor, key: Tensor) -> bool:
+    """Whether query heads share keys; decided by a branch, because torch takes no symbolic flag."""
+    if query.shape[1] != key.shape[1]:  # noqa: SIM103
+        return True
+    return False
 
 
 def ungrouped(

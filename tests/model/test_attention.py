@@ -161,3 +161,12 @@ def test_code_for_any_length_gives_the_kernel_a_plain_flag() -> None:
         x = torch.randn(rows, length, 8)
         with torch.no_grad():
             torch.testing.assert_close(compiled(x), attend(x))
+
+
+@pytest.mark.parametrize("kv_heads", [1, 4])
+def test_compiled_for_any_shape_it_is_the_same(kv_heads: int) -> None:
+    """Guards: a flag of torch's kernel that is a symbol where every size is one: a translator in float32 did not compile."""
+    query, key, value = (torch.randn(3, heads, length, 8) for heads, length in ((4, 5), (kv_heads, 7), (kv_heads, 7)))
+    mask = torch.ones(3, 7, dtype=torch.bool)
+    compiled = torch.compile(attention, dynamic=True, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(query, key, value, key_mask=mask), attention(query, key, value, key_mask=mask))
