@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from types import FrameType
 
@@ -45,8 +47,11 @@ class Progress:
         self.best_loss = math.inf if self.best_loss is None else self.best_loss
 
 
-class Interrupted(Exception):
-    """Training ended because a signal asked for it; everything is saved."""
+class Interrupted(BaseException):
+    """Training ended because a signal asked for it; everything is saved.
+
+    Like KeyboardInterrupt it passes `except Exception`, which is meant for failures.
+    """
 
     def __init__(self, received: signal.Signals) -> None:
         super().__init__(received.name)
@@ -60,8 +65,7 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
-        self.at_once = False
-        """Within an evaluation, which only reads, a signal does not wait: it raises `Interrupted`."""
+        self.raising = False
 
     def __enter__(self) -> StopRequest:
         # A hang-up that is ignored (nohup) stays ignored.
@@ -73,6 +77,15 @@ class StopRequest:
         for number, handler in self.previous.items():
             signal.signal(number, handler)
 
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Within, for work that only reads, an evaluation: a signal does not wait, it raises `Interrupted`."""
+        self.raising = True
+        try:
+            yield
+        finally:
+            self.raising = False
+
     def handle(self, number: int, _: FrameType | None) -> None:
         """Remember the signal; from now on a further one has its usual effect."""
         self.received = signal.Signals(number)
@@ -80,5 +93,5 @@ class StopRequest:
             signal.signal(each, handler)
         # Not print: the signal may have come in the middle of one.
         os.write(2, b"\nstopping and saving; once more stops at once, without saving\n")
-        if self.at_once:
+        if self.raising:
             raise Interrupted(self.received)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -269,20 +269,11 @@ class Trainer:
             "train/loss": interval.mean_loss,
             "tokens_per_second": round(interval.tokens_per_second, 1),
         }
-        self.model.eval()
-        stop.at_once = True
         try:
-            with (
-                self.weights.averaged(),
-                compilation.eagerly(self.compiled),
-                evaluation_kernels(self.hardware.device),
-            ):
+            with stop.at_once(), self.evaluating():
                 loss = self.evaluate_model(progress.step, record)
         except Interrupted:
             return  # saved as it was before, and evaluated after the resume
-        finally:
-            stop.at_once = False
-            self.model.train()
         best = loss < progress.best_loss
         if best:
             progress.best_loss, progress.best_step = loss, progress.step
@@ -295,6 +286,20 @@ class Trainer:
         self.save()
         progress.seconds += self.lap()
         record_evaluation(self.checkpoints, progress.state_dict(), best=best, keep=self.config.trainer.keep)
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Within: the model is what is saved and used later, in eval mode."""
+        self.model.eval()
+        try:
+            with (
+                self.weights.averaged(),
+                compilation.eagerly(self.compiled),
+                evaluation_kernels(self.hardware.device),
+            ):
+                yield
+        finally:
+            self.model.train()
 
     @property
     def checkpoints(self) -> Path:

@@ -60,8 +60,7 @@ class Weights:
         self.separate = dtype != torch.float32
         self.flat_computing = self.flat_masters.to(dtype)  # in float32 the same tensor
         self.computing = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        for parameter, part in zip(self.computing, self.parts(self.flat_computing), strict=True):
-            parameter.data = part
+        self.compute_with(self.flat_computing)
         self.gradient = torch.zeros_like(self.flat_masters)
         self.gradients = self.parts(self.gradient)
         self.gradient_is_old = True
@@ -108,16 +107,24 @@ class Weights:
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Within: the model computes with the weights that are evaluated and saved (the average, where one is kept)."""
+        """Within: the model computes with the weights that are evaluated and saved (the average, where one is kept).
+
+        The parameters are views of another tensor meanwhile, and no copy of the weights is written to: an exception at any
+        point, a signal's too, leaves masters and average as they are.
+        """
         if self.flat_average is None:
             yield
             return
-        kept = self.flat_masters if self.separate else self.flat_masters.clone()
-        self.flat_computing.copy_(self.flat_average)
         try:
+            self.compute_with(self.flat_average.to(self.flat_computing.dtype))
             yield
         finally:
-            self.flat_computing.copy_(kept)
+            self.compute_with(self.flat_computing)
+
+    def compute_with(self, flat: Tensor) -> None:
+        """Make the model's parameters views of `flat`, which has the dtype that computes."""
+        for parameter, part in zip(self.computing, self.parts(flat), strict=True):
+            parameter.data = part
 
     def best(self) -> dict[str, Tensor]:
         """The float32 weights to generate with: the average where one is kept, else the masters."""

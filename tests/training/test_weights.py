@@ -1,9 +1,15 @@
 """Computing, master and averaged weights."""
 
+import contextlib
+import sys
+from collections.abc import Callable
+from types import FrameType
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from training import weights as module
 from training.weights import Weights
 
 
@@ -89,3 +95,58 @@ def test_saved_and_restored_weights_are_the_same_to_the_last_bit(dtype: torch.dt
     copies = [*weights.masters, *weights.average, *model.parameters()]
     restored_copies = [*restored.masters, *restored.average, *other.parameters()]
     assert all(torch.equal(a, b) for a, b in zip(copies, restored_copies, strict=True))
+
+
+class Struck(BaseException):
+    """What a signal raises."""
+
+
+def struck(action: Callable[[], None], instant: int) -> bool:
+    """Run `action` and raise at the given bytecode of the swap; whether there are so many."""
+    passed = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> object:
+        nonlocal passed
+        passed += event == "opcode"
+        if passed == instant:
+            raise Struck
+        return count
+
+    def enter(frame: FrameType, event: str, argument: object) -> object:
+        if frame.f_code.co_filename not in (module.__file__, contextlib.__file__):
+            return None
+        frame.f_trace_opcodes = True
+        return count
+
+    sys.settrace(enter)
+    try:
+        action()
+    except Struck:
+        pass  # not `suppress`, which is in contextlib
+    finally:
+        sys.settrace(None)
+    return passed >= instant
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_exception_at_any_point_of_the_swap_leaves_the_weights_as_they_are(
+    dtype: torch.dtype, interrupted: bool
+) -> None:
+    """Guards: a signal while the average is swapped in or out, the second one too, that saves the average as the masters."""
+    weights = Weights(linear(), dtype, ema=0.9)
+    weights.flat_masters.add_(1.0)
+    weights.publish()
+
+    def copies() -> list[Tensor]:
+        return [weights.flat_masters.clone(), *(average.clone() for average in weights.average)]
+
+    def evaluate() -> None:
+        with weights.averaged():
+            if interrupted:
+                raise Struck
+
+    before, instant = copies(), 0
+    while struck(evaluate, instant := instant + 1):
+        assert all(torch.equal(a, b) for a, b in zip(before, copies(), strict=True)), instant
+    assert instant > 50
