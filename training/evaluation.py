@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 from tqdm import tqdm
 
 from data.batches import Batch
@@ -19,7 +18,7 @@ from model.gpt import GPT
 from model.replay import Readback
 from model.sampling import SamplingConfig, generate
 from training.hardware import decoding_format
-from training.loss import summed_loss
+from training.loss import token_losses
 from training.metrics import Scores, TranslationMemory, constant_sentence, score
 from training.translation import TranslationOptions, translate_all
 
@@ -50,14 +49,13 @@ class HeldOutLoss:
         return self.nats / math.log(2) / self.bytes
 
 
-@torch.no_grad()
-def held_out_loss(model: nn.Module, batches: Iterable[Batch], split_bytes: int) -> HeldOutLoss:
+def held_out_loss(model: GPT | EncoderDecoder, batches: Iterable[Batch], split_bytes: int) -> HeldOutLoss:
     """One full pass: the same tokens every time, each counted once."""
     device = next(model.parameters()).device
     losses, tokens = [], 0
     for batch in tqdm(batches, desc="validation", leave=False, disable=None, delay=2, unit="batch"):
         here = batch.to(device)
-        losses.append(Readback(summed_loss(model(*here.model_inputs), here.targets)))
+        losses.append(Readback(token_losses(model, here.model_inputs, here.targets).sum()))
         tokens += batch.target_tokens
     return HeldOutLoss(math.fsum(loss.values() for loss in losses), tokens, split_bytes)
 

@@ -6,19 +6,20 @@ import math
 from collections.abc import Iterable
 
 import torch
-from torch import nn
 from tqdm import tqdm
 
 from attention_maps.record import undisturbed
 from data.batches import Batch
 from model.attention import head_places, silence_head
-from training.loss import summed_loss
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from training.loss import token_losses
 
 BATCHES = 32
 """Validation batches, spread evenly, that every head is silenced on at most."""
 
 
-def head_importance(model: nn.Module, batches: Iterable[Batch]) -> dict[str, list[list[float]]]:
+def head_importance(model: GPT | EncoderDecoder, batches: Iterable[Batch]) -> dict[str, list[list[float]]]:
     """Rise of the loss in nats per token when a head adds nothing, `[kind][layer][head]` (Michel et al. 2019, one head at a time).
 
     Below 0: the model is better without it. Heads that do the same work cover for each other, so all may look dispensable.
@@ -42,7 +43,7 @@ def head_importance(model: nn.Module, batches: Iterable[Batch]) -> dict[str, lis
     return importance
 
 
-def mean_loss(model: nn.Module, batches: list[Batch]) -> float:
+def mean_loss(model: GPT | EncoderDecoder, batches: list[Batch]) -> float:
     """Nats per token."""
-    losses = torch.stack([summed_loss(model(*batch.model_inputs), batch.targets) for batch in batches])
+    losses = torch.stack([token_losses(model, batch.model_inputs, batch.targets).sum() for batch in batches])
     return math.fsum(losses.tolist()) / sum(batch.target_tokens for batch in batches)

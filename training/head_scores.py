@@ -123,7 +123,8 @@ def maps(
         sources = _padded([case.source for case in batch], padding).to(device)
         targets = _padded([case.target for case in batch], padding).to(device)
         with undisturbed(model), record_attention(model) as seen:
-            model(targets) if isinstance(model, GPT) else model(sources, targets, sources != padding)
+            inputs = (targets,) if isinstance(model, GPT) else (sources, targets, sources != padding)
+            model.features(*inputs)
         layers = [seen.weights[key].cpu().numpy() for key in sorted(seen.weights) if key[0] == kind]
         for number, (row, source, target) in enumerate(batch):
             queries, keys = (len(source if side == "source" else target) for side in _sides(kind))

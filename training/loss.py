@@ -15,26 +15,26 @@ from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 
 _LOGITS, _GPU_LOGITS, _TOKENS = 1 << 23, 1 << 28, 1024
-"""Logits that exist at a time while training: on a CPU 16 MB in bfloat16, on a GPU, which wants larger products, half a gigabyte
+"""Logits that exist at a time: on a CPU 16 MB in bfloat16, on a GPU, which wants larger products, half a gigabyte
 (and float32 temporaries of twice that where nothing is compiled); or those of 1,024 tokens if they are more: each stretch passes
 over the gradient of the whole projection."""
 
 LossAndGradient = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
 
 
-def summed_loss(logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Sum over real tokens of the cross-entropy in nats.
+@torch.no_grad()
+def token_losses(model: GPT | EncoderDecoder, inputs: tuple[Tensor | None, ...], targets: Tensor) -> Tensor:
+    """Cross-entropy of every token in nats, 0 where the target is IGNORED: for evaluation.
 
-    logits [B, T, V] of any float type (computed in float32), targets [B, T] int64 with IGNORED at padding -> scalar float32.
-    Label smoothing after Szegedy et al. 2016, section 7.
+    inputs: `Batch.model_inputs`, targets [B, T] -> float32 [B, T]. Like those of training the logits are never kept.
     """
-    return F.cross_entropy(
-        logits.flatten(0, 1).float(),
-        targets.flatten(),
-        ignore_index=IGNORED,
-        reduction="sum",
-        label_smoothing=label_smoothing,
-    )
+    features = model.features(*inputs).flatten(0, 1)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
+    size = stretch(features.device, model.vocab_size)
+    losses = [
+        F.cross_entropy(model.logits(rows).float(), wanted, ignore_index=IGNORED, reduction="none")
+        for rows, wanted in zip(features.split(size), targets.flatten().split(size), strict=True)
+    ]
+    return torch.cat(losses).view(targets.shape)
 
 
 def projected_loss(
@@ -45,9 +45,10 @@ def projected_loss(
     kernel: LossAndGradient | None = None,
     vocabulary: int | None = None,
 ) -> Tensor:
-    """`summed_loss` of the logits features · weightᵀ, which are never kept: for training.
+    """Cross-entropy in nats of the logits features · weightᵀ, which are never kept, summed over real tokens: for training.
 
-    features [B, T, C] and weight [V, C] of one dtype, targets [B, T] -> scalar float32. Each stretch of logits becomes its
+    features [B, T, C] and weight [V, C] of one dtype, targets [B, T] int64 with IGNORED at padding -> scalar float32.
+    Label smoothing after Szegedy et al. 2016, section 7. Each stretch of logits becomes its
     own gradient at once (Hsu et al. 2024, Liger Kernel, section 3.2), so that few of them are alive at a time.
     kernel: `loss_and_gradient`, or a compiled form of it. vocabulary: rows of weight that count; those after them are padding,
     which has no logits and no gradient, but makes products whose rows begin at multiples of 128 bytes.
@@ -70,6 +71,12 @@ def batch_loss(
     return projected_loss(features, model.head.weight, targets, label_smoothing, kernel, model.vocab_size)
 
 
+def stretch(device: torch.device, vocabulary: int) -> int:
+    """Tokens whose logits exist at a time: a power of two."""
+    logits = _LOGITS if device.type == "cpu" else _GPU_LOGITS
+    return max(_TOKENS, 1 << (logits // vocabulary).bit_length() - 1)
+
+
 class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -81,22 +88,21 @@ class _ProjectedLoss(torch.autograd.Function):
         kernel: LossAndGradient,
         vocabulary: int,
     ) -> Tensor:
-        logits = _LOGITS if features.device.type == "cpu" else _GPU_LOGITS
-        stretch = max(_TOKENS, 1 << (logits // len(weight)).bit_length() - 1)  # tokens
+        size = stretch(features.device, len(weight))
         padding = len(weight) - vocabulary
         total = torch.zeros((), device=features.device)
         grad_features = torch.empty_like(features)
         grad_weight: Tensor | None = None
-        for first in range(0, len(features), stretch):
-            rows = features[first : first + stretch]
+        for first in range(0, len(features), size):
+            rows = features[first : first + size]
             product = rows @ weight.t()  # [N, V]
             loss, grad = kernel(
-                product[:, :vocabulary] if padding else product, targets[first : first + stretch], smoothing
+                product[:, :vocabulary] if padding else product, targets[first : first + size], smoothing
             )
             total += loss
             if padding:
                 grad = F.pad(grad, (0, padding))
-            torch.mm(grad, weight, out=grad_features[first : first + stretch])
+            torch.mm(grad, weight, out=grad_features[first : first + size])
             part = grad.t() @ rows
             grad_weight = part if grad_weight is None else grad_weight.float().add_(part)
         assert grad_weight is not None

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn import functional as F
 from tqdm import tqdm
 
+from data.batches import IGNORED
 from data.primer.coreference import HEURISTICS, Pronoun, share
 from data.tokenizer import Tokenizer
 from model.gpt import GPT
+from training.loss import token_losses
 
 BATCH_TOKENS = 8192
 """Tokens scored at once."""
@@ -55,7 +56,6 @@ def choice(story: dict[str, Any], pronoun: Pronoun) -> Choice:
     return Choice(pronoun, texts)
 
 
-@torch.no_grad()
 def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, str]]) -> list[float | None]:
     """Natural log of the probability of the second part of each text, to its end, after the first; None for a text longer than
     the model's context."""
@@ -71,16 +71,11 @@ def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, s
         longest = len(documents[batch[-1]])
         padded = [documents[number] + [tokenizer.pad_id] * (longest - len(documents[number])) for number in batch]
         tokens = torch.tensor(padded, device=device)
-        targets = tokens[:, 1:].clone()
+        targets = tokens[:, 1:].masked_fill(tokens[:, 1:] == tokenizer.pad_id, IGNORED)
         for row, number in enumerate(batch):
-            targets[row, : len(firsts[number])] = tokenizer.pad_id
-        loss = F.cross_entropy(
-            model(tokens[:, :-1]).float().flatten(0, 1),
-            targets.flatten(),
-            ignore_index=tokenizer.pad_id,
-            reduction="none",
-        )
-        for number, nats in zip(batch, loss.view(len(batch), -1).cpu().double().sum(dim=1).tolist(), strict=True):
+            targets[row, : len(firsts[number])] = IGNORED
+        losses = token_losses(model, (tokens[:, :-1],), targets).cpu().double()
+        for number, nats in zip(batch, losses.sum(dim=1).tolist(), strict=True):
             scores[number] = -nats
     return scores
 

@@ -2,10 +2,25 @@
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from data.batches import IGNORED
+from model.config import ModelConfig
+from model.gpt import GPT
 from training import loss as module
-from training.loss import projected_loss, summed_loss
+from training.loss import projected_loss, token_losses
+
+
+def summed_loss(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Torch's own, of logits [B, T, V]."""
+    return F.cross_entropy(
+        logits.flatten(0, 1).float(),
+        targets.flatten(),
+        ignore_index=IGNORED,
+        reduction="sum",
+        label_smoothing=smoothing,
+    )
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -65,3 +80,18 @@ def test_bfloat16_loss_is_computed_in_float32() -> None:
     found = projected_loss(features, weight, targets)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, summed_loss(features @ weight.t(), targets), rtol=1e-5, atol=0)
+
+
+def test_the_loss_of_each_token_is_that_of_its_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: stretches that lose tokens or shift them, a padded vocabulary that takes probability, padding that counts."""
+    monkeypatch.setattr(module, "_TOKENS", 4)
+    monkeypatch.setattr(module, "_LOGITS", 4 * 70)
+    model = GPT(ModelConfig(layers=1, heads=2, width=16, context=9, vocab_multiple=64), 70).eval()
+    assert len(model.head.weight) > 70
+    tokens, targets = torch.randint(70, (3, 9)), torch.randint(70, (3, 9))
+    targets[1, 5:] = IGNORED
+    found = token_losses(model, (tokens,), targets)
+    wanted = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="none")
+    torch.testing.assert_close(found, wanted.view(3, 9))
+    assert not found[1, 5:].any()
+    assert not found.requires_grad
