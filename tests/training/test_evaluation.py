@@ -1,4 +1,4 @@
-"""What an evaluation costs."""
+"""What an evaluation costs, and what it compares with."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,14 +9,16 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from data.batches import Batch
-from data.config import TokenizerConfig
+from data.config import DataConfig, TokenizerConfig
+from data.prepare import prepare
 from data.primer import rows
 from data.primer.coreference import pronouns
 from data.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT
+from training import evaluation as evaluation_module
 from training import loss as loss_module
-from training.evaluation import held_out_loss
+from training.evaluation import baselines, held_out_loss
 from training.head_importance import head_importance
 from training.head_scores import antecedent_scores
 from training.pronouns import choice, score_pronouns
@@ -72,3 +74,20 @@ def test_no_evaluation_holds_the_logits_of_a_whole_batch(
     with Largest() as largest:
         assert evaluate(model, tokenizer) is not None
     assert largest.entries <= 16 * len(model.head.weight)
+
+
+def test_the_translation_memory_holds_a_bounded_number_of_pairs_and_says_so(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards: a test that takes hours, and the memory of the machine, where there are millions of training pairs."""
+    data = DataConfig(sentences=300, cache=str(tmp_path_factory.mktemp("cache")))
+    prepared = prepare("translate", data, TokenizerConfig(kind="bpe", vocab_size=500), 64, 1)
+    train = prepared.rows("train")[:]
+    whole = baselines(prepared, train["source"][:20], train["target"][:20])
+    assert list(whole) == ["nearest training sentence", "most frequent sentence"]
+    assert whole["nearest training sentence"].exact == 100
+    monkeypatch.setattr(evaluation_module, "REMEMBERED", 100)
+    kept = len(train["source"][:: -(-len(train["source"]) // 100)])
+    part = baselines(prepared, train["source"][:20], train["target"][:20])
+    assert list(part) == [f"nearest of {kept} training sentences", "most frequent sentence"]
+    assert 0 < part[f"nearest of {kept} training sentences"].exact < 100
