@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import torch
 from tqdm import tqdm
 
 from data.batches import Batch
@@ -21,7 +20,6 @@ from training.hardware import decoding_format
 from training.loss import token_losses
 from training.metrics import Scores, TranslationMemory, constant_sentence, score
 from training.translation import TranslationOptions, translate_all
-
 
 REMEMBERED = 200_000
 """Training pairs among which the translation memory looks for the nearest: 2 ms for each sentence on one core."""

@@ -26,6 +26,9 @@ from training.translation import TranslationOptions
 class Evaluator(ABC):
     """What both tasks share: the held-out loss, and the attention maps of the same few examples every time."""
 
+    shown: str
+    """What `show` shows."""
+
     def __init__(
         self, config: TrainConfig, prepared: PreparedText | PreparedPairs, model: GPT | EncoderDecoder, run: Path, log: RunLog
     ) -> None:  # fmt: skip
@@ -42,7 +45,9 @@ class Evaluator(ABC):
             "val/bits_per_byte": loss.bits_per_byte,
         }
         shown = f"loss {loss.per_token:.4f} | perplexity {loss.perplexity:.2f} | {loss.bits_per_byte:.4f} bits per byte"
-        scores = self.show(step)
+        scores = None
+        with self.log.attempt(self.shown):
+            scores = self.show(step)
         if scores:
             measured |= {"val/bleu": scores.bleu, "val/chrf": scores.chrf, "val/exact": scores.exact}
             shown += f" | char-BLEU {scores.bleu:.1f} | chrF {scores.chrf:.1f} | exact {scores.exact:.1f} %"
@@ -50,7 +55,8 @@ class Evaluator(ABC):
         self.log.scalars(measured, step)
         metrics |= measured
         if self.config.attention.enabled:
-            self.attention.record(step)
+            with self.log.attempt("attention maps"):
+                self.attention.record(step)
         return loss.per_token
 
     def test_splits(self) -> list[str]:
@@ -60,12 +66,16 @@ class Evaluator(ABC):
     def test(self, step: int) -> None:
         """Measure the test splits with the model as it is; the figures go to `test.json` and the curves as `<split>/…`."""
         figures: dict[str, float] = {}
-        for split in self.test_splits():
-            measured = self.test_split(split, step) | self.attention.test(split, step)
-            figures |= {f"{split}/{key}": value for key, value in measured.items()}
-        if self.config.attention.importance:
-            self.attention.measure_importance(step, self.batches("valid"))
-        self.log.scalars(dict(figures), step)
+        with self.log.whole_or_nothing():
+            for split in self.test_splits():
+                measured = self.test_split(split, step)
+                with self.log.attempt("scores of heads"):
+                    measured |= self.attention.test(split, step)
+                figures |= {f"{split}/{key}": value for key, value in measured.items()}
+            if self.config.attention.importance:
+                with self.log.attempt("importance of heads"):
+                    self.attention.measure_importance(step, self.batches("valid"))
+            self.log.scalars(dict(figures), step)
         write_test(self.run, step, figures)
 
     @abstractmethod
@@ -83,6 +93,8 @@ class Evaluator(ABC):
 
 class TextEvaluator(Evaluator):
     """Language modelling: samples to read, loss on the test splits."""
+
+    shown = "samples"
 
     def __init__(self, config: TrainConfig, prepared: PreparedText, model: GPT, run: Path, log: RunLog) -> None:
         super().__init__(config, prepared, model, run, log)
@@ -147,6 +159,8 @@ class TextEvaluator(Evaluator):
 
 class PairEvaluator(Evaluator):
     """Translation: BLEU, chrF and exact match, a table to read, baselines beside the test scores."""
+
+    shown = "translations and their scores"
 
     def __init__(
         self, config: TrainConfig, prepared: PreparedPairs, model: EncoderDecoder, run: Path, log: RunLog

@@ -74,7 +74,7 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
         lock.acquire(blocking=False)
     except Timeout:
         raise UserError(f"{run}: another process is training this run") from None
-    log = RunLog(run, trainer.progress.step)
+    log = RunLog(run, trainer.progress.step, trainer.progress.evaluated_step)
     try:
         evaluator = evaluator_for(config, prepared, model, run, log)
         evaluator.attention.forget_after(trainer.progress.step)

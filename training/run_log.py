@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import textwrap
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch.utils.tensorboard import SummaryWriter
@@ -13,26 +18,67 @@ from training.terminal import say
 
 
 class RunLog:
-    """Writes into one run folder; going on with a run drops what lies after `step`, so that curves join without a fold."""
+    """Writes into one run folder.
 
-    def __init__(self, run: Path, step: int) -> None:
+    Going on with a run drops the curves after `step` and the evaluations after `evaluated_step`, so that they join without a fold.
+    """
+
+    def __init__(self, run: Path, step: int, evaluated_step: int = 0) -> None:
         self.metrics_path = run / "metrics.jsonl"
         if step:
-            truncate_metrics(self.metrics_path, step)
+            truncate_metrics(self.metrics_path, evaluated_step)
         self.text = (run / "log.txt").open("a", encoding="utf-8")
         self.writer = SummaryWriter(str(run), purge_step=step + 1 if step else None, flush_secs=10)
+        self.held: list[Callable[[], None]] | None = None
 
     def line(self, message: str) -> None:
         """One line on the terminal and in log.txt."""
         say(message)
-        self.text.write(message + "\n")
+        self.detail(message)
+
+    def detail(self, text: str) -> None:
+        """Text for log.txt alone: tables that would push the lines worth reading off the terminal."""
+        self.text.write(text + "\n")
         self.text.flush()
+
+    @contextmanager
+    def attempt(self, what: str) -> Iterator[None]:
+        """Within: what training can do without. A failure is one line, with its traceback in log.txt."""
+        try:
+            yield
+        except Exception as error:
+            reason = textwrap.shorten(f"{type(error).__name__}: {error}", 200)
+            self.line(f"warning: no {what} this time ({reason}); log.txt has the details")
+            self.detail(traceback.format_exc())
 
     def scalars(self, values: dict[str, float | None], step: int) -> None:
         """Points of TensorBoard curves; None is left out."""
         for tag, value in values.items():
             if value is not None:
-                self.writer.add_scalar(tag, value, step)
+                self.show(self.writer.add_scalar, tag, value, step)
+
+    @contextmanager
+    def whole_or_nothing(self) -> Iterator[None]:
+        """Within: TensorBoard gets nothing until the end, and nothing at all where an exception comes first.
+
+        What is made up for after a resume would stand there twice.
+        """
+        held: list[Callable[[], None]] = []
+        self.held = held
+        try:
+            yield
+        finally:
+            self.held = None
+        for write in held:
+            write()
+        self.writer.flush()
+
+    def show(self, write: Callable[..., None], *arguments: Any, **settings: Any) -> None:
+        """Write into TensorBoard, now or at the end of `whole_or_nothing`."""
+        if self.held is None:
+            write(*arguments, **settings)
+        else:
+            self.held.append(partial(write, *arguments, **settings))
 
     def metrics(self, record: dict) -> None:
         """One line of metrics.jsonl: written and flushed at once, so that a kill loses none."""
@@ -41,11 +87,11 @@ class RunLog:
 
     def markdown(self, tag: str, text: str, step: int) -> None:
         """Text for TensorBoard's Text tab."""
-        self.writer.add_text(tag, text, step)
+        self.show(self.writer.add_text, tag, text, step)
 
     def image(self, tag: str, pixels: np.ndarray, step: int) -> None:
         """A picture [height, width, 3] uint8 for TensorBoard's Images tab."""
-        self.writer.add_image(tag, pixels, step, dataformats="HWC")
+        self.show(self.writer.add_image, tag, pixels, step, dataformats="HWC")
 
     def close(self) -> None:
         """Flush and close all files."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from attention_maps.record import undisturbed
 from data.batches import Batch, BatchStream
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -257,7 +258,10 @@ class Trainer:
     # --- evaluation, checkpoints, log
 
     def evaluate(self, stop: StopRequest) -> None:
-        """Measure with the weights that are saved, remember the best, save a checkpoint."""
+        """Save a checkpoint, measure with the weights that are saved, remember the best.
+
+        What happens to the evaluation cannot lose the steps before it: a resume makes up for it.
+        """
         self.catch_up()
         interval, progress = self.since_evaluation, self.progress
         check_finite("training loss", interval.mean_loss, progress.step)
@@ -269,11 +273,12 @@ class Trainer:
             "train/loss": interval.mean_loss,
             "tokens_per_second": round(interval.tokens_per_second, 1),
         }
+        self.save()
         try:
-            with stop.at_once(), self.evaluating():
+            with self.log.whole_or_nothing(), stop.at_once(), self.evaluating():
                 loss = self.evaluate_model(progress.step, record)
         except Interrupted:
-            return  # saved as it was before, and evaluated after the resume
+            return
         best = loss < progress.best_loss
         if best:
             progress.best_loss, progress.best_step = loss, progress.step
@@ -283,23 +288,19 @@ class Trainer:
         progress.evaluated_seconds = progress.seconds
         self.since_evaluation = Interval()
         self.log.metrics(record)
-        self.save()
-        progress.seconds += self.lap()
         record_evaluation(self.checkpoints, progress.state_dict(), best=best, keep=self.config.trainer.keep)
+        progress.seconds += self.lap()
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Within: the model is what is saved and used later, in eval mode."""
-        self.model.eval()
-        try:
-            with (
-                self.weights.averaged(),
-                compilation.eagerly(self.compiled),
-                evaluation_kernels(self.hardware.device),
-            ):
-                yield
-        finally:
-            self.model.train()
+        """Within: the model is what is saved and used later, in eval mode; training goes on with the random state of before."""
+        with (
+            undisturbed(self.model),
+            self.weights.averaged(),
+            compilation.eagerly(self.compiled),
+            evaluation_kernels(self.hardware.device),
+        ):
+            yield
 
     @property
     def checkpoints(self) -> Path:

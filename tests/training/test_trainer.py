@@ -4,7 +4,10 @@ import json
 import os
 import re
 import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 import torch
@@ -77,6 +80,14 @@ def trainer(batches: list[Batch], hardware: Hardware = CPU, **settings: object) 
     torch.manual_seed(1)
     model = EncoderDecoder(ModelConfig(layers=1, heads=2, width=16, context=16), 20, 20, shared=True)
     return Trainer(config, model, Listed(batches), hardware, 1.0)
+
+
+def curve(path: Path) -> list[dict]:
+    """metrics.jsonl without what a clock decides."""
+    lines = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    return [
+        {key: value for key, value in line.items() if key not in ("seconds", "tokens_per_second")} for line in lines
+    ]
 
 
 def train(each: Trainer, folder: Path, evaluate: Evaluate = lambda step, record: 1.0 / step) -> None:
@@ -256,6 +267,135 @@ def test_a_signal_during_an_evaluation_saves_at_once_and_the_evaluation_is_made_
     again.train(folder, log, lambda step, record: evaluated.append(step) or 1.0)
     log.close()
     assert evaluated == [4, 8]
+
+
+def resumed(folder: Path, **settings: object) -> Trainer:
+    """A new trainer where the last checkpoint in `folder` was written."""
+    checkpoint = checkpoint_path(folder, "last")
+    again = trainer(pairs(), **settings)
+    again.restore(load_weights(checkpoint), load_state(checkpoint))
+    return again
+
+
+def go_on(each: Trainer, folder: Path, evaluate: Callable[[RunLog], Evaluate]) -> None:
+    """Train on in `folder`, as a resume does."""
+    log = RunLog(folder, each.progress.step, each.progress.evaluated_step)
+    try:
+        each.train(folder, log, evaluate(log))
+    finally:
+        log.close()
+
+
+def test_an_evaluation_that_fails_loses_no_step_and_is_made_up_for(tmp_path: Path) -> None:
+    """Guards: hours of training since the last checkpoint lost to an evaluation that runs out of memory."""
+    folder = tmp_path / "failing"
+
+    def fail(step: int, record: dict) -> float:
+        if step == 6:
+            raise MemoryError
+        return 1.0 / step
+
+    with pytest.raises(MemoryError):
+        train(trainer(pairs(), steps=9, evaluate_every=3, ema=0.9), folder, fail)
+    again = resumed(folder, steps=9, evaluate_every=3, ema=0.9)
+    assert (again.progress.step, again.progress.evaluated_step) == (6, 3)
+    go_on(again, folder, lambda log: lambda step, record: 1.0 / step)
+    straight = trainer(pairs(), steps=9, evaluate_every=3, ema=0.9)
+    train(straight, tmp_path / "straight")
+    assert torch.equal(again.weights.flat_masters, straight.weights.flat_masters)
+    lines = [curve(run / "metrics.jsonl") for run in (folder, tmp_path / "straight")]
+    assert lines[0] == lines[1]
+    assert [line["step"] for line in lines[0]] == [3, 6, 9]
+    assert checkpoint_path(folder, "best").name == "step-00000009"
+
+
+def test_an_evaluation_leaves_the_random_state_alone(tmp_path: Path) -> None:
+    """Guards: a run that was resumed from before its evaluation taking other steps than one that was not."""
+
+    def draw(step: int, record: dict) -> float:
+        return float(torch.rand(()))
+
+    states = []
+    for name, evaluate in (("drawing", draw), ("plain", lambda step, record: 1.0)):
+        train(trainer(pairs(), steps=4, evaluate_every=2), tmp_path / name, evaluate)
+        states.append(torch.get_rng_state())
+    assert torch.equal(*states)
+
+
+def test_a_signal_late_in_an_evaluation_leaves_no_point_twice(tmp_path: Path) -> None:
+    """Guards: curves with two values at one step, and a line of metrics.jsonl that comes again."""
+    folder = tmp_path / "late"
+    folder.mkdir()
+
+    def evaluation(log: RunLog, interrupted: bool) -> Evaluate:
+        def evaluate(step: int, record: dict) -> float:
+            log.scalars({"val/loss": 1.0}, step)
+            log.markdown("samples", "text", step)
+            if interrupted and step == 6:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return 1.0 / step
+
+        return evaluate
+
+    with pytest.raises(Interrupted):
+        go_on(trainer(pairs(), steps=9, evaluate_every=3), folder, lambda log: evaluation(log, interrupted=True))
+    assert [line["step"] for line in curve(folder / "metrics.jsonl")] == [3]
+    with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:  # a kill before the evaluation was recorded
+        file.write('{"step": 6}\n')
+    go_on(resumed(folder, steps=9, evaluate_every=3), folder, lambda log: evaluation(log, interrupted=False))
+    assert [line["step"] for line in curve(folder / "metrics.jsonl")] == [3, 6, 9]
+    events = EventAccumulator(str(folder)).Reload()
+    assert [event.step for event in events.Scalars("val/loss")] == [3, 6, 9]
+    assert [event.step for event in events.Tensors("samples/text_summary")] == [3, 6, 9]
+    assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("instant", range(1, 1500, 75))
+def test_a_signal_at_any_instant_of_an_evaluation_leaves_a_checkpoint_of_the_weights_that_were_trained(
+    instant: int, tmp_path: Path
+) -> None:
+    """Guards: an exception that leaves the evaluation by another way than the one that is caught: nothing saved, exit by traceback."""
+    folder = tmp_path / "interrupted"
+    settings = {"steps": 2, "evaluate_every": 1, "ema": 0.9}
+    passed = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> object:
+        nonlocal passed
+        passed += event == "opcode"
+        if passed == instant:
+            passed += 1
+            signal.raise_signal(signal.SIGTERM)
+        return count
+
+    def enter(frame: FrameType, event: str, argument: object) -> object:
+        """Count within `Trainer.evaluate`, what it calls of ours, and the context managers' own code."""
+        caller: FrameType | None = frame
+        while caller is not None and caller.f_code is not Trainer.evaluate.__code__:
+            caller = caller.f_back
+        if caller is None or not frame.f_code.co_filename.endswith(
+            ("trainer.py", "weights.py", "progress.py", "contextlib.py")
+        ):
+            return None
+        frame.f_trace_opcodes = True
+        return count
+
+    each = trainer(pairs(), **settings)
+    sys.settrace(enter)
+    try:
+        train(each, folder)
+    except Interrupted:
+        pass
+    finally:
+        sys.settrace(None)
+    assert passed >= instant
+    again = resumed(folder, **settings)
+    assert torch.equal(again.weights.flat_masters, each.weights.flat_masters)
+    assert all(map(torch.equal, again.weights.average, each.weights.average))
+    go_on(again, folder, lambda log: lambda step, record: 1.0 / step)
+    straight = trainer(pairs(), **settings)
+    train(straight, tmp_path / "straight")
+    assert torch.equal(again.weights.flat_masters, straight.weights.flat_masters)
+    assert curve(folder / "metrics.jsonl") == curve(tmp_path / "straight" / "metrics.jsonl")
 
 
 def test_patience_is_counted_over_a_resume(tmp_path: Path) -> None:
