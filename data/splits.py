@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,7 +44,7 @@ def split_rows(rows: Dataset, config: DataConfig, shares: dict[str, float]) -> d
     if not shares:
         return {"train": rows}
     if config.split == "components":
-        parts = component_split(rows["source"][:], rows["target"][:], shares, config.split_seed)
+        parts = component_split(_texts(rows, "source"), _texts(rows, "target"), shares, config.split_seed)
     else:
         order = np.arange(len(rows))
         if config.split == "random":
@@ -61,6 +62,11 @@ def split_rows(rows: Dataset, config: DataConfig, shares: dict[str, float]) -> d
     return {split: rows.select(chosen) for split, chosen in parts.items()}
 
 
+def _texts(rows: Dataset, column: str) -> Iterator[str]:
+    for batch in rows.select_columns([column]).iter(batch_size=10_000):
+        yield from batch[column]
+
+
 def normalised(sentence: str) -> str:
     """What counts as the same sentence: width, case, spacing and punctuation at the end do not matter."""
     text = unicodedata.normalize("NFKC", sentence).casefold()
@@ -68,15 +74,15 @@ def normalised(sentence: str) -> str:
 
 
 def component_split(
-    sources: Sequence[str], targets: Sequence[str], shares: dict[str, float], seed: int
+    sources: Iterable[str], targets: Iterable[str], shares: dict[str, float], seed: int
 ) -> dict[str, np.ndarray]:
     """Row numbers of each split, with no sentence of either language in two splits.
 
     Pairs that share a sentence are connected; whole connected components are dealt out at random until a split has its
     share. (One English sentence has many Japanese ones and the reverse: a random split of Tatoeba lines tests on what
-    it trained on.)
+    it trained on.) Memory holds a hash of every sentence, not the sentences.
     """
-    parent = np.arange(len(sources)).tolist()
+    parent: list[int] = []
 
     def root(row: int) -> int:
         while parent[row] != row:
@@ -85,15 +91,18 @@ def component_split(
         return row
 
     for side in (sources, targets):
-        first: dict[str, int] = {}
+        first: dict[bytes, int] = {}
         for row, sentence in enumerate(side):
-            parent[root(row)] = root(first.setdefault(normalised(sentence), row))
-    component = np.array([root(row) for row in range(len(sources))])
+            if row == len(parent):
+                parent.append(row)
+            key = hashlib.blake2b(normalised(sentence).encode(), digest_size=16).digest()
+            parent[root(row)] = root(first.setdefault(key, row))
+    component = np.array([root(row) for row in range(len(parent))])
     _, component, sizes = np.unique(component, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed).permutation(len(sizes))
     owner = np.full(len(sizes), "train", dtype="<U5")
     for split, share in shares.items():
-        room = round(share * len(sources))
+        room = round(share * len(parent))
         for index in order[owner[order] == "train"]:
             if sizes[index] <= room:  # a giant component stays in training instead of bursting a split
                 owner[index] = split
