@@ -23,7 +23,7 @@ from data.sentences import SentenceWriter
 from data.sources import Rows, load
 from data.token_file import TokenWriter
 from data.tokenizer import Tokenizer
-from data.tokenizer_training import marked
+from data.tokenizer_training import LARGEST_FITTED, marked
 
 _SHARE = 1 << 21  # characters encoded at a time: enough for all cores, little enough for memory
 _FRAGMENT = 1 << 16  # characters of a document cut off at a time
@@ -78,16 +78,18 @@ def prepare(
     line, key and fix; nothing half-written stays behind.
     """
     rows = load(data, task)
+    notes = list(rows.notes)
     if tokenizers is None:
         settings = {name: value for name, value in asdict(tokenizer).items() if name != "sampling"}
         key = content_key(task=task, rows=rows.key, tokenizer=settings)
         folder = cached_folder(cache_folder(data, "tokenizers"), key, partial(_train_tokenizers, task, rows, tokenizer))
         tokenizers = [Tokenizer.load(path) for path in sorted(folder.glob("*.model"))]  # source comes before target
+        notes += _fitted_notes(tokenizer, tokenizers)
     fingerprints = [one.fingerprint for one in tokenizers]
     key = content_key(task=task, rows=rows.key, tokenizers=fingerprints)
     folder = cached_folder(cache_folder(data, "tokens"), key, partial(_write_tokens, task, rows, tokenizers))
     meta = read_prepared(folder / "meta.json")
-    notes = rows.notes + meta["notes"]
+    notes += meta["notes"]
     # Not the cache's key: that changes with every line of this package, these tokens only when training would differ.
     key = hashlib.sha256(" ".join([*meta["train"], *fingerprints]).encode()).hexdigest()[:24]
     if task == "gpt":
@@ -205,6 +207,17 @@ def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator
                 )
             else:
                 yield from batch[column]
+
+
+def _fitted_notes(config: TokenizerConfig, tokenizers: Sequence[Tokenizer]) -> list[str]:
+    """Sizes that were fitted to a text that is too short for the usual one, or has a larger alphabet."""
+    sizes = [one.vocab_size for one in tokenizers]
+    if config.vocab_size is not None or config.kind == "char" or set(sizes) == {LARGEST_FITTED[config.kind]}:
+        return []
+    return [
+        f"tokenizer.vocab_size={' and '.join(map(str, sizes))}: fitted to the training text "
+        f"(the default; {LARGEST_FITTED[config.kind]} where the text is long enough)"
+    ]
 
 
 def _unknown_notes(where: str, writer: TokenWriter | SentenceWriter) -> list[str]:

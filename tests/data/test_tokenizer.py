@@ -207,3 +207,35 @@ def test_token_files_use_two_bytes_where_they_can(tmp_path) -> None:
             writer.write([[5]])
         assert (writer.count, writer.unknown) == (4, 1)
         assert open_tokens(tmp_path / "tokens.bin", vocab_size).tolist() == [*ids, 5]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_size_that_is_not_given_fits_the_text(kind: str) -> None:
+    """Guards the first command on a small text: the usual size is more than a page can fill, and what it could fill would be
+    its words learnt by heart."""
+    source = random.Random(1)
+    words = ["".join(source.choices("aeinorstlh", k=source.randint(2, 9))) for _ in range(5000)]
+    lines = [" ".join(source.choices(words, k=9)) + "\n" for _ in range(9000)]
+    page = "".join(lines[:40])
+    small = Tokenizer.train([page], TokenizerConfig(kind=kind))
+    assert small.vocab_size == 4 + len(set(page)) + len(page) // 400
+    assert small.decode(small.encode(page)) == page
+    assert Tokenizer.train(lines, TokenizerConfig(kind=kind)).vocab_size == 1024
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "settings"),
+    [
+        ("bpe", ["ab" * 10_000], {}),  # can fill less than its length allows
+        ("unigram", ["猫が座った。\n"] * 500, {}),
+        ("bpe", [chr(0x4E00 + n) for n in range(3000)], {}),  # an alphabet beyond the usual size
+        ("unigram", ["a㍿b"], {"normalization": "nfkc"}),  # grows when it is normalised
+        ("bpe", ["a"], {"byte_fallback": True}),
+        ("char", ["abc é"], {}),
+    ],
+    ids=["repeated", "repeated lines", "Chinese", "nfkc", "bytes", "characters"],
+)
+def test_a_size_that_is_not_given_never_fails(kind: str, texts: list[str], settings: dict[str, object]) -> None:
+    """Guards odd texts: the default fits any of them, and every character of them."""
+    tokenizer = Tokenizer.train(texts, TokenizerConfig(kind=kind, **settings))  # type: ignore[arg-type]
+    assert not any(tokenizer.unk_id in ids for ids in tokenizer.encode_batch(texts))
