@@ -93,7 +93,7 @@ def prepare(
     # Not the cache's key: that changes with every line of this package, these tokens only when training would differ.
     key = hashlib.sha256(" ".join([*meta["train"], *fingerprints]).encode()).hexdigest()[:24]
     if task == "gpt":
-        return PreparedText(folder, tokenizers[0], meta["splits"], context, seed, notes, rows, key)
+        return PreparedText(folder, tokenizers[0], data, meta["splits"], context, seed, notes, rows, key)
     return PreparedPairs(folder, tokenizers, data, tokenizer.sampling, context, seed, notes, rows, key)
 
 

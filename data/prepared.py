@@ -20,7 +20,10 @@ from data.sentences import open_sentences
 from data.sources import Rows
 from data.token_file import Tokens, open_tokens
 from data.tokenizer import Tokenizer
-from data.windows import WindowStream, evaluation_windows
+from data.windows import WindowStream, evaluation_windows, spread
+
+_TOGETHER = 256  # windows counted at a time
+_CHUNK = 1 << 20  # tokens counted at a time
 
 
 class Prepared(ABC):
@@ -29,7 +32,10 @@ class Prepared(ABC):
     unit: str
     """What a split is counted in."""
 
-    def __init__(self, tokenizers: Sequence[Tokenizer], splits: Sequence[str], rows: Rows, key: str) -> None:
+    def __init__(
+        self, tokenizers: Sequence[Tokenizer], splits: Sequence[str], config: DataConfig, rows: Rows, key: str
+    ) -> None:
+        self._config = config
         self.tokenizers = list(tokenizers)
         """One, or those of source and target."""
         self.splits = list(splits)
@@ -60,7 +66,21 @@ class Prepared(ABC):
 
     @abstractmethod
     def evaluation(self, split: str, batch_size: int, /) -> Iterator[Batch]:
-        """One pass over a split, the same every time. `batch_size` as in `training`."""
+        """One pass over a split, the same every time; over a large validation split, a part of it (`data.valid_tokens`).
+        `batch_size` as in `training`."""
+
+    def _most_tokens(self, split: str) -> int | None:
+        """Tokens that an evaluation of the split may take; None is no limit. A test, made once, is always of all."""
+        return self._config.valid_tokens if split == "valid" else None
+
+    def _part_note(self, part: int, whole: int) -> list[str]:
+        """What an evaluation of the validation split leaves out."""
+        if part == whole:
+            return []
+        return [
+            f"valid: evaluations take {part:,} of the {whole:,} {self.unit}, spread evenly, the same ones every time "
+            f"(data.valid_tokens={self._config.valid_tokens}; null takes all)"
+        ]
 
     def summary(self) -> str:
         """Sizes of all splits, rounded: `train 954k tokens, valid 20.2k tokens`."""
@@ -85,6 +105,7 @@ class PreparedText(Prepared):
         self,
         folder: Path,
         tokenizer: Tokenizer,
+        config: DataConfig,
         sizes: dict[str, dict[str, int]],
         context: int,
         seed: int,
@@ -92,9 +113,8 @@ class PreparedText(Prepared):
         rows: Rows,
         key: str,
     ) -> None:
-        super().__init__([tokenizer], list(sizes), rows, key)
+        super().__init__([tokenizer], list(sizes), config, rows, key)
         self.tokenizer = tokenizer
-        self.notes = notes
         self._sizes, self._context, self._seed = sizes, context, seed
         self._tokens: dict[str, Tokens] = {
             split: open_tokens(folder / f"{split}.bin", tokenizer.vocab_size) for split in sizes
@@ -105,6 +125,35 @@ class PreparedText(Prepared):
                     f"data: the {split} split has {size['tokens']} tokens; at least 2 are needed to predict one"
                 )
         self._check_context(context)
+        self._bytes = {split: size["bytes"] for split, size in sizes.items()}
+        self.notes = notes + self._few_windows_note()
+        if (most := self._most_tokens("valid")) and self.tokens("valid") - 1 > most:
+            self.notes += self._part_note(self._limit_bytes("valid"), self.tokens("valid"))
+
+    def _limit_bytes(self, split: str) -> int:
+        """Reduce the bytes of a split to those of the tokens that an evaluation takes -> their number.
+
+        It is their share in the bytes of all pieces, which are those of the text but for unknown characters and normalisation.
+        """
+        lengths = self.tokenizer.byte_lengths.copy()
+        lengths[self.tokenizer.eos_id] = 1
+        tokens = self._tokens[split]
+        whole = sum(int(lengths[tokens[n : n + _CHUNK]].sum()) for n in range(1, len(tokens), _CHUNK))
+        count = part = 0
+        for batch in self.evaluation(split, _TOGETHER):
+            count += batch.target_tokens
+            part += int(lengths[batch.targets].sum())
+        self._bytes[split] = round(self._sizes[split]["bytes"] * part / whole)
+        return count
+
+    def _few_windows_note(self) -> list[str]:
+        tokens = self.tokens("train")
+        if tokens >= 10 * self._context:
+            return []
+        return [
+            f"train: {tokens:,} tokens are few (model.context={self._context}): the model will soon know them by heart, "
+            "and its validation loss rise; give more text"
+        ]
 
     def _check_context(self, context: int) -> None:
         tokens = self.tokens("train")
@@ -123,8 +172,9 @@ class PreparedText(Prepared):
         return self.tokens(split)
 
     def bytes(self, split: str) -> int:
-        """UTF-8 bytes of a split's text, plus one for each border between documents: of all that is predicted."""
-        return self._sizes[split]["bytes"]
+        """UTF-8 bytes of a split's text, plus one for each border between documents; of a large validation split, those
+        of what is evaluated."""
+        return self._bytes[split]
 
     def training(
         self, batch_size: int, context: int | None = None, seed: int | None = None, rank: int = 0, world: int = 1
@@ -138,8 +188,9 @@ class PreparedText(Prepared):
 
     def evaluation(self, split: str, batch_size: int, context: int | None = None) -> Iterator[Batch]:
         """One pass over a split: every token predicted exactly once, except the very first, which is the eos before the
-        text."""
-        return evaluation_windows(self._tokens[split], batch_size, self._context if context is None else context)
+        text; of a large validation split, windows spread evenly (`data.valid_tokens`)."""
+        context = self._context if context is None else context
+        return evaluation_windows(self._tokens[split], batch_size, context, self._most_tokens(split))
 
     def texts(self, split: str, count: int, length: int | None = None) -> list[str]:
         """Beginnings of `count` documents, or passages spread over the text if it has fewer; at most `length` tokens
@@ -176,10 +227,10 @@ class PreparedPairs(Prepared):
         rows: Rows,
         key: str,
     ) -> None:
-        super().__init__(tokenizers, rows.names, rows, key)
+        super().__init__(tokenizers, rows.names, config, rows, key)
         self.source_tokenizer, self.target_tokenizer = tokenizers[0], tokenizers[-1]
         self.shared = len(tokenizers) == 1
-        self._config, self._sampling, self._context, self._seed = config, sampling, context, seed
+        self._sampling, self._context, self._seed = sampling, context, seed
         self._bytes: dict[str, int] = {}
         self._pairs = {
             split: Pairs(
@@ -188,7 +239,7 @@ class PreparedPairs(Prepared):
             )
             for split in rows.names
         }
-        self.notes = notes + self._length_notes()
+        self.notes = notes + self._length_notes() + self._part_note(len(self._evaluated("valid")), self.size("valid"))
         if not len(self._kept):
             raise DataError(
                 f"model.context={context} is shorter than every training pair; "
@@ -223,11 +274,12 @@ class PreparedPairs(Prepared):
     def bytes(self, split: str) -> int:
         """UTF-8 bytes of a split's targets and one for each line end; of a target that is cut, of what is left of it."""
         if split not in self._bytes:
-            texts = self._rows[split]["target"][:]
+            rows = self._evaluated(split)
+            texts = self._rows[split].select(rows)["target"][:]
             size = sum(len(text.encode()) + 1 for text in texts)
-            for row in np.flatnonzero(self._pairs[split].target.lengths >= self._context):
-                _, spans = self.target_tokenizer.spans(texts[row])
-                size -= len(texts[row][spans[self._context - 1][1] :].encode()) + 1
+            for place in np.flatnonzero(self._pairs[split].target.lengths[rows] >= self._context):
+                _, spans = self.target_tokenizer.spans(texts[place])
+                size -= len(texts[place][spans[self._context - 1][1] :].encode()) + 1
             self._bytes[split] = size
         return self._bytes[split]
 
@@ -247,13 +299,24 @@ class PreparedPairs(Prepared):
         )
 
     def evaluation(self, split: str, batch_tokens: int | None = None) -> Iterator[Batch]:
-        """One pass over a split, sorted by length; pairs beyond the context are cut (see `notes`)."""
-        pairs = self._pairs[split]
-        limit = self._context
+        """One pass over a split, sorted by length; pairs beyond the context are cut (see `notes`). Of a large validation
+        split, pairs spread evenly (`data.valid_tokens`)."""
+        chosen = self._evaluated(split)
         budget = self._config.batch_tokens if batch_tokens is None else batch_tokens
-        lengths = [np.minimum(side.lengths + 1, limit) for side in (pairs.source, pairs.target)]
-        for rows in sorted_batches(lengths[0], lengths[1], budget):
-            yield pairs.batch(rows, limit)
+        source, target = self._cut_lengths(split)
+        for rows in sorted_batches(source[chosen], target[chosen], budget):
+            yield self._pairs[split].batch(chosen[rows], self._context)
+
+    def _cut_lengths(self, split: str) -> tuple[Ints, Ints]:
+        """Tokens of both sides of each pair, eos included and cut to the context."""
+        pairs = self._pairs[split]
+        return np.minimum(pairs.source.lengths + 1, self._context), np.minimum(pairs.target.lengths + 1, self._context)
+
+    def _evaluated(self, split: str) -> Ints:
+        """Rows that an evaluation takes; tokens of both sides count."""
+        size, most = self.size(split), self._most_tokens(split)
+        tokens = sum(int(side.sum()) for side in self._cut_lengths(split))
+        return np.arange(size) if most is None or tokens <= most else spread(size, max(1, size * most // tokens))
 
     def _epoch_pairs(self, seed: int, epoch: int) -> tuple[Pairs, Ints]:
         if not self._sampling:

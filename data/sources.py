@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _IN_MEMORY = 1 << 29  # characters of text held as whole documents (an Arrow string ends at 2^31 bytes)
 _FRAGMENT = 1 << 14  # characters of a document that are streamed as one row
 _PRIMER_ROWS = 1000  # so few that the processes which draw them hardly wait meanwhile
-_PREPARING = ("cache", "path", "valid_path", "test_path", "batch_tokens", "length_multiple")
+_PREPARING = ("cache", "path", "valid_path", "test_path", "valid_tokens", "batch_tokens", "length_multiple")
 """Settings that leave the rows as they are: the cache goes by the content of files, not their names."""
 
 Row = dict[str, Any]

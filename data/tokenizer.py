@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import sentencepiece
+from numpy.typing import NDArray
 
 from data.config import TokenizerConfig
 from data.cores import workers
@@ -163,6 +164,15 @@ class Tokenizer:
             ]
             self._bytes[:4] = [b"", "\ufffd".encode(), b"", b""]
         return self._bytes[token]
+
+    @cached_property
+    def byte_lengths(self) -> NDArray[np.int64]:
+        """UTF-8 bytes of the text that each id stands for, [vocab_size]; 0 for padding, bos and eos."""
+        lengths = [
+            1 if self._processor.is_byte(token) else len(_unescape(self.piece_bytes(token).decode()).encode())
+            for token in range(self.vocab_size)
+        ]
+        return np.array(lengths, dtype=np.int64)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of token ids; padding, bos and eos give nothing, unknown gives U+FFFD, broken byte sequences too."""

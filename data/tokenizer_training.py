@@ -23,7 +23,7 @@ _CHARACTERS_PER_PIECE = 400
 """Text that pays for a piece beyond the alphabet, where the size is not given.
 
 Measured in bits per byte with the default model on n characters of plays and of novels: at n = 8,000 and 32,000 characters alone
-are best, n / 400 more pieces cost 3 %, n / 100 cost 5 to 6 %, n / 25 cost 11 %; at 128,000 n / 400 more are as good or 1 % off,
+are best, n / 400 more pieces cost 3 %, n / 100 cost 5 to 6 %, n / 25 cost 11 to 16 %; at 128,000 n / 400 more are as good or 1 % off,
 and at 400,000 pieces gain 2 %."""
 
 SPECIAL_NAMES = ("<pad>", "<unk>", "<s>", "</s>")

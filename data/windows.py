@@ -77,11 +77,20 @@ def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batc
     return Batch(inputs=rows[:, :-1].contiguous(), targets=rows[:, 1:].contiguous())
 
 
-def evaluation_windows(tokens: Tokens, batch_size: int, context: int) -> Iterator[Batch]:
-    """One pass over the text, window after window: every token is predicted exactly once, except the very first."""
+def evaluation_windows(tokens: Tokens, batch_size: int, context: int, most: int | None = None) -> Iterator[Batch]:
+    """One pass over the text, window after window: every token is predicted exactly once, except the very first.
+
+    Of a text with more than `most` tokens to predict, whole windows spread evenly over it.
+    """
     predictions = len(tokens) - 1
     full = predictions // context
-    for first in range(0, full, batch_size):
-        yield window_batch(tokens, np.arange(first, min(first + batch_size, full)) * context, context)
-    if rest := predictions % context:
+    chosen = spread(full, full if most is None or predictions <= most else max(1, most // context))
+    for first in range(0, len(chosen), batch_size):
+        yield window_batch(tokens, chosen[first : first + batch_size] * context, context)
+    if len(chosen) == full and (rest := predictions % context):
         yield window_batch(tokens, np.array([full * context]), rest)
+
+
+def spread(size: int, count: int) -> NDArray[np.int64]:
+    """`count` numbers of [0, size), all different and evenly far apart, or all where there are not so many."""
+    return np.arange(count) * size // count if count < size else np.arange(size)

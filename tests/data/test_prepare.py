@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from data.config import DataConfig, TokenizerConfig
+from data.errors import DataError
 from data.prepare import prepare
-from data.prepared import PreparedText
+from data.prepared import PreparedPairs, PreparedText
 from data.tokenizer import Tokenizer
-from tests.data.conftest import made_pairs, made_text
+from tests.data.conftest import made_pairs, made_text, write
 
 CHAR = TokenizerConfig(kind="char")
 Config = Callable[..., DataConfig]
@@ -213,3 +214,63 @@ def test_batches_move_between_devices_whole(tmp_path: Path, pairs_config: Config
     assert batch.model_inputs[0] is batch.source
     assert batch.model_inputs[1] is batch.inputs
     assert torch.equal(batch.to("cpu").targets, batch.targets)
+
+
+def test_an_evaluation_takes_a_part_of_a_large_validation_split(tmp_path: Path, text_config: Config) -> None:
+    """Guards huge texts, whose validation would take most of the time: passages from all of it, the same every time, with
+    exactly their bytes; a split within the limit, and a test, are taken whole."""
+    (tmp_path / "book.txt").write_text(made_text(2000).replace("fox", "é\t\u2581"), "utf-8")
+    settings = {"valid_fraction": 0.5, "test_fraction": 0.2}
+    whole = prepare("gpt", text_config(tmp_path / "book.txt", **settings), CHAR, 8, seed=0)
+    size = whole.tokens("valid") - 1
+    assert len(predicted(whole, "valid")) == size
+    assert not any("data.valid_tokens" in note for note in whole.notes)
+    part = prepare("gpt", text_config(tmp_path / "book.txt", valid_tokens=1000, **settings), CHAR, 8, seed=0)
+    assert part.tokenizer.fingerprint == whole.tokenizer.fingerprint
+    assert part.key == whole.key
+    taken = predicted(part, "valid")
+    assert len(taken) == 1000
+    assert taken == predicted(part, "valid")
+    assert part.bytes("valid") == len(part.tokenizer.decode(taken).encode()) != 1000
+    starts = [int(batch.inputs[row, 0]) for batch in part.evaluation("valid", 4) for row in range(len(batch.inputs))]
+    assert len(starts) == 125
+    assert f"valid: evaluations take 1,000 of the {size + 1:,} tokens" in " ".join(part.notes)
+    assert len(predicted(part, "test")) == part.tokens("test") - 1
+    assert part.bytes("test") == whole.bytes("test")
+    exact = prepare("gpt", text_config(tmp_path / "book.txt", valid_tokens=size, **settings), CHAR, 8, seed=0)
+    assert (predicted(exact, "valid"), exact.bytes("valid")) == (predicted(whole, "valid"), whole.bytes("valid"))
+
+
+def test_an_evaluation_takes_a_part_of_many_pairs(tmp_path: Path, pairs_config: Config) -> None:
+    """Guards large parallel corpora likewise: pairs from all over the split, with their bytes."""
+    write_pairs(tmp_path, made_pairs(), made_pairs(200))
+    whole = prepare("translate", pairs_config(tmp_path), CHAR, 60, 0)
+    part = prepare("translate", pairs_config(tmp_path, valid_tokens=3000), CHAR, 60, 0)
+
+    def targets(data: PreparedPairs) -> list[str]:
+        rows = [row for batch in data.evaluation("valid") for row in batch.targets.clamp(min=0).tolist()]
+        return sorted(data.target_tokenizer.decode(row) for row in rows)
+
+    assert len(targets(whole)) == 200
+    kept = targets(part)
+    assert kept == targets(part)
+    assert set(kept) < set(targets(whole))
+    assert sum(batch.tokens for batch in part.evaluation("valid")) == pytest.approx(3000, rel=0.1)
+    assert part.bytes("valid") == sum(len(text.encode()) + 1 for text in kept)
+    assert f"valid: evaluations take {len(kept)} of the 200 pairs" in " ".join(part.notes)
+
+
+def test_a_very_small_text_trains_and_is_told(tmp_path: Path, text_config: Config) -> None:
+    """Guards the plain command on a page of text: the default vocabulary fits it; a few lines are told to be too few."""
+    config = text_config(write(tmp_path / "page.txt", made_text(30)))
+    page = prepare("gpt", config, TokenizerConfig(kind="bpe"), 128, seed=0)
+    notes = " ".join(page.notes)
+    assert f"tokenizer.vocab_size={page.tokenizer.vocab_size}: fitted to the training text" in notes
+    assert "tokens are few (model.context=128)" in notes
+    assert page.training(4).next_batch().inputs.shape == (4, 128)
+    lines = text_config(write(tmp_path / "lines.txt", made_text(3)))
+    with pytest.raises(
+        DataError, match=r"model.context=128 is longer than the text: .* set model.context to at most \d+ or give more"
+    ):
+        prepare("gpt", lines, TokenizerConfig(kind="bpe"), 128, seed=0)
+    assert prepare("gpt", config, TokenizerConfig(kind="bpe", vocab_size=64), 128, seed=0).tokenizer.vocab_size == 64

@@ -104,3 +104,13 @@ def test_evaluation_predicts_every_token_once(length: int, batch_size: int) -> N
         for token in batch.targets.flatten().tolist()
     ]
     assert targets == list(range(1, length))
+
+
+def test_a_part_of_a_text_is_spread_over_all_of_it() -> None:
+    """Guards evaluations of a part: whole windows, none twice, as far apart at the end as at the beginning."""
+    starts = [int(row[0]) for batch in evaluation_windows(numbered(1001), 4, 8, most=90) for row in batch.inputs]
+    assert len(starts) == 11
+    assert all(start % 8 == 0 for start in starts)
+    gaps = np.diff([*starts, 1000])
+    assert gaps.min() >= 80
+    assert gaps.max() <= 96
