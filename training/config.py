@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, fields, is_dataclass
 
 import data.config
@@ -113,7 +114,7 @@ class TrainerConfig:
     """Older checkpoints kept besides `last` and `best`."""
 
     device: str = "auto"
-    """`auto`, `cpu`, `cuda` or `mps`."""
+    """`cpu`, `cuda`, `cuda:N` for the GPU of that number, `mps` (Apple's GPU, not tried yet), or `auto`: a CUDA GPU where there is one."""
 
     precision: str = "auto"
     """`float32`, `bf16` (bf16 weights with float32 master copies), or `auto`: bf16 where the hardware multiplies it fast."""
@@ -122,7 +123,7 @@ class TrainerConfig:
     """torch.compile: `on`, `off`, or `auto`: in runs long enough to earn it back (on a CPU, five minutes)."""
 
     threads: int | None = None
-    """CPU threads; null leaves torch's choice, the physical cores."""
+    """CPU threads; null takes the physical cores, or as many as a container's quota allows."""
 
     recompute: bool = False
     """Keep the input of each block alone and compute its activations again in the backward pass: less memory, a third more time."""
@@ -178,7 +179,6 @@ CHOICES = {
     "task": ("gpt", "translate"),
     "optim.kind": ("adamw", "muon"),
     "schedule.kind": ("cosine", "linear", "inverse_sqrt", "wsd", "constant"),
-    "trainer.device": ("auto", "cpu", "cuda", "mps"),
     "trainer.precision": ("auto", "float32", "bf16"),
     "trainer.compile": ("auto", "on", "off"),
 }
@@ -214,6 +214,14 @@ def numbers(config: object, prefix: str = "") -> dict[str, float]:
     return found
 
 
+DEVICES = "auto, cpu, cuda, cuda:N or mps"
+
+
+def is_device(name: str) -> bool:
+    """Whether a setting can name a device so; whether the device is there is for the machine to say."""
+    return re.fullmatch(r"auto|cpu|mps|cuda(:\d{1,2})?", name) is not None
+
+
 def is_plain_name(name: str) -> bool:
     """Whether `name` can be a folder, and a value on the command line, without quoting."""
     return 0 < len(name) <= 100 and not set(name) & set("/\\=, \t\n'\"") and not name.startswith(".")
@@ -225,6 +233,8 @@ def problems(config: TrainConfig) -> list[str]:
     for key, choices in CHOICES.items():
         if value_at(config, key) not in choices:
             found.append(f"{key}={value_at(config, key)}: must be one of {', '.join(choices)}")
+    if not is_device(config.trainer.device):
+        found.append(f"trainer.device={config.trainer.device}: must be one of {DEVICES}")
     for keys, low, words in ((POSITIVE, 1e-300, "must be greater than 0"), (NOT_NEGATIVE, 0, "must not be negative")):
         for key in keys:
             value = value_at(config, key)

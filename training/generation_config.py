@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 
 from model import sampling_config
 from model.sampling_config import SamplingConfig
+from training.config import DEVICES, is_device
 
 SAMPLING = tuple(setting.name for setting in fields(SamplingConfig))
 
@@ -31,7 +32,7 @@ class GenerateConfig:
     """`best` (lowest validation loss) or `last`."""
 
     device: str = "auto"
-    """`auto`, `cpu`, `cuda` or `mps`."""
+    """`cpu`, `cuda`, `cuda:N` for the GPU of that number, `mps` (Apple's GPU, not tried yet), or `auto`: a CUDA GPU where there is one."""
 
     quantize: str | None = None
     """Round the weights to `bf16` or `int8`: less to read from memory for each token. Null means `float32`, or `bf16` where
@@ -92,7 +93,7 @@ def problems(config: GenerateConfig, task: str | None, given: set[str]) -> list[
     found = [] if config.run else ["run=runs/NAME is needed: the folder of a trained model"]
     rules = (
         ("checkpoint", config.checkpoint in ("best", "last"), "must be best or last"),
-        ("device", config.device in ("auto", "cpu", "cuda", "mps"), "must be one of auto, cpu, cuda, mps"),
+        ("device", is_device(config.device), f"must be one of {DEVICES}"),
         ("quantize", config.quantize in (None, "float32", "bf16", "int8"), "must be float32, bf16, int8 or null"),
         ("samples", config.samples >= 1, "must be at least 1"),
         ("seed", 0 <= config.seed < 2**63, f"must be from 0 to {2**63 - 1}"),

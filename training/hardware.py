@@ -13,9 +13,10 @@ from pathlib import Path
 
 import torch
 
+from data.cores import cores
 from model.attention import attention_backend
 from model.config import ModelConfig
-from training.errors import UserError
+from training.device import choose_device
 
 PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12}
 """Dense bf16 peak by GPU name (vendors' data sheets), for the model FLOP utilisation."""
@@ -36,28 +37,23 @@ class Hardware:
     description: str
 
 
-def choose_hardware(device: str, precision: str, threads: int | None) -> Hardware:
+def choose_hardware(device: str, precision: str, threads: int | None, key: str = "trainer.device") -> Hardware:
     """Pick device and number format by capability; the arguments are the settings of those names in `TrainerConfig`.
 
+    threads: None takes the physical cores, as torch does, but no more than a container's quota. key: the setting that names the device.
     Raises UserError when a device is asked for that is not there.
     """
-    available = {
-        "cpu": True,
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-    }
-    name = device if device != "auto" else next(d for d in ("cuda", "mps", "cpu") if available[d])
-    if not available[name]:
-        raise UserError(f"device={device}: no such device here; use device=auto")
-    if threads:
-        torch.set_num_threads(threads)
+    chosen = choose_device(device, key)
+    name = chosen.type
+    wanted = threads or min(torch.get_num_threads(), cores())
+    if wanted != torch.get_num_threads():
+        torch.set_num_threads(wanted)
     if name == "cpu":
         keep_freed_memory()
-    chosen = torch.device(name)
     dtype = {"float32": torch.float32, "bf16": torch.bfloat16}.get(precision) or (
         torch.bfloat16 if bf16_is_fast(chosen) else torch.float32
     )
-    model = torch.cuda.get_device_name(chosen) if name == "cuda" else name
+    model = f"{torch.cuda.get_device_name(chosen)} ({chosen})" if name == "cuda" else name
     peaks = (flops for gpu, flops in PEAK_FLOPS.items() if re.search(rf"\b{gpu}\b", model))
     peak = next(peaks, None) if dtype == torch.bfloat16 else None
     used = f" ({torch.get_num_threads()} threads)" if name == "cpu" else ""

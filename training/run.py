@@ -16,13 +16,14 @@ from data.prepared import Prepared
 from data.tokenizer import Tokenizer
 from model.size import count_parameters, flops_per_token
 from training import run_folder
+from training.apple_gpu import check_sums
 from training.attention_kernels import check_attention, describe_attention, evaluation_kernels
 from training.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights
 from training.compilation import eagerly
 from training.config import TrainConfig
 from training.errors import UserError
 from training.evaluators import Evaluator, evaluator_for
-from training.hardware import Hardware, choose_hardware, set_deterministic
+from training.hardware import choose_hardware, set_deterministic
 from training.run_log import RunLog, code_block, short
 from training.saved_config import load_config, save_config, to_yaml
 from training.trainer import Trainer
@@ -50,11 +51,13 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
     elif origin:
         config = built_upon(config, load_config(origin))
     check_attention(config, hardware)
+    kernels = describe_attention(config, hardware)
     if not resume:
         run_folder.check_free(config)
     prepared = prepare(config.task, config.data, config.tokenizer, config.model.context, config.seed, tokenizers)
     torch.manual_seed(config.seed)
     model = run_folder.build_model(config, prepared.tokenizers)
+    check_sums(config, hardware.device, model.head.out_features)
     if weights is not None:
         run_folder.load_into(model, weights, checkpoint)
     batch_size = config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens
@@ -82,7 +85,7 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
         if config.task == "translate":
             run_folder.save_source_alphabet(prepared.rows("train"), run)
         save_config(config, run)
-        announce(config, log, run, model, prepared, hardware, changes or [])
+        announce(config, log, run, model, prepared, f"{hardware.description}, attention by {kernels}", changes or [])
         reason = trainer.end_of_training()
         if reason and not trainer.evaluation_is_due():  # the last evaluation may have been interrupted
             log.line(f"already at step {trainer.progress.step}: {reason}")
@@ -125,15 +128,14 @@ def announce(
     run: Path,
     model: run_folder.Model,
     prepared: Prepared,
-    hardware: Hardware,
+    hardware: str,
     changes: list[str],
 ) -> None:
     """Say what is about to be trained, on what, with what."""
     if changes:
         log.line(f"resumed with {', '.join(changes)}")
     log.line(
-        f"{run}: {config.task}, {short(count_parameters(model))} parameters, {describe_tokenizers(config, prepared.tokenizers)}, "
-        f"{hardware.description}, attention by {describe_attention(config, hardware)}"
+        f"{run}: {config.task}, {short(count_parameters(model))} parameters, {describe_tokenizers(config, prepared.tokenizers)}, {hardware}"
     )
     log.line(f"data: {prepared.summary()}")
     for note in prepared.notes:

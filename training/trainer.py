@@ -29,6 +29,7 @@ from training.loss import batch_loss
 from training.optimizers import Optimizer
 from training.profiling import profiler
 from training.progress import Interrupted, Progress, StopRequest
+from training.random_state import random_state, restore_random_state
 from training.run_log import RunLog
 from training.schedules import learning_rate_factor
 from training.step_report import StepReport
@@ -318,10 +319,7 @@ class Trainer:
             "optimizer": self.optimizer.state_dict(),
             "stream": self.stream.state_dict(),
             "data": self.data_key,
-            "rng": {
-                "cpu": torch.get_rng_state(),
-                "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-            },
+            "rng": random_state(self.hardware.device),
             "intervals": [vars(i) | {"loss": float(i.loss)} for i in (self.since_log, self.since_evaluation)],
         }
         save_checkpoint(
@@ -341,9 +339,7 @@ class Trainer:
         self.since_log, self.since_evaluation = (Interval(**interval) for interval in state["intervals"])
         if self.progress.evaluated_step == self.progress.step:  # evaluated after the state was saved
             self.since_evaluation = Interval()
-        torch.set_rng_state(state["rng"]["cpu"])
-        if torch.cuda.is_available() and len(state["rng"]["cuda"]) == torch.cuda.device_count():
-            torch.cuda.set_rng_state_all(state["rng"]["cuda"])
+        restore_random_state(state["rng"], self.hardware.device)
 
     def report_step(self) -> None:
         """Note what the log will say of this step. A CPU's line is written at once, a GPU's when the next step is queued."""
