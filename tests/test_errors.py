@@ -106,6 +106,13 @@ def test_a_vocabulary_larger_than_the_text_can_fill_is_refused_with_the_limit(fa
     assert "at most" in message
 
 
+def test_a_model_that_memory_does_not_hold_is_refused_with_what_to_lower(fails: Fails, book: Path) -> None:
+    """Guards: a traceback that names an allocator."""
+    message = fails(train_command, *TEXT, "data.path=book.txt", "model.feed_forward=1000000000000")
+    assert "out of memory (" in message
+    assert "lower trainer.batch_size (now 4)" in message
+
+
 def test_a_context_longer_than_the_text_is_refused(fails: Fails, book: Path) -> None:
     """Guards: an empty epoch that spins for ever."""
     message = fails(train_command, *TEXT, "data.path=book.txt", "model.context=100000")

@@ -23,6 +23,7 @@ from training.generated_maps import GeneratedMaps, shortened
 from training.generation_config import GenerateConfig, problems
 from training.generation_input import count_lines, read_lines, typed, up_to_failure
 from training.hardware import choose_hardware, decoding_format
+from training.out_of_memory import advised, generation_advice
 from training.run_folder import LoadedRun, Model, load_run
 from training.saved_config import load_config
 from training.source_notes import SourceNotes, unknown_characters
@@ -43,19 +44,20 @@ def execute(config: GenerateConfig, given: set[str]) -> None:
     if found := problems(config, task, given):
         raise UserError(*found)
     loaded = load_run(run, config.checkpoint)
-    device = choose_hardware(config.device, "float32", None).device
+    device = choose_hardware(config.device, "float32", None, key="device").device
     loaded.model.to(device)
     ready = replace(loaded, model=ready_to_decode(loaded.model, config, device))
 
     def answer(config: GenerateConfig, lines: Iterable[str], count: int | None = None) -> None:
         """Go on with the text of these lines, or translate each of them; `count` of them, where that is known."""
         maps = GeneratedMaps(loaded) if config.attention else None
-        if task == "gpt":
-            write(ready, config, "\n".join(lines), maps)
-        else:
-            translate_lines(ready, config, lines, count, maps)
-        if maps:
-            maps.record()
+        with advised(lambda: generation_advice(config, task)):
+            if task == "gpt":
+                write(ready, config, "\n".join(lines), maps)
+            else:
+                translate_lines(ready, config, lines, count, maps)
+            if maps:
+                maps.record()
 
     if config.prompt is not None:
         answer(config, config.prompt.split("\n"))

@@ -24,6 +24,7 @@ from training.config import TrainConfig
 from training.errors import UserError
 from training.evaluators import Evaluator, evaluator_for
 from training.hardware import choose_hardware, set_deterministic
+from training.out_of_memory import advised, training_advice
 from training.run_log import RunLog, code_block, short
 from training.saved_config import load_config, save_config, to_yaml
 from training.trainer import Trainer
@@ -37,6 +38,12 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
     Raises UserError or data.errors.DataError before anything is written when something is wrong with config, data or files,
     and Interrupted, with everything saved, when a signal asks to stop.
     """
+    with advised(lambda: training_advice(config)):
+        return _train(config, changes)
+
+
+def _train(config: TrainConfig, changes: list[str] | None) -> float:
+    """`train`; memory that runs out once there is a run folder is told with what to go on from."""
     hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
     if config.trainer.deterministic:
         set_deterministic()
@@ -90,10 +97,15 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
         if reason and not trainer.evaluation_is_due():  # the last evaluation may have been interrupted
             log.line(f"already at step {trainer.progress.step}: {reason}")
         else:
-            trainer.train(run, log, evaluator.evaluate, prepared.key)
+            with advised(lambda: training_advice(config, run)):
+                trainer.train(run, log, evaluator.evaluate, prepared.key)
             log.line(f"finished at step {trainer.progress.step}: {trainer.end_of_training()}")
         if config.trainer.test:
-            with eagerly(trainer.compiled), evaluation_kernels(hardware.device):
+            with (
+                eagerly(trainer.compiled),
+                evaluation_kernels(hardware.device),
+                advised(lambda: training_advice(config, run)),
+            ):
                 test_best(run, model, evaluator)
         log.line(f"best validation loss {trainer.progress.best_loss:.4f} nats per token; everything is in {run}")
     except KeyboardInterrupt:

@@ -1,0 +1,66 @@
+"""Memory that runs out, on a GPU or for the CPU: one line with the settings that need less of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from training.checkpoints import checkpoint_path, checkpoint_step
+from training.config import TrainConfig
+from training.errors import UserError
+from training.generation_config import GenerateConfig
+
+_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED", "bad_alloc")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocator failed. Only that of CUDA has an exception of its own; errors of the others are known by their words."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(word in str(error) for word in _WORDS)
+
+
+@contextmanager
+def advised(advice: Callable[[], str]) -> Iterator[None]:
+    """Within, running out of memory raises UserError with `advice`, which is asked for only then."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        size = re.search(r"tried to allocate ([\d.]+ \w+)", str(error), re.IGNORECASE)
+        asked = f" ({size[1]} more were asked for)" if size else ""
+        raise UserError(f"out of memory{asked}: {advice()}") from None
+
+
+def training_advice(config: TrainConfig, run: Path | None = None) -> str:
+    """What to change so that training needs less; with its run folder also where to go on from."""
+    trainer = config.trainer
+    key, size = ("trainer.batch_size", trainer.batch_size)
+    if config.task == "translate":
+        key, size = "data.batch_tokens", config.data.batch_tokens
+    ways = [f"lower {key} (now {size}) and raise trainer.accumulate (now {trainer.accumulate}) by the same factor"]
+    if not trainer.recompute:
+        ways.append("set trainer.recompute=true")
+    ways.append(f"choose a shorter model.context (now {config.model.context}) or a smaller model")
+    return ", or ".join(ways) + (_kept(run) if run else "")
+
+
+def _kept(run: Path) -> str:
+    """What there is to go on from."""
+    try:
+        step = checkpoint_step(checkpoint_path(run))
+    except UserError:
+        return "; nothing had been saved yet"
+    return f"; the checkpoint of step {step} is kept: resume={run} goes on from it with other settings of trainer"
+
+
+def generation_advice(config: GenerateConfig, task: str) -> str:
+    """What to change so that writing or translating needs less."""
+    if task == "gpt":
+        ways = [f"lower samples (now {config.samples})", f"max_tokens (now {config.max_tokens})"]
+    else:
+        ways = [f"lower batch_tokens (now {config.batch_tokens})", f"beam_size (now {config.beam_size})"]
+    return " or ".join(ways) + ("" if config.device == "cpu" else ", or choose device=cpu")
