@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
@@ -20,7 +21,7 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attention_maps.command_line import described, field_documentation
+from attention_maps.command_line import described, expected, field_documentation
 from configs.program import exit_code_of
 from data.errors import DataError
 from training.errors import UserError
@@ -35,18 +36,22 @@ GROUPS = {
 }
 """The config groups with their choices."""
 
-PATH_KEYS = (
+VERBATIM = (
     "data.path",
     "data.valid_path",
     "data.test_path",
     "data.cache",
+    "data.subset",
+    "data.text_column",
+    "data.source_column",
+    "data.target_column",
     "resume",
     "init_from",
     "run",
     "name",
     "runs",
 )
-"""Keys whose values are taken verbatim: Hydra's grammar has no room for '=', ',' or Japanese in an unquoted path."""
+"""Names of the user's own files and columns, taken verbatim: Hydra's grammar has no room for '=', ',' or Japanese without quotes."""
 
 
 def compose_config(
@@ -92,7 +97,7 @@ def compose_groups(name: str, schema: type, groups: tuple[str, ...]) -> DictConf
 def normalise(argument: str) -> str:
     """Quote paths for Hydra's grammar and let `experiment=x` mean `+experiment=x`."""
     key, separator, value = argument.partition("=")
-    if separator and key in PATH_KEYS and value not in ("", "null") and value[0] not in "'\"":
+    if separator and key in VERBATIM and value not in ("", "null") and value[0] not in "'\"":
         # Inside quotes only backslashes before a quote are special.
         return f"{key}='" + re.sub(r"(\\*)('|$)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), literal(value)) + "'"
     if key in ("experiment", "debug"):
@@ -102,17 +107,22 @@ def normalise(argument: str) -> str:
 
 def parse(argument: str, found: list[str]) -> Override | None:
     """One override, or None with the problem noted."""
-    if argument.startswith("-") or ("=" not in argument and not argument.startswith("~")):
-        found.append(f"{argument}: not understood; settings are written key=value without dashes, --help lists them")
-        return None
-    try:
-        return OverridesParser.create().parse_override(argument)
-    except (HydraException, OverrideParseException):
-        key = argument.partition("=")[0]
+    key, separator, _ = argument.partition("=")
+    if argument.startswith("~"):
+        found.append(f"{argument}: settings cannot be removed; most can be null: {key[1:]}=null")
+    elif argument.startswith("-") or not key or not separator:
         found.append(
-            f"{argument}: not understood; put a value with special characters in two pairs of quotes: {key}='\"…\"'"
+            f"{argument or repr('')}: not understood; settings are written key=value without dashes, --help lists them"
         )
-        return None
+    else:
+        try:
+            return OverridesParser.create().parse_override(argument)
+        except (HydraException, OverrideParseException):
+            quoted = f"{key}='\"…\"'"
+            found.append(
+                f"{argument}: not understood; put a value with special characters in two pairs of quotes: {quoted}"
+            )
+    return None
 
 
 def group_problem(override: Override) -> str | None:
@@ -121,34 +131,32 @@ def group_problem(override: Override) -> str | None:
     options = GROUPS[group]
     choice = str(override.value())
     if choice not in options:
-        return f"{group}={choice}: no such choice{suggestion(choice, options)}; there are {', '.join(options)}"
+        return f"{override.input_line}: no such choice{suggestion(choice, options)}; there are {', '.join(options)}"
     return None
 
 
 def value_problems(config: DictConfig, override: Override, keys: list[str]) -> list[str]:
     """Apply one value to `config`; what is wrong with it in words."""
     key = override.key_or_group
-    if override.is_delete():
-        return [f"~{key}: settings cannot be removed; most can be null: {key}=null"]
     if key not in keys:
         return [f"{key}: unknown setting{suggestion(key, keys)}; --help lists all"]
     if override.is_add():
         return [f"+{key}: is part of every config, write it without the plus"]
     if override.is_sweep_override():
         return [f"{key}: one value is wanted, not several"]
-    if key in PATH_KEYS and override.value() == "":
+    if key in VERBATIM and override.value() == "":
         return [f"{key}=: is empty; leave it out, or write {key}=null"]
     try:
         OmegaConf.update(config, key, override.value())
-    except OmegaConfBaseException as error:
-        return [f"{key}={override.value()}: {str(error).strip().splitlines()[0]}"]
+    except OmegaConfBaseException:
+        return [f"{override.input_line}: must be {in_words(kind_of(OmegaConf.get_type(config), key), key)}"]
     return []
 
 
 def suggestion(word: str, known: list[str]) -> str:
     """A near miss, if there is one; the last part of a dotted key counts too."""
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.75)
-    same_end = [key for key in known if key.rpartition(".")[2] == word.rpartition(".")[2]]
+    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.75)
+    same_end = [key for key in known if key.rpartition(".")[2] == word.lower().rpartition(".")[2]]
     return f" (did you mean {(near or same_end)[0]}?)" if near or same_end else ""
 
 
@@ -160,6 +168,20 @@ def all_keys(schema: type, prefix: str = "") -> list[str]:
         if is_dataclass(kind) and isinstance(kind, type):
             keys += all_keys(kind, f"{prefix}{name}.")
     return keys
+
+
+def kind_of(schema: Any, key: str) -> Any:
+    """The type of a dotted key."""
+    name, _, rest = key.partition(".")
+    kind = inspect.get_annotations(schema, eval_str=True)[name]
+    return kind_of(kind, rest) if rest else kind
+
+
+def in_words(kind: Any, key: str) -> str:
+    """The type of a setting, for whoever mistook it."""
+    if kind == list[str]:
+        return f'a list: {key}=\'["first","second"]\''
+    return " or ".join([*expected(kind), *(["null"] if NoneType in get_args(kind) else [])])
 
 
 def describe_settings(schema: type, config: Any, prefix: str = "") -> list[str]:

@@ -64,11 +64,11 @@ class TrainerConfig:
     """The loop: budget, batches, evaluation, checkpoints, hardware."""
 
     steps: int | None = 2000
-    """Optimiser steps; null with `minutes` set means until the time is up."""
+    """Optimiser steps. Given alone on the command line they are the whole budget, whatever minutes a recipe or a resumed run has."""
 
     minutes: float | None = None
-    """Wall-clock budget of training in minutes, evaluations included. Given alone on the command line it is the whole budget;
-    beside `steps` the run ends, and the schedule anneals, by whichever is further on."""
+    """Wall-clock budget of training in minutes, evaluations and all starts of the run included. Given alone on the command line it is
+    the whole budget; with `steps` beside it the run ends, and the schedule anneals, by whichever is further on."""
 
     batch_size: int = 32
     """Windows per micro-batch (text; pairs are batched by `data.batch_tokens`)."""
@@ -152,7 +152,8 @@ class TrainConfig:
     """The recipe this config was composed from; it names the run when `name` is null."""
 
     name: str | None = None
-    """The run is the folder `runs/<name>`; null takes the experiment's or `<task>-<data>` and the next free number."""
+    """The run is the folder `runs/<name>`; null takes the experiment's or `<task>-<data>` and the next free number. The runs of a sweep
+    add what differs to it: `<name>-lr-0.003`."""
 
     runs: str = "runs"
     """Folder of all runs."""
@@ -223,8 +224,8 @@ def is_device(name: str) -> bool:
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether `name` can be a folder, and a value on the command line, without quoting."""
-    return 0 < len(name) <= 100 and not set(name) & set("/\\=, \t\n'\"") and not name.startswith(".")
+    """Whether `name` can be a folder anywhere, and a value on the command line, without quoting: letters, digits and `_ . + - @ %`."""
+    return re.fullmatch(r"[\w+@%][\w.+@%-]*", name) is not None and len(name.encode()) <= 250
 
 
 def problems(config: TrainConfig) -> list[str]:
@@ -238,11 +239,11 @@ def problems(config: TrainConfig) -> list[str]:
     for keys, low, words in ((POSITIVE, 1e-300, "must be greater than 0"), (NOT_NEGATIVE, 0, "must not be negative")):
         for key in keys:
             value = value_at(config, key)
-            if isinstance(value, int | float) and not value >= low:
+            if isinstance(value, int | float) and value < low:
                 found.append(f"{key}={value}: {words}")
     for key in SHARES:
         value = value_at(config, key)
-        if isinstance(value, int | float) and not 0 <= value < 1:
+        if isinstance(value, int | float) and (value < 0 or value >= 1):
             found.append(f"{key}={value}: must be at least 0 and less than 1")
     if config.trainer.steps is None and config.trainer.minutes is None:
         found.append("trainer.steps and trainer.minutes are both null: give the run a budget with one of them")
@@ -251,7 +252,7 @@ def problems(config: TrainConfig) -> list[str]:
             found.append(f"{key}={value}: is out of all bounds")
     # A run that was copied or renamed since may go on under a name that a new one could not have.
     if config.name is not None and config.resume is None and not is_plain_name(config.name):
-        found.append(f"name={config.name!r}: a plain folder name without slashes, spaces, '=' or ',' is needed")
+        found.append(f"name={config.name}: a plain folder name is needed: letters, digits and _ . + - @ %")
     if config.model.mask_documents and config.task != "gpt":
         found.append(
             "model.mask_documents: only windows of a GPT hold several documents; leave it out for task=translate"

@@ -36,8 +36,8 @@ def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
             continue
         try:
             values = list(itertools.islice(override.sweep_string_iterator(), LARGEST_SWEEP + 1))
-        except Exception as error:  # interval() and glob() are for other sweepers
-            found.append(f"{setting}: is no list of values: {error}")
+        except Exception:  # interval() and glob() are for other sweepers of Hydra's; a range may have no end
+            found.append(f"{setting}: cannot be counted; name the values, {key}=A,B,C, or write range(FROM,TO)")
             continue
         choices.append([f"{key}={value}" for value in values])
         several += [key] if len(values) > 1 else []

@@ -5,43 +5,27 @@ from __future__ import annotations
 import sys
 
 import hydra
-from omegaconf import OmegaConf
 from tqdm import tqdm
 
 from configs.program import importing, utf8
-from training.command_line import CONFIGS, GROUPS, compose_config, describe_settings, normalise, run_guarded
+from training.command_line import CONFIGS, normalise, run_guarded
 from training.composed_run import ComposedRun, compose_run
-from training.config import TrainConfig
 from training.errors import UserError
 from training.progress import Interrupted
 from training.saved_config import to_yaml
 from training.sweep_points import Point, sweep_points
+from training.train_help import train_help
 
 SWEEP_FLAGS = ("-m", "--multirun")
 FLAGS = ("--resolve", "--version", "--hydra-help")
 FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--info", "-i")
 """Flags of Hydra that are passed on; the second kind takes a value of its own."""
 
-HELP = """Train a small transformer: a GPT that writes, or an encoder-decoder that translates.
-
-  python train.py                                     GPT on the embedded corpus
-  python train.py task=translate                      English to Japanese on the embedded corpus
-  python train.py +experiment=NAME data.path=…        a recipe: {experiment}
-  python train.py data=text data.path=book.txt        your own text; data=pairs for sentence pairs
-  python train.py resume=runs/NAME                    go on where it stopped
-  python train.py -m optim.lr=1e-3,3e-4               a sweep
-  python train.py --cfg job …                         print the composed config and stop
-
-Groups (choose with group=choice):
-{groups}
-
-Settings (change with key=value):"""
-
 
 def train_command() -> None:
     """Run `train.py`."""
     arguments = [utf8(argument) for argument in sys.argv[1:]]
-    run_guarded(print_help if {"--help", "-h"} & set(arguments) else lambda: execute(arguments))
+    run_guarded(lambda: print(train_help()) if {"--help", "-h"} & set(arguments) else execute(arguments))
 
 
 def execute(arguments: list[str]) -> None:
@@ -107,12 +91,3 @@ def train_all(points: list[Point], runs: list[ComposedRun]) -> None:
             sweep(points, [run.config for run in runs])
     except Interrupted as interrupted:
         raise SystemExit(interrupted.exit_code) from None
-
-
-def print_help() -> None:
-    """Every group and every setting with its default and its documentation."""
-    composed, _ = compose_config("train", TrainConfig, [])
-    assert composed is not None
-    shown = "\n".join(f"  {name:12s}{', '.join(choices)}" for name, choices in GROUPS.items())
-    print(HELP.format(experiment=", ".join(GROUPS["experiment"]), groups=shown))
-    print("\n".join(describe_settings(TrainConfig, OmegaConf.to_object(composed))))

@@ -1,16 +1,18 @@
 """From arguments to a checked config: all problems at once, in words, exit code 2, nothing touched."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from tests.conftest import ROOT
-from training.command_line import all_keys, compose_config, field_documentation, normalise
+from training.command_line import GROUPS, all_keys, compose_config, field_documentation, normalise
 from training.composed_run import compose_run
-from training.config import TrainConfig
+from training.config import TrainConfig, value_at
 from training.generate_command import parse_command
 from training.generation_config import GenerateConfig
 from training.sweep_points import sweep_points
@@ -56,7 +58,26 @@ def test_all_problems_are_reported_together() -> None:
         ("+optim.lr=1", "without the plus"),
         ("~optim.lr", "cannot be removed"),
         ("optim.lr", "key=value"),
-        ("optim.lr=fast", "optim.lr=fast"),
+        ("optim.lr=fast", "optim.lr=fast: must be a number"),
+        ("optim.lr=null", "optim.lr=null: must be a number"),
+        ("optim.lr=nan", "out of all bounds"),
+        ("trainer.steps=1e3", "trainer.steps=1e3: must be a whole number or null"),
+        ("trainer.steps=true", "trainer.steps=true: must be a whole number or null"),
+        ("data.header=maybe", "data.header=maybe: must be true or false"),
+        ("attention.probes=Hello", 'attention.probes=Hello: must be a list: attention.probes=\'["first","second"]\''),
+        ("optim.kind=[adamw]", "optim.kind=[adamw]: must be a text"),
+        ("optim.lr=a=b", "not understood"),
+        ("OPTIM.LR=1", "did you mean optim.lr"),
+        ("~optim", "~optim: settings cannot be removed"),
+        ("optim=null", "optim=null: no such choice"),
+        ("", "'': not understood"),
+        ("=1", "=1: not understood"),
+        ("hydra.run.dir=x", "hydra.run.dir: unknown setting"),
+        ("data@model=text", "Could not override"),
+        ("name=-x", "plain folder name"),
+        ("name=runs/[1]", "plain folder name"),
+        ("name=a\x1bb", "plain folder name"),
+        (f"name={'水' * 90}", "plain folder name"),
         ("+experiment=tatoba", "did you mean tatoeba"),
         ("optim.lr=0", "greater than 0"),
         ("name=a/b", "plain folder name"),
@@ -80,12 +101,35 @@ def test_one_wrong_argument_gets_one_clear_message(argument: str, words: str) ->
     "path",
     ["a=b,c.txt", "日本語 の 本.txt", "it's (1).txt", "tab\there.txt", "back\\slash.txt", "{x}[y].txt", "${home}.txt"],
 )
-def test_any_path_arrives_as_it_was_typed(path: str) -> None:
+def test_any_name_of_a_file_or_column_arrives_as_it_was_typed(path: str) -> None:
     """Guards: Hydra's grammar choking on '=', ',' and Japanese in a file name."""
-    config, found = compose_config("train", TrainConfig, [f"data.path={path}", "data=text"])
+    keys = ("data.path", "data.cache", "data.text_column", "data.subset", "runs")
+    config, found = compose_config("train", TrainConfig, [*(f"{key}={path}" for key in keys), "data=text"])
     assert found == []
-    assert config is not None
-    assert config.data.path == path
+    assert [OmegaConf.select(config, key) for key in keys] == [path] * len(keys)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("trainer.patience=null", None),
+        ("data.path=null", None),
+        ("data.source_column=1", "1"),
+        ("data.path='quoted, twice.txt'", "quoted, twice.txt"),
+        ('attention.probes=["a b, c","水"]', ["a b, c", "水"]),
+        ("attention.probes=[]", []),
+        ("optim.lr=${optim.muon_lr}", 0.02),
+        ("+experiment=demo_gpt", "demo_gpt"),
+        ("experiment=demo_gpt", "demo_gpt"),
+        ("name=日本-1.5_x", "日本-1.5_x"),
+    ],
+)
+def test_a_value_arrives_as_it_was_meant(setting: str, value: object) -> None:
+    """Guards: null, quotes and lists taken for text, text taken for a number."""
+    found = compose_run([normalise(setting)])
+    assert found.problems == []
+    key = setting.lstrip("+").partition("=")[0]
+    assert value_at(found.config, key) == value
 
 
 def test_every_setting_is_documented() -> None:
@@ -148,8 +192,10 @@ def test_help_lists_every_setting_and_every_experiment(program: Run) -> None:
     assert done.returncode == 0
     groups = {"data", "tokenizer", "model", "optim", "schedule", "trainer", "attention"}
     assert all(f"  {key}=" in done.stdout for key in all_keys(TrainConfig) if key not in groups)
-    experiments = Path(__file__).parents[2] / "configs" / "experiment"
-    assert all(path.stem in done.stdout for path in experiments.glob("*.yaml"))
+    assert all(re.search(rf"^  {name} +\w", done.stdout, re.MULTILINE) for name in GROUPS["experiment"])
+    choices = [f"{group}={choice}" for group in GROUPS for choice in GROUPS[group] if group != "experiment"]
+    assert [choice for choice in choices if not re.search(rf"^  {choice} +\w", done.stdout, re.MULTILINE)] == []
+    assert max(map(len, done.stdout.splitlines())) <= 120
 
 
 def test_printing_the_config_trains_nothing(program: Run, tmp_path: Path) -> None:
