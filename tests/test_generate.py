@@ -240,6 +240,10 @@ def test_a_run_folder_copied_elsewhere_writes_and_translates(trained: Path, tmp_
         ("run=runs/gpt prompt=x seed='???'", "missing mandatory value: seed"),
         ("run=runs/gpt prompt=x temperature='${foo}'", "temperature: Interpolation key 'foo' not found"),
         ("run=runs/gpt <&-", "standard input, which is closed"),
+        (
+            "run=runs/gpt Emi had a dog",
+            "Emi had a dog: not understood; a text to go on with or to translate is written prompt='…'",
+        ),
     ],
 )
 def test_wrong_use_gets_a_message_and_exit_code_2(shell: Run, arguments: str, words: str) -> None:
@@ -312,8 +316,9 @@ def test_maps_of_what_is_written_go_into_the_run(shell: Run, trained: Path) -> N
 
 
 def test_maps_of_translations_go_into_the_run(shell: Run, trained: Path) -> None:
-    """Guards the pairing of lines with their translations, blank lines and n-best lists included."""
-    done = shell("generate run=runs/translate attention=true n_best=2 beam_size=2", b"Emi ran.\n\nTaro likes tea.\n")
+    """Guards the pairing of lines with their translations, blank lines and n-best lists included; spaces around a line,
+    which no sentence of training had."""
+    done = shell("generate run=runs/translate attention=true n_best=2 beam_size=2", b"Emi ran.\n \n Taro likes tea. \n")
     assert done.returncode == 0, done.stderr
     recorded = load(store.generated(trained / "runs/translate")[1])
     best = [line.split("\t")[3] for line in done.stdout.splitlines() if line.split("\t")[1:2] == ["1"]]

@@ -40,14 +40,18 @@ class Command:
 def parse_command(arguments: list[str]) -> Command:
     """Split off the verbatim settings, let Hydra compose the rest, report all problems at once."""
     verbatim: dict[str, list[str]] = {key: [] for key in VERBATIM}
-    settings = []
+    settings, words = [], []
     for argument in arguments:
         key, separator, text = argument.partition("=")
         if separator and key in VERBATIM:
             verbatim[key].append(text)
-        else:
+        elif separator or argument.startswith(("-", "~")):
             settings.append(argument)
+        else:
+            words.append(argument)
     composed, found = compose_config("generate", GenerateConfig, settings, groups_apply=False)
+    if words:
+        found.append(f"{' '.join(words)}: not understood; a text to go on with or to translate is written prompt='…'")
     if len(verbatim["run"]) > 1:
         found.append("run= is given twice")
     if len(verbatim["prompt"]) > 1:

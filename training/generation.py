@@ -157,7 +157,8 @@ def translate_lines(
 ) -> None:
     """Translate lines as they come; output lines keep order and count, empty lines included.
 
-    Each is written as soon as it and those before it are ready: an interruption leaves everything that is done.
+    Each is written as soon as it and those before it are ready: an interruption leaves everything that is done. White
+    space around a line is dropped, as it is from the sentences of training.
     """
     assert isinstance(run.model, EncoderDecoder)
     options = TranslationOptions(config.beam_size, config.length_penalty, config.n_best, config.batch_tokens)
@@ -166,13 +167,14 @@ def translate_lines(
     waiting: deque[str] = deque()
 
     def portions() -> Iterator[list[str]]:
-        for window in windows(up_to_failure(lines, failures), options.batch_tokens):
+        stripped = (line.strip() for line in up_to_failure(lines, failures))
+        for window in windows(stripped, options.batch_tokens):
             notes.check(window)
             waiting.extend(window)
             yield window
 
     # Where the translations appear on the terminal, they are the progress.
-    hidden = True if count == 1 or sys.stdout.isatty() else None
+    hidden = True if sys.stdout.isatty() else None
     with (
         tqdm(total=count, desc="translating", unit="line", disable=hidden, delay=2) as bar,
         closing(translate(run.model, run.tokenizers, portions(), options)) as results,
@@ -181,7 +183,7 @@ def translate_lines(
             line = waiting.popleft()
             print_translation(number, found, config.n_best)
             bar.update()
-            if maps and line.strip():
+            if maps and line:
                 maps.add_translation(line, found[0])
     notes.close()
     if failures:
