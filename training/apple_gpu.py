@@ -26,10 +26,19 @@ def obstacle() -> str | None:
     return None
 
 
-def check_sums(config: TrainConfig, device: torch.device, vocabulary: int) -> None:
-    """Raise UserError where a gradient would add up more terms than an Apple GPU can: tokens of a micro-batch, or words."""
+def check_apple_gpu(config: TrainConfig, device: torch.device, vocabulary: int) -> None:
+    """Raise UserError where an Apple GPU would compute a gradient wrongly.
+
+    It adds up the tokens of a micro-batch, and words: too many of either. Activations that are computed twice get dropout twice:
+    torch's checkpoint repeats the random numbers of devices that need to be initialised, which an Apple GPU does not.
+    """
     if device.type != "mps":
         return
+    if config.trainer.recompute and max(config.model.dropout, config.model.attention_dropout) > 0:
+        raise UserError(
+            "trainer.recompute=true: torch does not repeat dropout on Apple's GPUs; leave it out, or set model.dropout=0 and "
+            "model.attention_dropout=0"
+        )
     tokens, key = config.trainer.batch_size * config.model.context, "trainer.batch_size"
     if config.task == "translate":
         tokens, key = config.data.batch_tokens, "data.batch_tokens"

@@ -16,7 +16,7 @@ from data.prepared import Prepared
 from data.tokenizer import Tokenizer
 from model.size import count_parameters, flops_per_token
 from training import run_folder
-from training.apple_gpu import check_sums
+from training.apple_gpu import check_apple_gpu
 from training.attention_kernels import check_attention, describe_attention, evaluation_kernels
 from training.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights
 from training.compilation import eagerly
@@ -64,7 +64,7 @@ def _train(config: TrainConfig, changes: list[str] | None) -> float:
     prepared = prepare(config.task, config.data, config.tokenizer, config.model.context, config.seed, tokenizers)
     torch.manual_seed(config.seed)
     model = run_folder.build_model(config, prepared.tokenizers)
-    check_sums(config, hardware.device, model.head.out_features)
+    check_apple_gpu(config, hardware.device, model.head.out_features)
     if weights is not None:
         run_folder.load_into(model, weights, checkpoint)
     batch_size = config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens

@@ -27,6 +27,7 @@ from training.errors import check_finite
 from training.hardware import Hardware
 from training.loss import batch_loss
 from training.optimizers import Optimizer
+from training.out_of_memory import is_out_of_memory
 from training.profiling import profiler
 from training.progress import Interrupted, Progress, StopRequest
 from training.random_state import random_state, restore_random_state
@@ -121,7 +122,7 @@ class Trainer:
         with (
             StopRequest() as stop,
             tqdm(total=trainer.steps, initial=self.progress.step, unit="step", disable=None, dynamic_ncols=True) as bar,
-            profiler(self.run_folder, self.log) if trainer.profile else nullcontext() as profile,
+            profiler(self.run_folder, self.log, self.hardware.device) if trainer.profile else nullcontext() as profile,
         ):
             while not stop.received:
                 if self.evaluation_is_due():
@@ -181,9 +182,9 @@ class Trainer:
         self.compiled_calls += 1  # what fails after these is no failure to compile
         try:
             return self.forward_and_backward(batch, targets)
-        except torch.OutOfMemoryError:
-            raise
         except Exception as error:  # the compiler raises whatever its backend raises: no headers, no room
+            if is_out_of_memory(error):
+                raise
             reason = str(error).strip().splitlines() or [type(error).__name__]
             self.log.line(f"torch.compile does not work here ({reason[0][:120]}): going on without it")
         compilation.undo(self.model)

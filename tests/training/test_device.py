@@ -95,16 +95,27 @@ def test_versions_that_compute_wrongly_on_an_apple_gpu_are_refused(apple: pytest
 def test_sums_that_are_too_long_for_an_apple_gpu_are_refused() -> None:
     """Guards: gradients with memory from past the end of a tensor added up in them."""
     usual = TrainConfig()
-    apple_gpu.check_sums(usual, MPS, 32_000)
+    apple_gpu.check_apple_gpu(usual, MPS, 32_000)
     with pytest.raises(UserError, match=r"tokenizer\.vocab_size: a vocabulary of 50304"):
-        apple_gpu.check_sums(usual, MPS, 50_304)
+        apple_gpu.check_apple_gpu(usual, MPS, 50_304)
     usual.trainer.batch_size, usual.model.context = 32, 1024
     with pytest.raises(UserError, match=r"trainer\.batch_size: micro-batches of 32768 tokens"):
-        apple_gpu.check_sums(usual, MPS, 32_000)
-    apple_gpu.check_sums(usual, CPU, 50_304)
+        apple_gpu.check_apple_gpu(usual, MPS, 32_000)
+    apple_gpu.check_apple_gpu(usual, CPU, 50_304)
     usual.task, usual.data.batch_tokens = "translate", 40_000
     with pytest.raises(UserError, match=r"data\.batch_tokens: micro-batches of 40000 tokens"):
-        apple_gpu.check_sums(usual, MPS, 32_000)
+        apple_gpu.check_apple_gpu(usual, MPS, 32_000)
+
+
+def test_dropout_that_an_apple_gpu_would_not_repeat_is_refused() -> None:
+    """Guards: gradients of other activations than those of the forward pass."""
+    usual = TrainConfig(trainer=config.TrainerConfig(recompute=True))
+    apple_gpu.check_apple_gpu(usual, MPS, 1000)
+    usual.model.attention_dropout = 0.1
+    with pytest.raises(UserError, match=r"trainer\.recompute=true: .* model\.dropout=0"):
+        apple_gpu.check_apple_gpu(usual, MPS, 1000)
+    apple_gpu.check_apple_gpu(usual, CPU, 1000)
+    assert not hasattr(torch.mps, "_initialized"), "torch's checkpoint may repeat an Apple GPU's random numbers now"
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="not on this system")

@@ -10,8 +10,16 @@ import pytest
 import torch
 
 from data.batches import IGNORED
+from data.config import TokenizerConfig
+from data.tokenizer import Tokenizer
+from model.beam_search import beam_search
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
 from model.replay import Readback
+from model.sampling import SamplingConfig, generate
 from tests.conftest import TINY
+from tests.model.conftest import FLAVOURS
 from tests.stand_in import DEVICE, stand_in
 from tests.training.test_trainer import pairs, trainer
 from training import run
@@ -20,6 +28,7 @@ from training.composed_run import to_dataclass
 from training.config import TrainConfig
 from training.evaluation import held_out_loss
 from training.hardware import Hardware
+from training.pronouns import log_probabilities
 
 FLOAT32 = Hardware(DEVICE, torch.float32, None, "stand-in")
 HERE = Hardware(torch.device("cpu"), torch.float32, None, "cpu")
@@ -70,6 +79,36 @@ def test_no_step_waits_for_the_device(dtype: torch.dtype) -> None:
         assert device.reads == before
         assert each.since_log.mean_loss > 0
         assert device.reads > before
+
+
+@pytest.mark.parametrize("config", FLAVOURS.values(), ids=FLAVOURS)
+def test_texts_and_translations_are_those_of_a_cpu(config: ModelConfig) -> None:
+    """Guards: a choice or a search that needs float64 there, or a cache or mask made on the wrong device."""
+    torch.manual_seed(0)
+    gpt, translator = GPT(config, 19).eval(), EncoderDecoder(config, 19, 19).eval()
+    sampling = SamplingConfig(temperature=0.9, top_k=12, top_p=0.9, min_p=0.01, repetition_penalty=1.2, max_tokens=20)
+    source, mask = torch.randint(4, 19, (3, 8)), torch.arange(8) < torch.tensor([[8], [5], [2]])
+    search = {"bos_id": 2, "eos_id": 3, "max_length": 10, "beam_size": 3, "n_best": 3, "banned_ids": {0, 2}}
+
+    def written(device: torch.device) -> tuple[list[list[int | None]], list[list[list[int]]]]:
+        prompts = [[1, 5, 2], [4], list(range(4, 18))]  # of which the last outgrows the context
+        texts = list(generate(gpt.to(device), prompts, sampling, stop_ids={3}, banned_ids={0}))
+        found = beam_search(translator.to(device), source.to(device), mask.to(device), **search)
+        return texts, [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in found]
+
+    expected = written(torch.device("cpu"))
+    with stand_in():
+        assert written(DEVICE) == expected
+
+
+def test_pronouns_are_scored_as_on_a_cpu() -> None:
+    """Guards: sums of losses in float64 there."""
+    tokenizer = Tokenizer.train(["the cat sees the dog and it runs"], TokenizerConfig(kind="char"))
+    model = GPT(ModelConfig(layers=1, heads=2, width=32, context=32), tokenizer.vocab_size).eval()
+    texts = [("the cat", " runs"), ("the dog sees the cat and it", " runs and"), ("a" * 40, " runs")]
+    expected = log_probabilities(model, tokenizer, texts)
+    with stand_in():
+        assert log_probabilities(model.to(DEVICE), tokenizer, texts) == [*map(pytest.approx, expected[:2]), None]
 
 
 def test_values_are_read_when_they_are_there() -> None:
