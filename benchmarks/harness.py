@@ -16,12 +16,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tqdm import tqdm
 
 from attention_maps.command_line import CommandError
 from benchmarks.contender import Benchmark, Contender
+from benchmarks.instructions import LIMITS, emulates
 from benchmarks.machine import describe_machine, versions
 from benchmarks.report import full_table
 from benchmarks.results import Result, Row, Turn
@@ -51,6 +52,10 @@ class MeasureSettings:
     to: str = "benchmarks/results"
     """Folder of the results, one JSON file for each benchmark."""
 
+    instructions: Literal["native", "avx512", "avx2"] = "native"
+    """What the libraries may use of the processor: `avx2` is what nearly every computer has. Other results than the native ones are
+    kept in files of their own."""
+
     at_once: int = 1
     """Contenders that are set up at the same time: compilers need many cores, not the GPU. Who fails in company is set up again, alone.
     The turns that count are always taken one at a time."""
@@ -62,14 +67,14 @@ class MeasureSettings:
 class Worker:
     """The process of one contender, seen from the harness. `row` collects what it did, or why it did nothing."""
 
-    def __init__(self, contender: Contender) -> None:
+    def __init__(self, contender: Contender, instructions: str) -> None:
         self.row = Row(contender.name, contender.ours, contender.operations_per_unit, facts=dict(contender.facts))
         self.contender = contender
         paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker"],
-            env=os.environ | {"PYTHONPATH": paths} | dict(contender.environment),
+            env=os.environ | {"PYTHONPATH": paths} | LIMITS[instructions] | dict(contender.environment),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, encoding="utf-8",
         )  # fmt: skip
 
@@ -153,15 +158,19 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
         raise CommandError(f"only={settings.only}: no contender has that in its name; there are {names}")
     if settings.rounds < 1:
         raise CommandError(f"rounds={settings.rounds}: at least one is needed for a median")
+    native = settings.instructions == "native"
+    name = benchmark.name if native else f"{benchmark.name}_{settings.instructions}"
     result = Result(
-        benchmark=benchmark.name, title=benchmark.title, unit=benchmark.unit, reference=benchmark.reference,
+        benchmark=name, title=benchmark.title, unit=benchmark.unit, reference=benchmark.reference,
         comparisons=[asdict(one) for one in benchmark.comparisons],
-        date=date.today().isoformat(), machine=describe_machine(), versions=versions(), peak=peak or matrix_peak(),
-        rows=[],
+        date=date.today().isoformat(), machine=describe_machine() | ({} if native else {"instructions": settings.instructions}),
+        versions=versions(), peak=peak or matrix_peak(settings.instructions), rows=[],
     )  # fmt: skip
+    emulated = [one for one in chosen if emulates(settings.instructions, one.name)]
+    chosen = [one for one in chosen if one not in emulated]
     turns = settings.rounds * settings.seconds * len(chosen)
     ready_by = deadline - _ROOM * turns
-    workers = [Worker(contender) for contender in chosen]
+    workers = [Worker(contender, settings.instructions) for contender in chosen]
     with tqdm(total=len(chosen) * (1 + settings.rounds), unit="turn", disable=None, dynamic_ncols=True) as bar:
 
         def set_up(number: int) -> None:
@@ -178,7 +187,7 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
                     list(together.map(set_up, range(len(workers))))
             for number, worker in enumerate(workers):
                 if settings.at_once > 1 and worker.row.status.startswith("failed") and time.monotonic() < ready_by:
-                    workers[number] = Worker(worker.contender)
+                    workers[number] = Worker(worker.contender, settings.instructions)
                     workers[number].set_up(settings.warm_up, ready_by)
             for number in range(settings.rounds):
                 for worker in workers:
@@ -193,11 +202,12 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
         if worker.row.status == "measured" and not worker.row.rounds:
             worker.row.status = "cut: no time was left for a round"
     result.rows = [worker.row for worker in workers]
+    result.rows += [Row(one.name, one.ours, status="skipped: bf16 is emulated here") for one in emulated]
     folder = Path(settings.to)
     folder.mkdir(parents=True, exist_ok=True)
-    result.save(folder / f"{benchmark.name}.json")
+    result.save(folder / f"{name}.json")
     print(full_table(result))
-    print(f"\n{folder / benchmark.name}.json")
+    print(f"\n{folder / name}.json")
     return result
 
 
@@ -208,12 +218,12 @@ def is_wanted(name: str, only: str, benchmark: Benchmark) -> bool:
     return not wanted or any(text == name or (text not in names and text in name) for text in wanted)
 
 
-def matrix_peak() -> dict[str, float]:
+def matrix_peak(instructions: str) -> dict[str, float]:
     """FLOP/s by number format, measured in a process of its own before anything else runs."""
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "peak", "json=true"],
-        env=os.environ | {"PYTHONPATH": paths}, check=True, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": paths} | LIMITS[instructions], check=True, capture_output=True, text=True,
     )  # fmt: skip
     found: dict[str, float] = json.loads(done.stdout)
     return found

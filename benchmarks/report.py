@@ -48,7 +48,10 @@ def conditions(result: Result) -> str:
 def place(result: Result) -> str:
     """What results of one session have in common."""
     machine, rounds = result.machine, max((len(row.rounds) for row in result.rows), default=0)
-    where = f"{machine['processor']}, {machine['cores']} cores" + (f", {machine['gpu']}" if "gpu" in machine else "")
+    held = f" held to {str(machine['instructions']).upper()}" if "instructions" in machine else ""
+    where = f"{machine['processor']}{held}, {machine['cores']} cores" + (
+        f", {machine['gpu']}" if "gpu" in machine else ""
+    )
     packages = ", ".join(f"{name} {version}" for name, version in result.versions.items())
     return f"Medians of {rounds} alternating rounds, {result.date}; {where}; {packages}."
 
@@ -79,6 +82,18 @@ def headline(result: Result) -> str | None:
     cells = [cell for peer in (usual, result.fastest(alike)) for cell in beside(ours, peer)]
     what = first["what"].partition(", against")[0]
     return f"| {what} | {number(ours.rate)} {result.unit}/s | {' | '.join(cells)} |"
+
+
+def sentence(results: Sequence[Result]) -> str:
+    """The first comparison of each benchmark as a list in one line: what, and how many times as fast ours is."""
+    parts = []
+    for result in results:
+        first = result.comparisons[0]
+        ours, peer = result.fastest(first["ours"]), result.fastest(first["peers"])
+        if ours and peer:
+            what, _, against = first["what"].partition(", against ")
+            parts.append(f"{what}: {ours.rate / peer.rate:.1f} x {against or peer.name}")
+    return "; ".join(parts)
 
 
 def beside(ours: Row, peer: Row | None) -> tuple[str, str]:

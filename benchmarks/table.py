@@ -13,7 +13,7 @@ from benchmarks.curves import summary as curves_table
 from benchmarks.gpu.pages import gpu_roofline, gpu_tables
 from benchmarks.memory_model import fit, memory_tables
 from benchmarks.projection import projection_table
-from benchmarks.report import full_table, place, summary_table
+from benchmarks.report import full_table, place, sentence, summary_table
 from benchmarks.results import Result
 
 NOTHING = "Nothing has been measured yet: `python -m benchmarks --help`."
@@ -48,9 +48,12 @@ def table(settings: TableSettings) -> None:
 def load_results(folder: Path) -> list[Result]:
     """All results of a folder, loss curves excepted, in the order of `ORDER`, then by name."""
     found = [Result.load(path) for path in folder.glob("*.json") if path.name != FILE]
-    return sorted(
-        found, key=lambda one: (ORDER.index(one.benchmark) if one.benchmark in ORDER else len(ORDER), one.benchmark)
-    )
+    return sorted(found, key=lambda one: (place_in_order(one.benchmark), one.benchmark))
+
+
+def place_in_order(benchmark: str) -> int:
+    """Those of `ORDER` come first, each followed by the same with older instructions."""
+    return next((place for place, name in enumerate(ORDER) if benchmark.startswith(name)), len(ORDER))
 
 
 ORDER = ["train_gpt_cpu", "train_gpt_baby", "train_translator"]
@@ -58,12 +61,21 @@ ORDER = ["train_gpt_cpu", "train_gpt_baby", "train_translator"]
 
 
 def summary(results: Sequence[Result]) -> str:
-    """The README's table, and under it where and when: a line for each session that results come from."""
+    """The README's table, and under it where and when: a line for each session that results come from.
+
+    Then a line for each older instruction set that contenders were held to.
+    """
     compared = [result for result in results if result.comparisons]
-    if not compared:
+    native = [result for result in compared if "instructions" not in result.machine]
+    if not native:
         return NOTHING
-    places = dict.fromkeys(place(result) for result in compared)
-    return "\n\n".join([summary_table(compared), *places])
+    held: dict[str, list[Result]] = {}
+    for result in compared:
+        if result not in native:
+            held.setdefault(str(result.machine["instructions"]).upper(), []).append(result)
+    places = dict.fromkeys(place(result) for result in native)
+    lines = [f"The same machine held to {name}: {sentence(of_it)}." for name, of_it in held.items()]
+    return "\n\n".join([summary_table(native), *places, *lines])
 
 
 def all_tables(results: Sequence[Result]) -> str:

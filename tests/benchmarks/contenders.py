@@ -74,3 +74,13 @@ def endless() -> Step:
     """Is never set up."""
     time.sleep(600)
     raise AssertionError
+
+
+def held_to(instructions: str) -> Step:
+    """Refuses to work where torch may use more than these instructions."""
+    import torch
+
+    capability = torch.backends.cpu.get_cpu_capability()
+    if capability != instructions:
+        raise Skipped(f"torch uses {capability}")
+    return lambda: 1

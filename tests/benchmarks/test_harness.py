@@ -1,6 +1,7 @@
 """Taking turns, and what is said of those who cannot."""
 
 import itertools
+import platform
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,20 @@ def test_who_is_not_ready_in_time_is_cut_and_the_others_are_measured(tmp_path: P
     result = measure(benchmark, settings, {"bf16": 1e12})
     assert [row.status for row in result.rows] == ["cut: was not ready in time", "measured"]
     assert result.rows[1].rounds
+
+
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"), reason="AVX2 is an instruction set of x86 processors"
+)
+def test_contenders_are_held_to_older_instructions(tmp_path: Path) -> None:
+    """Guards: figures of this machine that pass for those of a laptop, and an hour spent in emulated bf16."""
+    contenders = [contender("held_to", instructions="AVX2"), contender("counting", "peer bf16", log="", name="")]
+    benchmark = Benchmark("trivial", "Nothing much", "things", tuple(contenders), "held_to")
+    settings = MeasureSettings(rounds=1, seconds=0.01, warm_up=0.0, to=str(tmp_path), instructions="avx2")
+    measure(benchmark, settings, peak={"float32": 1.0})
+    result = Result.load(tmp_path / "trivial_avx2.json")
+    assert {row.name: row.status for row in result.rows} == {
+        "held_to": "measured",
+        "peer bf16": "skipped: bf16 is emulated here",
+    }
+    assert result.machine["instructions"] == "avx2"

@@ -12,7 +12,7 @@ from benchmarks.curves import REFERENCE, WINDOW, Curve, Curves, smoothed
 from benchmarks.memory_model import MemoryModel, fit
 from benchmarks.report import full_table, number, summary_table
 from benchmarks.results import Result, Row, Turn
-from benchmarks.table import blocks, with_blocks
+from benchmarks.table import blocks, summary, with_blocks
 from tests.conftest import ROOT
 
 
@@ -46,6 +46,16 @@ def test_the_summary_takes_the_fastest_peer_and_names_who_is_missing() -> None:
     assert "| training | 400 tokens/s | 160 (fast peer) | 2.5 x |" in summary
     assert "absent peer (skipped: No module named 'absent')" in summary
     assert "| absent peer | skipped: No module named 'absent' |" in full_table(result(OURS, ABSENT))
+
+
+def test_older_instructions_are_one_line_of_their_own() -> None:
+    """Guards: figures of two instruction sets in one table, where the slower ones look like another machine's."""
+    native = result(OURS, SLOW, FAST, comparisons=[COMPARISON])
+    held = result(SLOW, FAST, comparisons=[COMPARISON | {"ours": ["slow peer"], "peers": ["fast peer"]}])
+    held.machine["instructions"] = "avx2"
+    assert summary([native, held]) == "\n\n".join(
+        [summary([native]), "The same machine held to AVX2: training: 0.4 x fast peer."]
+    )
 
 
 def test_without_any_peer_there_is_no_ratio() -> None:
