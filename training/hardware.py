@@ -56,8 +56,10 @@ def choose_hardware(device: str, precision: str, threads: int | None, key: str =
     model = f"{torch.cuda.get_device_name(chosen)} ({chosen})" if name == "cuda" else name
     peaks = (flops for gpu, flops in PEAK_FLOPS.items() if re.search(rf"\b{gpu}\b", model))
     peak = next(peaks, None) if dtype == torch.bfloat16 else None
-    used = f" ({torch.get_num_threads()} threads)" if name == "cpu" else ""
-    return Hardware(chosen, dtype, peak, f"{model}{used}, {str(dtype).removeprefix('torch.')}")
+    used = f" ({torch.get_num_threads()} threads, {instruction_set()})" if name == "cpu" else ""
+    emulated = name == "cpu" and dtype == torch.bfloat16 and not bf16_is_fast(chosen)
+    words = str(dtype).removeprefix("torch.") + (" (emulated: float32 is many times as fast)" if emulated else "")
+    return Hardware(chosen, dtype, peak, f"{model}{used}, {words}")
 
 
 def training_attention(config: ModelConfig, hardware: Hardware) -> str:
@@ -145,6 +147,11 @@ def amx_is_used() -> bool:
     if "AMX" not in allowed and allowed not in ("DEFAULT", "ALL"):
         return False
     return CPUINFO.exists() and "amx_bf16" in CPUINFO.read_text()
+
+
+def instruction_set() -> str:
+    """What torch's libraries may use of this processor, as its makers call it: AMX, AVX512, AVX2, SVE256, …"""
+    return "AMX" if amx_is_used() else torch.backends.cpu.get_cpu_capability()
 
 
 def decoding_format(device: torch.device, parameters: int) -> str:

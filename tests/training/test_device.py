@@ -125,8 +125,8 @@ def test_no_more_threads_than_cores_that_are_ours() -> None:
     try:
         torch.set_num_threads(3)
         os.sched_setaffinity(0, {min(allowed)})
-        assert "(1 threads)" in choose_hardware("cpu", "float32", None).description
-        assert "(2 threads)" in choose_hardware("cpu", "float32", 2).description  # what is asked for is taken
+        assert "(1 threads, " in choose_hardware("cpu", "float32", None).description
+        assert "(2 threads, " in choose_hardware("cpu", "float32", 2).description  # what is asked for is taken
     finally:
         os.sched_setaffinity(0, allowed)
         torch.set_num_threads(threads)

@@ -10,7 +10,7 @@ import torch
 
 from tests.conftest import ROOT, environment
 from training import hardware
-from training.hardware import addresses_are_free, bf16_is_fast
+from training.hardware import addresses_are_free, bf16_is_fast, choose_hardware
 
 SCRIPT = """
 import re
@@ -74,3 +74,11 @@ def test_bf16_is_chosen_where_matrix_units_may_be_used(
     if allowed is not None:
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", allowed)
     assert bf16_is_fast(torch.device("cpu")) == fast
+
+
+def test_the_log_says_what_the_libraries_use_and_what_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: a run a hundred times slower than it could be, and not a word about the reason."""
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    capability = torch.backends.cpu.get_cpu_capability()
+    assert choose_hardware("cpu", "auto", None).description.endswith(f"{capability}), float32")
+    assert "emulated" in choose_hardware("cpu", "bf16", None).description
