@@ -20,6 +20,7 @@ import secrets
 import shutil
 import textwrap
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -31,6 +32,16 @@ from training.errors import UserError
 
 WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
 STEP_NAME = re.compile(r"step-(\d+)(-\d+)?")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was read."""
+
+    path: Path
+    step: int
+    weights: dict[str, Tensor]
+    """float32, on the CPU."""
 
 
 class NotSaved(UserError):
@@ -194,6 +205,11 @@ def best_until(folder: Path, step: int, best_step: int | None) -> Path | None:
     return named.resolve() if best_step is not None and (named / SUMMARY).exists() else None
 
 
+def has_checkpoint(run: Path) -> bool:
+    """Whether there is anything to go on from."""
+    return any(run.glob(f"checkpoints/step-*/{SUMMARY}"))
+
+
 def checkpoint_path(run: Path, which: str = "last") -> Path:
     """The folder of a run's checkpoint: `last`, `best` or the name of a step; raises UserError naming what is missing."""
     folder = run / "checkpoints"
@@ -225,11 +241,26 @@ def load_progress(checkpoint: Path) -> dict:
         raise UserError(damaged(checkpoint / SUMMARY, error)) from error
 
 
+def read_checkpoint(run: Path, which: str) -> Checkpoint:
+    """Read a run's checkpoint: `last`, `best` or the name of a step.
+
+    A process that trains the run may drop it meanwhile: then `last` and `best` are already another one, which is read instead.
+    Raises UserError where there is none, or a file of it is damaged.
+    """
+    while True:
+        path = checkpoint_path(run, which)
+        try:
+            return Checkpoint(path, checkpoint_step(path), load_weights(path))
+        except UserError:
+            if path.exists():
+                raise
+
+
 def load_weights(checkpoint: Path) -> dict[str, Tensor]:
     """The weights of a checkpoint, float32, on the CPU."""
     try:
         return load_file(checkpoint / WEIGHTS)
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, RuntimeError) as error:  # the last where the file vanishes while it is opened
         raise UserError(damaged(checkpoint / WEIGHTS, error)) from error
 
 

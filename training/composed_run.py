@@ -12,7 +12,7 @@ from training.command_line import GROUPS, all_keys, compose_config, parse, value
 from training.config import TrainConfig, problems
 from training.errors import UserError
 from training.literals import literal
-from training.saved_config import load_config, to_omegaconf
+from training.saved_config import load_config, run_and_checkpoint, to_omegaconf
 
 FREE_ON_RESUME = (
     "resume", "runs", "optim", "schedule", "trainer", "attention", "model.dropout", "model.attention_dropout",
@@ -79,7 +79,8 @@ def init_from_problems(composed: DictConfig, settings: list[str]) -> list[str]:
     """Settings that contradict the run to start from; without them its shape and tokenizer are taken over."""
     if not composed.init_from:
         return []
-    origin = to_omegaconf(load_config(expanded(composed.init_from)))
+    run, _ = run_and_checkpoint(expanded(composed.init_from))
+    origin = to_omegaconf(load_config(run))
     keys = all_keys(TrainConfig)
     found = []
     if composed.task != origin.task:
@@ -98,7 +99,8 @@ def init_from_problems(composed: DictConfig, settings: list[str]) -> list[str]:
 
 def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -> tuple[TrainConfig, list[str]]:
     """The saved config of the run to go on with, new settings applied -> (config, what changed); problems go to `found`."""
-    run = expanded(composed.resume)
+    path = expanded(composed.resume)
+    run, _ = run_and_checkpoint(path)
     saved = load_config(run)
     before, config = to_omegaconf(saved), to_omegaconf(saved)
     keys = all_keys(TrainConfig)
@@ -120,7 +122,7 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
     settle_budget(config, settings)
     if config.optim.kind != before.optim.kind:
         found.append(f"optim.kind={config.optim.kind}: {elsewhere}")
-    config.resume = literal(str(run))
+    config.resume = literal(str(path))
     changed = to_dataclass(config, [])
     changes = [
         f"{key}={OmegaConf.select(config, key)} (was {OmegaConf.select(before, key)})"

@@ -159,10 +159,11 @@ class TrainConfig:
     """Folder of all runs."""
 
     resume: str | None = None
-    """A run folder to go on with, exactly where it stopped."""
+    """A run folder to go on with, exactly where it stopped. Or one of its checkpoints (`runs/NAME/checkpoints/step-00000500`, `…/best`):
+    training goes back to that step, and checkpoints, metrics, curves and attention maps from after it are dropped."""
 
     init_from: str | None = None
-    """A run folder to take weights and tokenizer from; optimiser and step start afresh."""
+    """A run folder to take the best weights and the tokenizer from, or one of its checkpoints; optimiser and step start afresh."""
 
     seed: int = 1
     """Seed of initialisation, data order and dropout."""

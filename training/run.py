@@ -4,30 +4,50 @@ from __future__ import annotations
 
 import json
 import platform
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from filelock import FileLock, Timeout
 
 from configs.program import expanded
-from data.prepare import prepare
-from data.prepared import Prepared
+from data.prepare import PreparedPairs, PreparedText, prepare
 from data.tokenizer import Tokenizer
 from model.size import count_parameters, flops_per_token
 from training import run_folder
 from training.apple_gpu import check_apple_gpu
 from training.attention_kernels import check_attention, describe_attention, evaluation_kernels
-from training.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights
+from training.checkpoints import (
+    Checkpoint,
+    checkpoint_path,
+    checkpoint_step,
+    has_checkpoint,
+    load_state,
+    load_weights,
+    read_checkpoint,
+    rewind,
+)
 from training.compilation import eagerly
 from training.config import TrainConfig
 from training.errors import UserError
 from training.evaluators import Evaluator, evaluator_for
-from training.hardware import choose_hardware, set_deterministic
+from training.hardware import Hardware, choose_hardware, set_deterministic
 from training.out_of_memory import advised, training_advice
+from training.progress import Progress
 from training.run_log import RunLog, code_block, short
-from training.saved_config import load_config, save_config, to_yaml
+from training.saved_config import load_config, run_and_checkpoint, save_config, to_yaml
 from training.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a training run works with. Building it writes nothing into the run's folder."""
+
+    hardware: Hardware
+    description: str
+    """Device, number format and attention kernel, in words."""
+    prepared: PreparedText | PreparedPairs
+    model: run_folder.Model
+    trainer: Trainer
 
 
 def train(config: TrainConfig, changes: list[str] | None = None) -> float:
@@ -39,81 +59,113 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
     and Interrupted, with everything saved, when a signal asks to stop.
     """
     with advised(lambda: training_advice(config)):
-        return _train(config, changes)
+        return resume(config, changes or []) if config.resume else start(config)
 
 
-def _train(config: TrainConfig, changes: list[str] | None) -> float:
-    """`train`; memory that runs out once there is a run folder is told with what to go on from."""
+def start(config: TrainConfig) -> float:
+    """Train in a new folder."""
+    run_folder.check_free(config)
+    config, parts = begun(config)
+    with run_folder.create(config) as run:
+        return train_in(run, replace(config, name=run.name), parts, [])
+
+
+def begun(config: TrainConfig) -> tuple[TrainConfig, Parts]:
+    """A new training, from random weights or from those of another run; the config has the shape of that run then."""
+    if not config.init_from:
+        return config, build(config, None, None)
+    origin, which = run_and_checkpoint(expanded(config.init_from), "best")
+    config = built_upon(config, load_config(origin))
+    return config, build(config, read_checkpoint(origin, which), run_folder.load_tokenizers(origin))
+
+
+def resume(config: TrainConfig, changes: list[str]) -> float:
+    """Go on in the folder of a run, from its last checkpoint or from the one that `config.resume` names."""
+    run, which = run_and_checkpoint(expanded(str(config.resume)), "last")
+    with run_folder.locked(run):  # before anything is read: who still trains the run writes newer checkpoints
+        parts, notes = restored(config, run, which)
+        resumed_with = [f"resumed with {', '.join(changes)}"] if changes else []
+        return train_in(run, replace(config, resume=None), parts, resumed_with + notes)
+
+
+def restored(config: TrainConfig, run: Path, which: str) -> tuple[Parts, list[str]]:
+    """A training as it was at a checkpoint, and its folder too -> with lines for the log."""
+    checkpoint = read_checkpoint(run, which)
+    state = load_state(checkpoint.path)
+    parts = build(config, checkpoint, run_folder.load_tokenizers(run))
+    progress = parts.trainer.progress
+    parts.trainer.restore(checkpoint.weights, state)
+    notes = go_back(run, checkpoint, progress)
+    if state["data"] != parts.prepared.key:
+        progress.forget_best()
+        notes.append("note: other data than before: their order and the best loss begin anew")
+    return parts, notes
+
+
+def build(config: TrainConfig, checkpoint: Checkpoint | None, tokenizers: list[Tokenizer] | None) -> Parts:
+    """Prepare the data and build the model, with the weights of `checkpoint` where there is one: all that can go wrong early."""
     hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
     if config.trainer.deterministic:
         set_deterministic()
-    resume = expanded(config.resume) if config.resume else None
-    origin = resume or (expanded(config.init_from) if config.init_from else None)
-    weights, state, tokenizers = None, None, None
-    if origin:
-        checkpoint = checkpoint_path(origin, "last" if resume else "best")
-        weights, tokenizers = load_weights(checkpoint), run_folder.load_tokenizers(origin)
-    if resume:
-        state = load_state(checkpoint)
-    elif origin:
-        config = built_upon(config, load_config(origin))
     check_attention(config, hardware)
-    kernels = describe_attention(config, hardware)
-    if not resume:
-        run_folder.check_free(config)
+    description = f"{hardware.description}, attention by {describe_attention(config, hardware)}"
     prepared = prepare(config.task, config.data, config.tokenizer, config.model.context, config.seed, tokenizers)
     torch.manual_seed(config.seed)
     model = run_folder.build_model(config, prepared.tokenizers)
     check_apple_gpu(config, hardware.device, model.head.out_features)
-    if weights is not None:
-        run_folder.load_into(model, weights, checkpoint)
+    if checkpoint is not None:
+        run_folder.load_into(model, checkpoint.weights, checkpoint.path)
     batch_size = config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens
     stream = prepared.training(batch_size, seed=config.seed)
     trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
-    if state and weights:
-        trainer.restore(weights, state)
-        if state["data"] != prepared.key:
-            trainer.progress.forget_best()
-            changes = [*(changes or []), "other data than before: their order and the best loss begin anew"]
+    return Parts(hardware, description, prepared, model, trainer)
 
-    # All that can be wrong has been looked at: from here on files are written.
-    run = resume or run_folder.create(config)
-    config = replace(config, resume=None, name=config.name if resume else run.name)
-    lock = FileLock(run / ".lock")
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise UserError(f"{run}: another process is training this run") from None
+
+def go_back(run: Path, checkpoint: Checkpoint, progress: Progress) -> list[str]:
+    """Drop what the run has from after `checkpoint`, and the best loss where its checkpoint is gone -> lines for the log."""
+    notes = []
+    if dropped := rewind(checkpoint.path, progress.best_step):
+        notes.append(f"back at step {checkpoint.step}: what came after it is dropped ({', '.join(dropped)})")
+    run_folder.forget_test_after(run, checkpoint.step)
+    if progress.evaluated_step and not (run / "checkpoints" / "best").exists():
+        progress.forget_best()
+        notes.append("note: the best checkpoint up to then is gone: the best loss begins anew")
+    return notes
+
+
+def train_in(run: Path, config: TrainConfig, parts: Parts, notes: list[str]) -> float:
+    """Train in the run's folder, which is ours alone, and test the best checkpoint -> best validation loss."""
+    trainer = parts.trainer
     log = RunLog(run, trainer.progress.step, trainer.progress.evaluated_step)
     try:
-        evaluator = evaluator_for(config, prepared, model, run, log)
+        evaluator = evaluator_for(config, parts.prepared, parts.model, run, log)
         evaluator.attention.forget_after(trainer.progress.step)
-        run_folder.save_tokenizers(prepared.tokenizers, run)
+        run_folder.save_tokenizers(parts.prepared.tokenizers, run)
         if config.task == "translate":
-            run_folder.save_source_alphabet(prepared.rows("train"), run)
+            run_folder.save_source_alphabet(parts.prepared.rows("train"), run)
         save_config(config, run)
-        announce(config, log, run, model, prepared, f"{hardware.description}, attention by {kernels}", changes or [])
+        announce(config, log, run, parts, notes)
         reason = trainer.end_of_training()
         if reason and not trainer.evaluation_is_due():  # the last evaluation may have been interrupted
             log.line(f"already at step {trainer.progress.step}: {reason}")
         else:
             with advised(lambda: training_advice(config, run)):
-                trainer.train(run, log, evaluator.evaluate, prepared.key)
+                trainer.train(run, log, evaluator.evaluate, parts.prepared.key)
             log.line(f"finished at step {trainer.progress.step}: {trainer.end_of_training()}")
         if config.trainer.test:
             with (
                 eagerly(trainer.compiled),
-                evaluation_kernels(hardware.device),
+                evaluation_kernels(parts.hardware.device),
                 advised(lambda: training_advice(config, run)),
             ):
-                test_best(run, model, evaluator)
+                test_best(run, parts.model, evaluator)
         log.line(f"best validation loss {trainer.progress.best_loss:.4f} nats per token; everything is in {run}")
     except KeyboardInterrupt:
-        log.line(f"interrupted; resume={run} makes up for what is missing")
+        again = f"resume={run} makes up for what is missing" if has_checkpoint(run) else "there is no checkpoint yet"
+        log.line(f"interrupted; {again}")
         raise
     finally:
         log.close()
-        lock.release()
     return trainer.progress.best_loss
 
 
@@ -134,20 +186,14 @@ def test_best(run: Path, model: run_folder.Model, evaluator: Evaluator) -> None:
         evaluator.test(step)
 
 
-def announce(
-    config: TrainConfig,
-    log: RunLog,
-    run: Path,
-    model: run_folder.Model,
-    prepared: Prepared,
-    hardware: str,
-    changes: list[str],
-) -> None:
+def announce(config: TrainConfig, log: RunLog, run: Path, parts: Parts, notes: list[str]) -> None:
     """Say what is about to be trained, on what, with what."""
-    if changes:
-        log.line(f"resumed with {', '.join(changes)}")
+    prepared = parts.prepared
+    for note in notes:
+        log.line(note)
     log.line(
-        f"{run}: {config.task}, {short(count_parameters(model))} parameters, {describe_tokenizers(config, prepared.tokenizers)}, {hardware}"
+        f"{run}: {config.task}, {short(count_parameters(parts.model))} parameters, {describe_tokenizers(config, prepared.tokenizers)}, "
+        f"{parts.description}"
     )
     log.line(f"data: {prepared.summary()}")
     for note in prepared.notes:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from configs.program import expanded
@@ -15,16 +20,60 @@ from data.alphabet import source_alphabet
 from data.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from training.checkpoints import checkpoint_path, checkpoint_step, load_weights
+from training.checkpoints import has_checkpoint, read_checkpoint
 from training.config import TrainConfig
 from training.errors import UserError
-from training.saved_config import load_config
+from training.saved_config import load_config, similar_run
 
 Model = GPT | EncoderDecoder
 
 
-def create(config: TrainConfig) -> Path:
-    """Make the run's folder; raises UserError when a folder of that name is there already."""
+OF_A_START = (
+    "config.yaml",
+    ".config.yaml.tmp",
+    "tokenizer*.model",
+    "source_alphabet.txt",
+    "events.out.tfevents.*",
+    "trace.json",
+    "checkpoints",
+)
+"""What a start leaves in the folder before its first checkpoint, besides the log and the lock."""
+
+
+@contextmanager
+def locked(run: Path) -> Iterator[None]:
+    """Within: no other process trains this run; raises UserError when one does, or there is no such folder."""
+    if not run.is_dir():
+        raise UserError(f"{run}: no such run folder{similar_run(run)}")
+    lock = FileLock(run / ".lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise UserError(f"{run}: another process is training this run") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def create(config: TrainConfig) -> Iterator[Path]:
+    """Make the run's folder, and lock it within; raises UserError when that name is taken.
+
+    The folder of a start that ended before its first checkpoint is used again.
+    """
+    run = make_folder(config)
+    with locked(run):
+        found = leavings(run)
+        if found is None:
+            raise UserError(taken(run))
+        for path in found:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        yield run
+
+
+def make_folder(config: TrainConfig) -> Path:
+    """The folder of that name, or of the next free one where the config gives no name."""
     runs, base = expanded(config.runs), base_name(config)
     number = 1
     while True:
@@ -34,10 +83,11 @@ def create(config: TrainConfig) -> Path:
             run.mkdir()
             return run
         except FileExistsError:
-            if config.name is not None or not runs.is_dir():
-                raise UserError(
-                    existing(run) if runs.is_dir() else f"runs={runs}: is a file, a folder is needed"
-                ) from None
+            if not runs.is_dir():
+                raise UserError(f"runs={runs}: is a file, a folder is needed") from None
+            if config.name is not None:
+                check_free(config)
+                return run
             number += 1
         except OSError as error:
             raise UserError(f"{run}: cannot be made: {error.strerror}") from error
@@ -48,17 +98,32 @@ def base_name(config: TrainConfig) -> str:
     return config.name or config.experiment or f"{config.task}-{config.data.source}"
 
 
-def existing(run: Path) -> str:
-    """What to say of a run that is there already."""
-    if any((run / "checkpoints").glob("step-*")):
-        return f"{run} exists already: resume={run} goes on with it, another name=… starts afresh"
-    return f"{run} exists already, without a checkpoint to go on from: delete it, or choose another name=…"
-
-
 def check_free(config: TrainConfig) -> None:
     """Refuse a taken name before any work is done."""
-    if config.name is not None and (expanded(config.runs) / config.name).exists():
-        raise UserError(existing(expanded(config.runs) / config.name))
+    run = expanded(config.runs) / (config.name or "")
+    if config.name is None or not run.exists():
+        return
+    if not run.is_dir() or leavings(run) is None:
+        raise UserError(taken(run))
+    if (run / ".lock").exists():
+        with locked(run):
+            pass
+
+
+def leavings(run: Path) -> list[Path] | None:
+    """The files of a start that ended before its first checkpoint; None where the folder holds anything else."""
+    found = [path for path in run.iterdir() if path.name not in (".lock", "log.txt")]
+    known = all(any(fnmatch(path.name, pattern) for pattern in OF_A_START) for path in found)
+    saved = [path for path in run.glob("checkpoints/*") if not path.name.startswith(".tmp-")]
+    started = (run / ".lock").exists() or not found
+    return found if known and started and not saved else None
+
+
+def taken(run: Path) -> str:
+    """What to say of a run that is there already."""
+    if has_checkpoint(run):
+        return f"{run} exists already: resume={run} goes on with it, another name=… starts afresh"
+    return f"{run} exists already, without a checkpoint to go on from: delete it, or choose another name=…"
 
 
 def write_test(run: Path, step: int, figures: dict[str, float]) -> None:
@@ -72,6 +137,12 @@ def tested_step(run: Path) -> int | None:
     """The step whose checkpoint `test.json` is about, or None when there is no such file."""
     path = run / "test.json"
     return int(json.loads(path.read_text(encoding="utf-8"))["step"]) if path.exists() else None
+
+
+def forget_test_after(run: Path, step: int) -> None:
+    """Remove `test.json` where it is about a checkpoint after `step`: that step is about to be trained again."""
+    if (tested_step(run) or 0) > step:
+        (run / "test.json").unlink()
 
 
 def save_tokenizers(tokenizers: list[Tokenizer], run: Path) -> None:
@@ -148,9 +219,8 @@ class LoadedRun:
 
 def load_run(run: Path, which: str = "best") -> LoadedRun:
     """Load a run for use: float32 on the CPU, in evaluation mode."""
-    config = load_config(run)
-    checkpoint = checkpoint_path(run, which)
-    tokenizers = load_tokenizers(run)
+    config, tokenizers = load_config(run), load_tokenizers(run)
+    checkpoint = read_checkpoint(run, which)
     model = build_model(config, tokenizers)
-    load_into(model, load_weights(checkpoint), checkpoint)
-    return LoadedRun(run, config, model.eval(), tokenizers, checkpoint_step(checkpoint))
+    load_into(model, checkpoint.weights, checkpoint.path)
+    return LoadedRun(run, config, model.eval(), tokenizers, checkpoint.step)

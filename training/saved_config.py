@@ -67,6 +67,13 @@ def load_config(run: Path) -> TrainConfig:
     return config
 
 
+def run_and_checkpoint(path: Path, otherwise: str = "last") -> tuple[Path, str]:
+    """A run folder, or one of its checkpoints (`runs/x/checkpoints/best`) -> the run and the checkpoint's name."""
+    if path.parent.name == "checkpoints" and not (path / "config.yaml").exists():
+        return path.parent.parent, path.name
+    return path, otherwise
+
+
 def similar_run(run: Path) -> str:
     """` (did you mean …?)` with the run that is around when `run` is not one: in `runs`, beside it or above it; or nothing."""
     around = [*Path("runs").glob("*/config.yaml"), *run.parent.glob("*/config.yaml")]

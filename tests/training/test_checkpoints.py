@@ -18,6 +18,7 @@ from training.checkpoints import (
     load_progress,
     load_state,
     load_weights,
+    read_checkpoint,
     record_evaluation,
     rewind,
     save_checkpoint,
@@ -211,6 +212,22 @@ def test_a_run_of_an_older_version_keeps_its_best_on_resume(tmp_path: Path) -> N
     save(tmp_path, 20)
     assert rewind(checkpoint_path(tmp_path, "last"), None) == []
     assert checkpoint_step(checkpoint_path(tmp_path, "best")) == 10
+
+
+def test_a_reader_finds_a_whole_checkpoint_while_training_drops_others(tmp_path: Path) -> None:
+    """Guards: generating while training: the checkpoint vanishes between its name and its weights, and is called damaged."""
+    save(tmp_path, 1, best=True)
+    child = os.fork()
+    if child == 0:
+        for step in range(2, 150):
+            save(tmp_path, step, best=True)
+        os._exit(0)
+    read: set[int] = set()
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        found = read_checkpoint(tmp_path, "best")
+        assert found.weights["w"].tolist() == [float(found.step)] * 3
+        read.add(found.step)
+    assert len(read) > 10, "the point is to read while others are dropped"
 
 
 @pytest.mark.parametrize("file", ["weights.safetensors", "state.pt"])

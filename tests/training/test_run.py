@@ -1,0 +1,163 @@
+"""A run's folder from one start to the next: who may write into it, where training goes on, what is dropped."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from attention_maps.store import steps as recorded_steps
+from tests.conftest import TINY
+from tests.test_resume import curve, start_and_stop
+from training import run_folder
+from training.checkpoints import checkpoint_path, load_progress
+from training.train_command import train_command
+
+Train = Callable[..., str]
+
+TEXT = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.evaluate_every=2"]
+
+
+@pytest.fixture
+def train(tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Train:
+    """`train("key=value", …)`: train.py in `tmp_path` -> what it said; what it refused comes back as its error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
+        try:
+            train_command()
+        except SystemExit as left:
+            if left.code != 2:
+                raise
+            return capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run
+
+
+def checkpoints(run: Path) -> list[str]:
+    return sorted(path.name for path in run.glob("checkpoints/step-*"))
+
+
+def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothing_of_the_later_one(
+    train: Train, tmp_path: Path
+) -> None:
+    """Guards: two trainings mixed in one folder: curves with a fold, a `best` or a test result of weights that are gone."""
+    run = Path("runs/run")
+    train(*TEXT, "name=run", "trainer.keep=5", "trainer.ema=0.9", "model.dropout=0.1")
+    shutil.copytree(run, "straight", symlinks=True)
+    said = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=4")
+    assert "back at step 2: what came after it is dropped (step-00000004, step-00000006)" in said
+    assert "trainer.steps=4 (was 6)" in said
+    assert checkpoints(run) == ["step-00000002", "step-00000004"]
+    assert load_progress(checkpoint_path(run, "best"))["step"] == 4
+    assert run_folder.tested_step(run) == 4
+    assert list(recorded_steps(run)) == [2, 4]
+    said = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=6")
+    assert "(step-00000004)" in said
+    assert curve(run) == curve(Path("straight"))
+    assert checkpoints(run) == checkpoints(Path("straight"))
+    assert run_folder.tested_step(run) == 6
+    events = EventAccumulator(str(run)).Reload()
+    assert [event.step for event in events.Scalars("val/loss")] == [2, 4, 6]
+    assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_going_back_to_the_best_goes_on_with_its_loss(train: Train) -> None:
+    """Guards: `resume=…/best` read as a run folder, or the loss to beat taken from a later evaluation."""
+    run = Path("runs/run")
+    train(*TEXT, "name=run", "trainer.test=false")
+    train(f"resume={run}", "trainer.steps=8", "optim.lr=10", "optim.clip=0")
+    assert load_progress(checkpoint_path(run, "best"))["step"] == 6
+    assert load_progress(checkpoint_path(run, "last"))["step"] == 8
+    said = train(f"resume={run}/checkpoints/best/", "trainer.steps=7", "optim.lr=1e-3", "optim.clip=1")
+    assert "back at step 6: what came after it is dropped (step-00000008)" in said
+    assert [line["step"] for line in curve(run)] == [2, 4, 6, 7]
+    assert load_progress(checkpoint_path(run, "last"))["best_loss"] == min(line["val/loss"] for line in curve(run))
+
+
+def test_a_new_run_may_start_from_any_checkpoint(train: Train) -> None:
+    """Guards: `init_from=…/step-…` refused, or the best weights taken instead."""
+    train(*TEXT, "name=first", "trainer.keep=5", "trainer.test=false", "optim.lr=1e-2")
+    train(
+        *TEXT, "name=second", "init_from=runs/first/checkpoints/step-00000002", "trainer.steps=1", "optim.lr=1e-9",
+        "trainer.evaluate_every=1", "trainer.test=false",
+    )  # fmt: skip
+    first = {line["step"]: line["val/loss"] for line in curve(Path("runs/first"))}
+    assert curve(Path("runs/second"))[0]["val/loss"] == pytest.approx(first[2], abs=1e-4)
+    assert abs(first[2] - first[6]) > 1e-2
+
+
+def test_a_checkpoint_that_is_not_there_is_answered_with_those_that_are(train: Train) -> None:
+    """Guards: `resume=…/step-…` mistyped and another step taken."""
+    train(*TEXT, "name=run", "trainer.test=false")
+    said = train("resume=runs/run/checkpoints/step-00000005")
+    assert said == "error: runs/run/checkpoints/step-00000005: no such checkpoint; there are step-00000006\n"
+    assert "no such run folder" in train("resume=runs/other/checkpoints/step-00000005")
+
+
+def test_the_lock_comes_before_everything_that_is_read(train: Train, book: Path) -> None:
+    """Guards: a requeued job that reads `last`, prepares data, and then cuts off what the first has written meanwhile."""
+    train(*TEXT, "name=run", "trainer.test=false")
+    book.unlink()
+    shutil.rmtree("runs/run/checkpoints")
+    with FileLock("runs/run/.lock"):
+        assert train("resume=runs/run", "trainer.steps=9") == "error: runs/run: another process is training this run\n"
+    assert "no checkpoint" in train("resume=runs/run", "trainer.steps=9")
+
+
+def test_a_name_is_free_again_after_a_start_that_saved_nothing(train: Train, tmp_path: Path) -> None:
+    """Guards: a named run that dies before its first checkpoint having to be deleted by hand; its tokenizer used for other data."""
+    recipe = [setting for setting in TEXT if not setting.startswith("trainer.evaluate_every")]
+    code, output = start_and_stop(
+        tmp_path,
+        [*recipe, "name=run", "trainer.steps=10000", "trainer.evaluate_every=10000"],
+        "step 3/",
+        signal.SIGKILL,
+    )
+    assert code == -signal.SIGKILL, output
+    run = Path("runs/run")
+    assert not (run / "checkpoints").exists()
+    with FileLock(run / ".lock"):
+        assert "another process is training this run" in train(*TEXT, "name=run")
+    (tmp_path / "book.txt").write_text((tmp_path / "book.txt").read_text(encoding="utf-8").upper(), encoding="utf-8")
+    said = train(*TEXT, "name=run", "trainer.test=false")
+    assert "finished at step 6" in said
+    assert (run / "log.txt").read_text(encoding="utf-8").startswith(output[:100]), "the log of the first start stays"
+    events = EventAccumulator(str(run)).Reload()
+    assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5, 6]
+    tokenizer = run_folder.load_tokenizers(run)[0]
+    assert tokenizer.decode(tokenizer.encode("FOX")) == "FOX", "the tokenizer is that of the new data"
+
+
+def test_every_file_of_a_translators_start_is_known(train: Train) -> None:
+    """Guards: a new file in the folder that takes the name of a start for ever."""
+    train(*TINY, "task=translate", "name=run", "trainer.test=false")
+    run = Path("runs/run")
+    assert run_folder.leavings(run) is None
+    for name in ("checkpoints", "attention"):
+        shutil.rmtree(run / name)
+    assert run_folder.leavings(run) is None, "there is a metrics.jsonl"
+    (run / "metrics.jsonl").unlink()
+    assert run_folder.leavings(run) is not None
+
+
+@pytest.mark.parametrize(
+    "content", ["notes.txt", "metrics.jsonl", "checkpoints/step-00000001/state.json", "checkpoints/mine", "config.yaml"]
+)
+def test_a_folder_that_holds_anything_else_is_never_touched(train: Train, content: str) -> None:
+    """Guards: a folder of the user's, or a run that was evaluated, deleted because its name was asked for."""
+    path = Path("runs/run") / content
+    path.parent.mkdir(parents=True)
+    path.write_text("{}", encoding="utf-8")
+    if content != "config.yaml":  # a start's, apart from that
+        (Path("runs/run") / ".lock").touch()
+    assert "runs/run exists already" in train(*TEXT, "name=run")
+    assert path.read_text(encoding="utf-8") == "{}"
