@@ -10,6 +10,7 @@ from typing import Any
 from attention_maps.command_line import CommandError, describe, parse
 from configs.program import exit_code_of, importing
 from data.errors import DataError
+from training.errors import UserError
 
 HELP = """Measure this project beside its peers. Every contender runs in a process of its own; they take turns, medians count.
 
@@ -88,7 +89,7 @@ def described(command: str, function: Any, schema: type) -> list[str]:
 
 def guarded(arguments: list[str]) -> int:
     """`main` with its exit code: what can be mended is one line on standard error for each problem, and code 2."""
-    return exit_code_of(lambda: main(arguments), CommandError, DataError)
+    return exit_code_of(lambda: main(arguments), CommandError, DataError, UserError)
 
 
 if __name__ == "__main__":

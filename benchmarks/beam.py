@@ -77,7 +77,7 @@ def beam(settings: BeamSettings) -> None:
     slow = reference(**work) if settings.check else None
     table = agreement(result, found, slow)
     print(f"\n{table}")
-    (Path(settings.to) / "beam_hypotheses.md").write_text(table + "\n", encoding="utf-8")
+    (expanded(settings.to) / "beam_hypotheses.md").write_text(table + "\n", encoding="utf-8")
 
 
 def benchmark(work: dict[str, Any], folder: Path) -> Benchmark:

@@ -120,7 +120,7 @@ def curves(settings: CurvesSettings) -> None:
         run(OTHER_ORDER, own + reference, by_definition=True, order=2),
     ]
     result = Curves(settings.steps, BATCH, versions(), found)
-    folder, picture = Path(settings.to), Path(settings.picture)
+    folder, picture = expanded(settings.to), expanded(settings.picture)
     folder.mkdir(parents=True, exist_ok=True)
     picture.parent.mkdir(parents=True, exist_ok=True)
     result.save(folder / FILE)

@@ -26,6 +26,7 @@ from benchmarks.instructions import LIMITS, emulates
 from benchmarks.machine import describe_machine, versions
 from benchmarks.report import full_table
 from benchmarks.results import Result, Row, Turn
+from configs.program import expanded
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -203,7 +204,7 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
             worker.row.status = "cut: no time was left for a round"
     result.rows = [worker.row for worker in workers]
     result.rows += [Row(one.name, one.ours, status="skipped: bf16 is emulated here") for one in emulated]
-    folder = Path(settings.to)
+    folder = expanded(settings.to)
     folder.mkdir(parents=True, exist_ok=True)
     result.save(folder / f"{name}.json")
     print(full_table(result))

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from benchmarks.contender import Skipped, Step
 from benchmarks.zipf import zipf_ids
+from configs.program import expanded
 
 LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.99), 0.1, 1.0
 
@@ -95,7 +96,7 @@ def nanogpt(
     """nanoGPT's model and optimiser; without biases, as in its recipes. A large vocabulary is rounded up to 64, as its train.py does."""
     if not checkout:
         raise Skipped("nanogpt=CHECKOUT was not given")
-    file = Path(checkout).expanduser() / "model.py"
+    file = expanded(checkout) / "model.py"
     if not file.exists():
         raise Skipped(f"{file} does not exist")
     # By path: its name is that of a package of ours.

@@ -15,6 +15,7 @@ from benchmarks.memory_model import fit, memory_tables
 from benchmarks.projection import projection_table
 from benchmarks.report import full_table, place, sentence, summary_table
 from benchmarks.results import Result
+from configs.program import expanded
 
 NOTHING = "Nothing has been measured yet: `python -m benchmarks --help`."
 
@@ -38,8 +39,8 @@ class TableSettings:
 
 def table(settings: TableSettings) -> None:
     """Write the tables of README.md, docs/speed.md and docs/gpu.md from the results."""
-    written = blocks(Path(settings.results))
-    for path in (Path(settings.readme), Path(settings.speed), Path(settings.gpu)):
+    written = blocks(expanded(settings.results))
+    for path in (expanded(settings.readme), expanded(settings.speed), expanded(settings.gpu)):
         page = path.read_text(encoding="utf-8")
         path.write_text(with_blocks(page, written), encoding="utf-8")
         print(path)

@@ -27,7 +27,7 @@ class RunLog:
         self.metrics_path = run / "metrics.jsonl"
         if step:
             truncate_metrics(self.metrics_path, evaluated_step)
-        self.text = (run / "log.txt").open("a", encoding="utf-8")
+        self.text = (run / "log.txt").open("a", encoding="utf-8", errors="surrogateescape")
         self.writer = SummaryWriter(str(run), purge_step=step + 1 if step else None, flush_secs=10)
         self.held: list[Callable[[], None]] | None = None
 

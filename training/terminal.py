@@ -10,9 +10,9 @@ from configs.program import silence
 
 
 def say(message: str) -> None:
-    """One line on standard output, above a progress bar. Work goes on where nobody reads it (`train.py … | head`)."""
+    """One line on standard output, above a progress bar. Work goes on where nobody reads it: `train.py … | head`, or a full disk."""
     try:
         tqdm.write(message, file=sys.stdout)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:
         silence(sys.stdout)

@@ -7,7 +7,7 @@ import sys
 import hydra
 from tqdm import tqdm
 
-from configs.program import importing, utf8
+from configs.program import importing
 from training.command_line import CONFIGS, normalise, run_guarded
 from training.composed_run import ComposedRun, compose_run
 from training.errors import UserError
@@ -17,6 +17,7 @@ from training.sweep_points import Point, sweep_points
 from training.train_help import train_help
 
 SWEEP_FLAGS = ("-m", "--multirun")
+OF_CFG = ("--resolve", "--package", "-p")
 FLAGS = ("--resolve", "--version", "--hydra-help")
 FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--info", "-i")
 """Flags of Hydra that are passed on; the second kind takes a value of its own."""
@@ -24,7 +25,7 @@ FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--info", "-i")
 
 def train_command() -> None:
     """Run `train.py`."""
-    arguments = [utf8(argument) for argument in sys.argv[1:]]
+    arguments = sys.argv[1:]
     run_guarded(lambda: print(train_help()) if {"--help", "-h"} & set(arguments) else execute(arguments))
 
 
@@ -65,6 +66,8 @@ def split_flags(arguments: list[str], found: list[str]) -> tuple[list[str], list
             flags += [argument, next(remaining, "")]
         else:
             found.append(f"{argument}: no such flag; settings are written key=value without dashes, --help lists them")
+    if set(OF_CFG) & set(flags) and not {"--cfg", "-c"} & set(flags):
+        found.append(f"{', '.join(OF_CFG)}: say what `--cfg job` prints, and do nothing without it")
     return flags, settings
 
 

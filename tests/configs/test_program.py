@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from configs.program import exit_code_of, expanded, importing, speak_utf8
-from tests.conftest import ROOT, environment
+from tests.conftest import ROOT, TINY, environment
+from training.terminal import say
 
 TRAIN, GENERATE = (str(ROOT / "train.py"), str(ROOT / "generate.py"))
 
@@ -118,6 +119,29 @@ def test_closed_streams_take_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
     assert exit_code_of(lambda: raising(ValueError("x")), ValueError) == 2
     print("nobody reads this")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux")
+def test_work_goes_on_where_its_lines_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: hours of training ended by a full disk under `train.py > out.txt`, of which log.txt has all."""
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        for _ in range(3):
+            say("a line")
+
+
+def test_a_path_in_another_encoding_is_trained_on(book: Path, tmp_path: Path) -> None:
+    """Guards: a file that is not found, or a log that cannot be written, for bytes that are not UTF-8 and where the locale is not."""
+    for number, name in enumerate((b"caf\xe9.txt", "日本.txt".encode())):
+        path = os.fsdecode(os.fsencode(tmp_path) + b"/" + name)
+        Path(path).write_bytes(book.read_bytes())
+        # In an ASCII locale the bytes arrive as surrogates.
+        settings = [*TINY, "data=text", f"data.path={path}", "tokenizer=char", "trainer.steps=1", "trainer.test=false"]
+        ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        done = run(tmp_path, TRAIN, *settings, f"name=run{number}", **ascii_only)
+        assert (done.returncode, done.stderr) == (0, "")
+        resumed = run(tmp_path, TRAIN, f"resume=runs/run{number}", "trainer.steps=2", f"data.path={path}", **ascii_only)
+        assert (resumed.returncode, resumed.stderr) == (0, "")
 
 
 def test_bytes_that_are_not_utf8_come_out_as_they_went_in(monkeypatch: pytest.MonkeyPatch) -> None:

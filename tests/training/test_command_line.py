@@ -231,5 +231,6 @@ def test_flags_are_passed_on_and_unknown_ones_are_refused() -> None:
     found: list[str] = []
     assert split_flags(["-m", "--cfg", "job", "seed=1"], found) == (["-m", "--cfg", "job"], ["seed=1"])
     assert found == []
-    split_flags(["--lr", "3"], found)
+    split_flags(["--lr", "3", "--package", "model"], found)
     assert "--lr: no such flag" in found[0]
+    assert "--cfg job" in found[1]
