@@ -50,11 +50,11 @@ class Terminal:
 
 
 @contextmanager
-def at_a_terminal(folder: Path, *arguments: str) -> Iterator[Terminal]:
+def at_a_terminal(folder: Path, *arguments: str, **variables: str) -> Iterator[Terminal]:
     """generate.py with a terminal of its own, which Ctrl-C in it reaches."""
     control, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, str(ROOT / "generate.py"), *arguments], cwd=folder, env=environment() | {"TERM": "dumb"},
+        [sys.executable, str(ROOT / "generate.py"), *arguments], cwd=folder, env=environment() | {"TERM": "dumb"} | variables,
         stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )  # fmt: skip
@@ -97,17 +97,18 @@ def test_a_prompt_typed_again_gets_another_text_whose_seed_is_told(trained: Path
 
 
 def test_a_seed_that_is_given_repeats_a_conversation(trained: Path) -> None:
-    """Guards: a conversation that nobody can repeat, and Ctrl-C that ends it together with the text."""
-    with at_a_terminal(trained, "run=runs/gpt", "max_tokens=1000000", "seed=7") as terminal:
+    """Guards: a conversation that nobody can repeat, Ctrl-C that ends it together with the text, and a locale in which
+    line editing takes Japanese for commands."""
+    with at_a_terminal(trained, "run=runs/gpt", "max_tokens=1000000", "seed=7", LC_ALL="C") as terminal:
         terminal.read_until("> ")
-        terminal.type("Emi ran.\n")
-        terminal.read_until("Emi ran.\r\nEmi ran.")
+        terminal.type("これは水。\n")
+        terminal.read_until("これは水。\r\nこれは水。")
         begun = terminal.read(200)
         terminal.type("\x03")
         terminal.read_until("(seed=7)\r\n> ")
         terminal.type("\x04")
         assert terminal.process.wait(60) == 0
-    assert begun[:20] in alone(trained, "Emi ran.", 7)
+    assert begun[:20] in alone(trained, "これは水。", 7)
 
 
 def test_a_terminal_shows_the_end_of_a_long_prompt(trained: Path) -> None:

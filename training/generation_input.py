@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import locale
 import sys
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
@@ -65,8 +66,9 @@ def count_lines() -> int | None:
 
 def typed(task: str) -> Iterator[str]:
     """Lines typed at a terminal until `quit`, `exit` or the end of input; `help` shows what can be typed."""
-    with contextlib.suppress(ImportError):  # line editing and history for input(), where Python was built with them
-        import readline  # noqa: F401
+    if locale.getencoding().lower() == "utf-8":  # elsewhere readline takes other letters for commands
+        with contextlib.suppress(ImportError):  # line editing and history for input(), where Python was built with them
+            import readline  # noqa: F401
 
     print(f"Type {INPUT[task]}. help shows what else can be typed, quit leaves.", file=sys.stderr)
     while True:
