@@ -24,6 +24,7 @@ from data.windows import WindowStream, evaluation_windows, spread
 
 _TOGETHER = 256  # windows counted at a time
 _CHUNK = 1 << 20  # tokens counted at a time
+_FEW_PAIRS = 100
 
 
 class Prepared(ABC):
@@ -72,6 +73,15 @@ class Prepared(ABC):
     def _most_tokens(self, split: str) -> int | None:
         """Tokens that an evaluation of the split may take; None is no limit. A test, made once, is always of all."""
         return self._config.valid_tokens if split == "valid" else None
+
+    def _little_text_note(self, size: int, least: int) -> list[str]:
+        """A warning where the training split is smaller than `least`."""
+        if size >= least:
+            return []
+        return [
+            f"train: {size:,} {self.unit} are few: the model will soon know them by heart, and its validation loss rise; "
+            "give more text"
+        ]
 
     def _part_note(self, part: int, whole: int) -> list[str]:
         """What an evaluation of the validation split leaves out."""
@@ -126,7 +136,7 @@ class PreparedText(Prepared):
                 )
         self._check_context(context)
         self._bytes = {split: size["bytes"] for split, size in sizes.items()}
-        self.notes = notes + self._few_windows_note()
+        self.notes = notes + self._little_text_note(self.tokens("train"), least=10 * context)
         if (most := self._most_tokens("valid")) and self.tokens("valid") - 1 > most:
             self.notes += self._part_note(self._limit_bytes("valid"), self.tokens("valid"))
 
@@ -145,15 +155,6 @@ class PreparedText(Prepared):
             part += int(lengths[batch.targets].sum())
         self._bytes[split] = round(self._sizes[split]["bytes"] * part / whole)
         return count
-
-    def _few_windows_note(self) -> list[str]:
-        tokens = self.tokens("train")
-        if tokens >= 10 * self._context:
-            return []
-        return [
-            f"train: {tokens:,} tokens are few (model.context={self._context}): the model will soon know them by heart, "
-            "and its validation loss rise; give more text"
-        ]
 
     def _check_context(self, context: int) -> None:
         tokens = self.tokens("train")
@@ -239,7 +240,8 @@ class PreparedPairs(Prepared):
             )
             for split in rows.names
         }
-        self.notes = notes + self._length_notes() + self._part_note(len(self._evaluated("valid")), self.size("valid"))
+        self.notes = notes + self._little_text_note(self.size("train"), least=_FEW_PAIRS) + self._length_notes()
+        self.notes += self._part_note(len(self._evaluated("valid")), self.size("valid"))
         if not len(self._kept):
             raise DataError(
                 f"model.context={context} is shorter than every training pair; "

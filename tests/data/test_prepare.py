@@ -260,13 +260,21 @@ def test_an_evaluation_takes_a_part_of_many_pairs(tmp_path: Path, pairs_config: 
     assert f"valid: evaluations take {len(kept)} of the 200 pairs" in " ".join(part.notes)
 
 
+def test_a_few_pairs_train_and_are_told(tmp_path: Path, pairs_config: Config) -> None:
+    """Guards the plain command on a file of thirty pairs."""
+    (tmp_path / "a.tsv").write_text("".join(f"{en}\t{ja}\n" for en, ja in made_pairs(30)), "utf-8")
+    few = prepare("translate", pairs_config(tmp_path / "a.tsv"), TokenizerConfig(kind="unigram"), 128, seed=0)
+    assert "train: 27 pairs are few: " in " ".join(few.notes)
+    assert 40 < few.source_tokenizer.vocab_size < 60
+
+
 def test_a_very_small_text_trains_and_is_told(tmp_path: Path, text_config: Config) -> None:
     """Guards the plain command on a page of text: the default vocabulary fits it; a few lines are told to be too few."""
     config = text_config(write(tmp_path / "page.txt", made_text(30)))
     page = prepare("gpt", config, TokenizerConfig(kind="bpe"), 128, seed=0)
     notes = " ".join(page.notes)
     assert f"tokenizer.vocab_size={page.tokenizer.vocab_size}: fitted to the training text" in notes
-    assert "tokens are few (model.context=128)" in notes
+    assert f"train: {page.tokens('train')} tokens are few: " in notes
     assert page.training(4).next_batch().inputs.shape == (4, 128)
     lines = text_config(write(tmp_path / "lines.txt", made_text(3)))
     with pytest.raises(
