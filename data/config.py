@@ -15,7 +15,8 @@ class DataConfig:
 
     path: str | None = None
     """A file, a folder, a glob, an http(s) URL, `a.en,b.ja`-style list of two aligned files, or (hub) `owner/name`.
-    A folder is searched for files named after the splits: train, valid|validation|val|dev, test."""
+    A folder is searched for files named after the splits: train, valid|validation|val|dev, test; if none is, all its files are
+    the training text."""
 
     valid_path: str | None = None
     """Validation file(s) of their own; null means those found in the folder, else split off from `path`."""
@@ -36,7 +37,7 @@ class DataConfig:
     """Column of the target sentence, likewise."""
 
     header: bool = False
-    """CSV/TSV files start with a line of column names."""
+    """CSV/TSV files start with a line of column names. Needed where that line holds a wanted name: it is refused as a row."""
 
     rows: str = "document"
     """What one row of running text is: `document` (a file), `paragraph` (blank-line separated) or `line`. The end token
@@ -63,7 +64,8 @@ class DataConfig:
     comparable."""
 
     max_rows: int | None = None
-    """Use only the first so many rows of the training split; null means all."""
+    """Use only the first so many rows of the training split (of text with `rows=document`: files); validation and test stay
+    whole. null means all."""
 
     streaming: bool = False
     """Tokenise without ever holding the text in memory (text larger than memory)."""
