@@ -1,0 +1,65 @@
+"""What the pages tell people to type is valid."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from training.command_line import GROUPS, all_keys, normalise
+from training.composed_run import compose_run
+from training.config import TrainConfig
+from training.generate_command import parse_command
+from training.sweep_points import sweep_points
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+COMMAND = re.compile(r"python (train|generate)\.py ([^#`\n]*)")
+"""A command in a block of code or within a line, up to a comment."""
+
+SETTING = re.compile(r"`\+?([a-z_]+(?:\.[a-z_]+)?)(?:=([^`\s]*))?[^`]*`")
+"""A setting within a line: `optim.lr`, `model.context=16`."""
+
+
+def commands(program: str) -> list[tuple[str, list[str]]]:
+    """Every command of a program in the pages -> (page, arguments), without runs of the reader's own; `…` stands for the data."""
+    found = []
+    for page in PAGES:
+        for name, rest in COMMAND.findall(page.read_text(encoding="utf-8")):
+            arguments = shlex.split(rest.partition(" < ")[0])
+            given = ["data.path=…" if each == "…" else each for each in arguments if "runs/NAME" not in each]
+            found += [(page.name, given)] if name == program else []
+    return found
+
+
+@pytest.mark.parametrize(("page", "arguments"), commands("train"))
+def test_every_training_command_of_a_page_is_valid(page: str, arguments: list[str]) -> None:
+    """Guards: a README that tells people to type what is refused."""
+    settings = [normalise(argument) for argument in arguments if not argument.startswith("-")]
+    found: list[str] = []
+    for point in sweep_points(settings, found):
+        found += compose_run(point.settings).problems
+    assert found == []
+
+
+@pytest.mark.parametrize(("page", "arguments"), commands("generate"))
+def test_every_generating_command_of_a_page_is_valid(page: str, arguments: list[str]) -> None:
+    """Guards: a setting of generate.py that was renamed since."""
+    parse_command(["run=runs/NAME", *(argument for argument in arguments if not argument.startswith("run="))])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_setting_that_a_page_names_exists(page: Path) -> None:
+    """Guards: advice with a key that is gone, or a choice that never was."""
+    keys = all_keys(TrainConfig)
+    named = SETTING.findall(page.read_text(encoding="utf-8"))
+    modules = {path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in ROOT.glob("*/*.py")}
+    dotted = {key for key, _ in named if "." in key and key.partition(".")[0] in GROUPS}
+    wrong = sorted(dotted - modules - set(keys))
+    wrong += [
+        f"{key}={value}"
+        for key, value in named
+        if key in GROUPS and value and not set(value.split("|")) <= {*GROUPS[key], "NAME"}
+    ]
+    assert wrong == []
