@@ -160,9 +160,9 @@ def save_source_alphabet(rows: Any, run: Path) -> None:
 
 
 def load_source_alphabet(run: Path) -> frozenset[str] | None:
-    """The characters in which a translator's sources are written; None for runs of before there was such a file."""
+    """The characters in which a translator's sources are written; None where the file is missing (older runs) or damaged."""
     try:
-        return frozenset((run / "source_alphabet.txt").read_text(encoding="utf-8").strip())
+        return frozenset((run / "source_alphabet.txt").read_text(encoding="utf-8").strip()) or None
     except (OSError, UnicodeDecodeError):
         return None
 

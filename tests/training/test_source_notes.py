@@ -43,7 +43,8 @@ def test_a_run_without_an_alphabet_still_translates(
     """Guards runs of before there was such a file, and one that is damaged."""
     shutil.copytree(trained / "runs/translate", tmp_path / "runs/translate")
     alphabet = tmp_path / "runs/translate/source_alphabet.txt"
-    alphabet.write_bytes(b"\xff")
-    assert notes(tmp_path, ["りんご"], capsys) == []
+    for damaged in (b"\xff", b""):
+        alphabet.write_bytes(damaged)
+        assert notes(tmp_path, ["Emi ran."], capsys) == []
     alphabet.unlink()
     assert notes(tmp_path, ["りんご"], capsys) == []
