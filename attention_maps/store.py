@@ -20,9 +20,7 @@ from __future__ import annotations
 import errno
 import json
 import math
-import os
 import re
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -38,6 +36,7 @@ from attention_maps.tensorboard import contents
 from attention_maps.tensorboard.container import Header, read_header, read_tensor
 from attention_maps.tensorboard.contents import FORMAT, VERSION, Kinds
 from attention_maps.tensorboard.refusal import Damaged
+from attention_maps.whole_file import write_whole
 
 FOLDER = "attention"
 STEP = re.compile(r"step_(\d{8,})\.safetensors")
@@ -77,33 +76,6 @@ def save_generated(recording: Recording, run_folder: str | Path) -> Path:
             continue
         return final
     raise AssertionError("numbers do not end")
-
-
-def write_whole(final: Path, content: bytes, *, replace: bool = True) -> None:
-    """The file appears complete or not at all. Raises OSError naming it; FileExistsError if it may not be replaced."""
-    partial = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        # Not flushed to the disk: after a power cut `load` reports a short file, and a map can be recorded again.
-        partial.write_bytes(content)
-        if replace:
-            partial.replace(final)
-        else:
-            _claim(partial, final)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(final)) from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _claim(partial: Path, final: Path) -> None:
-    """Put a file into a place that nobody else has."""
-    try:
-        os.link(partial, final)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links: for a moment an empty file holds the name
-        final.touch(exist_ok=False)
-        partial.replace(final)
 
 
 def _serialised(recording: Recording) -> bytes:

@@ -141,7 +141,8 @@ def run(name: str, settings: list[str], *, by_definition: bool = False, order: i
     from training.compilation import eagerly
     from training.evaluation import held_out_loss
     from training.hardware import choose_hardware
-    from training.trainer import Interval, Trainer
+    from training.progress import Interval
+    from training.trainer import Trainer
 
     @contextmanager
     def attention_in_use(model: torch.nn.Module) -> Iterator[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -31,14 +31,17 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Run:
-    """`program("train.py", "key=value", …, input=…)`: run one of the programs in `tmp_path`, as a user would."""
+    """`program("train.py", "key=value", …, input=…)`: run one of the programs in `tmp_path`, as a user would.
+
+    `before`: a command that runs it, a shell with limits say.
+    """
 
     def run(
-        script: str, *arguments: str, input: str | bytes = "", timeout: float = 180
+        script: str, *arguments: str, input: str | bytes = "", timeout: float = 180, before: Sequence[str] = ()
     ) -> subprocess.CompletedProcess[str]:
         data = input.encode() if isinstance(input, str) else input
         done = subprocess.run(
-            [sys.executable, str(ROOT / script), *arguments], cwd=tmp_path, env=environment(), input=data, capture_output=True,
+            [*before, sys.executable, str(ROOT / script), *arguments], cwd=tmp_path, env=environment(), input=data, capture_output=True,
             timeout=timeout, check=False,
         )  # fmt: skip
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -22,7 +22,8 @@ from training.attention_kernels import kernels_of
 from training.checkpoints import checkpoint_path, load_weights
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware import Hardware
-from training.trainer import Interval, Trainer
+from training.progress import Interval
+from training.trainer import Trainer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 

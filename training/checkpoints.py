@@ -83,13 +83,20 @@ def write_files(folder: Path, step: int, weights: dict[str, Tensor], state: dict
     save = secrets.token_hex(8)
     contiguous = {name: tensor.contiguous().cpu() for name, tensor in weights.items()}
     save_file(contiguous, folder / WEIGHTS, metadata={"step": str(step), "save": save})
-    try:
-        torch.save(state | {"save": save}, folder / STATE)
-    except RuntimeError as error:  # torch's writer does not say why a write was cut short
-        raise OSError(errno.EIO, f"{STATE} could not be written in full; is the disk full?") from error
+    if not torch_saved(state | {"save": save}, folder / STATE):
+        raise OSError(errno.EIO, f"{STATE} could not be written in full; is the disk full?")
     (folder / SUMMARY).write_text(to_json(progress), encoding="utf-8")
     for name in (WEIGHTS, STATE, SUMMARY):
         flush(folder / name)
+
+
+def torch_saved(state: dict, path: Path) -> bool:
+    """Whether `torch.save` could write `state`. Its error, which does not say why not, must not live on: it keeps the file open."""
+    try:
+        torch.save(state, path)
+    except RuntimeError:
+        return False
+    return True
 
 
 def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) -> None:
@@ -120,7 +127,9 @@ def to_json(progress: dict) -> str:
 
 def reason(error: Exception) -> str:
     """Why a file was not written, without the program's own vocabulary."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error).rpartition("error: ")[2]
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = str(error).rpartition("error: ")[2].partition(" (os error")[0]  # as safetensors says it
     return textwrap.shorten(text or type(error).__name__, 100)
 
 
@@ -208,6 +217,13 @@ def best_until(folder: Path, step: int, best_step: int | None) -> Path | None:
 def has_checkpoint(run: Path) -> bool:
     """Whether there is anything to go on from."""
     return any(run.glob(f"checkpoints/step-*/{SUMMARY}"))
+
+
+def left_to_go_on(run: Path) -> str:
+    """What there is to go on from, once what has ended training is mended."""
+    if not has_checkpoint(run):
+        return "nothing had been saved yet"
+    return f"the checkpoint of step {checkpoint_step(checkpoint_path(run))} is kept: resume={run} goes on from it"
 
 
 def checkpoint_path(run: Path, which: str = "last") -> Path:

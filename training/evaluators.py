@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 
+from attention_maps.whole_file import write_whole
 from data.batches import Batch
 from data.prepare import PreparedPairs, PreparedText
 from data.primer.coreference import HEURISTICS, pronouns, turns
@@ -212,7 +213,7 @@ def translation_table(examples: list[TranslationExample]) -> str:
 def write_translations(path: Path, examples: list[TranslationExample]) -> None:
     """Every translation of a split as a TSV with a header: source, reference, hypothesis."""
     rows = ["source\treference\thypothesis", *(f"{e.source}\t{e.reference}\t{e.hypothesis}" for e in examples)]
-    path.write_text("".join(row + "\n" for row in rows), encoding="utf-8")
+    write_whole(path, "".join(row + "\n" for row in rows).encode())
 
 
 def evaluator_for(

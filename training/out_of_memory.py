@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from training.checkpoints import checkpoint_path, checkpoint_step
+from training.checkpoints import left_to_go_on
 from training.config import TrainConfig
 from training.errors import UserError
 from training.generation_config import GenerateConfig
@@ -45,16 +45,7 @@ def training_advice(config: TrainConfig, run: Path | None = None) -> str:
     if not trainer.recompute:
         ways.append("set trainer.recompute=true")
     ways.append(f"choose a shorter model.context (now {config.model.context}) or a smaller model")
-    return ", or ".join(ways) + (_kept(run) if run else "")
-
-
-def _kept(run: Path) -> str:
-    """What there is to go on from."""
-    try:
-        step = checkpoint_step(checkpoint_path(run))
-    except UserError:
-        return "; nothing had been saved yet"
-    return f"; the checkpoint of step {step} is kept: resume={run} goes on from it with other settings of trainer"
+    return ", or ".join(ways) + (f"; {left_to_go_on(run)}" if run else "")
 
 
 def generation_advice(config: GenerateConfig, task: str) -> str:

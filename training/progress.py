@@ -9,6 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # a command line that is refused waits for no library
+    from torch import Tensor
 
 
 @dataclass
@@ -45,6 +49,36 @@ class Progress:
         for name in (field.name for field in fields(self) if field.name in state):
             setattr(self, name, state[name])
         self.best_loss = math.inf if self.best_loss is None else self.best_loss
+
+
+@dataclass
+class Interval:
+    """What happened since the last log line or the last evaluation."""
+
+    loss: Tensor | float = 0.0
+    """Sum in nats; stays on the device until it is read, so that no step waits for it."""
+    targets: int = 0
+    tokens: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+
+    def add(self, loss: Tensor, targets: int, tokens: int, seconds: float) -> None:
+        """Count one step."""
+        self.loss = self.loss + loss
+        self.targets += targets
+        self.tokens += tokens
+        self.steps += 1
+        self.seconds += seconds
+
+    @property
+    def mean_loss(self) -> float:
+        """Nats per target token."""
+        return float(self.loss) / max(1, self.targets)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Real tokens, source and target, over the time of the training steps alone."""
+        return self.tokens / self.seconds if self.seconds else 0.0
 
 
 class Interrupted(BaseException):

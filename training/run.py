@@ -20,7 +20,7 @@ from training.checkpoints import (
     Checkpoint,
     checkpoint_path,
     checkpoint_step,
-    has_checkpoint,
+    left_to_go_on,
     load_state,
     load_weights,
     read_checkpoint,
@@ -161,8 +161,7 @@ def train_in(run: Path, config: TrainConfig, parts: Parts, notes: list[str]) -> 
                 test_best(run, parts.model, evaluator)
         log.line(f"best validation loss {trainer.progress.best_loss:.4f} nats per token; everything is in {run}")
     except KeyboardInterrupt:
-        again = f"resume={run} makes up for what is missing" if has_checkpoint(run) else "there is no checkpoint yet"
-        log.line(f"interrupted; {again}")
+        log.line(f"interrupted; {left_to_go_on(run)}")
         raise
     finally:
         log.close()

@@ -15,6 +15,7 @@ import torch
 from filelock import FileLock, Timeout
 from torch import Tensor
 
+from attention_maps.whole_file import write_whole
 from configs.program import expanded
 from data.alphabet import source_alphabet
 from data.tokenizer import Tokenizer
@@ -23,6 +24,7 @@ from model.gpt import GPT
 from training.checkpoints import has_checkpoint, read_checkpoint
 from training.config import TrainConfig
 from training.errors import UserError
+from training.run_log import finite
 from training.saved_config import load_config, similar_run
 
 Model = GPT | EncoderDecoder
@@ -30,7 +32,7 @@ Model = GPT | EncoderDecoder
 
 OF_A_START = (
     "config.yaml",
-    ".config.yaml.tmp",
+    ".config.yaml.*",
     "tokenizer*.model",
     "source_alphabet.txt",
     "events.out.tfevents.*",
@@ -128,9 +130,8 @@ def taken(run: Path) -> str:
 
 def write_test(run: Path, step: int, figures: dict[str, float]) -> None:
     """`test.json`: what the test splits gave, and with which step's checkpoint."""
-    temporary = run / ".test.json.tmp"
-    temporary.write_text(json.dumps({"step": step, **figures}, indent=1) + "\n", encoding="utf-8")
-    temporary.replace(run / "test.json")
+    text = json.dumps(finite({"step": step, **figures}), indent=1, allow_nan=False) + "\n"
+    write_whole(run / "test.json", text.encode())
 
 
 def tested_step(run: Path) -> int | None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 import textwrap
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from torch.utils.tensorboard import SummaryWriter
+from tensorboard.compat.proto.summary_pb2 import Summary
+from torch.utils.tensorboard import summary
 
+from attention_maps.whole_file import write_whole
+from training.event_file import EventFile
+from training.growing_file import GrowingFile
 from training.terminal import say
+
+METRICS = "metrics.jsonl"
 
 
 class RunLog:
@@ -24,12 +29,11 @@ class RunLog:
     """
 
     def __init__(self, run: Path, step: int, evaluated_step: int = 0) -> None:
-        self.metrics_path = run / "metrics.jsonl"
         if step:
-            truncate_metrics(self.metrics_path, evaluated_step)
-        self.text = (run / "log.txt").open("a", encoding="utf-8", errors="surrogateescape")
-        self.writer = SummaryWriter(str(run), purge_step=step + 1 if step else None, flush_secs=10)
-        self.held: list[Callable[[], None]] | None = None
+            truncate_metrics(run / METRICS, evaluated_step)
+        self.text, self.lines = GrowingFile(run / "log.txt"), GrowingFile(run / METRICS)
+        self.events = EventFile(run, purge_step=step + 1 if step else None)
+        self.held: list[tuple[Summary, int]] | None = None
 
     def line(self, message: str) -> None:
         """One line on the terminal and in log.txt."""
@@ -38,8 +42,7 @@ class RunLog:
 
     def detail(self, text: str) -> None:
         """Text for log.txt alone: tables that would push the lines worth reading off the terminal."""
-        self.text.write(text + "\n")
-        self.text.flush()
+        self.text.write(f"{text}\n".encode(errors="surrogateescape"))
 
     @contextmanager
     def attempt(self, what: str) -> Iterator[None]:
@@ -53,9 +56,8 @@ class RunLog:
 
     def scalars(self, values: dict[str, float | None], step: int) -> None:
         """Points of TensorBoard curves; None is left out."""
-        for tag, value in values.items():
-            if value is not None:
-                self.show(self.writer.add_scalar, tag, value, step)
+        points = [summary.scalar(tag, value) for tag, value in values.items() if value is not None]
+        self.show(Summary(value=[point.value[0] for point in points]), step)
 
     @contextmanager
     def whole_or_nothing(self) -> Iterator[None]:
@@ -63,40 +65,38 @@ class RunLog:
 
         What is made up for after a resume would stand there twice.
         """
-        held: list[Callable[[], None]] = []
+        held: list[tuple[Summary, int]] = []
         self.held = held
         try:
             yield
         finally:
             self.held = None
-        for write in held:
-            write()
-        self.writer.flush()
+        for shown, step in held:
+            self.events.add_summary(shown, step)
 
-    def show(self, write: Callable[..., None], *arguments: Any, **settings: Any) -> None:
+    def show(self, shown: Summary, step: int) -> None:
         """Write into TensorBoard, now or at the end of `whole_or_nothing`."""
         if self.held is None:
-            write(*arguments, **settings)
+            self.events.add_summary(shown, step)
         else:
-            self.held.append(partial(write, *arguments, **settings))
+            self.held.append((shown, step))
 
     def metrics(self, record: dict) -> None:
         """One line of metrics.jsonl: written and flushed at once, so that a kill loses none."""
-        with self.metrics_path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        self.lines.write(f"{json.dumps(finite(record), ensure_ascii=False, allow_nan=False)}\n".encode())
 
     def markdown(self, tag: str, text: str, step: int) -> None:
         """Text for TensorBoard's Text tab."""
-        self.show(self.writer.add_text, tag, text, step)
+        self.show(summary.text(tag, text), step)
 
     def image(self, tag: str, pixels: np.ndarray, step: int) -> None:
         """A picture [height, width, 3] uint8 for TensorBoard's Images tab."""
-        self.show(self.writer.add_image, tag, pixels, step, dataformats="HWC")
+        self.show(summary.image(tag, pixels, dataformats="HWC"), step)
 
     def close(self) -> None:
-        """Flush and close all files."""
-        self.writer.close()
-        self.text.close()
+        """Try a last time to write what a full disk has refused."""
+        for file in (self.lines, self.events, self.text):
+            file.close()
 
 
 def truncate_metrics(path: Path, step: int) -> None:
@@ -111,9 +111,14 @@ def truncate_metrics(path: Path, step: int) -> None:
             break
         if record.get("step", 0) <= step:
             kept.append(line)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
-    temporary.replace(path)
+    write_whole(path, "".join(line + "\n" for line in kept).encode())
+
+
+def finite(record: dict) -> dict:
+    """JSON has no infinity: a perplexity that is too large for a number is null."""
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in record.items()
+    }
 
 
 def code_block(text: str, width: int | None = None) -> str:

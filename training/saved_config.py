@@ -10,6 +10,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from attention_maps.whole_file import write_whole
 from training.config import TrainConfig
 from training.errors import UserError
 from training.literals import literal
@@ -31,9 +32,7 @@ def to_omegaconf(config: TrainConfig) -> DictConfig:
 
 def save_config(config: TrainConfig, run: Path) -> None:
     """Write the complete config, replacing an older one in a single step."""
-    temporary = run / ".config.yaml.tmp"
-    temporary.write_text(f"format: {FORMAT}\n{to_yaml(config)}", encoding="utf-8")
-    temporary.replace(run / "config.yaml")
+    write_whole(run / "config.yaml", f"format: {FORMAT}\n{to_yaml(config)}".encode())
 
 
 def load_config(run: Path) -> TrainConfig:

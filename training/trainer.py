@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -20,54 +20,27 @@ from model.gpt import GPT
 from model.replay import Readback
 from training import compilation, recomputation
 from training.attention_kernels import evaluation_kernels, training_kernels
-from training.checkpoints import record_evaluation, save_checkpoint
+from training.checkpoints import NotSaved, left_to_go_on, record_evaluation, save_checkpoint
 from training.config import TrainConfig
 from training.device_queue import DeviceQueue
-from training.errors import check_finite
+from training.errors import UserError, check_finite
 from training.hardware import Hardware
 from training.loss import batch_loss
 from training.optimizers import Optimizer
 from training.out_of_memory import is_out_of_memory
 from training.profiling import profiler
-from training.progress import Interrupted, Progress, StopRequest
+from training.progress import Interrupted, Interval, Progress, StopRequest
 from training.random_state import random_state, restore_random_state
 from training.run_log import RunLog
 from training.schedules import learning_rate_factor
 from training.step_report import StepReport
 from training.weights import Weights
 
+RETRY_SECONDS = 60
+"""Seconds of training after which a checkpoint that could not be written is tried again."""
+
 Evaluate = Callable[[int, dict], float]
 """Measures the model at a step, adds to the line of metrics.jsonl, returns the validation loss in nats per token."""
-
-
-@dataclass
-class Interval:
-    """What happened since the last log line or the last evaluation."""
-
-    loss: Tensor | float = 0.0
-    """Sum in nats; stays on the device until it is read, so that no step waits for it."""
-    targets: int = 0
-    tokens: int = 0
-    steps: int = 0
-    seconds: float = 0.0
-
-    def add(self, loss: Tensor, targets: int, tokens: int, seconds: float) -> None:
-        """Count one step."""
-        self.loss = self.loss + loss
-        self.targets += targets
-        self.tokens += tokens
-        self.steps += 1
-        self.seconds += seconds
-
-    @property
-    def mean_loss(self) -> float:
-        """Nats per target token."""
-        return float(self.loss) / max(1, self.targets)
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Real tokens, source and target, over the time of the training steps alone."""
-        return self.tokens / self.seconds if self.seconds else 0.0
 
 
 class Trainer:
@@ -93,6 +66,8 @@ class Trainer:
         self.optimizer = Optimizer(config.optim, self.weights)
         self.progress = Progress()
         self.saved_step: int | None = None
+        self.failure: str | None = None
+        self.retry_at = math.inf
         self.since_log, self.since_evaluation = Interval(), Interval()
         self.gradient_norm = torch.full((), math.nan, device=hardware.device)
         self.queue = DeviceQueue(hardware.device)
@@ -127,6 +102,8 @@ class Trainer:
             while not stop.received:
                 if self.evaluation_is_due():
                     self.evaluate(stop)
+                elif self.progress.seconds >= self.retry_at:
+                    self.save_again()
                 if stop.received or self.end_of_training():
                     break
                 self.step()
@@ -138,7 +115,10 @@ class Trainer:
                     self.report_step()
         self.catch_up()
         if stop.received:
-            self.save()
+            self.attempt(self.save)
+        if self.failure is not None:
+            raise UserError(f"{self.failure}; {left_to_go_on(self.run_folder)}")
+        if stop.received:
             self.log.line(
                 f"{stop.received.name}: saved step {self.progress.step}; resume={self.run_folder} goes on from there"
             )
@@ -275,13 +255,13 @@ class Trainer:
             "train/loss": interval.mean_loss,
             "tokens_per_second": round(interval.tokens_per_second, 1),
         }
-        self.save()
+        self.attempt(self.save)
         try:
             with self.log.whole_or_nothing(), stop.at_once(), self.evaluating():
                 loss = self.evaluate_model(progress.step, record)
         except Interrupted:
             return
-        best = loss < progress.best_loss
+        best, before = loss < progress.best_loss, (progress.best_loss, progress.best_step)
         if best:
             progress.best_loss, progress.best_step = loss, progress.step
         progress.evaluations_without_best = 0 if best else progress.evaluations_without_best + 1
@@ -290,8 +270,34 @@ class Trainer:
         progress.evaluated_seconds = progress.seconds
         self.since_evaluation = Interval()
         self.log.metrics(record)
-        record_evaluation(self.checkpoints, progress.state_dict(), best=best, keep=self.config.trainer.keep)
+        if not self.attempt(lambda: self.record(best)):
+            progress.best_loss, progress.best_step = before  # of a checkpoint that is there
         progress.seconds += self.lap()
+
+    def record(self, best: bool) -> None:
+        """Save what the evaluation has found with the checkpoint of this step."""
+        self.save()
+        record_evaluation(self.checkpoints, self.progress.state_dict(), best=best, keep=self.config.trainer.keep)
+
+    def attempt(self, write: Callable[[], None]) -> bool:
+        """Whether a checkpoint could be written. Where it could not, a line says so, training goes on, and it is tried again soon."""
+        try:
+            write()
+        except NotSaved as error:
+            if self.failure is None:
+                self.log.line(f"warning: {error}; training goes on, the next try is in {RETRY_SECONDS} seconds")
+            self.failure, self.retry_at = str(error), self.progress.seconds + RETRY_SECONDS
+            return False
+        if self.failure is not None:
+            self.log.line(f"step {self.progress.step} is saved: there is room again")
+        self.failure, self.retry_at = None, math.inf
+        return True
+
+    def save_again(self) -> None:
+        """Save between evaluations, after it has failed."""
+        self.catch_up()
+        self.attempt(self.save)
+        self.progress.seconds += self.lap()
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:

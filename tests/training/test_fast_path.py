@@ -11,7 +11,8 @@ from model.config import ModelConfig
 from model.gpt import GPT
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware import Hardware
-from training.trainer import Interval, Trainer
+from training.progress import Interval
+from training.trainer import Trainer
 
 STEPS, VOCABULARY, HALF = 50, 24, 16
 

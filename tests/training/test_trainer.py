@@ -22,9 +22,9 @@ from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerCon
 from training.errors import UserError
 from training.evaluation import held_out_loss
 from training.hardware import Hardware
-from training.progress import Interrupted
+from training.progress import Interrupted, Interval
 from training.run_log import RunLog, truncate_metrics
-from training.trainer import Evaluate, Interval, Trainer
+from training.trainer import Evaluate, Trainer
 
 CPU = Hardware(torch.device("cpu"), torch.float32, None, "cpu")
 

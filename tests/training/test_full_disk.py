@@ -1,0 +1,180 @@
+"""A disk that is full, for a while or until the end: training goes on, and nothing that was there is lost."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from data.batches import Batch
+from tests.conftest import TINY, Run
+from tests.training.test_trainer import Listed, pairs, trainer
+from training.checkpoints import NotSaved, checkpoint_path, checkpoint_step, load_state, load_weights, save_checkpoint
+from training.errors import UserError
+from training.run_log import RunLog
+from training.trainer import Evaluate, Trainer
+
+
+class Disk:
+    """A small file system that can be filled to the last byte."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.filler = path / "filler"
+
+    def fill(self) -> None:
+        """Leave no room."""
+        with self.filler.open("ab", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+        assert shutil.disk_usage(self.path).free == 0
+
+    def free(self) -> None:
+        """Make room again."""
+        self.filler.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    """A real file system of one megabyte."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", path]
+    if not shutil.which("mount") or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no permission to mount a file system")
+    try:
+        yield Disk(path)
+    finally:
+        subprocess.run(["umount", path], check=True)
+
+
+def train(each: Trainer, folder: Path, evaluate: Evaluate) -> None:
+    """Train in `folder` with a loss of our own choosing."""
+    folder.mkdir(exist_ok=True)
+    log = RunLog(folder, 0)
+    try:
+        each.train(folder, log, evaluate)
+    finally:
+        log.close()
+
+
+def whole_checkpoints(folder: Path) -> list[int]:
+    """Steps that can be loaded; there may be nothing else."""
+    found = [path for path in (folder / "checkpoints").iterdir() if path.name not in ("last", "best")]
+    for checkpoint in found:
+        load_weights(checkpoint)
+        load_state(checkpoint)
+    return sorted(checkpoint_step(checkpoint) for checkpoint in found)
+
+
+def test_what_cannot_be_saved_leaves_the_checkpoint_before_and_no_half_files(disk: Disk) -> None:
+    """Guards: a traceback of safetensors or of torch, and the room that a half-written checkpoint takes."""
+    folder, weights = disk.path / "checkpoints", {"w": pairs()[0].inputs.float()}
+    save_checkpoint(folder, 1, weights, {"s": weights["w"]}, {"step": 1}, keep=0)
+    room = shutil.disk_usage(disk.path).free
+    for size, file in ((300_000, "weights"), (200_000, "state")):  # too large in the first file, or together
+        large = {"w": weights["w"].new_zeros(size)}
+        with pytest.raises(NotSaved, match="step 2 could not be saved") as refused:
+            save_checkpoint(folder, 2, large, {"s": large["w"]}, {"step": 2}, keep=0)
+        assert ("No space left on device" if file == "weights" else "is the disk full?") in str(refused.value)
+        assert shutil.disk_usage(disk.path).free == room
+    assert whole_checkpoints(disk.path) == [1]
+    assert checkpoint_step(checkpoint_path(disk.path)) == 1
+
+
+def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_there_is_room(
+    disk: Disk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: hours of training lost to a full disk, lines lost or cut in half, a line each second that says so."""
+    folder = disk.path / "run"
+    each = trainer(pairs(), steps=8, evaluate_every=2)
+
+    def evaluate(step: int, record: dict) -> float:
+        if step == 2:
+            disk.fill()
+        if step == 4:
+            assert whole_checkpoints(folder) == [2]
+        if step == 6:
+            disk.free()
+        each.log.line("x" * 5000)  # a page of the file system: what fits into the last one hides a full disk
+        return 1.0 / step
+
+    train(each, folder, evaluate)
+    assert checkpoint_step(checkpoint_path(folder, "best")) == 8
+    assert whole_checkpoints(folder) == [8]
+    said = capsys.readouterr().out
+    assert said.count("No space left on device): training goes on, it is tried again") == 2, "log.txt and TensorBoard"
+    assert said.count("No space left on device); training goes on, the next try is in 60 seconds") == 1
+    assert said.count("step 6 is saved: there is room again") == 1
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [2, 4, 6, 8]
+    log = (folder / "log.txt").read_text(encoding="utf-8")
+    assert re.findall(r"^step (\d)/8", log, re.MULTILINE) == list("12345678")
+    events = EventAccumulator(str(folder)).Reload()
+    assert [event.step for event in events.Scalars("train/loss")] == list(range(1, 9))
+
+
+def test_a_checkpoint_is_tried_again_before_the_next_evaluation(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: a whole interval of training without a checkpoint because the disk was full for a moment."""
+    monkeypatch.setattr("training.trainer.RETRY_SECONDS", 0)
+    each = trainer(pairs(), steps=9, evaluate_every=8)
+
+    class Freeing(Listed):
+        def next_batch(self) -> Batch:
+            if each.progress.step == 1:
+                disk.fill()
+                each.retry_at = 0  # as after a failure
+            if each.progress.step == 4:
+                disk.free()
+                each.config.trainer.steps = 5
+            return super().next_batch()
+
+    each.stream = Freeing(pairs())
+    saved: list[int] = []
+
+    def evaluate(step: int, record: dict) -> float:
+        saved.extend(whole_checkpoints(disk.path / "run"))
+        return 1.0
+
+    train(each, disk.path / "run", evaluate)
+    assert saved == [5]
+
+
+def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) -> None:
+    """Guards: exit code 0 for a training whose weights are nowhere; `best` of a step that was never saved."""
+    folder = disk.path / "run"
+    each = trainer(pairs(), steps=6, evaluate_every=2)
+
+    def evaluate(step: int, record: dict) -> float:
+        if step == 4:
+            disk.fill()
+        return 1.0 / step
+
+    said = r"step 6 could not be saved \(No space left on device\); the checkpoint of step 4 is kept: resume=.* goes on from it"
+    with pytest.raises(UserError, match=said):
+        train(each, folder, evaluate)
+    assert checkpoint_step(checkpoint_path(folder, "best")) == 2, "that step 4 was better could not be saved"
+    assert whole_checkpoints(folder) == [2, 4]
+
+
+def test_a_program_that_cannot_save_leaves_with_2_and_goes_on_when_it_can(program: Run, book: Path) -> None:
+    """Guards: the same through train.py, where files of any size are refused rather than the last bytes of a disk."""
+    recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
+    assert program("train.py", *recipe).returncode == 0
+    command = 'ulimit -f 40; exec "$0" "$@"'
+    limited = program("train.py", "resume=runs/run", "trainer.steps=9", before=["bash", "-c", command])
+    assert limited.returncode == 2, limited.stdout
+    assert limited.stderr == (
+        "error: the checkpoint of step 9 could not be saved (File too large); "
+        "the checkpoint of step 6 is kept: resume=runs/run goes on from it\n"
+    )
+    assert "Traceback" not in limited.stdout
+    run = book.parent / "runs" / "run"
+    assert whole_checkpoints(run) == [6]
+    assert program("train.py", "resume=runs/run", "trainer.steps=9").returncode == 0
+    assert whole_checkpoints(run) == [9]
