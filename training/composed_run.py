@@ -69,7 +69,7 @@ def to_dataclass(composed: DictConfig, settings: list[str]) -> TrainConfig:
 
 def settle_budget(composed: DictConfig, settings: list[str]) -> None:
     """Steps or minutes that are given alone are the whole budget: the other, which nobody gave, would end the run early or late."""
-    given = {setting.partition("=")[0] for setting in settings}
+    given = {setting.lstrip("+").partition("=")[0] for setting in settings}
     for key, other in (("steps", "minutes"), ("minutes", "steps")):
         if f"trainer.{key}" in given and f"trainer.{other}" not in given and composed.trainer[key] is not None:
             composed.trainer[other] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import math
@@ -64,6 +65,7 @@ def sweep(points: Sequence[Point], configs: Sequence[TrainConfig]) -> None:
             named = replace(config, name=run_name(config, point.varied))
             say(f"\nrun {number} of {len(points)}: {as_settings(point.varied)}")
             outcomes.append(train_point(named, point.varied))
+            gc.collect()  # a trainer and its model are in a cycle: the next model would find the memory taken
     finally:
         if outcomes:
             say("\n" + "\n".join(ranking(outcomes)))

@@ -39,6 +39,8 @@ def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
         except Exception:  # interval() and glob() are for other sweepers of Hydra's; a range may have no end
             found.append(f"{setting}: cannot be counted; name the values, {key}=A,B,C, or write range(FROM,TO)")
             continue
+        if not values:
+            found.append(f"{setting}: holds no value")
         choices.append([f"{key}={value}" for value in values])
         several += [key] if len(values) > 1 else []
     if math.prod(map(len, choices)) > LARGEST_SWEEP:

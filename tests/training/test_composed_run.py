@@ -46,6 +46,7 @@ STEPS, MINUTES, BOTH = {"steps": 300, "minutes": None}, {"steps": None, "minutes
         (BOTH, [], 300, 4),
         (BOTH, ["trainer.minutes=5"], None, 5.0),
         (BOTH, ["trainer.steps=500"], 500, None),
+        (BOTH, ["++trainer.steps=500"], 500, None),
         (BOTH, ["trainer.minutes=null"], 300, None),
         (BOTH, ["trainer.steps=500", "trainer.minutes=null"], 500, None),
         (STEPS, ["trainer.steps=null", "trainer.minutes=5"], None, 5.0),

@@ -1,5 +1,6 @@
 """A sweep: every point is trained whatever happens to others, named by what differs, and ranked at the end."""
 
+import gc
 import json
 import re
 import signal
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from model.gpt import GPT
 from tests.conftest import TINY
 from tests.test_resume import start_and_stop
 from training.command_line import normalise
@@ -65,6 +67,7 @@ def test_a_point_that_fails_does_not_end_the_sweep(
     assert "failed" in rows[2]
     assert "became nan" in rows[2]
     assert best == "best: optim.lr=0.03 model.feed_forward=64"
+    assert not any(type(thing) is GPT for thing in gc.get_objects())  # of which a GPU may hold but one
 
 
 def test_an_interrupt_ends_the_whole_sweep_with_everything_saved(tmp_path: Path, book: Path) -> None:
@@ -128,6 +131,7 @@ def test_a_long_value_does_not_make_an_impossible_name(tmp_path: Path) -> None:
         ("experiment=glob(demo*)", "experiment=glob(demo*): "),
         (f"seed=range({LARGEST_SWEEP + 1})", f"more than {LARGEST_SWEEP}"),
         ("seed=range(10000000000)", f"more than {LARGEST_SWEEP}"),
+        ("seed=range(0)", "seed=range(0): holds no value"),
         ("seed=range(0,10,0)", "seed=range(0,10,0): "),
     ],
 )
