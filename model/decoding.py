@@ -125,7 +125,8 @@ class Int8Linear(nn.Module):
         self.scale = (weight.abs().amax(dim=1) / 127).clamp_(min=1e-12)  # [out]
         rounded = (weight / self.scale.unsqueeze(1)).round().to(torch.int8)
         self.bias = linear.bias
-        self.packed = weight.device.type == "cpu" and hasattr(torch.ops.onednn, "qlinear_pointwise")
+        # torch declares the operations where it was built without oneDNN too (Apple Silicon): they then raise.
+        self.packed = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
         self.weight = torch.ops.onednn.qlinear_prepack(rounded, None) if self.packed else rounded.float()
         self.zero_points = torch.zeros(len(rounded), dtype=torch.int32)
 
