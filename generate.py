@@ -1,7 +1,8 @@
 """Write or translate with a trained run: `python generate.py run=runs/NAME prompt='…'`, or text on standard input."""
 
-from configs.program import importing
+from configs.program import check_system, importing
 
+check_system()
 with importing():
     from training.generate_command import generate_command
 

@@ -1,7 +1,8 @@
 """Train a model: compose the config, check it, train. `python train.py --help` lists every setting."""
 
-from configs.program import importing
+from configs.program import check_system, importing
 
+check_system()
 with importing():
     from training.train_command import train_command
 

@@ -12,6 +12,13 @@ from pathlib import Path
 from typing import TextIO
 
 
+def check_system() -> None:
+    """Leave with one line where the program cannot run: Windows lacks the signals and symbolic links that a run needs."""
+    if sys.platform == "win32":
+        complain("Windows is not supported; WSL, the Windows Subsystem for Linux, is")
+        raise SystemExit(2)
+
+
 def expanded(path: str) -> Path:
     """A path with a leading `~` or `~name` replaced by that home folder; an unknown name stays, and is not found."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 (Path's raises RuntimeError for an unknown name)

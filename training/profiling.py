@@ -17,7 +17,8 @@ def profiler(run: Path, log: RunLog, device: torch.device) -> Iterator[profile]:
     """Profile steps 5 to 10; a table of the slowest operators goes to the log, a trace for Perfetto to `run/trace.json`."""
 
     def report(finished: profile) -> None:
-        finished.export_chrome_trace(str(run / "trace.json"))
+        with log.attempt("trace.json"):
+            finished.export_chrome_trace(str(run / "trace.json"))
         order = "self_device_time_total" if on_gpu else "self_cpu_time_total"
         log.line(finished.key_averages().table(sort_by=order, row_limit=20))
 

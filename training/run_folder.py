@@ -33,6 +33,7 @@ Model = GPT | EncoderDecoder
 OF_A_START = (
     "config.yaml",
     ".config.yaml.*",
+    ".tmp-link",
     "tokenizer*.model",
     "source_alphabet.txt",
     "events.out.tfevents.*",
@@ -71,7 +72,20 @@ def create(config: TrainConfig) -> Iterator[Path]:
             raise UserError(taken(run))
         for path in found:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+        check_links(run)
         yield run
+
+
+def check_links(run: Path) -> None:
+    """Refuse a file system without symbolic links (exFAT, some network shares) now, not when the first checkpoint is saved."""
+    link = run / ".tmp-link"
+    try:
+        link.symlink_to("config.yaml")
+        link.unlink()
+    except OSError as error:
+        raise UserError(
+            f"{run}: symbolic links cannot be made there ({error.strerror}); choose another folder with runs=…"
+        ) from error
 
 
 def make_folder(config: TrainConfig) -> Path:

@@ -21,6 +21,15 @@ def run(folder: Path, *arguments: str, **changes: str) -> subprocess.CompletedPr
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("script", [TRAIN, GENERATE])
+def test_windows_is_refused_in_one_line(script: str, tmp_path: Path) -> None:
+    """Guards: a traceback about `signal.SIGHUP` there, or one about links after an hour of training."""
+    as_windows = f"import configs.program, runpy, signal, sys; del signal.SIGHUP; sys.platform = 'win32'; runpy.run_path({script!r})"
+    done = run(tmp_path, "-c", as_windows)
+    assert done.returncode == 2
+    assert done.stderr == "error: Windows is not supported; WSL, the Windows Subsystem for Linux, is\n"
+
+
 @pytest.mark.parametrize(
     ("command", "shown"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import signal
 import sys
@@ -135,6 +136,23 @@ def test_a_name_is_free_again_after_a_start_that_saved_nothing(train: Train, tmp
     assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5, 6]
     tokenizer = run_folder.load_tokenizers(run)[0]
     assert tokenizer.decode(tokenizer.encode("FOX")) == "FOX", "the tokenizer is that of the new data"
+
+
+def test_a_folder_without_symbolic_links_is_refused_before_training(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards: hours of training on an exFAT disk that end without a checkpoint."""
+
+    def refuse(self: Path, target: str) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "symlink_to", refuse)
+        said = train(*TEXT, "name=run")
+    assert said == (
+        "error: runs/run: symbolic links cannot be made there (Operation not permitted); choose another folder with runs=…\n"
+    )
+    assert "finished" in train(*TEXT, "name=run", "trainer.test=false")
 
 
 def test_every_file_of_a_translators_start_is_known(train: Train) -> None:
