@@ -18,7 +18,7 @@ HELP = """Train a small transformer: a GPT that writes, or an encoder-decoder th
                                                        a translator on your own sentence pairs
   python train.py +experiment=demo_gpt                 a recipe, see below
   python train.py resume=runs/NAME                     go on with a run where it stopped
-  python train.py resume=runs/NAME/checkpoints/best    go back to a checkpoint, or to step-…; what came after it is dropped
+  python train.py resume=runs/NAME/checkpoints/best    go back to a checkpoint; what came after it is dropped
   python train.py init_from=runs/NAME data=text …      a new run from the weights of another
   python train.py -m optim.lr=1e-3,3e-4                a sweep: a run for each value, ranked at the end
   python train.py --cfg job …                          print the config and stop
