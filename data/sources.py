@@ -101,10 +101,11 @@ def load(config: DataConfig, task: str) -> Rows:
 def _stored(build: Build, key: str, root: Path) -> Rows:
     def write(folder: Path) -> None:
         notes: list[str] = []
-        with TemporaryDirectory(dir=folder) as scratch, _no_progress_bars():
+        with TemporaryDirectory(dir=folder) as scratch:
             splits = _checked(build(notes, Path(scratch)))
-            for split, rows in splits.items():
-                rows.save_to_disk(str(folder / split))
+            with _no_progress_bars():
+                for split, rows in splits.items():
+                    rows.save_to_disk(str(folder / split))
         (folder / "rows.json").write_text(json.dumps({"splits": list(splits), "notes": notes}), "utf-8")
 
     folder = cached_folder(root, key, write)
