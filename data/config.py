@@ -96,7 +96,8 @@ class TokenizerConfig:
 
     vocab_size: int | None = None
     """Pieces in the vocabulary (char: an upper limit, the alphabet of the text decides). null fits it to the training text:
-    its characters and a piece more for every 400 characters of text, up to 1024 in all (char: 10000)."""
+    its alphabet and a piece more for every 400 characters, up to 1024 in all, or 400 more where the alphabet is large (char:
+    10000)."""
 
     character_coverage: float = 1.0
     """Share of character occurrences that get a piece of their own; 0.9995 is customary for Japanese with byte

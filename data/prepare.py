@@ -210,13 +210,12 @@ def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator
 
 
 def _fitted_notes(config: TokenizerConfig, tokenizers: Sequence[Tokenizer]) -> list[str]:
-    """Sizes that were fitted to a text that is too short for the usual one, or has a larger alphabet."""
+    """Sizes that were fitted to a text that is too short for the usual one, or has a large alphabet."""
     sizes = [one.vocab_size for one in tokenizers]
     if config.vocab_size is not None or config.kind == "char" or set(sizes) == {LARGEST_FITTED[config.kind]}:
         return []
     return [
-        f"tokenizer.vocab_size={' and '.join(map(str, sizes))}: fitted to the training text "
-        f"(the default; {LARGEST_FITTED[config.kind]} where the text is long enough)"
+        f"tokenizer.vocab_size={' and '.join(map(str, sizes))}: fitted to the training text; set a number to choose another"
     ]
 
 

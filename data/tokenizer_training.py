@@ -19,6 +19,10 @@ alphabet from all."""
 LARGEST_FITTED = {"bpe": 1024, "unigram": 1024, "char": 10_000}
 """Pieces of a vocabulary whose size is not given, where the text is long enough."""
 
+_LEAST_LEARNT = 400
+"""Of these, so many may be learnt however large the alphabet is: a few thousand characters of Chinese or Japanese would leave room
+for none, and none for the words of the other language."""
+
 _CHARACTERS_PER_PIECE = 400
 """Text that pays for a piece beyond the alphabet, where the size is not given.
 
@@ -55,8 +59,10 @@ def train_model(texts: Iterable[str], config: TokenizerConfig) -> bytes:
 def fitted_size(sample: Sample, config: TokenizerConfig) -> int:
     """Pieces for a text: its alphabet, and more where it is long enough to learn them."""
     alphabet = len(SPECIAL_NAMES) + len(sample.alphabet) + (256 if config.byte_fallback else 0)
-    learnt = 0 if config.kind == "char" else sample.characters // _CHARACTERS_PER_PIECE
-    return max(alphabet, min(alphabet + learnt, LARGEST_FITTED[config.kind]))
+    most = LARGEST_FITTED[config.kind]
+    if config.kind == "char":
+        return min(alphabet, most)
+    return alphabet + min(sample.characters // _CHARACTERS_PER_PIECE, max(most - alphabet, _LEAST_LEARNT))
 
 
 def _trained(sample: Sample, config: TokenizerConfig, vocab_size: int) -> bytes:

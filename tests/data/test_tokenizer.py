@@ -221,6 +221,9 @@ def test_a_size_that_is_not_given_fits_the_text(kind: str) -> None:
     assert small.vocab_size == 4 + len(set(page)) + len(page) // 400
     assert small.decode(small.encode(page)) == page
     assert Tokenizer.train(lines, TokenizerConfig(kind=kind)).vocab_size == 1024
+    characters = "".join(chr(0x4E00 + n) for n in range(2000))
+    large = Tokenizer.train([*lines, characters], TokenizerConfig(kind=kind))
+    assert large.vocab_size == 4 + len(set("".join(lines))) + 2000 + 400
 
 
 @pytest.mark.parametrize(
