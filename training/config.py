@@ -50,7 +50,8 @@ class ScheduleConfig:
     """`cosine`, `linear`, `inverse_sqrt` (Vaswani et al. 2017), `wsd` (warm-up, stable, decay) or `constant`."""
 
     warmup: int = 100
-    """Steps of linear warm-up from 0 to the peak."""
+    """Steps of linear warm-up from 0 to the peak. With `trainer.minutes` it ends after a tenth of that time at the
+    latest, counted from the end of the first step, which may have to compile."""
 
     final: float = 0.0
     """Rate at the end as a share of the peak (cosine, linear, wsd)."""

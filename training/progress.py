@@ -25,10 +25,14 @@ class Progress:
     """Real tokens trained on (source and target)."""
     seconds: float = 0.0
     """Wall-clock time in the loop over all starts, evaluations included."""
+    first_step_seconds: float = 0.0
+    """Of `seconds`, those of the first step, which may have compiled."""
     evaluated_step: int = 0
     """Step of the last evaluation."""
     evaluated_seconds: float = 0.0
     """`seconds` at the last evaluation."""
+    evaluated_loss: float | None = None
+    """Validation loss then, nats per token."""
     best_loss: float = math.inf
     """Lowest validation loss so far, nats per token."""
     best_step: int | None = None

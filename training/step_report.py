@@ -17,6 +17,8 @@ class StepReport:
     step: int
     steps: int | None
     """The budget, where it is one of steps."""
+    minutes: float | None
+    """The budget, where it is one of minutes, and more of it is spent than of the steps."""
     share_done: float
     """Of the budget."""
     learning_rate: float
@@ -37,9 +39,10 @@ class StepReport:
         total, norm = self.loss_and_norm.values()
         loss = total / max(1, self.targets)
         check_finite("training loss", loss, self.step)
-        of = f"/{self.steps}" if self.steps else ""
+        of_steps = f"/{self.steps}" if self.steps else ""
+        of_minutes = f" of {self.minutes:g} min" if self.minutes else ""
         log.line(
-            f"step {self.step}{of} {100 * self.share_done:5.1f} % | loss {loss:.4f} | lr {self.learning_rate:.2e} | norm {norm:.2f} | "
+            f"step {self.step}{of_steps} {100 * self.share_done:5.1f} %{of_minutes} | loss {loss:.4f} | lr {self.learning_rate:.2e} | norm {norm:.2f} | "
             f"{self.milliseconds:.0f} ms | {short(self.tokens_per_second)} tok/s"
             + (f" | mfu {100 * self.utilisation:.1f} %" if self.utilisation else "")
             + f" | epoch {self.epoch:.2f} | eta {duration(self.remaining) if math.isfinite(self.remaining) else '?'}"

@@ -134,7 +134,12 @@ class Trainer:
                 total += self.backward(batch.to(self.hardware.device), targets)
                 self.weights.collect_gradients()
         self.gradient_norm = self.optimizer.step(
-            learning_rate_factor(self.config.schedule, self.progress.step, self.share_done())
+            learning_rate_factor(
+                self.config.schedule,
+                self.progress.step,
+                self.share_done(),
+                self.share_of_time(self.progress.seconds - self.progress.first_step_seconds),
+            )
         )
         self.weights.publish()
         self.queue.end_step()
@@ -187,6 +192,8 @@ class Trainer:
         seconds = self.lap()
         for interval in (self.since_log, self.since_evaluation):
             interval.add(loss, targets, tokens, seconds)
+        if self.progress.step == 0:
+            self.progress.first_step_seconds = seconds
         self.progress.step += 1
         self.progress.tokens += tokens
         self.progress.seconds += seconds
@@ -210,20 +217,25 @@ class Trainer:
 
     def share_done(self) -> float:
         """The part of the budget that is spent, whichever of steps and minutes is further on."""
-        trainer, shares = self.config.trainer, [0.0]
-        if trainer.steps:
-            shares.append(self.progress.step / trainer.steps)
-        if trainer.minutes:
-            shares.append(self.progress.seconds / (60 * trainer.minutes))
-        return max(shares)
+        return max(self.share_of_steps(), self.share_of_time(self.progress.seconds))
+
+    def share_of_steps(self) -> float:
+        """The part of `trainer.steps` that is done, 0 where there is no such budget."""
+        return self.progress.step / self.config.trainer.steps if self.config.trainer.steps else 0.0
+
+    def share_of_time(self, seconds: float) -> float:
+        """The part of `trainer.minutes` that `seconds` are, 0 where there is no such budget."""
+        return seconds / (60 * self.config.trainer.minutes) if self.config.trainer.minutes else 0.0
 
     def end_of_training(self) -> str | None:
         """Why training is over (budget or patience), in words, or None while it is not."""
-        patience = self.config.trainer.patience
-        if patience is not None and self.progress.evaluations_without_best >= patience:
-            return f"no better validation loss in {patience} evaluations (trainer.patience)"
-        if self.share_done() >= 1:
-            return "the budget is spent (trainer.steps, trainer.minutes)"
+        trainer, progress = self.config.trainer, self.progress
+        if trainer.patience is not None and progress.evaluations_without_best >= trainer.patience:
+            return f"no better validation loss in {trainer.patience} evaluations (trainer.patience)"
+        if self.share_of_steps() >= 1:
+            return f"all steps are done (trainer.steps={trainer.steps})"
+        if self.share_of_time(progress.seconds) >= 1:
+            return f"the time is up (trainer.minutes={trainer.minutes:g})"
         return None
 
     def evaluation_is_due(self) -> bool:
@@ -265,7 +277,7 @@ class Trainer:
         if best:
             progress.best_loss, progress.best_step = loss, progress.step
         progress.evaluations_without_best = 0 if best else progress.evaluations_without_best + 1
-        progress.evaluated_step = progress.step
+        progress.evaluated_step, progress.evaluated_loss = progress.step, loss
         progress.seconds += self.lap()
         progress.evaluated_seconds = progress.seconds
         self.since_evaluation = Interval()
@@ -356,6 +368,7 @@ class Trainer:
         self.report = StepReport(
             step=progress.step,
             steps=trainer.steps,
+            minutes=trainer.minutes if self.share_of_steps() < done else None,
             share_done=done,
             learning_rate=self.optimizer.optimizers[0].param_groups[0]["lr"],
             milliseconds=1000 * interval.seconds / interval.steps,

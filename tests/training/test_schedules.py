@@ -60,3 +60,27 @@ def test_progress_beyond_the_budget_never_gives_a_negative_rate() -> None:
     """Guards: a last step after the time is up climbing the loss."""
     for kind in ("cosine", "linear", "wsd"):
         assert learning_rate_factor(ScheduleConfig(kind=kind, warmup=0), 5000, 1.5) == pytest.approx(0)
+
+
+def timed(steps: int, **settings: object) -> list[float]:
+    """The factors of a run by minutes that makes so many steps."""
+    config = ScheduleConfig(**settings)  # type: ignore[arg-type]
+    return [learning_rate_factor(config, step, step / steps, step / steps) for step in range(steps + 1)]
+
+
+@pytest.mark.parametrize("kind", ["cosine", "linear", "inverse_sqrt", "wsd", "constant"])
+def test_with_minutes_a_tenth_of_the_time_ends_the_warm_up(kind: str) -> None:
+    """Guards: half a minute of training that warms up for 100 of its 168 steps and falls from the peak within the next ten."""
+    factors = timed(168, kind=kind, warmup=100)
+    peak = factors.index(max(factors))
+    assert 15 <= peak <= 17
+    assert factors[peak] > 0.95
+    assert max(abs(b - a) for a, b in itertools.pairwise(factors)) < 0.1
+    if kind not in ("constant", "inverse_sqrt"):
+        assert factors[-1] == pytest.approx(0)
+
+
+@pytest.mark.parametrize("kind", ["cosine", "linear", "inverse_sqrt", "wsd", "constant"])
+def test_a_warm_up_that_is_shorter_anyway_is_the_same_with_minutes(kind: str) -> None:
+    """Guards: recipes with minutes whose curve changes with the speed of the machine."""
+    assert timed(STEPS, kind=kind, warmup=50) == curve(kind=kind, warmup=50)

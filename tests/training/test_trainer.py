@@ -139,15 +139,20 @@ def test_tokens_per_second_count_real_tokens_and_only_training_time() -> None:
 
 
 def test_a_budget_of_time_ends_the_run_and_anneals_the_rate(tmp_path: Path) -> None:
-    """Guards: a wall-clock budget that is ignored, or stops at the peak of the learning rate."""
+    """Guards: a wall-clock budget that is ignored, spent on warming up, or at its end at the peak of the learning rate."""
     timed = trainer(pairs(), steps=None, minutes=0.02, evaluate_every=10**6)
-    timed.config.schedule = ScheduleConfig(kind="linear", warmup=0)
+    timed.config.schedule = ScheduleConfig(kind="linear", warmup=10**6)
     train(timed, tmp_path / "timed")
+    rates = EventAccumulator(str(tmp_path / "timed")).Reload().Scalars("train/learning_rate")
+    assert max(rate.value for rate in rates) > 0.7 * timed.config.optim.lr
     assert 1.2 <= timed.progress.seconds < 10
     assert (
         timed.optimizer.optimizers[0].param_groups[0]["lr"] < 0.2 * timed.config.optim.lr
     )  # a busy machine makes few steps
     assert timed.progress.evaluated_step == timed.progress.step
+    assert timed.end_of_training() == "the time is up (trainer.minutes=0.02)"
+    log = (tmp_path / "timed" / "log.txt").read_text(encoding="utf-8")
+    assert re.search(r"^step 1 +[\d.]+ % of 0\.02 min \| loss", log, re.MULTILINE)
 
 
 def test_patience_stops_after_that_many_evaluations_without_a_better_loss(tmp_path: Path) -> None:
