@@ -14,5 +14,5 @@ def check_finite(what: str, value: float, step: int) -> None:
     if not math.isfinite(value):
         raise UserError(
             f"the {what} became {value} by step {step}: lower optim.lr, lengthen schedule.warmup or set optim.clip=1; "
-            "checkpoints that the run has are from before"
+            "the best checkpoint, where the run has one, is from before"
         )

@@ -40,6 +40,15 @@ class Progress:
     evaluations_without_best: int = 0
     """Evaluations since then: what early stopping counts."""
 
+    def count_evaluation(self, loss: float) -> bool:
+        """Note the validation loss of this step -> whether it is the best so far."""
+        best = loss < self.best_loss
+        if best:
+            self.best_loss, self.best_step = loss, self.step
+        self.evaluations_without_best = 0 if best else self.evaluations_without_best + 1
+        self.evaluated_step, self.evaluated_seconds, self.evaluated_loss = self.step, self.seconds, loss
+        return best
+
     def forget_best(self) -> None:
         """Losses on other data do not compare with those so far."""
         self.best_loss, self.best_step, self.evaluations_without_best = math.inf, None, 0

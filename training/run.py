@@ -35,6 +35,7 @@ from training.out_of_memory import advised, training_advice
 from training.progress import Progress
 from training.run_log import RunLog, code_block, short
 from training.saved_config import load_config, run_and_checkpoint, save_config, to_yaml
+from training.step_report import final_lines
 from training.trainer import Trainer
 
 
@@ -159,7 +160,8 @@ def train_in(run: Path, config: TrainConfig, parts: Parts, notes: list[str]) -> 
                 advised(lambda: training_advice(config, run)),
             ):
                 test_best(run, parts.model, evaluator)
-        log.line(f"best validation loss {trainer.progress.best_loss:.4f} nats per token; everything is in {run}")
+        for line in [*final_lines(trainer.progress), f"everything is in {run}"]:
+            log.line(line)
     except KeyboardInterrupt:
         log.line(f"interrupted; {left_to_go_on(run)}")
         raise

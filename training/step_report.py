@@ -6,8 +6,17 @@ import math
 from dataclasses import dataclass
 
 from model.replay import Readback
+from training.config import TrainConfig
 from training.errors import check_finite
+from training.progress import Progress
 from training.run_log import RunLog, duration, short
+
+OVERFIT = 1.01
+"""Last over best validation loss from which on the end of a run warns: less is noise."""
+
+
+LONG, LARGE_SHARE = 5.0, 0.25
+"""Seconds, and share of the time since the evaluation before, from which on an evaluation is called long."""
 
 
 @dataclass
@@ -42,8 +51,8 @@ class StepReport:
         of_steps = f"/{self.steps}" if self.steps else ""
         of_minutes = f" of {self.minutes:g} min" if self.minutes else ""
         log.line(
-            f"step {self.step}{of_steps} {100 * self.share_done:5.1f} %{of_minutes} | loss {loss:.4f} | lr {self.learning_rate:.2e} | norm {norm:.2f} | "
-            f"{self.milliseconds:.0f} ms | {short(self.tokens_per_second)} tok/s"
+            f"step {self.step}{of_steps} {100 * self.share_done:5.1f} %{of_minutes} | loss {loss:.4f} | "
+            f"lr {self.learning_rate:.2e} | norm {norm:.2f} | {self.milliseconds:.0f} ms | {short(self.tokens_per_second)} tok/s"
             + (f" | mfu {100 * self.utilisation:.1f} %" if self.utilisation else "")
             + f" | epoch {self.epoch:.2f} | eta {duration(self.remaining) if math.isfinite(self.remaining) else '?'}"
         )
@@ -58,3 +67,29 @@ class StepReport:
             },
             self.step,
         )
+
+
+def long_evaluation(config: TrainConfig, seconds: float, training: float) -> str | None:
+    """A note where an evaluation took a large part of the time, `training` being the seconds of the steps before it."""
+    share = seconds / (seconds + training)
+    if seconds < LONG or share < LARGE_SHARE:
+        return None
+    interval = "trainer.evaluate_every" if config.trainer.evaluate_minutes is None else "trainer.evaluate_minutes"
+    sizes = "data.valid_tokens" + (" and trainer.evaluate_sentences" if config.task == "translate" else "")
+    return (
+        f"note: this evaluation took {seconds:.0f} s, {100 * share:.0f} % of the time since the one before; a higher {interval} makes "
+        f"evaluations rarer, a lower {sizes} shorter"
+    )
+
+
+def final_lines(progress: Progress) -> list[str]:
+    """The best validation loss with its step, and a warning where the last one is clearly worse."""
+    best, last = progress.best_loss, progress.evaluated_loss
+    at = "" if progress.best_step is None else f" at step {progress.best_step}"
+    lines = [f"best validation loss {best:.4f} nats per token{at}"]
+    if last is not None and last > OVERFIT * best:
+        lines.append(
+            f"note: the last one, {last:.4f} at step {progress.evaluated_step}, is {100 * (last / best - 1):.1f} % higher: the model "
+            "overfits. The best checkpoint is kept and used; more data or dropout (model.dropout) helps, trainer.patience=3 stops earlier"
+        )
+    return lines

@@ -33,7 +33,7 @@ from training.progress import Interrupted, Interval, Progress, StopRequest
 from training.random_state import random_state, restore_random_state
 from training.run_log import RunLog
 from training.schedules import learning_rate_factor
-from training.step_report import StepReport
+from training.step_report import StepReport, long_evaluation
 from training.weights import Weights
 
 RETRY_SECONDS = 60
@@ -72,6 +72,7 @@ class Trainer:
         self.gradient_norm = torch.full((), math.nan, device=hardware.device)
         self.queue = DeviceQueue(hardware.device)
         self.report: StepReport | None = None
+        self.told_of_long_evaluation = False
         self.reports_late = self.queue.asynchronous
         self.batch_loss: compilation.BatchLoss = batch_loss
         self.compiled = False
@@ -273,13 +274,14 @@ class Trainer:
                 loss = self.evaluate_model(progress.step, record)
         except Interrupted:
             return
-        best, before = loss < progress.best_loss, (progress.best_loss, progress.best_step)
-        if best:
-            progress.best_loss, progress.best_step = loss, progress.step
-        progress.evaluations_without_best = 0 if best else progress.evaluations_without_best + 1
-        progress.evaluated_step, progress.evaluated_loss = progress.step, loss
-        progress.seconds += self.lap()
-        progress.evaluated_seconds = progress.seconds
+        seconds = self.lap()
+        progress.seconds += seconds
+        before = progress.best_loss, progress.best_step
+        best = progress.count_evaluation(loss)
+        note = None if self.told_of_long_evaluation else long_evaluation(self.config, seconds, interval.seconds)
+        if note is not None:
+            self.log.line(note)
+            self.told_of_long_evaluation = True
         self.since_evaluation = Interval()
         self.log.metrics(record)
         if not self.attempt(lambda: self.record(best)):

@@ -403,6 +403,26 @@ def test_a_signal_at_any_instant_of_an_evaluation_leaves_a_checkpoint_of_the_wei
     assert curve(folder / "metrics.jsonl") == curve(tmp_path / "straight" / "metrics.jsonl")
 
 
+def test_an_evaluation_that_takes_much_of_the_time_is_told_once(tmp_path: Path) -> None:
+    """Guards: a run that evaluates most of the time, on a validation split that nobody thought of."""
+    each = trainer(pairs(), steps=3, evaluate_every=1)
+
+    def evaluate(step: int, record: dict) -> float:
+        each.mark -= 60  # a minute ago
+        return 1.0 / step
+
+    train(each, tmp_path / "slow", evaluate)
+    log = (tmp_path / "slow" / "log.txt").read_text(encoding="utf-8")
+    assert (
+        len(
+            re.findall(
+                r"^note: this evaluation took 60 s, 100 % of the time.*trainer\.evaluate_every", log, re.MULTILINE
+            )
+        )
+        == 1
+    )
+
+
 def test_patience_is_counted_over_a_resume(tmp_path: Path) -> None:
     """Guards: every restart giving a hopeless run its full patience again."""
     folder = tmp_path / "first"
