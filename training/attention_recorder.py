@@ -92,7 +92,7 @@ class AttentionRecorder:
         return antecedent_scores(self.model, self.prepared.tokenizers[0], rows, chosen=chosen)
 
     def test(self, split: str, step: int) -> dict[str, float]:
-        """Say what heads get right in a split, as tables, and return one figure for each measure.
+        """Say what heads get right in a split, all read-outs in log.txt, and return one figure for each measure.
 
         Head and read-out are those that are best on the validation split: picking them here would flatter.
         """
@@ -101,12 +101,11 @@ class AttentionRecorder:
         if chosen is None or found is None:
             return {}
         best = [found.named(score.measure, score.name) for score in chosen.best()]
-        report = describe(split, found)
-        for score in best:
-            chance = found.named(score.measure, "chance").value
-            report += f"\n\nBest on validation, here {score.value:.1f} % (chance {chance:.1f} %): {described(score)}."
-        self.log.line(f"\n{report}\n")
-        self.log.markdown(f"{split} heads", report, step)
+        tables, chosen_lines = describe(split, found), [compared(split, found, score) for score in best]
+        self.log.detail(f"\n{tables}\n")
+        for line in chosen_lines:
+            self.log.line(line)
+        self.log.markdown(f"{split} heads", "\n\n".join([tables, *chosen_lines]), step)
         return {score.measure: score.value for score in best}
 
     @cached_property
@@ -124,7 +123,14 @@ class AttentionRecorder:
             tables.append(table(header, lines))
         report = "\n\n".join(tables)
         path = store.save(self.recording(step, {"importance": importance}), self.run)
-        self.log.line(f"\n{report}\n\nkept with the maps of step {step}: {path}\n")
+        self.log.detail(f"\n{report}\n")
+        rises = {(kind, layer, head): rise for kind, layers in importance.items()
+                 for layer, heads in enumerate(layers) for head, rise in enumerate(heads)}  # fmt: skip
+        kind, layer, head = max(rises, key=lambda place: rises[place])
+        self.log.line(
+            f"most important head: {kind} layer {layer}, head {head}, {rises[kind, layer, head]:+.4f} nats per token without it; "
+            f"all heads are in log.txt, and with the maps in {path}"
+        )
         self.log.markdown("head importance", report, step)
 
     def forget_after(self, step: int) -> None:
@@ -135,7 +141,7 @@ class AttentionRecorder:
 TITLES = {
     "alignment_error": "alignment error rate of cross-attention, {count} pairs",
     "antecedent": "antecedents found by decoder heads, {count} pronouns, among all nouns before",
-    "antecedent_agreeing": "the same among nouns that agree with the pronoun",
+    "antecedent_agreeing": "antecedents found by decoder heads, {count} pronouns, among nouns that agree",
 }
 
 
@@ -151,6 +157,15 @@ def describe(split: str, found: HeadScores) -> str:
             lines = [[f"layer {number}", *(f"{value:.1f} %" for value in heads)] for number, heads in enumerate(layers)]
             parts.append(table(header, lines))
     return "\n\n".join(parts)
+
+
+def compared(split: str, found: HeadScores, score: Score) -> str:
+    """One line: a read-out that was chosen elsewhere, beside the best simple rule and chance."""
+    guess, chance = found.best_guess(score.measure), found.named(score.measure, "chance")
+    return (
+        f"{split}: {TITLES[score.measure].format(count=found.count)}: {score.value:.1f} % by {described(score)}, chosen on validation "
+        f"({guess.name} {guess.value:.1f} %, chance {chance.value:.1f} %)"
+    )
 
 
 def described(score: Score) -> str:

@@ -198,7 +198,8 @@ class PairEvaluator(Evaluator):
         )
         lines = [[name, f"{s.bleu:.1f}", f"{s.chrf:.1f}", f"{s.exact:.1f} %"] for name, s in compared.items()]
         report = table([f"{split}: {len(examples)} sentences", "char-BLEU", "chrF", "exact"], lines)
-        self.log.line(f"\n{report}\n{signatures()}\n")
+        self.log.line(f"\n{report}\n")
+        self.log.detail(signatures())
         self.log.markdown(f"{split} scores", f"{report}\n\n{signatures()}", step)
         self.log.markdown(f"{split} translations", translation_table(examples[:20]), step)
         write_translations(self.run / f"translations.{split}.tsv", examples)

@@ -44,15 +44,21 @@ class HeadScores:
     def best(self) -> list[Score]:
         """The best read-out of each measure."""
         measures = dict.fromkeys(score.measure for score in self.scores)
-        readouts = {name: [s for s in self.scores if s.measure == name and s.kind is not None] for name in measures}
-        return [
-            min(found, key=lambda score: score.value if name == "alignment_error" else -score.value)
-            for name, found in readouts.items()
-        ]
+        return [_best(s for s in self.scores if s.measure == measure and s.kind is not None) for measure in measures]
+
+    def best_guess(self, measure: str) -> Score:
+        """The best of the simple rules that know nothing of the model."""
+        guesses = (s for s in self.scores if s.measure == measure and s.kind is None and s.name != "chance")
+        return _best(guesses)
 
     def named(self, measure: str, name: str) -> Score:
         """A read-out or a guess by name."""
         return next(score for score in self.scores if (score.measure, score.name) == (measure, name))
+
+
+def _best(scores: Iterable[Score]) -> Score:
+    """The best of scores of one measure: the lowest error, the highest accuracy."""
+    return min(scores, key=lambda score: score.value if score.measure == "alignment_error" else -score.value)
 
 
 def alignment_scores(

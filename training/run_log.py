@@ -131,10 +131,12 @@ def code_block(text: str, width: int | None = None) -> str:
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table; bars and line breaks inside cells are defused."""
-    lines = [header, ["---"] * len(header), *rows]
+    """A Markdown table with aligned columns; bars and line breaks inside cells are defused."""
+    lines = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in (header, *rows)]
+    widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
     return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in lines
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in lines
     )
 
 

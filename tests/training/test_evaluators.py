@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -68,3 +70,34 @@ def test_what_decorates_an_evaluation_may_fail_and_what_measures_may_not(
         next(evaluator.model.parameters()).fill_(torch.nan)
     with pytest.raises(UserError, match="validation loss became nan"):
         evaluator.evaluate(2, {})
+
+
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_the_terminal_gets_a_few_lines_of_a_test_and_log_txt_every_table(
+    task: str, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: a hundred lines of tables at the end of a run, over which nobody sees what came out."""
+    evaluator = make(task, importance=True)
+    evaluator.test(1)
+    evaluator.log.close()
+    shown, written = capsys.readouterr().out, (tmp_path / "log.txt").read_text(encoding="utf-8")
+    assert len(shown.splitlines()) <= 30
+    assert re.search(
+        r"^test: .*: [\d.]+ % by .*, chosen on validation \(.* [\d.]+ %, chance [\d.]+ %\)$", shown, re.MULTILINE
+    )
+    assert re.search(r"most important head: \w+ layer \d, head \d, [+-]0\.\d+ nats per token without it", shown)
+    for table in ("each head", "nats lost without the head"):
+        assert table not in shown
+        assert table in written
+
+
+def test_a_part_of_the_test_that_fails_costs_no_score(make: Make, tmp_path: Path) -> None:
+    """Guards: test.json, and the end of the run, lost to maps that cannot be written."""
+    evaluator = make("gpt", importance=True)
+    folder = store.path(tmp_path, 1).parent
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("a file where the folder of the maps should be", encoding="utf-8")
+    evaluator.test(1)
+    evaluator.log.close()
+    assert json.loads((tmp_path / "test.json").read_text(encoding="utf-8"))["test/loss"] > 0
+    assert "warning: no importance of heads this time (" in (tmp_path / "log.txt").read_text(encoding="utf-8")

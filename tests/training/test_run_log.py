@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from training.run_log import code_block
+from training.run_log import code_block, table
 
 
 def test_a_long_line_of_a_sample_goes_on_in_the_next() -> None:
@@ -18,3 +18,13 @@ def test_without_a_width_every_line_stays_as_it_is() -> None:
     """The config is copied from there: a wrapped line would be another YAML."""
     text = "probes:\n- " + "word " * 60
     assert code_block(text) == "    probes:\n    - " + "word " * 60
+
+
+def test_columns_of_a_table_are_aligned_and_cells_cannot_break_out() -> None:
+    """Guards: tables that can be read only as rendered Markdown; a bar or line break in a sentence that adds a column or row."""
+    assert table(["test", "exact"], [["this model", "9.0 %"], ["a|b\nc", "100.0 %"]]).split("\n") == [
+        "| test       | exact   |",
+        "| ---------- | ------- |",
+        "| this model | 9.0 %   |",
+        "| a\\|b c     | 100.0 % |",
+    ]
