@@ -205,14 +205,14 @@ def value_at(config: object, key: str) -> object:
     return config
 
 
-def numbers(config: object, prefix: str = "") -> dict[str, float]:
-    """All numeric settings by dotted key."""
-    found: dict[str, float] = {}
+def plain_settings(config: object, prefix: str = "") -> dict[str, float | str]:
+    """All settings by dotted key that are numbers, switches or words: no lists, and not those that are null."""
+    found: dict[str, float | str] = {}
     for each in fields(config):  # type: ignore[arg-type]
         value = getattr(config, each.name)
         if is_dataclass(value):
-            found |= numbers(value, f"{prefix}{each.name}.")
-        elif isinstance(value, int | float):
+            found |= plain_settings(value, f"{prefix}{each.name}.")
+        elif isinstance(value, int | float | str):
             found[prefix + each.name] = value
     return found
 
@@ -249,8 +249,8 @@ def problems(config: TrainConfig) -> list[str]:
             found.append(f"{key}={value}: must be at least 0 and less than 1")
     if config.trainer.steps is None and config.trainer.minutes is None:
         found.append("trainer.steps and trainer.minutes are both null: give the run a budget with one of them")
-    for key, value in numbers(config).items():
-        if not math.isfinite(value) or abs(value) > 2**62:
+    for key, value in plain_settings(config).items():
+        if isinstance(value, int | float) and (not math.isfinite(value) or abs(value) > 2**62):
             found.append(f"{key}={value}: is out of all bounds")
     # A run that was copied or renamed since may go on under a name that a new one could not have.
     if config.name is not None and config.resume is None and not is_plain_name(config.name):

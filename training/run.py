@@ -27,7 +27,7 @@ from training.checkpoints import (
     rewind,
 )
 from training.compilation import eagerly
-from training.config import TrainConfig
+from training.config import TrainConfig, plain_settings
 from training.errors import UserError
 from training.evaluators import Evaluator, evaluator_for
 from training.hardware import Hardware, choose_hardware, set_deterministic
@@ -153,6 +153,7 @@ def train_in(run: Path, config: TrainConfig, parts: Parts, notes: list[str]) -> 
             with advised(lambda: training_advice(config, run)):
                 trainer.train(run, log, evaluator.evaluate, parts.prepared.key)
             log.line(f"finished at step {trainer.progress.step}: {trainer.end_of_training()}")
+            log.scalars({"best/val_loss": trainer.progress.best_loss}, trainer.progress.step)
         if config.trainer.test:
             with (
                 eagerly(trainer.compiled),
@@ -206,6 +207,7 @@ def announce(config: TrainConfig, log: RunLog, run: Path, parts: Parts, notes: l
         )
     log.markdown("config", code_block(to_yaml(config)), 0)
     versions = {"python": platform.python_version(), "torch": torch.__version__}
+    log.settings(run.name, plain_settings(replace(config, name=None)))
     log.markdown("versions", code_block(json.dumps(versions, indent=1)), 0)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from torch.utils.tensorboard import summary
 
 from attention_maps.whole_file import write_whole
@@ -84,6 +85,10 @@ class RunLog:
     def metrics(self, record: dict) -> None:
         """One line of metrics.jsonl: written and flushed at once, so that a kill loses none."""
         self.lines.write(f"{json.dumps(finite(record), ensure_ascii=False, allow_nan=False)}\n".encode())
+
+    def settings(self, name: str, values: dict[str, float | str]) -> None:
+        """What TensorBoard's HParams tab compares runs by, beside the last value of every curve."""
+        self.show(hparams_pb(values, trial_id=name), 0)
 
     def markdown(self, tag: str, text: str, step: int) -> None:
         """Text for TensorBoard's Text tab."""

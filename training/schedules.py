@@ -6,7 +6,6 @@ import math
 
 from training.config import ScheduleConfig
 
-
 WARMUP_SHARE = 0.1
 """Of a budget of minutes, the longest warm-up."""
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from training.run_log import code_block, table
+from pathlib import Path
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams import metadata
+
+from training.config import TrainConfig, TrainerConfig, plain_settings
+from training.run_log import RunLog, code_block, table
 
 
 def test_a_long_line_of_a_sample_goes_on_in_the_next() -> None:
@@ -28,3 +34,21 @@ def test_columns_of_a_table_are_aligned_and_cells_cannot_break_out() -> None:
         "| this model | 9.0 %   |",
         "| a\\|b c     | 100.0 % |",
     ]
+
+
+def test_settings_reach_tensorboards_hparams_tab_without_a_run_of_their_own(tmp_path: Path) -> None:
+    """Guards: a sweep whose points cannot be compared; `add_hparams`, which makes a second run of every run."""
+    log = RunLog(tmp_path, 0)
+    log.settings("my_run", plain_settings(TrainConfig(trainer=TrainerConfig(steps=7, minutes=None))))
+    log.scalars({"best/val_loss": 1.5}, 7)
+    log.close()
+    assert [path.name.split(".")[0] for path in tmp_path.rglob("events*")] == ["events"]
+    content = EventAccumulator(str(tmp_path)).Reload().PluginTagToContent(metadata.PLUGIN_NAME)
+    session = metadata.parse_session_start_info_plugin_data(content[metadata.SESSION_START_INFO_TAG])
+    assert session.group_name == "my_run"
+    assert session.hparams["optim.lr"].number_value == TrainConfig().optim.lr
+    assert session.hparams["schedule.kind"].string_value == "cosine"
+    assert session.hparams["trainer.steps"].number_value == 7
+    assert session.hparams["trainer.test"].bool_value
+    assert "trainer.minutes" not in session.hparams
+    assert "attention.probes" not in session.hparams
