@@ -62,6 +62,8 @@ class Progress:
         for name in (field.name for field in fields(self) if field.name in state):
             setattr(self, name, state[name])
         self.best_loss = math.inf if self.best_loss is None else self.best_loss
+        if "best_step" not in state and math.isfinite(self.best_loss) and not self.evaluations_without_best:
+            self.best_step = self.evaluated_step
 
 
 @dataclass

@@ -122,6 +122,8 @@ def test_a_checkpoint_of_an_older_version_still_loads_unless_its_steps_differ(tm
     progress = Progress()
     progress.load_state_dict(load_state(checkpoint)["progress"])
     assert progress == Progress(step=10)
+    progress.load_state_dict({"step": 10, "evaluated_step": 10, "best_loss": 1.0, "evaluations_without_best": 0})
+    assert progress.best_step == 10, "the last evaluation was the best, as its counter says"
     save_file(weights, checkpoint / "weights.safetensors", metadata={"step": "20"})
     with pytest.raises(UserError, match="not saved together"):
         load_state(checkpoint)
