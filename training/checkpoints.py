@@ -31,6 +31,9 @@ from torch import Tensor
 from training.errors import UserError
 
 WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
+LOOKS = 20
+"""Times a checkpoint that is not there is looked for: while training replaces one, a listing may show neither the old nor the new."""
+
 STEP_NAME = re.compile(r"step-(\d+)(-\d+)?")
 
 
@@ -229,14 +232,18 @@ def left_to_go_on(run: Path) -> str:
 def checkpoint_path(run: Path, which: str = "last") -> Path:
     """The folder of a run's checkpoint: `last`, `best` or the name of a step; raises UserError naming what is missing."""
     folder = run / "checkpoints"
-    complete = sorted(path.parent for path in folder.glob(f"step-*/{SUMMARY}"))
+    wanted = folder / which
+    complete: list[Path] = []
+    for _ in range(LOOKS):
+        if (wanted / SUMMARY).exists():
+            return wanted.resolve()
+        complete = sorted(path.parent for path in folder.glob(f"step-*/{SUMMARY}"))
+        if complete and not wanted.is_symlink():
+            break
     if not complete:
         raise UserError(
             f"{run}: no checkpoint in it. Is it a run folder (runs/<name>), and did the run reach its first evaluation?"
         )
-    wanted = folder / which
-    if (wanted / SUMMARY).exists():
-        return wanted.resolve()
     if which not in ("last", "best"):
         names = ", ".join(path.name for path in complete)
         raise UserError(f"{wanted}: no such checkpoint; there are {names}")
