@@ -88,11 +88,12 @@ class RunLog:
 
     def settings(self, name: str, values: dict[str, float | str]) -> None:
         """What TensorBoard's HParams tab compares runs by, beside the last value of every curve."""
-        self.show(hparams_pb(values, trial_id=name), 0)
+        shown = {key: as_unicode(value) if isinstance(value, str) else value for key, value in values.items()}
+        self.show(hparams_pb(shown, trial_id=as_unicode(name)), 0)
 
     def markdown(self, tag: str, text: str, step: int) -> None:
         """Text for TensorBoard's Text tab."""
-        self.show(summary.text(tag, text), step)
+        self.show(summary.text(tag, as_unicode(text)), step)
 
     def image(self, tag: str, pixels: np.ndarray, step: int) -> None:
         """A picture [height, width, 3] uint8 for TensorBoard's Images tab."""
@@ -124,6 +125,11 @@ def finite(record: dict) -> dict:
     return {
         key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in record.items()
     }
+
+
+def as_unicode(text: str) -> str:
+    """Text for TensorBoard, which takes UTF-8 alone: a path in another encoding shows a mark for each byte."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def code_block(text: str, width: int | None = None) -> str:
