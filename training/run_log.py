@@ -30,10 +30,10 @@ class RunLog:
     """
 
     def __init__(self, run: Path, step: int, evaluated_step: int = 0) -> None:
-        if step:
-            truncate_metrics(run / METRICS, evaluated_step)
+        truncate_metrics(run / METRICS, evaluated_step)
         self.text, self.lines = GrowingFile(run / "log.txt"), GrowingFile(run / METRICS)
-        self.events = EventFile(run, purge_step=step + 1 if step else None)
+        goes_on = any(run.glob("events.out.tfevents.*"))
+        self.events = EventFile(run, purge_step=step + 1 if goes_on else None)
         self.held: list[tuple[Summary, int]] | None = None
 
     def line(self, message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import shutil
 import signal
 import sys
@@ -10,14 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from filelock import FileLock
+from safetensors.torch import save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from attention_maps.store import steps as recorded_steps
 from tests.conftest import TINY
 from tests.test_resume import curve, start_and_stop
 from training import run_folder
-from training.checkpoints import checkpoint_path, load_progress
+from training.checkpoints import checkpoint_path, load_progress, load_weights
 from training.train_command import train_command
 
 Train = Callable[..., str]
@@ -69,6 +72,22 @@ def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothin
     events = EventAccumulator(str(run)).Reload()
     assert [event.step for event in events.Scalars("val/loss")] == [2, 4, 6]
     assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_going_back_to_the_very_start_leaves_nothing_of_the_later_training(train: Train, tmp_path: Path) -> None:
+    """Guards: step 0, saved when a signal came early, taken for a new run, which has nothing to drop."""
+    run = Path("runs/run")
+    train(*TEXT, "name=run", "trainer.test=false", "trainer.keep=1")
+    first = run / "checkpoints" / "step-00000000"
+    shutil.move(run / "checkpoints" / "step-00000004", first)
+    progress = json.loads((first / "state.json").read_text(encoding="utf-8"))
+    (first / "state.json").write_text(json.dumps(progress | {"step": 0, "evaluated_step": 0}), encoding="utf-8")
+    weights = load_weights(first)
+    state = torch.load(first / "state.pt", weights_only=True)
+    save_file(weights, first / "weights.safetensors", metadata={"step": "0", "save": state["save"]})
+    assert "step-00000006" in train(f"resume={first}", "trainer.steps=2")
+    assert [line["step"] for line in curve(run)] == [2]
+    assert [event.step for event in EventAccumulator(str(run)).Reload().Scalars("train/loss")] == [1, 2]
 
 
 def test_going_back_to_the_best_goes_on_with_its_loss(train: Train) -> None:
