@@ -54,7 +54,9 @@ def download(url: str, folder: Path) -> Path:
             if error.may_pass and waits:
                 time.sleep(waits.pop(0))
                 continue
-            if copy.is_file():
+            if (
+                copy.is_file() and not error.may_pass
+            ):  # nobody answered; else the server has another file, or cannot tell
                 return copy
             raise DataError(f"{url}: {error}") from error
         except OSError as error:
@@ -64,7 +66,7 @@ def download(url: str, folder: Path) -> Path:
 
 
 class _NoAnswer(Exception):
-    """The file did not arrive. `may_pass`: another attempt may succeed."""
+    """The file did not arrive. `may_pass`: the server was there, so that another attempt may succeed."""
 
     def __init__(self, message: str, may_pass: bool) -> None:
         super().__init__(message)
@@ -135,4 +137,4 @@ def _blocks(answer: Any, name: str) -> Iterator[bytes]:
 
 def _broken_off(received: int, expected: int | None) -> _NoAnswer:
     of = f" of {expected:,}" if expected else ""
-    return _NoAnswer(f"the connection broke off after {received:,}{of} bytes; start again", may_pass=True)
+    return _NoAnswer(f"the connection broke off after {received:,}{of} bytes; start again later", may_pass=True)

@@ -23,6 +23,9 @@ FREE_ON_RESUME = (
 FROM_ORIGIN = ("model", "tokenizer")
 """What a run with `init_from` takes from the run that it starts from, dropout excepted."""
 
+FITTED = ("tokenizer.vocab_size",)
+"""What null leaves to the data: it agrees with whatever came out."""
+
 
 @dataclass(frozen=True)
 class ComposedRun:
@@ -75,6 +78,13 @@ def settle_budget(composed: DictConfig, settings: list[str]) -> None:
             composed.trainer[other] = None
 
 
+def repeats(key: str, mine: object, theirs: object) -> bool:
+    """Whether a setting, or a group of them, says what a run has anyway."""
+    if isinstance(mine, DictConfig) and isinstance(theirs, DictConfig):
+        return all(repeats(f"{key}.{name}", mine[name], theirs[name]) for name in map(str, mine))
+    return mine == theirs or (mine is None and key in FITTED)
+
+
 def init_from_problems(composed: DictConfig, settings: list[str]) -> list[str]:
     """Settings that contradict the run to start from; without them its shape and tokenizer are taken over."""
     if not composed.init_from:
@@ -90,7 +100,7 @@ def init_from_problems(composed: DictConfig, settings: list[str]) -> list[str]:
         for key in [key for key in keys if key == group or key.startswith(group + ".")]:
             mine, theirs = OmegaConf.select(composed, key), OmegaConf.select(origin, key)
             taken_over = key.split(".")[0] in FROM_ORIGIN and key not in FREE_ON_RESUME
-            if taken_over and not OmegaConf.is_config(mine) and mine != theirs:
+            if taken_over and not OmegaConf.is_config(mine) and not repeats(key, mine, theirs):
                 found.append(
                     f"{key}={mine}: init_from={composed.init_from} was trained with {key}={theirs}; leave it out"
                 )
@@ -112,7 +122,7 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
             continue  # reported when the settings were composed
         if not any(key == free or key.startswith(free + ".") for free in FREE_ON_RESUME):
             # What the run has anyway may be repeated: the command that began it, say. A folder may have been renamed since.
-            repeated = key in keys and OmegaConf.select(composed, key) == OmegaConf.select(before, key)
+            repeated = key in keys and repeats(key, OmegaConf.select(composed, key), OmegaConf.select(before, key))
             if not repeated and (key, composed.name) != ("name", run.name):
                 found.append(f"{key}: {elsewhere}")
         elif key in GROUPS:

@@ -47,6 +47,8 @@ def load_config(run: Path) -> TrainConfig:
         if not isinstance(loaded, dict) or not loaded:
             raise UserError(f"{path}: is empty; copy the run again")
         version = loaded.pop("format", 1)
+        if isinstance(loaded.get("data"), dict):
+            loaded["data"].setdefault("valid_tokens", None)  # before there was this limit: other losses do not compare
         loaded = OmegaConf.create(literal(loaded))
         if missing := sorted(OmegaConf.missing_keys(loaded)):
             raise UserError(f"{path}: {missing[0]}=??? stands for a missing value; write one, or leave the line out")

@@ -203,7 +203,7 @@ class Breaking(Server):
 @pytest.mark.parametrize("style", ["chunked", "length", "busy"])
 def test_a_download_that_breaks_off_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, style: str) -> None:
     """Guards long downloads over bad lines: half a file is neither used nor kept, chunked transfers without a length included;
-    in the end one line says what happened, and an older copy serves."""
+    in the end one line says what happened, and an older copy does not pass for the file that the server has now."""
     monkeypatch.setattr("data.download._WAITS", (0, 0))
     write(tmp_path / "served" / "a.txt", "text " * 100_000)
     with serving(type("Handler", (Breaking,), {"seen": [], "broken": 2, "style": style}), tmp_path / "served") as (
@@ -220,6 +220,11 @@ def test_a_download_that_breaks_off_is_tried_again(tmp_path: Path, monkeypatch: 
         ):
             download(f"{address}/a.txt", tmp_path / "others")
         assert [path for path in (tmp_path / "others").rglob("*") if path.is_file()] == []
+        copy = tmp_path / "others" / hashlib.sha256(f"{address}/a.txt".encode()).hexdigest()[:24] / "a.txt"
+        write(copy, "an older file")
+        with pytest.raises(DataError):
+            download(f"{address}/a.txt", tmp_path / "others")
+        assert copy.read_text() == "an older file"
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,17 @@ def test_what_a_resumed_run_has_anyway_may_be_repeated(run: Path) -> None:
         assert composed(f"resume={renamed}", f"name={name}").problems == []
 
 
+def test_a_tokenizer_of_any_size_may_be_repeated_where_none_is_named(run: Path) -> None:
+    """Guards: `tokenizer=bpe` refused for a run whose vocabulary had a size, which the group leaves to the data."""
+    config = TrainConfig(name="old", experiment="demo_gpt")
+    config.tokenizer.kind, config.tokenizer.vocab_size = "bpe", 700
+    save_config(config, run)
+    assert composed(f"resume={run}", "tokenizer=bpe").problems == []
+    assert composed(f"init_from={run}", "tokenizer=bpe").problems == []
+    [problem] = composed(f"init_from={run}", "tokenizer.vocab_size=800").problems
+    assert problem.startswith("tokenizer.vocab_size=800")
+
+
 def test_settings_of_before_are_told_apart_from_new_ones(run: Path) -> None:
     """Guards: a log that does not say what a resumed run does otherwise."""
     save(run)

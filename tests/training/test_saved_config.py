@@ -97,3 +97,9 @@ def test_three_question_marks_are_refused_by_name(
             train_command()
         assert capsys.readouterr().err.startswith(f"error: {key}=???: three question marks")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_of_before_the_limit_evaluates_all_of_its_validation_split(tmp_path: Path) -> None:
+    """Guards: a best loss on the whole split compared with later ones on a part of it."""
+    (tmp_path / "config.yaml").write_text("format: 2\ndata:\n  source: text\n", encoding="utf-8")
+    assert load_config(tmp_path).data.valid_tokens is None
