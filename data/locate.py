@@ -56,23 +56,31 @@ def locate(config: DataConfig, task: str) -> Located:
     if not config.path:
         raise DataError(f"data.path is not set: give a file, folder, glob or address for data={config.source}")
     folder = expanded(config.path)
-    notes: list[str] = []
-    if folder.is_dir():
-        splits = _discover(folder, config, task)
-        notes += _unused(folder, splits)
-    else:
-        splits = {"train": _entries(config.path, "data.path", config)}
+    splits = (
+        _discover(folder, config, task) if folder.is_dir() else {"train": _entries(config.path, "data.path", config)}
+    )
     for split, path, key in (
         ("valid", config.valid_path, "data.valid_path"),
         ("test", config.test_path, "data.test_path"),
     ):
         if path:
             splits[split] = _entries(path, key, config)
+    held_out = {file.resolve() for split in splits if split != "train" for file in _files_of(splits[split])}
+    if folder.is_dir():  # what is named for another split is not trained on too
+        splits["train"] = [entry for entry in splits["train"] if entry[0].resolve() not in held_out]
+        if not splits["train"]:
+            raise DataError(
+                f"data.path={folder}: no file is left to train on besides data.valid_path and data.test_path"
+            )
     formats = {_format(entry, task): entry for entries in splits.values() for entry in entries}
     if len(formats) > 1:
         found = ", ".join(f"{kind} ({entry[0].name})" for kind, entry in sorted(formats.items()))
         raise DataError(f"data.path: the files are of different kinds: {found}; name files of one kind")
-    return Located(next(iter(formats)), splits, notes)
+    return Located(next(iter(formats)), splits, _unused(folder, splits) if folder.is_dir() else [])
+
+
+def _files_of(entries: list[tuple[Path, ...]]) -> list[Path]:
+    return [file for entry in entries for file in entry]
 
 
 def _format(entry: tuple[Path, ...], task: str) -> str:
@@ -174,11 +182,11 @@ def _discover(folder: Path, config: DataConfig, task: str) -> dict[str, list[tup
 
 def _unused(folder: Path, splits: dict[str, list[tuple[Path, ...]]]) -> list[str]:
     """A note on what lies in the folder and is no part of a split."""
-    used = {file for entries in splits.values() for entry in entries for file in entry}
+    used = {file.resolve() for entries in splits.values() for file in _files_of(entries)}
     others = [
         place.name + "/" * place.is_dir()
         for place in sorted(folder.iterdir())
-        if place not in used and not place.name.startswith(".") and place.stem.lower() not in _NO_DATA
+        if place.resolve() not in used and not place.name.startswith(".") and place.stem.lower() not in _NO_DATA
     ]
     if not others:
         return []

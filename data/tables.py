@@ -73,14 +73,14 @@ def tsv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> I
     """Rows of a tab-separated file without quoting. `columns`: our name -> (config key, column name or number)."""
     places: dict[str, int] | None = None
     for number, line in enumerate(lines(path), start=1):
+        if not line.strip():
+            yield dict.fromkeys(columns, "")
+            continue
         fields = line.rstrip("\n").split("\t")
         if places is None:
             places = column_places(fields, columns, header, path)
             if header:
                 continue
-        if not line.strip():
-            yield dict.fromkeys(columns, "")
-            continue
         for ours, place in places.items():
             if place >= len(fields):
                 key, name = columns[ours]
@@ -107,12 +107,12 @@ def csv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> I
                         f"{path}, line {previous + 1}: not valid CSV (a quote that opens here is never closed)"
                     )
                 previous = reader.line_num
+                if not fields:
+                    continue
                 if places is None:
                     places = column_places(fields, columns, header, path)
                     if header:
                         continue
-                if not fields:
-                    continue
                 for ours, place in places.items():
                     if place >= len(fields):
                         key, name = columns[ours]

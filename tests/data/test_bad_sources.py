@@ -68,6 +68,11 @@ def test_bytes_that_are_not_utf8_are_found_beyond_the_first_block(tmp_path: Path
             "source\ttarget\none\t一\n",
             r"a.tsv: the first line holds the names .*source, target.*data.header=true",
         ),
+        (
+            "a.tsv",
+            "\nsource\ttarget\none\t一\n",
+            r"a.tsv: the first line holds the names .*source, target.*data.header=true",
+        ),
         ("a.csv", '"ID"," Target "\none,一\n', r"a.csv: the first line holds the names .*ID, Target.*data.header=true"),
         (
             "a.csv",

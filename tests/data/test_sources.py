@@ -162,6 +162,22 @@ def test_what_a_folder_holds_besides_its_splits_is_told(tmp_path: Path, text_con
     assert load(text_config(tmp_path / "mixed" / "*.txt"), "gpt").notes == []
 
 
+def test_a_file_of_the_folder_that_is_named_for_validation_is_used_for_that_alone(
+    tmp_path: Path, text_config: Config
+) -> None:
+    """Guards: training on the validation text, and a note that calls it unused."""
+    write(tmp_path / "books" / "a.txt", "a" * 100)
+    write(tmp_path / "books" / "held.txt", "h" * 100)
+    config = text_config(tmp_path / "books")
+    config.valid_path = str(tmp_path / "books" / "held.txt")
+    rows = load(config, "gpt")
+    assert ([row["text"] for row in rows["train"]], [row["text"] for row in rows["valid"]]) == (
+        ["a" * 100],
+        ["h" * 100],
+    )
+    assert rows.notes == []
+
+
 def test_names_of_aligned_files_may_hold_commas(tmp_path: Path, pairs_config: Config) -> None:
     """Guards lists of two files: the comma between two files that are there is the one that parts them."""
     write(tmp_path / "Doe, Jane.en", "".join(f"{en}\n" for en, _ in PAIRS))
