@@ -118,7 +118,8 @@ def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) ->
         if best:
             point(folder / "best", checkpoint.name)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise NotSaved(f"the evaluation of {checkpoint.name} could not be saved ({reason(error)})") from error
     drop_old(folder, keep)
 
@@ -163,7 +164,10 @@ def point(link: Path, target: str) -> None:
 
 def drop_old(folder: Path, keep: int) -> None:
     """Remove left-overs and all but the newest `keep` checkpoints that neither `last` nor `best` points at."""
-    flush(folder)  # the links first
+    try:
+        flush(folder)  # the links first
+    except OSError:
+        return  # until they are on the disk for sure, what they pointed at before is needed; the next save tries again
     used = {(folder / name).resolve() for name in ("last", "best")}
     old = sorted(path for path in folder.glob("step-*") if path.resolve() not in used)
     drop(old[: max(0, len(old) - keep)])
@@ -184,7 +188,8 @@ def remove_left_overs(folder: Path) -> None:
         if left_over.is_dir() and not left_over.is_symlink():
             shutil.rmtree(left_over, ignore_errors=True)
         else:
-            left_over.unlink()
+            with suppress(OSError):
+                left_over.unlink()
 
 
 def rewind(checkpoint: Path, best_step: int | None) -> list[str]:

@@ -6,7 +6,7 @@ import math
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -128,9 +128,11 @@ class StopRequest:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Within, for work that only reads, an evaluation: a signal does not wait, it raises `Interrupted`."""
+        """Within, for work that only reads, an evaluation: a signal does not wait, it raises `Interrupted`; one that came before too."""
         self.raising = True
         try:
+            if self.received:
+                raise Interrupted(self.received)
             yield
         finally:
             self.raising = False
@@ -140,7 +142,8 @@ class StopRequest:
         self.received = signal.Signals(number)
         for each, handler in self.previous.items():
             signal.signal(each, handler)
-        # Not print: the signal may have come in the middle of one.
-        os.write(2, b"\nstopping and saving; once more stops at once, without saving\n")
+        # Not print: the signal may have come in the middle of one. After a hang-up there is no terminal to write to.
+        with suppress(OSError):
+            os.write(2, b"\nstopping and saving; press Ctrl-C again to quit without saving\n")
         if self.raising:
             raise Interrupted(self.received)
