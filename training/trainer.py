@@ -66,6 +66,8 @@ class Trainer:
         self.optimizer = Optimizer(config.optim, self.weights)
         self.progress = Progress()
         self.saved_step: int | None = None
+        self.unrecorded: tuple[dict, bool] | None = None
+        """Counters after an evaluation that could not be saved yet, and whether it was the best; `last` is its checkpoint."""
         self.failure: str | None = None
         self.retry_at = math.inf
         self.since_log, self.since_evaluation = Interval(), Interval()
@@ -284,14 +286,22 @@ class Trainer:
             self.told_of_long_evaluation = True
         self.since_evaluation = Interval()
         self.log.metrics(record)
-        if not self.attempt(lambda: self.record(best)):
+        if not self.attempt(lambda: self.record(best)) and self.saved_step != progress.step:
             progress.best_loss, progress.best_step = before  # of a checkpoint that is there
         progress.seconds += self.lap()
 
     def record(self, best: bool) -> None:
         """Save what the evaluation has found with the checkpoint of this step."""
         self.save()
-        record_evaluation(self.checkpoints, self.progress.state_dict(), best=best, keep=self.config.trainer.keep)
+        self.unrecorded = self.progress.state_dict(), best
+        self.record_pending()
+
+    def record_pending(self) -> None:
+        """Save what an evaluation has found, unless that is done; before any newer checkpoint, which would drop the one it is about."""
+        if self.unrecorded is not None:
+            progress, best = self.unrecorded
+            record_evaluation(self.checkpoints, progress, best=best, keep=self.config.trainer.keep)
+            self.unrecorded = None
 
     def attempt(self, write: Callable[[], None]) -> bool:
         """Whether a checkpoint could be written. Where it could not, a line says so, training goes on, and it is tried again soon."""
@@ -331,6 +341,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint of this step, unless there is one; never one with weights that diverged."""
+        self.record_pending()
         if self.saved_step == self.progress.step:
             return
         if not bool(self.weights.flat_masters.isfinite().all()):

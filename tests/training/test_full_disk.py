@@ -155,7 +155,7 @@ def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) 
             disk.fill()
         return 1.0 / step
 
-    said = r"step 6 could not be saved \(No space left on device\); the checkpoint of step 4 is kept: resume=.* goes on from it"
+    said = r"of step-00000004 could not be saved \(No space left on device\); the checkpoint of step 4 is kept: resume=.* goes on from it"
     with pytest.raises(UserError, match=said):
         train(each, folder, evaluate)
     assert checkpoint_step(checkpoint_path(folder, "best")) == 2, "that step 4 was better could not be saved"

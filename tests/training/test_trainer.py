@@ -17,7 +17,7 @@ from data.batches import IGNORED, Batch, BatchStream
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from training.checkpoints import checkpoint_path, load_state, load_weights
+from training.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.errors import UserError
 from training.evaluation import held_out_loss
@@ -312,6 +312,28 @@ def test_an_evaluation_that_fails_loses_no_step_and_is_made_up_for(tmp_path: Pat
     assert lines[0] == lines[1]
     assert [line["step"] for line in lines[0]] == [3, 6, 9]
     assert checkpoint_path(folder, "best").name == "step-00000009"
+
+
+def test_the_best_checkpoint_stays_where_its_evaluation_could_not_be_recorded_at_once(tmp_path: Path) -> None:
+    """Guards: the best weights dropped by the next save, because a few bytes beside them were not written."""
+    each = trainer(pairs(), steps=8, evaluate_every=2)
+    in_the_way = tmp_path / "checkpoints" / "step-00000004" / ".tmp-state.json"
+
+    def evaluate(step: int, record: dict) -> float:
+        if step == 4:
+            in_the_way.mkdir()
+        if step == 6:
+            in_the_way.rmdir()
+        return {2: 1.0, 4: 0.1, 6: 0.9, 8: 0.8}[step]
+
+    log = RunLog(tmp_path, 0)
+    each.train(tmp_path, log, evaluate)
+    log.close()
+    best = checkpoint_path(tmp_path, "best")
+    assert checkpoint_step(best) == 4
+    progress = json.loads((tmp_path / "checkpoints" / "last" / "state.json").read_text(encoding="utf-8"))
+    assert (progress["best_step"], progress["best_loss"]) == (4, 0.1)
+    load_weights(best)
 
 
 def test_an_evaluation_leaves_the_random_state_alone(tmp_path: Path) -> None:
