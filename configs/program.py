@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,7 +83,9 @@ def messages_of(error: Exception) -> list[str]:
 
 def complain(message: str) -> None:
     """One line on standard error; line breaks, and whatever else would steer a terminal, are written as their `[code]`."""
-    shown = "".join(character if character.isprintable() else f"[{ord(character):X}]" for character in message)
+    # Spaces of other widths, as in Japanese file names, are not "printable" and steer nothing.
+    harmless = (character.isprintable() or unicodedata.category(character) == "Zs" for character in message)
+    shown = "".join(c if fine else f"[{ord(c):X}]" for c, fine in zip(message, harmless, strict=True))
     print(f"error: {shown}", file=sys.stderr)
 
 

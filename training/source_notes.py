@@ -35,7 +35,7 @@ class SourceNotes:
                 self._add(
                     "in other characters",
                     f"line {self.lines} is mostly in characters that the model was not trained to translate from "
-                    f"({', '.join(foreign[:SHOWN])}): the translation will be nonsense",
+                    f"({', '.join(foreign[:SHOWN])}): the translation may be nonsense",
                 )
             elif unknown := unknown_characters(self.tokenizer, line, ids):
                 self._add("with unknown characters", f"line {self.lines}: {unknown}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configs.program import exit_code_of, expanded, importing, speak_utf8
+from configs.program import complain, exit_code_of, expanded, importing, speak_utf8
 from tests.conftest import ROOT, TINY, environment
 from training.terminal import say
 from training.train_command import train_command
@@ -169,3 +169,9 @@ def test_the_home_folder_is_found_and_an_unknown_one_stays(monkeypatch: pytest.M
         "~no-such-user/a",
         "a~b",
     ]
+
+
+def test_messages_keep_the_spaces_of_japanese_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards: a file name that the user cannot find again in the message about it; control characters still do not pass."""
+    complain("データ\u3000セット.txt\x1b")
+    assert capsys.readouterr().err == "error: データ\u3000セット.txt[1B]\n"
