@@ -18,15 +18,19 @@ from configs.program import complain, expanded, messages_of
 from data.errors import DataError
 from training.config import TrainConfig
 from training.errors import UserError
+from training.hardware import process_settings_restored
 from training.progress import Interrupted
 from training.run import train
 from training.run_folder import base_name
-from training.run_log import duration
+from training.run_log import METRICS, duration
 from training.sweep_points import Point
 from training.terminal import say
 
 LONGEST_NAME = 80
 """Characters of a run's name."""
+
+RANKED_BY = ("step", "val/loss", "val/bits_per_byte")
+"""What the ranking shows of an evaluation."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,12 @@ def sweep(points: Sequence[Point], configs: Sequence[TrainConfig]) -> None:
 def train_point(config: TrainConfig, varied: dict[str, str]) -> Outcome:
     """Train one run to its end, or to what ends it alone."""
     started, failure = time.perf_counter(), None
+    best: dict[str, float] = {}
+    run = expanded(config.runs) / str(config.name)
     try:
-        train(config)
+        with process_settings_restored():
+            train(config)
+        best = best_evaluation(run)
     except Interrupted:
         raise
     except (UserError, DataError, OSError) as error:
@@ -86,15 +94,18 @@ def train_point(config: TrainConfig, varied: dict[str, str]) -> Outcome:
     except Exception as error:  # a mistake of ours must not cost the other runs of a night
         failure = " ".join(f"{type(error).__name__}: {error}".split())
         traceback.print_exc()
-    run = expanded(config.runs) / str(config.name)
-    return Outcome(varied, run, time.perf_counter() - started, failure, best_evaluation(run))
+    return Outcome(varied, run, time.perf_counter() - started, failure, best)
 
 
 def best_evaluation(run: Path) -> dict[str, float]:
-    """The line of metrics.jsonl with the lowest validation loss, or nothing."""
-    path = run / "metrics.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return min(map(json.loads, lines), key=lambda record: record["val/loss"], default={})
+    """Step and figures of the lowest validation loss in metrics.jsonl, or nothing. Raises UserError where a line is none of ours."""
+    path = run / METRICS
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        found = [{key: json.loads(line)[key] for key in RANKED_BY} for line in lines]
+        return min(found, key=lambda record: record["val/loss"], default={})
+    except (ValueError, LookupError, TypeError) as error:
+        raise UserError(f"{path}: damaged, the run cannot be ranked ({error})") from error
 
 
 def run_name(config: TrainConfig, varied: dict[str, str]) -> str:
@@ -110,14 +121,14 @@ def run_name(config: TrainConfig, varied: dict[str, str]) -> str:
 
 def short_keys(keys: Iterable[str]) -> list[str]:
     """Each key without the parts before its last one, unless two would be the same: `lr`, but `optim-kind` beside `schedule-kind`."""
-    parts = [key.lstrip("+").split(".") for key in keys]
+    parts = [key.split(".") for key in keys]
     last = [each[-1] for each in parts]
     return [each[-1] if last.count(each[-1]) == 1 else "-".join(each) for each in parts]
 
 
 def as_settings(varied: dict[str, str]) -> str:
     """The settings of a point as they are typed on a command line."""
-    return " ".join(shlex.quote(f"{key.lstrip('+')}={value}") for key, value in varied.items())
+    return " ".join(shlex.quote(f"{key}={value}") for key, value in varied.items())
 
 
 def ranking(outcomes: Sequence[Outcome]) -> list[str]:

@@ -25,12 +25,15 @@ class Point:
 def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
     """Every run that the settings ask for: one, or one for each combination of values. Problems go to `found`."""
     choices: list[list[str]] = []
-    several: list[str] = []
+    several: dict[str, str] = {}
     for setting in settings:
         override = parse(setting, found)
         if override is None:
             continue
         key = setting.partition("=")[0]
+        plain = key.lstrip("+")
+        if (before := several.get(plain)) is not None:  # the later one wins: the same run several times
+            found.append(f"{setting}: {before} asks for several values of the same setting; give it once")
         if not override.is_sweep_override():
             choices.append([setting])
             continue
@@ -42,12 +45,13 @@ def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
         if not values:
             found.append(f"{setting}: holds no value")
         choices.append([f"{key}={value}" for value in values])
-        several += [key] if len(values) > 1 else []
+        if len(values) > 1:
+            several[plain] = setting
     if math.prod(map(len, choices)) > LARGEST_SWEEP:
         found.append(f"a sweep of more than {LARGEST_SWEEP} runs: give fewer values")
         return []
     points = []
     for settings_of_one in itertools.product(*choices):
-        values_of_one = {key: value for key, _, value in (setting.partition("=") for setting in settings_of_one)}
+        values_of_one = {key.lstrip("+"): value for key, _, value in (each.partition("=") for each in settings_of_one)}
         points.append(Point(list(settings_of_one), {key: values_of_one[key] for key in several}))
     return points

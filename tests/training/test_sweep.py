@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from omegaconf import OmegaConf
 
 from model.gpt import GPT
@@ -15,6 +16,7 @@ from tests.conftest import TINY
 from tests.test_resume import start_and_stop
 from training.command_line import normalise
 from training.composed_run import compose_run
+from training.run_log import RunLog
 from training.sweep import run_name
 from training.sweep_points import LARGEST_SWEEP, Point, sweep_points
 from training.train_command import train_command
@@ -68,6 +70,60 @@ def test_a_point_that_fails_does_not_end_the_sweep(
     assert "became nan" in rows[2]
     assert best == "best: optim.lr=0.03 model.feed_forward=64"
     assert not any(type(thing) is GPT for thing in gc.get_objects())  # of which a GPU may hold but one
+
+
+def test_a_sweep_after_a_single_value_wins() -> None:
+    """Guards: a value that an alias gives, say, counted as a run of its own."""
+    points = points_of("optim.lr=3", "optim.lr=1,2")
+    assert [point.varied for point in points] == [{"optim.lr": "1"}, {"optim.lr": "2"}]
+    assert [compose_run(point.settings).config.optim.lr for point in points] == [1, 2]
+
+
+def test_metrics_that_cannot_be_read_cost_their_own_run_alone(
+    tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: a night's sweep that ends with a traceback because a line of one run is damaged."""
+    monkeypatch.chdir(tmp_path)
+    write = RunLog.metrics
+    lines = iter([b'{"st\n', None, b"\xff\n"])
+
+    def damage(log: RunLog, record: dict) -> None:
+        write(log, record)
+        if (line := next(lines)) is not None:
+            log.lines.write(line)
+
+    monkeypatch.setattr(RunLog, "metrics", damage)
+    monkeypatch.setattr(sys, "argv", ["train.py", "-m", *SMALL, "seed=1,2,3"])
+    with pytest.raises(SystemExit) as left:
+        train_command()
+    assert left.value.code == 2
+    said = capsys.readouterr()
+    assert said.err.count("metrics.jsonl: damaged, the run cannot be ranked (") == 2
+    assert "Traceback" not in said.err
+    assert said.out.splitlines()[-1] == "best: seed=2"
+
+
+def test_what_a_run_sets_for_the_process_is_not_the_next_ones(
+    tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: trainer.threads=3,null that trains both runs with three threads; trainer.deterministic of one for all after it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # or it would stay for other tests
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["train.py", "-m", *SMALL, "trainer.device=cpu", "trainer.deterministic=true", "trainer.threads=3,null"],
+    )
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        train_command()
+        assert torch.get_num_threads() == 1
+        assert not torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(False)
+    assert re.findall(r"\((\d) threads", capsys.readouterr().out) == ["3", "1"]
 
 
 def test_an_interrupt_ends_the_whole_sweep_with_everything_saved(tmp_path: Path, book: Path) -> None:
@@ -133,12 +189,15 @@ def test_a_long_value_does_not_make_an_impossible_name(tmp_path: Path) -> None:
         ("seed=range(10000000000)", f"more than {LARGEST_SWEEP}"),
         ("seed=range(0)", "seed=range(0): holds no value"),
         ("seed=range(0,10,0)", "seed=range(0,10,0): "),
+        ("optim.lr=1,2 optim.lr=3", "optim.lr=3: optim.lr=1,2 asks for several values"),
+        ("optim.lr=1,2 ++optim.lr=3,4", "++optim.lr=3,4: optim.lr=1,2 asks for several values"),
+        ("experiment=demo_gpt,demo_enja +experiment=demo_gpt", "several values of the same setting"),
     ],
 )
 def test_what_cannot_be_swept_is_one_message(setting: str, words: str) -> None:
-    """Guards: a traceback of Hydra's, and a slip that asks for a million runs."""
+    """Guards: a traceback of Hydra's, a slip that asks for a million runs, and the same run several times."""
     found: list[str] = []
-    sweep_points([normalise(setting)], found)
+    sweep_points([normalise(each) for each in setting.split()], found)
     assert len(found) == 1
     assert words in found[0]
 
