@@ -13,6 +13,7 @@ from training.config import TrainConfig, problems
 from training.errors import UserError
 from training.literals import literal
 from training.saved_config import load_config, run_and_checkpoint, to_omegaconf
+from training.schedules import WARMUP_SHARE
 
 FREE_ON_RESUME = (
     "resume", "runs", "optim", "schedule", "trainer", "attention", "model.dropout", "model.attention_dropout",
@@ -52,6 +53,7 @@ def compose_run(settings: list[str]) -> ComposedRun:
         else:
             found += init_from_problems(composed, settings)
             config, changes = to_dataclass(composed, settings), []
+            settle_warmup(config, settings)
     except UserError as error:
         return ComposedRun(problems=[*found, *error.args])
     except MissingMandatoryValue as error:
@@ -72,10 +74,22 @@ def to_dataclass(composed: DictConfig, settings: list[str]) -> TrainConfig:
 
 def settle_budget(composed: DictConfig, settings: list[str]) -> None:
     """Steps or minutes that are given alone are the whole budget: the other, which nobody gave, would end the run early or late."""
-    given = {setting.lstrip("+").partition("=")[0] for setting in settings}
+    given = keys_of(settings)
     for key, other in (("steps", "minutes"), ("minutes", "steps")):
         if f"trainer.{key}" in given and f"trainer.{other}" not in given and composed.trainer[key] is not None:
             composed.trainer[other] = None
+
+
+def settle_warmup(config: TrainConfig | DictConfig, settings: list[str]) -> None:
+    """A warm-up that nobody gave leaves most of the steps to training, as it does of minutes; one that is given is taken as it is."""
+    steps = config.trainer.steps
+    if steps is not None and "schedule.warmup" not in keys_of(settings):
+        config.schedule.warmup = max(0, min(config.schedule.warmup, int(WARMUP_SHARE * steps)))
+
+
+def keys_of(settings: list[str]) -> set[str]:
+    """What is given: `trainer.steps` of `++trainer.steps=5`."""
+    return {setting.lstrip("+").partition("=")[0] for setting in settings}
 
 
 def repeats(key: str, mine: object, theirs: object) -> bool:
@@ -130,6 +144,8 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
         else:
             value_problems(config, override, keys)
     settle_budget(config, settings)
+    if "schedule" in keys_of(settings):
+        settle_warmup(config, settings)
     if config.optim.kind != before.optim.kind:
         found.append(f"optim.kind={config.optim.kind}: {elsewhere}")
     config.resume = literal(str(path))

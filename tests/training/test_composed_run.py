@@ -89,6 +89,36 @@ def test_a_budget_given_alone_at_the_start_is_the_whole_budget(
     assert (found.config.trainer.steps, found.config.trainer.minutes) == (steps, minutes)
 
 
+@pytest.mark.parametrize(
+    ("given", "warmup"),
+    [
+        ([], 100),
+        (["trainer.steps=50"], 5),
+        (["trainer.steps=5"], 0),
+        (["schedule=inverse_sqrt"], 200),
+        (["schedule=inverse_sqrt", "trainer.steps=100000"], 4000),
+        (["experiment=gpt2_124m", "data.path=x.txt"], 700),
+        (["experiment=gpt2_124m", "data.path=x.txt", "trainer.steps=1000"], 100),
+        (["experiment=demo_gpt"], 100),
+        (["trainer.steps=50", "schedule.warmup=20"], 20),
+        (["trainer.steps=50", "++schedule.warmup=60"], 60),
+    ],
+)
+def test_a_warm_up_that_nobody_gave_leaves_room_for_training(given: list[str], warmup: int) -> None:
+    """Guards: 50 steps that never reach the peak learning rate; a warm-up of one's own choice that is changed."""
+    found = composed(*given)
+    assert found.problems == []
+    assert found.config.schedule.warmup == warmup
+
+
+def test_a_run_that_goes_on_keeps_its_warm_up_unless_it_gets_another_schedule(run: Path) -> None:
+    """Guards: a curve with a bend where a run was resumed, and a new schedule that never reaches its peak."""
+    save(run, steps=300)
+    assert composed(f"resume={run}").config.schedule.warmup == 100
+    assert composed(f"resume={run}", "trainer.steps=200").config.schedule.warmup == 100
+    assert composed(f"resume={run}", "schedule=inverse_sqrt").config.schedule.warmup == 30
+
+
 def test_a_run_without_any_budget_is_refused(run: Path) -> None:
     """Guards: training without an end."""
     save(run, **MINUTES)
