@@ -50,8 +50,9 @@ class ScheduleConfig:
     """`cosine`, `linear`, `inverse_sqrt` (Vaswani et al. 2017), `wsd` (warm-up, stable, decay) or `constant`."""
 
     warmup: int = 100
-    """Steps of linear warm-up from 0 to the peak. With `trainer.minutes` it ends after a tenth of that time at the
-    latest, counted from the end of the first step, which may have to compile."""
+    """Steps of linear warm-up from 0 to the peak. In a new run, what is not given on the command line is a tenth of `trainer.steps` at
+    most. With `trainer.minutes` it ends at the latest when training steps have taken a tenth of that time, not counting the first
+    step of each start, which may have to compile."""
 
     final: float = 0.0
     """Rate at the end as a share of the peak (cosine, linear, wsd)."""
@@ -85,7 +86,9 @@ class TrainerConfig:
     """Decay of an exponential moving average of the weights, which is then what is evaluated and saved; 0 is off."""
 
     evaluate_every: int = 250
-    """Steps between evaluations: full-pass validation loss, samples or translations, attention maps, a checkpoint."""
+    """Steps between evaluations: full-pass validation loss, samples or translations, attention maps, a checkpoint. Evaluations take a
+    third of the time at most: after one of more than 5 seconds, those are left out that come before training steps have taken
+    twice its time, except the last one of the run; their checkpoints are saved all the same."""
 
     evaluate_minutes: float | None = None
     """With a value, evaluate after so many minutes instead of after `evaluate_every` steps (for wall-clock budgets)."""

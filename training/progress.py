@@ -25,33 +25,41 @@ class Progress:
     """Real tokens trained on (source and target)."""
     seconds: float = 0.0
     """Wall-clock time in the loop over all starts, evaluations included."""
-    first_step_seconds: float = 0.0
-    """Of `seconds`, those of the first step, which may have compiled."""
+    step_seconds: float = 0.0
+    """Of `seconds`, those of training steps, without the first one of each start, which may compile."""
     evaluated_step: int = 0
     """Step of the last evaluation."""
     evaluated_seconds: float = 0.0
-    """`seconds` at the last evaluation."""
+    """`seconds` when an evaluation was last made, or left out."""
     evaluated_loss: float | None = None
-    """Validation loss then, nats per token."""
+    """Validation loss of the last evaluation, nats per token."""
+    evaluation_seconds: float = 0.0
+    """Time that it took, without the checkpoint before it."""
+    training_loss: float | None = None
+    """Training loss of the steps before it, nats per token."""
     best_loss: float = math.inf
     """Lowest validation loss so far, nats per token."""
     best_step: int | None = None
     """Step that it was measured at."""
+    best_training_loss: float | None = None
+    """Training loss of the steps before that."""
     evaluations_without_best: int = 0
     """Evaluations since then: what early stopping counts."""
 
-    def count_evaluation(self, loss: float) -> bool:
-        """Note the validation loss of this step -> whether it is the best so far."""
+    def count_evaluation(self, loss: float, training_loss: float, seconds: float) -> bool:
+        """Note the losses of this step and what it took to measure them -> whether it is the best so far."""
         best = loss < self.best_loss
         if best:
-            self.best_loss, self.best_step = loss, self.step
+            self.best_loss, self.best_step, self.best_training_loss = loss, self.step, training_loss
         self.evaluations_without_best = 0 if best else self.evaluations_without_best + 1
         self.evaluated_step, self.evaluated_seconds, self.evaluated_loss = self.step, self.seconds, loss
+        self.training_loss, self.evaluation_seconds = training_loss, seconds
         return best
 
     def forget_best(self) -> None:
         """Losses on other data do not compare with those so far."""
-        self.best_loss, self.best_step, self.evaluations_without_best = math.inf, None, 0
+        self.best_loss, self.best_step, self.best_training_loss = math.inf, None, None
+        self.evaluations_without_best = 0
 
     def state_dict(self) -> dict:
         """Plain values by name; JSON has no infinity, so that no best loss is None."""
@@ -62,6 +70,8 @@ class Progress:
         for name in (field.name for field in fields(self) if field.name in state):
             setattr(self, name, state[name])
         self.best_loss = math.inf if self.best_loss is None else self.best_loss
+        if "step_seconds" not in state:  # an older version's warm-up went by this
+            self.step_seconds = self.seconds - state.get("first_step_seconds", 0.0)
         if "best_step" not in state and math.isfinite(self.best_loss) and not self.evaluations_without_best:
             self.best_step = self.evaluated_step
 

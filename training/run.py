@@ -146,13 +146,13 @@ def train_in(run: Path, config: TrainConfig, parts: Parts, notes: list[str]) -> 
             run_folder.save_source_alphabet(parts.prepared.rows("train"), run)
         save_config(config, run)
         announce(config, log, run, parts, notes)
-        reason = trainer.end_of_training()
-        if reason and not trainer.evaluation_is_due():  # the last evaluation may have been interrupted
+        reason = trainer.budget.end_of_training()
+        if reason and not trainer.budget.evaluation_is_due():  # the last evaluation may have been interrupted
             log.line(f"already at step {trainer.progress.step}: {reason}")
         else:
             with advised(lambda: training_advice(config, run)):
                 trainer.train(run, log, evaluator.evaluate, parts.prepared.key)
-            log.line(f"finished at step {trainer.progress.step}: {trainer.end_of_training()}")
+            log.line(f"finished at step {trainer.progress.step}: {trainer.budget.end_of_training()}")
             log.scalars({"best/val_loss": trainer.progress.best_loss}, trainer.progress.step)
         if config.trainer.test:
             with (

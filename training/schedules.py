@@ -7,17 +7,18 @@ import math
 from training.config import ScheduleConfig
 
 WARMUP_SHARE = 0.1
-"""Of a budget of minutes, the longest warm-up."""
+"""Of a budget, the longest warm-up: always of minutes, and of steps where the warm-up is a default (`training.composed_run`)."""
 
 
-def learning_rate_factor(config: ScheduleConfig, step: int, progress: float, time_spent: float = 0.0) -> float:
+def learning_rate_factor(config: ScheduleConfig, step: int, progress: float, time_stepped: float = 0.0) -> float:
     """The share of the peak learning rate to use for the update from `step` to `step + 1`.
 
-    `progress` in [0, 1] is the part of the budget that is spent: step / steps, or elapsed / allowed time.
-    Warm-up counts steps, the rest follows progress, so that a wall-clock budget anneals fully too. `time_spent`: the share of
-    a wall-clock budget that steps have taken, 0 without one; it ends the warm-up where the steps are slow.
+    There are two clocks. `progress` in [0, 1] is the part of the budget that is spent, step / steps or elapsed / allowed time,
+    evaluations and all starts included: a decay with an end goes by it, so that it ends when the budget does. `time_stepped`
+    is the share of a wall-clock budget that training steps alone have taken, 0 without one: warm-up counts steps, and ends by
+    this clock where they are slow. The decay of `inverse_sqrt`, which has no end, goes on by the clock of the warm-up.
     """
-    warmed_up = max((step + 1) / (config.warmup + 1), time_spent / WARMUP_SHARE)  # 1 at the peak
+    warmed_up = max((step + 1) / (config.warmup + 1), time_stepped / WARMUP_SHARE)  # 1 at the peak
     if warmed_up < 1:
         return warmed_up
     progress = min(max(progress, 0.0), 1.0)

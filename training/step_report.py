@@ -6,17 +6,18 @@ import math
 from dataclasses import dataclass
 
 from model.replay import Readback
+from training.budget import LONG
 from training.config import TrainConfig
 from training.errors import check_finite
 from training.progress import Progress
 from training.run_log import RunLog, duration, short
 
-OVERFIT = 1.01
+RISEN = 1.01
 """Last over best validation loss from which on the end of a run warns: less is noise."""
 
 
-LONG, LARGE_SHARE = 5.0, 0.25
-"""Seconds, and share of the time since the evaluation before, from which on an evaluation is called long."""
+LARGE_SHARE = 0.25
+"""Of the time since the evaluation before, what a long evaluation takes when a note is written."""
 
 
 @dataclass
@@ -85,11 +86,18 @@ def long_evaluation(config: TrainConfig, seconds: float, training: float) -> str
 def final_lines(progress: Progress) -> list[str]:
     """The best validation loss with its step, and a warning where the last one is clearly worse."""
     best, last = progress.best_loss, progress.evaluated_loss
+    if not math.isfinite(best):
+        return ["best validation loss: none, nothing has been evaluated since it began anew"]
     at = "" if progress.best_step is None else f" at step {progress.best_step}"
     lines = [f"best validation loss {best:.4f} nats per token{at}"]
-    if last is not None and last > OVERFIT * best:
+    if last is not None and last > RISEN * best:
+        then, now = progress.best_training_loss, progress.training_loss
+        overfits = then is not None and now is not None and now < then
         lines.append(
-            f"note: the last one, {last:.4f} at step {progress.evaluated_step}, is {100 * (last / best - 1):.1f} % higher: the model "
-            "overfits. The best checkpoint is kept and used; more data or dropout (model.dropout) helps, trainer.patience=3 stops earlier"
+            f"note: the last one, {last:.4f} at step {progress.evaluated_step}, is {100 * (last / best - 1):.1f} % higher"
+            + (f", while the training loss fell from {then:.4f} to {now:.4f}: the model overfits" if overfits else "")
+            + ". The best checkpoint is kept and used; "
+            + ("more data or dropout (model.dropout) helps, " if overfits else "")
+            + "trainer.patience=3 stops earlier"
         )
     return lines

@@ -20,6 +20,7 @@ from model.gpt import GPT
 from model.replay import Readback
 from training import compilation, recomputation
 from training.attention_kernels import evaluation_kernels, training_kernels
+from training.budget import Budget
 from training.checkpoints import NotSaved, left_to_go_on, record_evaluation, save_checkpoint
 from training.config import TrainConfig
 from training.device_queue import DeviceQueue
@@ -65,6 +66,7 @@ class Trainer:
         self.weights = Weights(model.to(hardware.device), hardware.dtype, config.trainer.ema)
         self.optimizer = Optimizer(config.optim, self.weights)
         self.progress = Progress()
+        self.budget = Budget(config.trainer, self.progress)
         self.saved_step: int | None = None
         self.unrecorded: tuple[dict, bool] | None = None
         """Counters after an evaluation that could not be saved yet, and whether it was the best; `last` is its checkpoint."""
@@ -75,6 +77,8 @@ class Trainer:
         self.queue = DeviceQueue(hardware.device)
         self.report: StepReport | None = None
         self.told_of_long_evaluation = False
+        self.first_step = True
+        """The first step of this start, which may compile, is still to come."""
         self.reports_late = self.queue.asynchronous
         self.batch_loss: compilation.BatchLoss = batch_loss
         self.compiled = False
@@ -103,11 +107,14 @@ class Trainer:
             profiler(self.run_folder, self.log, self.hardware.device) if trainer.profile else nullcontext() as profile,
         ):
             while not stop.received:
-                if self.evaluation_is_due():
+                if self.budget.evaluation_is_due():
                     self.evaluate(stop)
                 elif self.progress.seconds >= self.retry_at:
-                    self.save_again()
-                if stop.received or self.end_of_training():
+                    self.save_between()
+                ended = self.budget.end_of_training()
+                if ended and self.budget.evaluation_is_due():
+                    continue  # the time ran out while a checkpoint was written
+                if ended or stop.received:
                     break
                 self.step()
                 bar.update()
@@ -136,14 +143,10 @@ class Trainer:
             for batch in batches:
                 total += self.backward(batch.to(self.hardware.device), targets)
                 self.weights.collect_gradients()
-        self.gradient_norm = self.optimizer.step(
-            learning_rate_factor(
-                self.config.schedule,
-                self.progress.step,
-                self.share_done(),
-                self.share_of_time(self.progress.seconds - self.progress.first_step_seconds),
-            )
-        )
+        budget, progress = self.budget, self.progress
+        time_stepped = budget.share_of_time(progress.step_seconds)
+        factor = learning_rate_factor(self.config.schedule, progress.step, budget.share_done(), time_stepped)
+        self.gradient_norm = self.optimizer.step(factor)
         self.weights.publish()
         self.queue.end_step()
         self.count(total, targets, sum(batch.tokens for batch in batches))
@@ -195,11 +198,11 @@ class Trainer:
         seconds = self.lap()
         for interval in (self.since_log, self.since_evaluation):
             interval.add(loss, targets, tokens, seconds)
-        if self.progress.step == 0:
-            self.progress.first_step_seconds = seconds
         self.progress.step += 1
         self.progress.tokens += tokens
         self.progress.seconds += seconds
+        self.progress.step_seconds += 0.0 if self.first_step else seconds
+        self.first_step = False
 
     def lap(self) -> float:
         """Seconds since the last lap: from step to step, so that work a GPU still has queued is counted when it is waited for."""
@@ -214,54 +217,25 @@ class Trainer:
             for interval in (self.since_log, self.since_evaluation):
                 interval.seconds += seconds
             self.progress.seconds += seconds
+            self.progress.step_seconds += seconds
         self.write_report()
-
-    # --- when
-
-    def share_done(self) -> float:
-        """The part of the budget that is spent, whichever of steps and minutes is further on."""
-        return max(self.share_of_steps(), self.share_of_time(self.progress.seconds))
-
-    def share_of_steps(self) -> float:
-        """The part of `trainer.steps` that is done, 0 where there is no such budget."""
-        return self.progress.step / self.config.trainer.steps if self.config.trainer.steps else 0.0
-
-    def share_of_time(self, seconds: float) -> float:
-        """The part of `trainer.minutes` that `seconds` are, 0 where there is no such budget."""
-        return seconds / (60 * self.config.trainer.minutes) if self.config.trainer.minutes else 0.0
-
-    def end_of_training(self) -> str | None:
-        """Why training is over (budget or patience), in words, or None while it is not."""
-        trainer, progress = self.config.trainer, self.progress
-        if trainer.patience is not None and progress.evaluations_without_best >= trainer.patience:
-            return f"no better validation loss in {trainer.patience} evaluations (trainer.patience)"
-        if self.share_of_steps() >= 1:
-            return f"all steps are done (trainer.steps={trainer.steps})"
-        if self.share_of_time(progress.seconds) >= 1:
-            return f"the time is up (trainer.minutes={trainer.minutes:g})"
-        return None
-
-    def evaluation_is_due(self) -> bool:
-        """At the interval and at the end, and not twice at one step."""
-        trainer, progress = self.config.trainer, self.progress
-        if progress.step == progress.evaluated_step:
-            return False
-        if self.share_done() >= 1:
-            return True
-        if trainer.evaluate_minutes is not None:
-            return progress.seconds - progress.evaluated_seconds >= 60 * trainer.evaluate_minutes
-        return progress.step % trainer.evaluate_every == 0
 
     # --- evaluation, checkpoints, log
 
     def evaluate(self, stop: StopRequest) -> None:
         """Save a checkpoint, measure with the weights that are saved, remember the best.
 
-        What happens to the evaluation cannot lose the steps before it: a resume makes up for it.
+        What happens to the evaluation cannot lose the steps before it: a resume makes up for it. One that comes too soon
+        after a long one is left out, and the checkpoint alone is saved.
         """
         self.catch_up()
         interval, progress = self.since_evaluation, self.progress
         check_finite("training loss", interval.mean_loss, progress.step)
+        if (too_soon := self.budget.too_soon(interval.seconds)) is not None:
+            self.log.line(too_soon)
+            progress.evaluated_seconds = progress.seconds
+            self.save_between()
+            return
         record = {
             "step": progress.step,
             "tokens": progress.tokens,
@@ -271,6 +245,7 @@ class Trainer:
             "tokens_per_second": round(interval.tokens_per_second, 1),
         }
         self.attempt(self.save)
+        progress.seconds += self.lap()
         try:
             with self.log.whole_or_nothing(), stop.at_once(), self.evaluating():
                 loss = self.evaluate_model(progress.step, record)
@@ -278,8 +253,8 @@ class Trainer:
             return
         seconds = self.lap()
         progress.seconds += seconds
-        before = progress.best_loss, progress.best_step
-        best = progress.count_evaluation(loss)
+        before = progress.best_loss, progress.best_step, progress.best_training_loss
+        best = progress.count_evaluation(loss, interval.mean_loss, seconds)
         note = None if self.told_of_long_evaluation else long_evaluation(self.config, seconds, interval.seconds)
         if note is not None:
             self.log.line(note)
@@ -287,7 +262,8 @@ class Trainer:
         self.since_evaluation = Interval()
         self.log.metrics(record)
         if not self.attempt(lambda: self.record(best)) and self.saved_step != progress.step:
-            progress.best_loss, progress.best_step = before  # of a checkpoint that is there
+            # of a checkpoint that is there
+            progress.best_loss, progress.best_step, progress.best_training_loss = before
         progress.seconds += self.lap()
 
     def record(self, best: bool) -> None:
@@ -317,8 +293,8 @@ class Trainer:
         self.failure, self.retry_at = None, math.inf
         return True
 
-    def save_again(self) -> None:
-        """Save between evaluations, after it has failed."""
+    def save_between(self) -> None:
+        """Save without an evaluation: one is left out, or a save has failed."""
         self.catch_up()
         self.attempt(self.save)
         self.progress.seconds += self.lap()
@@ -376,12 +352,12 @@ class Trainer:
     def report_step(self) -> None:
         """Note what the log will say of this step. A CPU's line is written at once, a GPU's when the next step is queued."""
         interval, progress, trainer = self.since_log, self.progress, self.config.trainer
-        rate, peak, done = interval.tokens_per_second, self.hardware.peak_flops, self.share_done()
+        rate, peak, done = interval.tokens_per_second, self.hardware.peak_flops, self.budget.share_done()
         assert isinstance(interval.loss, Tensor)
         self.report = StepReport(
             step=progress.step,
             steps=trainer.steps,
-            minutes=trainer.minutes if self.share_of_steps() < done else None,
+            minutes=trainer.minutes if self.budget.share_of_steps() < done else None,
             share_done=done,
             learning_rate=self.optimizer.optimizers[0].param_groups[0]["lr"],
             milliseconds=1000 * interval.seconds / interval.steps,

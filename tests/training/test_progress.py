@@ -1,11 +1,11 @@
-"""Signals that ask training to stop."""
+"""Counters of older versions, and signals that ask training to stop."""
 
 import os
 import signal
 
 import pytest
 
-from training.progress import Interrupted, StopRequest
+from training.progress import Interrupted, Progress, StopRequest
 
 
 def test_a_hang_up_asks_to_stop_where_the_terminal_is_gone() -> None:
@@ -30,3 +30,12 @@ def test_a_signal_that_came_before_an_evaluation_ends_it_at_once() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(Interrupted), stop.at_once():
             raise AssertionError("the evaluation began")
+
+
+def test_the_warm_up_of_an_older_version_goes_on_where_it_was() -> None:
+    """Guards: a resumed run that warms up again, since the time of its steps was not counted then."""
+    progress = Progress()
+    progress.load_state_dict({"step": 10, "seconds": 30.0, "first_step_seconds": 10.0})
+    assert progress.step_seconds == 20
+    progress.load_state_dict(Progress(seconds=30.0, step_seconds=5.0).state_dict())
+    assert progress.step_seconds == 5

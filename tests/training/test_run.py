@@ -103,6 +103,17 @@ def test_going_back_to_the_best_goes_on_with_its_loss(train: Train) -> None:
     assert load_progress(checkpoint_path(run, "last"))["best_loss"] == min(line["val/loss"] for line in curve(run))
 
 
+def test_a_finished_run_on_other_data_has_no_best_loss(train: Train, tmp_path: Path) -> None:
+    """Guards: `best validation loss inf` at the end of a run that had nothing left to do."""
+    train(*TEXT, "name=run", "trainer.test=false")
+    (tmp_path / "other.txt").write_text(
+        (tmp_path / "book.txt").read_text(encoding="utf-8") + "The end.\n", encoding="utf-8"
+    )
+    said = train("resume=runs/run", "data.path=other.txt")
+    assert "already at step 6: all steps are done" in said
+    assert "best validation loss: none, nothing has been evaluated since it began anew\n" in said
+
+
 def test_a_new_run_may_start_from_any_checkpoint(train: Train) -> None:
     """Guards: `init_from=…/step-…` refused, or the best weights taken instead."""
     train(*TEXT, "name=first", "trainer.keep=5", "trainer.test=false", "optim.lr=1e-2")

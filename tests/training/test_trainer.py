@@ -150,7 +150,7 @@ def test_a_budget_of_time_ends_the_run_and_anneals_the_rate(tmp_path: Path) -> N
         timed.optimizer.optimizers[0].param_groups[0]["lr"] < 0.2 * timed.config.optim.lr
     )  # a busy machine makes few steps
     assert timed.progress.evaluated_step == timed.progress.step
-    assert timed.end_of_training() == "the time is up (trainer.minutes=0.02)"
+    assert timed.budget.end_of_training() == "the time is up (trainer.minutes=0.02)"
     log = (tmp_path / "timed" / "log.txt").read_text(encoding="utf-8")
     assert re.search(r"^step 1 +[\d.]+ % of 0\.02 min \| loss", log, re.MULTILINE)
 
@@ -445,6 +445,116 @@ def test_an_evaluation_that_takes_much_of_the_time_is_told_once(tmp_path: Path) 
     )
 
 
+def test_evaluations_take_a_third_of_the_time_at_most_and_the_last_one_is_made(tmp_path: Path) -> None:
+    """Guards: hours of evaluations between minutes of training; a step without a checkpoint; a note that counts the checkpoint's time."""
+    each = trainer(pairs(), steps=9, evaluate_every=1, keep=9)
+    evaluated: list[int] = []
+    step, save = each.step, each.save
+
+    def evaluate(step: int, record: dict) -> float:
+        evaluated.append(step)
+        each.mark -= 60  # a minute ago
+        return 1.0 / step
+
+    def slow_step() -> None:
+        each.mark -= 50
+        step()
+
+    def slow_save() -> None:
+        each.mark -= 1000
+        save()
+
+    each.step, each.save = slow_step, slow_save  # type: ignore[method-assign]
+    train(each, tmp_path / "slow", evaluate)
+    assert evaluated == [1, 4, 7, 9]
+    log = (tmp_path / "slow" / "log.txt").read_text(encoding="utf-8")
+    assert re.findall(r"^no evaluation at step (\d+): the last one took 60 s", log, re.MULTILINE) == list("23568")
+    assert log.count("note: this evaluation took 60 s, 55 % of the time") == 1
+    assert [path.name for path in sorted((tmp_path / "slow" / "checkpoints").glob("step-*"))] == [
+        f"step-0000000{number}" for number in range(1, 10)
+    ]
+    assert [line["step"] for line in curve(tmp_path / "slow" / "metrics.jsonl")] == evaluated
+
+
+@pytest.mark.parametrize("settings", [{"evaluate_minutes": 1}, {"evaluate_every": 1}])
+def test_the_last_evaluation_is_made_where_the_time_runs_out_during_a_save(settings: dict, tmp_path: Path) -> None:
+    """Guards: a run without its last evaluation, because the one before it was long."""
+    each = trainer(pairs(), **{"steps": None, "minutes": 100, "evaluate_every": 10**6} | settings)
+    evaluated: list[int] = []
+    step, save = each.step, each.save
+
+    def evaluate(step: int, record: dict) -> float:
+        evaluated.append(step)
+        each.mark -= 600
+        return 1.0 / step
+
+    def slow_step() -> None:
+        each.mark -= 60
+        step()
+
+    def save_for_ever() -> None:
+        if each.progress.step == 3:
+            each.mark -= 6000
+        save()
+
+    each.step, each.save = slow_step, save_for_ever  # type: ignore[method-assign]
+    train(each, tmp_path / "slow", evaluate)
+    assert evaluated == [1, 3]
+
+
+def test_an_evaluation_that_was_long_is_remembered_on_resume(tmp_path: Path) -> None:
+    """Guards: a run that is preempted again and again, and evaluates most of the time."""
+    folder = tmp_path / "slow"
+    slow = trainer(pairs(), steps=2, evaluate_every=1)
+
+    def evaluate(step: int, record: dict) -> float:
+        slow.mark -= 60
+        return 1.0
+
+    train(slow, folder, evaluate)
+    again = resumed(folder, steps=5, evaluate_every=1)
+    evaluated: list[int] = []
+    go_on(again, folder, lambda log: lambda step, record: evaluated.append(step) or 1.0)
+    assert evaluated == [5]
+
+
+def test_a_warm_up_by_time_takes_the_time_of_training_steps_alone(tmp_path: Path) -> None:
+    """Guards: evaluations, checkpoints and compiling again after a resume that end the warm-up before the model has trained."""
+    folder, settings = tmp_path / "timed", {"steps": None, "minutes": 1000, "evaluate_every": 2}
+    factors: list[float] = []
+
+    def timed(each: Trainer) -> Trainer:
+        each.config.schedule = ScheduleConfig(kind="constant", warmup=10**6)
+        step = each.step
+
+        def minutes_of_step() -> None:
+            factors.append(0)
+            each.mark -= 60 * (50 if each.progress.step in (0, 4) else 10)
+            step()
+            factors[-1] = each.optimizer.optimizers[0].param_groups[0]["lr"] / each.config.optim.lr
+            if each.progress.step in (4, 7):
+                signal.raise_signal(signal.SIGTERM)
+
+        each.step = minutes_of_step  # type: ignore[method-assign]
+        return each
+
+    def evaluation(each: Trainer) -> Evaluate:
+        def evaluate(step: int, record: dict) -> float:
+            each.mark -= 60 * 100
+            return 1.0
+
+        return evaluate
+
+    first = timed(trainer(pairs(), **settings))
+    with pytest.raises(Interrupted):
+        train(first, folder, evaluation(first))
+    second = timed(resumed(folder, **settings))
+    with pytest.raises(Interrupted):
+        go_on(second, folder, lambda log: evaluation(second))
+    # A step takes 10 of the 100 minutes of warm-up; the first one of either start does not count.
+    assert factors == pytest.approx([0, 0, 0.1, 0.2, 0.3, 0.3, 0.4], abs=1e-3)
+
+
 def test_patience_is_counted_over_a_resume(tmp_path: Path) -> None:
     """Guards: every restart giving a hopeless run its full patience again."""
     folder = tmp_path / "first"
@@ -455,4 +565,4 @@ def test_patience_is_counted_over_a_resume(tmp_path: Path) -> None:
     again.restore(load_weights(checkpoint), load_state(checkpoint))
     train(again, tmp_path / "second", lambda step, record: 2.0)
     assert again.progress.step == 4
-    assert "patience" in str(again.end_of_training())
+    assert "patience" in str(again.budget.end_of_training())
