@@ -36,7 +36,7 @@ from attention_maps.tensorboard import contents
 from attention_maps.tensorboard.container import Header, read_header, read_tensor
 from attention_maps.tensorboard.contents import FORMAT, VERSION, Kinds
 from attention_maps.tensorboard.refusal import Damaged
-from attention_maps.whole_file import write_whole
+from configs.whole_file import write_whole
 
 FOLDER = "attention"
 STEP = re.compile(r"step_(\d{8,})\.safetensors")
@@ -59,7 +59,8 @@ def save(recording: Recording, run_folder: str | Path) -> Path:
     """
     final = path(run_folder, recording.step)
     final.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(final, _serialised(recording))
+    # After a power cut `load` reports an empty file; an evaluation need not wait for the disk because of its maps.
+    write_whole(final, _serialised(recording), durable=False)
     return final
 
 
@@ -71,7 +72,7 @@ def save_generated(recording: Recording, run_folder: str | Path) -> Path:
     for number in count(max(generated(run_folder), default=0) + 1):
         final = folder / f"generated_{number:05d}.safetensors"
         try:
-            write_whole(final, content, replace=False)
+            write_whole(final, content, replace=False, durable=False)
         except FileExistsError:
             continue
         return final

@@ -34,7 +34,7 @@ if compgen -G "$wheels/*.whl" > /dev/null && ! "$python" -c "import hydra, datas
   temporary=$(mktemp -d)
   trap 'rm -rf "$temporary"' EXIT
   site=$temporary/site-packages # the name matters: modules from elsewhere are hashed by value by `datasets`, and some cannot be
-  "$python" -m pip install --quiet --no-index --no-deps --no-compile --no-cache-dir --target "$site" "$wheels"/*.whl
+  "$python" -m pip install -qq --no-index --no-deps --no-compile --no-cache-dir --target "$site" "$wheels"/*.whl
   export PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
 fi
 

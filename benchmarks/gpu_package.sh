@@ -36,9 +36,9 @@ platforms=()
 for glibc in 39 35 34 31 28 27 24 17 5; do platforms+=(--platform "manylinux_2_${glibc}_x86_64"); done
 for package in $packages; do
   pinned=$(sed -n "s/^\($package==[^ ;]*\).*/\1/p" "$root/constraints.txt")
-  "${pip[@]}" download --quiet --no-deps --only-binary=:all: --python-version "$version" --implementation cp "${platforms[@]}" \
+  "${pip[@]}" download -qq --no-deps --only-binary=:all: --python-version "$version" --implementation cp "${platforms[@]}" \
     --platform manylinux2014_x86_64 --dest "$wheels" "${pinned:-$package}" 2> /dev/null ||
-    "${pip[@]}" wheel --quiet --no-deps --wheel-dir "$wheels" "${pinned:-$package}" # published as source alone: built here
+    "${pip[@]}" wheel -qq --no-deps --wheel-dir "$wheels" "${pinned:-$package}" # published as source alone: built here
 done
 if compgen -G "$wheels/*-linux_*.whl" > /dev/null; then
   echo "error: a wheel was built for this machine alone: $(basename "$(compgen -G "$wheels/*-linux_*.whl" | head -1)")" >&2

@@ -11,10 +11,8 @@ that it is the best is known after its evaluation only: `record_evaluation` then
 
 from __future__ import annotations
 
-import errno
 import itertools
 import json
-import os
 import re
 import secrets
 import shutil
@@ -28,6 +26,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from configs.whole_file import flush, write_whole
 from training.errors import UserError
 
 WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
@@ -67,6 +66,7 @@ def save_checkpoint(
     partial = folder / f".tmp-{final.name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        flush(folder.parent)
         remove_left_overs(folder)
         partial.mkdir()
         write_files(partial, step, weights, state, progress)
@@ -86,20 +86,24 @@ def write_files(folder: Path, step: int, weights: dict[str, Tensor], state: dict
     save = secrets.token_hex(8)
     contiguous = {name: tensor.contiguous().cpu() for name, tensor in weights.items()}
     save_file(contiguous, folder / WEIGHTS, metadata={"step": str(step), "save": save})
-    if not torch_saved(state | {"save": save}, folder / STATE):
-        raise OSError(errno.EIO, f"{STATE} could not be written in full; is the disk full?")
+    write_state(state | {"save": save}, folder / STATE)
     (folder / SUMMARY).write_text(to_json(progress), encoding="utf-8")
     for name in (WEIGHTS, STATE, SUMMARY):
         flush(folder / name)
 
 
-def torch_saved(state: dict, path: Path) -> bool:
-    """Whether `torch.save` could write `state`. Its error, which does not say why not, must not live on: it keeps the file open."""
-    try:
-        torch.save(state, path)
-    except RuntimeError:
-        return False
-    return True
+def write_state(state: dict, path: Path) -> None:
+    """`torch.save` into a file that is ours: what the system refuses is an OSError then, and the file is closed.
+
+    A file of torch's own says `unexpected pos 640 vs 534`, or `iostream error`, whatever the reason.
+    """
+    with path.open("wb") as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # `unexpected pos` again, of the archive's end after a write that was refused
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) -> None:
@@ -109,17 +113,11 @@ def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) ->
     Raises NotSaved, with the checkpoint as it was, where nothing can be written.
     """
     checkpoint = (folder / "last").resolve()
-    temporary = checkpoint / f".tmp-{SUMMARY}"
     try:
-        temporary.write_text(to_json(progress), encoding="utf-8")
-        flush(temporary)
-        temporary.replace(checkpoint / SUMMARY)
-        flush(checkpoint)
+        write_whole(checkpoint / SUMMARY, to_json(progress).encode())
         if best:
             point(folder / "best", checkpoint.name)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
         raise NotSaved(f"the evaluation of {checkpoint.name} could not be saved ({reason(error)})") from error
     drop_old(folder, keep)
 
@@ -135,21 +133,6 @@ def reason(error: Exception) -> str:
         return error.strerror
     text = str(error).rpartition("error: ")[2].partition(" (os error")[0]  # as safetensors says it
     return textwrap.shorten(text or type(error).__name__, 100)
-
-
-def flush(path: Path) -> None:
-    """Ask the operating system to put a file or a folder's entries on the disk now."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if not path.is_dir() or error.errno not in (
-            errno.EINVAL,
-            errno.EBADF,
-        ):  # some network file systems flush files only
-            raise
-    finally:
-        os.close(descriptor)
 
 
 def point(link: Path, target: str) -> None:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 
-from attention_maps.whole_file import write_whole
+from configs.whole_file import write_whole
 from data.batches import Batch
 from data.prepare import PreparedPairs, PreparedText
 from data.primer.coreference import HEURISTICS, pronouns, turns

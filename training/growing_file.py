@@ -6,21 +6,23 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from configs.whole_file import flush
 from training.terminal import say
 
 
 class GrowingFile:
     """Bytes are appended at once and whole. What cannot be written is kept in memory, told once, and written when it can be."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, durable: bool = False) -> None:
+        """durable: what was written is on the disk, whatever happens then; slow, for few lines."""
+        self.path, self.durable = path, durable
         self.waiting = b""
 
     def write(self, data: bytes) -> None:
         """Append `data`, after what could not be written before."""
         told, self.waiting = bool(self.waiting), self.waiting + data
         try:
-            append_whole(self.path, self.waiting)
+            append_whole(self.path, self.waiting, durable=self.durable)
             self.waiting = b""
         except OSError as error:
             if not told:
@@ -34,13 +36,17 @@ class GrowingFile:
             say(f"warning: {self.path} lacks its last {len(self.waiting)} bytes, which could not be written")
 
 
-def append_whole(path: Path, data: bytes) -> None:
+def append_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Append all of `data`, or nothing: half a line or half a record would spoil those that follow."""
     with path.open("ab", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         try:
             while data:
                 data = data[file.write(data) :]
+            if durable:
+                flush(path)
+            if durable and not size:
+                flush(path.parent)
         except OSError:
             with suppress(OSError):
                 file.truncate(size)

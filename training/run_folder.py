@@ -15,8 +15,8 @@ import torch
 from filelock import FileLock, Timeout
 from torch import Tensor
 
-from attention_maps.whole_file import write_whole
 from configs.program import expanded
+from configs.whole_file import flush, write_whole
 from data.alphabet import source_alphabet
 from data.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
@@ -97,6 +97,7 @@ def make_folder(config: TrainConfig) -> Path:
         try:
             runs.mkdir(parents=True, exist_ok=True)
             run.mkdir()
+            flush(runs)
             return run
         except FileExistsError:
             if not runs.is_dir():
@@ -149,9 +150,11 @@ def write_test(run: Path, step: int, figures: dict[str, float]) -> None:
 
 
 def tested_step(run: Path) -> int | None:
-    """The step whose checkpoint `test.json` is about, or None when there is no such file."""
-    path = run / "test.json"
-    return int(json.loads(path.read_text(encoding="utf-8"))["step"]) if path.exists() else None
+    """The step whose checkpoint `test.json` is about, or None when there is no such file, or a damaged one: the test is repeated then."""
+    try:
+        return int(json.loads((run / "test.json").read_text(encoding="utf-8"))["step"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 def forget_test_after(run: Path, step: int) -> None:
@@ -164,14 +167,14 @@ def save_tokenizers(tokenizers: list[Tokenizer], run: Path) -> None:
     """One `tokenizer.model`, or one for each side of a translation; those of a resumed run are there already."""
     for path, tokenizer in zip(tokenizer_paths(run, len(tokenizers)), tokenizers, strict=True):
         if not path.exists():
-            tokenizer.save(path)
+            write_whole(path, tokenizer.model)
 
 
 def save_source_alphabet(rows: Any, run: Path) -> None:
     """`source_alphabet.txt`: the characters of a translator's sources, from the rows of the training split."""
     path = run / "source_alphabet.txt"
     if not path.exists():
-        path.write_text(source_alphabet(rows) + "\n", encoding="utf-8")
+        write_whole(path, f"{source_alphabet(rows)}\n".encode())
 
 
 def load_source_alphabet(run: Path) -> frozenset[str] | None:

@@ -7,7 +7,7 @@ import math
 import textwrap
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from torch.utils.tensorboard import summary
 
-from attention_maps.whole_file import write_whole
+from configs.whole_file import write_whole
 from training.event_file import EventFile
 from training.growing_file import GrowingFile
 from training.terminal import say
@@ -31,7 +31,7 @@ class RunLog:
 
     def __init__(self, run: Path, step: int, evaluated_step: int = 0) -> None:
         truncate_metrics(run / METRICS, evaluated_step)
-        self.text, self.lines = GrowingFile(run / "log.txt"), GrowingFile(run / METRICS)
+        self.text, self.lines = GrowingFile(run / "log.txt"), GrowingFile(run / METRICS, durable=True)
         goes_on = any(run.glob("events.out.tfevents.*"))
         self.events = EventFile(run, purge_step=step + 1 if goes_on else None)
         self.held: list[tuple[Summary, int]] | None = None
@@ -83,7 +83,7 @@ class RunLog:
             self.held.append((shown, step))
 
     def metrics(self, record: dict) -> None:
-        """One line of metrics.jsonl: written and flushed at once, so that a kill loses none."""
+        """One line of metrics.jsonl, on the disk at once: an evaluation that a checkpoint counts as done is not repeated."""
         self.lines.write(f"{json.dumps(finite(record), ensure_ascii=False, allow_nan=False)}\n".encode())
 
     def settings(self, name: str, values: dict[str, float | str]) -> None:
@@ -106,18 +106,16 @@ class RunLog:
 
 
 def truncate_metrics(path: Path, step: int) -> None:
-    """Drop lines after `step`, and a last line that a kill cut in half."""
+    """Drop lines after `step`, and what a kill or a power cut has left of a line."""
     if not path.exists():
         return
-    kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            break
-        if record.get("step", 0) <= step:
-            kept.append(line)
-    write_whole(path, "".join(line + "\n" for line in kept).encode())
+    content, kept = path.read_bytes(), []
+    for line in content.splitlines():
+        with suppress(ValueError, TypeError, KeyError):  # no JSON, or none of ours
+            if json.loads(line)["step"] <= step:
+                kept.append(line + b"\n")
+    if b"".join(kept) != content:
+        write_whole(path, b"".join(kept))
 
 
 def finite(record: dict) -> dict:

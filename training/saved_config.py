@@ -10,7 +10,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attention_maps.whole_file import write_whole
+from configs.whole_file import write_whole
 from training.config import TrainConfig
 from training.errors import UserError
 from training.literals import literal

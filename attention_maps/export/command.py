@@ -14,8 +14,8 @@ from attention_maps.command_line import CommandError
 from attention_maps.export import svg
 from attention_maps.export.table import table
 from attention_maps.questions import MapSettings, Question, existing_run, load, questions, recordings
-from attention_maps.whole_file import write_whole
 from configs.program import expanded
+from configs.whole_file import write_whole
 
 ONLY_FOR = {
     "view": (".svg",),
@@ -70,7 +70,7 @@ def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
         raise CommandError(*found)
     writer = WRITERS.get(to.suffix.lower())
     content = writer(asked, settings) if writer else _html(folder, name, title, settings, asked)
-    write_whole(to, content)
+    write_whole(to, content, durable=False)
     what = f"{asked[0].origin} · {asked[0].subject}" if len(asked) == 1 else title
     if not writer:
         steps = len(store.steps(folder)) if settings.steps == "all" else settings.steps

@@ -1,7 +1,10 @@
 """A disk that is full, for a while or until the end: training goes on, and nothing that was there is lost."""
 
+import errno
 import json
+import os
 import re
+import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -9,12 +12,21 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from data.batches import Batch
 from tests.conftest import TINY, Run
 from tests.training.test_trainer import Listed, pairs, trainer
-from training.checkpoints import NotSaved, checkpoint_path, checkpoint_step, load_state, load_weights, save_checkpoint
+from training.checkpoints import (
+    NotSaved,
+    checkpoint_path,
+    checkpoint_step,
+    load_state,
+    load_weights,
+    save_checkpoint,
+    write_state,
+)
 from training.errors import UserError
 from training.run_log import RunLog
 from training.trainer import Evaluate, Trainer
@@ -22,6 +34,8 @@ from training.trainer import Evaluate, Trainer
 
 class Disk:
     """A small file system that can be filled to the last byte."""
+
+    refusal = os.strerror(errno.ENOSPC)
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,11 +53,36 @@ class Disk:
         self.filler.unlink(missing_ok=True)
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
-    """A real file system of one megabyte."""
+class Limit(Disk):
+    """The same without a file system of our own: no file may grow beyond a megabyte, or beyond nothing."""
+
+    refusal = os.strerror(errno.EFBIG)
+
+    def set(self, size: int) -> None:
+        """Let files grow to `size` bytes."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+    def fill(self) -> None:
+        """Let nothing be written."""
+        self.set(0)
+
+    def free(self) -> None:
+        """Let it be written again."""
+        self.set(1 << 20)
+
+
+@pytest.fixture(params=["file system", "limit"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
+    """A real file system of one megabyte; and, for those who may mount none, a limit."""
     path = tmp_path / "disk"
     path.mkdir()
+    if request.param == "limit":
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        limit = Limit(path)
+        limit.free()
+        yield limit
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        return
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", path]
     if not shutil.which("mount") or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("no permission to mount a file system")
@@ -76,15 +115,36 @@ def test_what_cannot_be_saved_leaves_the_checkpoint_before_and_no_half_files(dis
     """Guards: a traceback of safetensors or of torch, and the room that a half-written checkpoint takes."""
     folder, weights = disk.path / "checkpoints", {"w": pairs()[0].inputs.float()}
     save_checkpoint(folder, 1, weights, {"s": weights["w"]}, {"step": 1}, keep=0)
-    room = shutil.disk_usage(disk.path).free
-    for size, file in ((300_000, "weights"), (200_000, "state")):  # too large in the first file, or together
-        large = {"w": weights["w"].new_zeros(size)}
-        with pytest.raises(NotSaved, match="step 2 could not be saved") as refused:
-            save_checkpoint(folder, 2, large, {"s": large["w"]}, {"step": 2}, keep=0)
-        assert ("No space left on device" if file == "weights" else "is the disk full?") in str(refused.value)
-        assert shutil.disk_usage(disk.path).free == room
+    used, large = shutil.disk_usage(disk.path).used, weights["w"].new_zeros(300_000)
+    for saved, state in ((large, weights["w"]), (weights["w"], large)):
+        with pytest.raises(NotSaved, match=rf"step 2 could not be saved \({disk.refusal}\)"):
+            save_checkpoint(folder, 2, {"w": saved}, {"s": state}, {"step": 2}, keep=0)
+        assert sorted(path.name for path in folder.iterdir()) == ["last", "step-00000001"]
+        assert isinstance(disk, Limit) or shutil.disk_usage(disk.path).used == used, "a file left open takes room too"
     assert whole_checkpoints(disk.path) == [1]
     assert checkpoint_step(checkpoint_path(disk.path)) == 1
+
+
+@pytest.mark.parametrize(
+    "size", [10, 10_000, 1_000_000]
+)  # refused when the file is closed, by the archive's end, or at once
+@pytest.mark.parametrize("name", ["state.pt", "重み.pt"])  # torch opens only names in ASCII itself
+def test_what_refuses_a_state_is_named(tmp_path: Path, size: int, name: str) -> None:
+    """Guards: `unexpected pos 640 vs 534`, or `is the disk full?` where it is not."""
+    (tmp_path / name).symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        write_state({"s": torch.zeros(size)}, tmp_path / name)
+
+
+def test_a_failure_that_is_not_of_the_disk_is_not_taken_for_one(tmp_path: Path) -> None:
+    """Guards: a GPU that failed, or a fault of our own, called a full disk, and training that goes on without checkpoints."""
+
+    class Failing:
+        def __reduce__(self) -> str:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    with pytest.raises(RuntimeError, match="CUDA error"):
+        save_checkpoint(tmp_path, 1, {}, {"s": Failing()}, {"step": 1}, keep=0)
 
 
 def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_there_is_room(
@@ -108,8 +168,11 @@ def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_
     assert checkpoint_step(checkpoint_path(folder, "best")) == 8
     assert whole_checkpoints(folder) == [8]
     said = capsys.readouterr().out
-    assert said.count("No space left on device): training goes on, it is tried again") == 2, "log.txt and TensorBoard"
-    assert said.count("No space left on device); training goes on, the next try is in 60 seconds") == 1
+    refused = (
+        3 if isinstance(disk, Limit) else 2
+    )  # log.txt and TensorBoard; metrics.jsonl has room in a page of its own
+    assert said.count(f"{disk.refusal}): training goes on, it is tried again") == refused
+    assert said.count(f"{disk.refusal}); training goes on, the next try is in 60 seconds") == 1
     assert said.count("step 6 is saved: there is room again") == 1
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["step"] for line in lines] == [2, 4, 6, 8]
@@ -155,7 +218,7 @@ def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) 
             disk.fill()
         return 1.0 / step
 
-    said = r"of step-00000004 could not be saved \(No space left on device\); the checkpoint of step 4 is kept: resume=.* goes on from it"
+    said = rf"of step-00000004 could not be saved \({disk.refusal}\); the checkpoint of step 4 is kept: resume=.* goes on from it"
     with pytest.raises(UserError, match=said):
         train(each, folder, evaluate)
     assert checkpoint_step(checkpoint_path(folder, "best")) == 2, "that step 4 was better could not be saved"

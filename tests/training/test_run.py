@@ -74,6 +74,17 @@ def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothin
     assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.parametrize("left", [b"", b'{"step": 6,', b"\0" * 9, b"[]", b"{}"], ids=repr)
+def test_a_damaged_test_result_is_made_again(train: Train, left: bytes) -> None:
+    """Guards: a traceback of the JSON parser on every resume after a power cut or a full disk, for a file that is easily made again."""
+    run = Path("runs/run")
+    train(*TEXT, "name=run", "attention.enabled=false")
+    whole = (run / "test.json").read_bytes()
+    (run / "test.json").write_bytes(left)
+    assert "already at step 6" in train(f"resume={run}")
+    assert (run / "test.json").read_bytes() == whole
+
+
 def test_going_back_to_the_very_start_leaves_nothing_of_the_later_training(train: Train, tmp_path: Path) -> None:
     """Guards: step 0, saved when a signal came early, taken for a new run, which has nothing to drop."""
     run = Path("runs/run")

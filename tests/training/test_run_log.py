@@ -8,7 +8,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import metadata
 
 from training.config import TrainConfig, TrainerConfig, plain_settings
-from training.run_log import RunLog, code_block, table
+from training.run_log import RunLog, code_block, table, truncate_metrics
 
 
 def test_a_long_line_of_a_sample_goes_on_in_the_next() -> None:
@@ -52,3 +52,16 @@ def test_settings_reach_tensorboards_hparams_tab_without_a_run_of_their_own(tmp_
     assert session.hparams["trainer.test"].bool_value
     assert "trainer.minutes" not in session.hparams
     assert "attention.probes" not in session.hparams
+
+
+def test_what_a_crash_leaves_of_a_line_is_dropped_and_the_lines_around_it_are_kept(tmp_path: Path) -> None:
+    """Guards: a run that cannot be resumed because of bytes that are no text; good lines lost because of a bad one."""
+    path = tmp_path / "metrics.jsonl"
+    one, two, three = (b'{"step": %d, "val/loss": 1.0}\n' % step for step in (1, 2, 3))
+    for damage in (b'{"step": 2, "val', b"\0" * 30, b"\xff\xfe", b"[]", b"{}", b"2"):
+        path.write_bytes(one + damage + b"\n" + two + three + damage)
+        truncate_metrics(path, 2)
+        assert path.read_bytes() == one + two
+    file = path.stat().st_ino
+    truncate_metrics(path, 2)
+    assert path.stat().st_ino == file, "nothing to drop, nothing to write: a full disk does not matter then"
