@@ -201,6 +201,29 @@ def test_translations_are_written_while_the_input_goes_on_and_kept_at_ctrl_c(tra
     assert written.splitlines() == (expected * 20)[: written.count("\n")]
 
 
+def test_a_slow_stream_is_translated_line_by_line(trained: Path, shell: Run) -> None:
+    """Guards: someone who types, or follows a log, waiting for an answer until there are 64 lines; answers in another order."""
+    lines = ["Emi has a dog.\n", "\n", "Ken likes a book.\n", "Emi ran.\n", "Ken ran.\n"]
+    expected = shell("generate run=runs/translate n_best=2", "".join(lines).encode()).stdout.splitlines()
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "generate.py"), "run=runs/translate", "n_best=2"],
+        cwd=trained, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    patience = threading.Timer(60, process.kill)
+    patience.start()
+    answers = []
+    for line in lines[:3]:
+        process.stdin.write(line)
+        process.stdin.flush()
+        answers += [process.stdout.readline().rstrip("\n") for _ in range(1 if line == "\n" else 2)]
+    patience.cancel()
+    rest, errors = process.communicate("".join(lines[3:]), timeout=60)
+    assert errors == ""
+    assert answers + rest.splitlines() == expected
+
+
 def test_n_best_lists_hypotheses_by_score(shell: Run) -> None:
     """Guards: an unsorted or short n-best list."""
     done = shell("generate run=runs/translate prompt='Emi likes apples.' beam_size=4 n_best=3")

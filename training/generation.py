@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import chain, takewhile
 
 import torch
 from tqdm import tqdm
@@ -48,12 +49,12 @@ def execute(config: GenerateConfig, given: set[str]) -> None:
     loaded.model.to(device)
     ready = replace(loaded, model=ready_to_decode(loaded.model, config, device))
 
-    def answer(config: GenerateConfig, lines: Iterable[str], count: int | None = None) -> None:
+    def answer(config: GenerateConfig, lines: Iterable[str | None], count: int | None = None) -> None:
         """Go on with the text of these lines, or translate each of them; `count` of them, where that is known."""
         maps = GeneratedMaps(loaded) if config.attention else None
         with advised(lambda: generation_advice(config, task)):
             if task == "gpt":
-                write(ready, config, "\n".join(lines), maps)
+                write(ready, config, "\n".join(line for line in lines if line is not None), maps)
             else:
                 translate_lines(ready, config, lines, count, maps)
             if maps:
@@ -153,33 +154,42 @@ def show(text: str) -> None:
 
 
 def translate_lines(
-    run: LoadedRun, config: GenerateConfig, lines: Iterable[str], count: int | None, maps: GeneratedMaps | None
+    run: LoadedRun, config: GenerateConfig, lines: Iterable[str | None], count: int | None, maps: GeneratedMaps | None
 ) -> None:
     """Translate lines as they come; output lines keep order and count, empty lines included.
 
-    Each is written as soon as it and those before it are ready: an interruption leaves everything that is done. White
-    space around a line is dropped, as it is from the sentences of training.
+    Each is written as soon as it and those before it are ready: an interruption leaves everything that is done. Where the
+    next line has to be waited for (None), all before it are written first. White space around a line is dropped, as it is
+    from the sentences of training.
     """
-    assert isinstance(run.model, EncoderDecoder)
+    model = run.model
+    assert isinstance(model, EncoderDecoder)
     options = TranslationOptions(config.beam_size, config.length_penalty, config.n_best, config.batch_tokens)
     notes = SourceNotes(run)
     failures: list[UserError] = []
     waiting: deque[str] = deque()
 
     def portions() -> Iterator[list[str]]:
-        stripped = (line.strip() for line in up_to_failure(lines, failures))
+        stripped = (line and line.strip() for line in up_to_failure(lines, failures))
         for window in windows(stripped, options.batch_tokens):
             notes.check(window)
             waiting.extend(window)
             yield window
 
+    def translations() -> Generator[list[Translation], None, None]:
+        arriving = portions()
+        for first in filter(None, arriving):
+            until_pause = chain([first], takewhile(bool, arriving))
+            with closing(translate(model, run.tokenizers, until_pause, options)) as results:
+                yield from in_order(results)
+
     # Where the translations appear on the terminal, they are the progress.
     hidden = True if sys.stdout.isatty() else None
     with (
         tqdm(total=count, desc="translating", unit="line", disable=hidden, delay=2) as bar,
-        closing(translate(run.model, run.tokenizers, portions(), options)) as results,
+        closing(translations()) as results,
     ):
-        for number, found in enumerate(in_order(results), 1):
+        for number, found in enumerate(results, 1):
             line = waiting.popleft()
             print_translation(number, found, config.n_best)
             bar.update()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import locale
+import select
 import sys
+import time
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from typing import cast
 
 from training.errors import UserError
 
@@ -21,20 +24,32 @@ HELP = """Type {input} and press Enter. Settings are given when the program star
   " help"       a space before one of these words makes it input like any other"""
 
 
-def standard_input() -> BinaryIO:
+PATIENCE = 0.05
+"""Seconds that what has arrived waits for more, all its pauses together: longer than a busy machine delays a program that writes fast."""
+
+_BLOCK = 1 << 16  # bytes; as many as a pipe holds
+
+
+def standard_input() -> io.BufferedReader:
     """Raises UserError where there is none."""
     if sys.stdin is None:
         raise UserError("prompt=… is needed, or text on standard input, which is closed")
-    return sys.stdin.buffer
+    return cast(io.BufferedReader, sys.stdin.buffer)
 
 
-def read_lines() -> Iterator[str]:
-    """The lines of standard input as they arrive, without their ends (LF or CR LF) and without a byte order mark.
+def read_lines() -> Iterator[str | None]:
+    """The lines of standard input as they arrive, without their ends (LF or CR LF) and without a byte order mark; None where
+    the next ones have to be waited for.
 
     Raises UserError at a line that is not UTF-8, and where standard input cannot be read.
     """
+    number = 0
     try:
-        for number, raw in enumerate(standard_input(), 1):
+        for raw in raw_lines():
+            if raw is None:
+                yield None
+                continue
+            number += 1
             raw = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
             yield raw.removesuffix(b"\r\n").removesuffix(b"\n").decode()
     except UnicodeDecodeError as error:
@@ -45,7 +60,27 @@ def read_lines() -> Iterator[str]:
         raise UserError(f"standard input cannot be read: {error.strerror}") from error
 
 
-def up_to_failure(lines: Iterable[str], failures: list[UserError]) -> Iterator[str]:
+def raw_lines() -> Iterator[bytes | None]:
+    """The lines of standard input with their LF, and None before each wait that is longer than PATIENCE."""
+    stdin = standard_input()
+    patience, rest = PATIENCE, b""
+    while True:
+        start = time.monotonic()
+        arrived, _, _ = select.select([stdin], [], [], patience)  # a file has always arrived
+        patience = max(0.0, patience - (time.monotonic() - start))
+        if not arrived or not patience:
+            yield None
+            patience = PATIENCE
+        block = stdin.read1(_BLOCK)
+        if not block:
+            break
+        *whole, rest = (rest + block).split(b"\n")
+        yield from (line + b"\n" for line in whole)
+    if rest:
+        yield rest
+
+
+def up_to_failure(lines: Iterable[str | None], failures: list[UserError]) -> Iterator[str | None]:
     """The lines before the first that cannot be read; why it cannot goes into `failures`."""
     try:
         yield from lines

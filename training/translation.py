@@ -103,18 +103,26 @@ def in_order(results: Iterator[tuple[int, list[Translation]]]) -> Iterator[list[
             due += 1
 
 
-def windows(lines: Iterable[str], batch_tokens: int) -> Iterator[list[str]]:
+def windows(lines: Iterable[str | None], batch_tokens: int) -> Iterator[list[str]]:
     """Lines of a stream in portions for `translate`, so that memory does not grow with the stream.
 
     Batches of like length need many lines to choose from: `batch_tokens` / 2 lines fill about ten. The first portions are
-    smaller, so that the first translations come early.
+    smaller, so that the first translations come early. Where the stream pauses (None), what there is makes a portion, and
+    an empty one follows.
     """
     largest = max(1, batch_tokens // 2)
     size = min(FIRST_WINDOW, largest)
-    lines = iter(lines)
-    while window := list(islice(lines, size)):
+    window: list[str] = []
+    for line in lines:
+        if line is not None:
+            window.append(line)
+        if window and (line is None or len(window) == size):
+            yield window
+            window, size = [], min(2 * size, largest)
+        if line is None:
+            yield []
+    if window:
         yield window
-        size = min(2 * size, largest)
 
 
 def in_parallel(searches: Iterator[Callable[[], Found]], workers: int) -> Iterator[Found]:

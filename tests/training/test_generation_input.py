@@ -1,7 +1,10 @@
 """What generate.py reads: the lines of a file, whatever wrote it, and what is typed at a terminal."""
 
-import io
+import contextlib
+import os
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,8 +12,17 @@ from training.errors import UserError
 from training.generation_input import count_lines, read_lines, typed, up_to_failure
 
 
-def give(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+@pytest.fixture
+def give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None]]:
+    """A file as standard input."""
+    file = tmp_path / "input"
+
+    def given(content: bytes) -> None:
+        file.write_bytes(content)
+        monkeypatch.setattr(sys, "stdin", opened.enter_context(file.open(encoding="utf-8")))
+
+    with contextlib.ExitStack() as opened:
+        yield given
 
 
 @pytest.mark.parametrize(
@@ -25,18 +37,16 @@ def give(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
         ("水\u2028と\x85\n".encode(), ["水\u2028と\x85"]),
     ],
 )
-def test_a_line_is_what_ends_with_a_line_feed(
-    content: bytes, lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_is_what_ends_with_a_line_feed(content: bytes, lines: list[str], give: Callable[[bytes], None]) -> None:
     """Guards: a byte order mark or Windows' line ends as part of a sentence; `splitlines`, which cuts at rare characters."""
-    give(monkeypatch, content)
+    give(content)
     assert count_lines() == len(lines)
     assert list(read_lines()) == lines
 
 
-def test_lines_before_one_that_is_not_utf8_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_before_one_that_is_not_utf8_are_read(give: Callable[[bytes], None]) -> None:
     """Guards: a thousand good lines lost to a bad one; a message that does not say where."""
-    give(monkeypatch, b"fine\nbad \xff\nfine\n")
+    give(b"fine\nbad \xff\nfine\n")
     failures: list[UserError] = []
     assert list(up_to_failure(read_lines(), failures)) == ["fine"]
     assert str(failures[0]).startswith("standard input: line 2 is not UTF-8 (its byte 5)")
@@ -44,11 +54,28 @@ def test_lines_before_one_that_is_not_utf8_are_read(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("end", ["quit\nnever read", "exit\nnever read", ""])
 def test_words_that_leave_or_help_are_not_input(
-    end: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    end: str, give: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Guards: `quit` continued as a story; no way to translate the word "exit"; other lines changed."""
-    give(monkeypatch, f"Emi ran.\nhelp\n exit\nhelp me\n  x\n\nQuit\n{end}".encode())
+    give(f"Emi ran.\nhelp\n exit\nhelp me\n  x\n\nQuit\n{end}".encode())
     assert list(typed("translate")) == ["Emi ran.", "exit", "help me", "  x", "", "Quit"]
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.count("Ctrl-D") == 1
+
+
+def test_a_pause_is_told_before_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: lines that have arrived kept back until others come; a line of which half has arrived taken for a whole one."""
+    read, write = os.pipe()
+    with open(read) as stdin, open(write, "wb", buffering=0) as writer:  # noqa: PTH123 - of file descriptors
+        monkeypatch.setattr(sys, "stdin", stdin)
+        lines = read_lines()
+        assert next(lines) is None
+        writer.write("a\n\nb\n半".encode()[:-1])
+        assert [next(lines) for _ in range(4)] == ["a", "", "b", None]
+        writer.write("半".encode()[-1:])
+        assert next(lines) is None
+        writer.write(b"\n" + b"c\n" * 1000)
+        assert [next(lines) for _ in range(1002)] == ["半", *["c"] * 1000, None]
+        writer.close()
+        assert list(lines) in ([], [None])

@@ -93,3 +93,9 @@ def test_a_stream_is_read_as_it_is_translated(translator: tuple[EncoderDecoder, 
                 assert read[-1] - written <= 4 * 32  # lines of a portion
     assert [len(window) for window in windows(map(str, range(1000)), 512)] == [64, 128, 256, 256, 256, 40]
     assert list(windows([], 512)) == []
+
+
+def test_where_a_stream_pauses_what_there_is_makes_a_portion() -> None:
+    """Guards: lines that have arrived kept back, or an end that is not told, while more is waited for."""
+    stream = [None, *"ab", None, *map(str, range(200)), None, "c"]
+    assert [len(window) for window in windows(stream, 512)] == [0, 2, 0, 128, 72, 0, 1]
