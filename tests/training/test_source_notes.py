@@ -27,6 +27,17 @@ def test_a_source_in_the_language_of_the_translations_is_told(
     )
 
 
+def test_a_line_of_signs_is_told_by_what_the_vocabulary_lacks(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: "2047" called another language; what is read as <unk> there unsaid."""
+    number, cyrillic = notes(trained, ["2047", "Привет, Emi"], capsys)
+    assert number.startswith("note: line 1: the model has never seen ")
+    assert cyrillic.startswith(
+        "note: line 2 is mostly in characters that the model was not trained to translate from (П,"
+    )
+
+
 def test_many_lines_of_a_kind_are_counted(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards: a thousand notes for a file in the wrong language, and numbers that begin anew with each portion."""
     found = notes(trained, ["りんご"] * 7 + ["the dog " * 30] * 2 + ["I like ☃."], capsys)
