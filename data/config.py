@@ -16,7 +16,8 @@ class DataConfig:
     path: str | None = None
     """A file, a folder, a glob, an http(s) URL, `a.en,b.ja`-style list of two aligned files, or (hub) `owner/name`.
     A folder is searched for files named after the splits: train, valid|validation|val|dev, test; if none is, all its files are
-    the training text."""
+    the training text. A download that breaks off is tried again; where the server states no length and sends no chunks
+    (HTTP/1.0), a part cannot be told from the whole file."""
 
     valid_path: str | None = None
     """Validation file(s) of their own; null means those found in the folder, else split off from `path`."""
@@ -56,8 +57,8 @@ class DataConfig:
 
     valid_tokens: int | None = 400_000
     """Most tokens of the validation split that are evaluated during training; null means all. Of a larger split these are
-    passages (or pairs) spread evenly over it, the same ones every time. A token costs a third of what it does in training: so
-    many take an eighth of the time where 250 steps of 4096 tokens lie between evaluations."""
+    passages (or pairs) spread evenly over it, the same ones every time. A token costs a third of what it does in training:
+    400000 take as long as 33 training steps of 4096 tokens, however many steps lie between evaluations."""
 
     split_seed: int = 0
     """Seed of random and component splits and of the embedded corpus. Apart from the run's seed: runs stay
@@ -96,8 +97,8 @@ class TokenizerConfig:
 
     vocab_size: int | None = None
     """Pieces in the vocabulary (char: an upper limit, the alphabet of the text decides). null fits it to the training text:
-    its alphabet and a piece more for every 400 characters, up to 1024 in all, or 400 more where the alphabet is large (char:
-    10000)."""
+    its alphabet and a piece more for every 400 characters, up to 1024 in all or 400 beyond the alphabet, whichever is more
+    (char: the alphabet, up to 10000)."""
 
     character_coverage: float = 1.0
     """Share of character occurrences that get a piece of their own; 0.9995 is customary for Japanese with byte

@@ -17,7 +17,7 @@ SAMPLE_CHARACTERS = 10_000_000
 alphabet from all."""
 
 LARGEST_FITTED = {"bpe": 1024, "unigram": 1024, "char": 10_000}
-"""Pieces of a vocabulary whose size is not given, where the text is long enough."""
+"""Pieces of a vocabulary whose size is not given, where the text is long enough and its alphabet leaves room."""
 
 _LEAST_LEARNT = 400
 """Of these, so many may be learnt however large the alphabet is: a few thousand characters of Chinese or Japanese would leave room
