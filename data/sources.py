@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
@@ -146,12 +146,16 @@ def _no_progress_bars() -> Iterator[None]:
 
 
 def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFile]]]:
-    """Every file read once: valid, not empty, aligned ones equally long."""
+    """Every file of which rows are wanted read once: valid, not empty, aligned ones equally long."""
     memory = cache_folder(config, "scans")
     text = located.format != "parquet"
+    documents_alone = located.format == "text" and config.rows == "document"
+    splits = dict(located.splits)
+    if documents_alone:
+        splits["train"] = splits["train"][: _rows_to_read(config, list(splits))]
     files = {
         split: [[scan(path, memory, text=text) for path in entry] for entry in entries]
-        for split, entries in located.splits.items()
+        for split, entries in splits.items()
     }
     for entry in chain.from_iterable(files.values()):
         if len(entry) == 2 and entry[0].lines != entry[1].lines:
@@ -160,6 +164,11 @@ def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFi
                 "aligned files need a translation on the same line; find where they part and mend it"
             )
     return files
+
+
+def _rows_to_read(config: DataConfig, present: Sequence[str]) -> int | None:
+    """Rows of the training files that are enough; None means all, which it takes to know where a share of them begins."""
+    return None if fractions(config, present) else config.max_rows
 
 
 def _file_splits(
@@ -180,9 +189,12 @@ def _file_splits(
             config,
             shares,
         )
+    most = _rows_to_read(config, list(files))
     rows = _tables(
         {
-            split: _without_empty_sides(_file_rows(config, task, kind, entries), task, split, notes)
+            split: _without_empty_sides(
+                _file_rows(config, task, kind, entries), task, split, notes, most if split == "train" else None
+            )
             for split, entries in files.items()
         },
         scratch,
@@ -201,12 +213,10 @@ def _document_splits(
 ) -> dict[str, Any]:
     """Documents of running text. A contiguous split counts characters and may cut a document; a random one takes
     whole files."""
-    spans: dict[str, tuple[list[TextFile], int, int | None]] = {
-        split: (found, 0, None) for split, found in files.items()
-    }
+    spans = {split: (found, 0, sum(file.characters for file in found)) for split, found in files.items()}
     random = bool(shares) and config.split == "random"
     if shares and not random:
-        total = sum(file.characters for file in files["train"])
+        total = spans["train"][2]
         for split, (start, stop) in contiguous_bounds(total, shares).items():
             if start == stop:
                 raise DataError(
@@ -215,8 +225,7 @@ def _document_splits(
             spans[split] = files["train"], start, stop
     if config.max_rows is not None and not random:
         chosen, begin, end = spans["train"]
-        most = sum(file.characters for file in chosen[: config.max_rows])
-        spans["train"] = chosen, begin, most if end is None else min(most, end)
+        spans["train"] = chosen, begin, min(end, sum(file.characters for file in chosen[: config.max_rows]))
     if scratch is None:
         import datasets
 
@@ -224,13 +233,13 @@ def _document_splits(
             split: datasets.IterableDataset.from_generator(_fragment_rows, gen_kwargs={"span": (found, start, stop)})
             for split, (found, start, stop) in spans.items()
         }
-    if sum(file.characters for found in files.values() for file in found) > _IN_MEMORY:
+    if sum(stop - start for _, start, stop in spans.values()) > _IN_MEMORY:
         raise DataError("data.path: too much text to hold whole documents in memory: set data.streaming=true")
     rows = _tables({split: ({"text": text} for text in documents(*span)) for split, span in spans.items()}, scratch)
     return _shortened(split_rows(rows.pop("train"), config, shares) | rows, config) if random else rows
 
 
-def _fragment_rows(span: tuple[list[TextFile], int, int | None]) -> Iterator[Row]:
+def _fragment_rows(span: tuple[list[TextFile], int, int]) -> Iterator[Row]:
     """Lines together, up to `_FRAGMENT` characters of one document: a row for each would take longer than its tokens."""
     parts: list[str] = []
     size = document = 0
@@ -262,18 +271,24 @@ def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[Text
         elif kind == "csv":
             yield from csv_rows(path, columns, config.header)
         else:
-            for row in library_rows(kind, path, config.streaming):
+            few = config.max_rows is not None  # then the library need not convert the whole file first
+            for row in library_rows(kind, path, config.streaming or few):
                 yield pick(row, columns, str(path))
 
 
-def _without_empty_sides(rows: Iterable[Row], task: str, split: str, notes: list[str]) -> Iterator[Row]:
-    """Rows without those that hold nothing; for pairs the sides stripped of surrounding space."""
-    dropped = 0
+def _without_empty_sides(
+    rows: Iterable[Row], task: str, split: str, notes: list[str], most: int | None = None
+) -> Iterator[Row]:
+    """Rows without those that hold nothing, at most `most`; for pairs the sides stripped of surrounding space."""
+    kept = dropped = 0
     for row in rows:
         if task == "translate":
             row = row | {"source": row["source"].strip(), "target": row["target"].strip()}
         if all(row[name] for name in (("source", "target") if task == "translate" else ("text",))):
             yield row
+            kept += 1
+            if kept == most:  # before the next row is read
+                break
         else:
             dropped += 1
     if dropped:
@@ -323,9 +338,12 @@ def _hub_rows(config: DataConfig, task: str, notes: list[str], scratch: Path | N
         return _streamed_splits(
             {split: partial(_picked, rows, columns, where) for split, rows in found.items()}, config, shares
         )
+    most = _rows_to_read(config, list(found))
     tables = _tables(
         {
-            split: _without_empty_sides(_picked(rows, columns, where), task, split, notes)
+            split: _without_empty_sides(
+                _picked(rows, columns, where), task, split, notes, most if split == "train" else None
+            )
             for split, rows in found.items()
         },
         scratch,

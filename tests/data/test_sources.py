@@ -216,6 +216,40 @@ def test_max_rows_counts_documents_of_the_training_split(tmp_path: Path, text_co
     assert text("train", **own) == "0" * 10 + "1" * 10 + "2" * 10
 
 
+def test_max_rows_makes_room_in_memory_for_a_part_of_a_large_folder(
+    tmp_path: Path, text_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards: a trial on a few files of a folder refused for the size of all of them."""
+    monkeypatch.setattr("data.sources._IN_MEMORY", 30)
+    for n in range(10):
+        write(tmp_path / "books" / f"{n}.txt", str(n) * 10)
+    rows = load_rows(text_config(tmp_path / "books", max_rows=2), "gpt")
+    assert [row["text"] for row in rows["train"]] == ["0" * 10, "1" * 10]
+    assert [row["text"] for row in rows["valid"]] == ["9" * 10]
+    with pytest.raises(DataError, match=r"too much text .*data.streaming=true"):
+        load_rows(text_config(tmp_path / "books", max_rows=3), "gpt")
+
+
+@pytest.mark.parametrize("kind", ["txt", "csv", "jsonl"])
+def test_nothing_is_read_beyond_max_rows_where_the_other_splits_have_their_own_files(
+    tmp_path: Path, text_config: Config, kind: str
+) -> None:
+    """Guards quick trials on a huge corpus: all of it was read, and kept on the disk, for a thousand rows."""
+    if kind == "txt":
+        for n, content in enumerate((b"one", b"two", b"not UTF-8: \xff")):
+            write(tmp_path / "corpus" / f"{n}.txt", content)
+    else:
+        row, broken = {"csv": ("{}\n", '"never closed\n'), "jsonl": ('{{"text": "{}"}}\n', "{\n")}[kind]
+        more = row.format("x" * 1000) * 11_000  # the hub library reads 10 MB at a time
+        write(tmp_path / "corpus" / f"a.{kind}", row.format("one") + row.format("two") + more + broken)
+    valid = write(tmp_path / f"valid.{kind}", '{"text": "three"}' if kind == "jsonl" else "three")
+    rows = load_rows(text_config(tmp_path / "corpus", valid_path=str(valid), max_rows=2), "gpt")
+    assert {split: [row["text"] for row in found] for split, found in rows.items()} == {
+        "train": ["one", "two"],
+        "valid": ["three"],
+    }
+
+
 def test_max_rows_shortens_training_alone(tmp_path: Path, pairs_config: Config) -> None:
     """Guards quick trials: validation stays whole."""
     write(tmp_path / "all.tsv", "".join(f"{a}\t{b}\n" for a, b in PAIRS))
