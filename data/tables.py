@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +17,7 @@ from data.text_files import lines
 
 _DEFAULT_NUMBERS = {"source": 1, "target": 2, "text": 1}
 _LONGEST_CELL = 2**31 - 1  # characters of a CSV cell; the library's own limit is 131,072, less than a book
+_ENOUGH = 10  # rows by which a column of numbers is known
 _END = "\ufdd6end of the file"  # no text holds this noncharacter
 
 
@@ -71,32 +72,20 @@ def default_columns_note(columns: dict[str, tuple[str, str]], first: dict[str, s
 
 def tsv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
     """Rows of a tab-separated file without quoting. `columns`: our name -> (config key, column name or number)."""
-    places: dict[str, int] | None = None
-    for number, line in enumerate(lines(path), start=1):
-        if not line.strip():
-            yield dict.fromkeys(columns, "")
-            continue
-        fields = line.rstrip("\n").split("\t")
-        if places is None:
-            places = column_places(fields, columns, header, path)
-            if header:
-                continue
-        for ours, place in places.items():
-            if place >= len(fields):
-                key, name = columns[ours]
-                raise DataError(
-                    f"{path}, line {number}: there is no column {place + 1} ({key}={name}); "
-                    f"the line has {len(fields)}, separated by tabs. Mend the line or set {key}"
-                )
-        yield {ours: fields[place] for ours, place in places.items()}
+    table = (line.rstrip("\n").split("\t") if line.strip() else [] for line in lines(path))
+    return _table_rows(enumerate(table, start=1), columns, header, path, "tabs")
 
 
 def csv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
     """Rows of a comma-separated file with the usual quoting (a quoted field may hold commas and line breaks)."""
+    return _table_rows(_csv_table(path), columns, header, path, "commas")
+
+
+def _csv_table(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(last line of a row, its cells), blank lines left out."""
     csv.field_size_limit(_LONGEST_CELL)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(chain(file, [_END]))
-        places: dict[str, int] | None = None
         previous = 0  # last line of the row before
         try:
             for fields in reader:
@@ -107,22 +96,56 @@ def csv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> I
                         f"{path}, line {previous + 1}: not valid CSV (a quote that opens here is never closed)"
                     )
                 previous = reader.line_num
-                if not fields:
-                    continue
-                if places is None:
-                    places = column_places(fields, columns, header, path)
-                    if header:
-                        continue
-                for ours, place in places.items():
-                    if place >= len(fields):
-                        key, name = columns[ours]
-                        raise DataError(
-                            f"{path}, line {reader.line_num}: there is no column {place + 1} ({key}={name}); "
-                            f"the row has {len(fields)}. Mend the row or set {key}"
-                        )
-                yield {ours: fields[place] for ours, place in places.items()}
+                if fields:
+                    yield previous, fields
         except csv.Error as error:
             raise DataError(f"{path}, line {reader.line_num}: not valid CSV ({error})") from error
+
+
+def _table_rows(
+    table: Iterable[tuple[int, list[str]]],
+    columns: dict[str, tuple[str, str]],
+    header: bool,
+    path: Path,
+    separator: str,
+) -> Iterator[dict[str, str]]:
+    """Our columns of (line number, cells); a blank line has no cells and is an empty row.
+
+    Raises DataError where a column that nobody chose holds numbers alone and others are there to be read: it is one of ids.
+    """
+    places: dict[str, int] | None = None
+    ids: list[str] = []  # columns that may be such
+    seen = 0
+    for number, fields in table:
+        if not fields:
+            yield dict.fromkeys(columns, "")
+            continue
+        if places is None:
+            first_line = fields
+            places = column_places(fields, columns, header, path)
+            if header:
+                continue
+            if len(fields) > len(columns):
+                ids = [ours for ours, (_, name) in columns.items() if name == ours]
+        for ours, place in places.items():
+            if place >= len(fields):
+                key, name = columns[ours]
+                raise DataError(
+                    f"{path}, line {number}: there is no column {place + 1} ({key}={name}); "
+                    f"the line has {len(fields)}, separated by {separator}. Mend the line or set {key}"
+                )
+        row = {ours: fields[place] for ours, place in places.items()}
+        if ids:
+            seen += 1
+            if seen > 1:  # the first may be a line of names
+                ids = [ours for ours in ids if row[ours].strip().isdecimal()]
+            if ids and seen == _ENOUGH:
+                raise DataError(
+                    f"{path}: column {places[ids[0]] + 1} is read as the {ids[0]} but holds numbers alone; the first line is: "
+                    f"{', '.join(first_line)[:100]}. Set {' and '.join(key for key, _ in columns.values())} "
+                    "(to numbers from 1, or with data.header=true to names)"
+                )
+        yield row
 
 
 def aligned_rows(source: Path, target: Path) -> Iterator[dict[str, str]]:

@@ -189,13 +189,44 @@ def test_names_of_aligned_files_may_hold_commas(tmp_path: Path, pairs_config: Co
 
 
 def test_columns_taken_by_their_place_are_told(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards files whose header has other names: the first row shows that a column of numbers was taken for the source."""
-    write(tmp_path / "a.csv", "id,english,japanese\n" + "".join(f"{n},{en},{ja}\n" for n, (en, ja) in enumerate(PAIRS)))
+    """Guards files whose header has other names: the first row shows which column was taken for the source."""
+    write(tmp_path / "a.csv", "japanese,english,id\n" + "".join(f"{ja},{en},{n}\n" for n, (en, ja) in enumerate(PAIRS)))
     (note,) = load(pairs_config(tmp_path / "a.csv"), "translate").notes
     assert note.startswith(
-        "source is column 1, which begins with 'id'; target is column 2, which begins with 'english'"
+        "source is column 1, which begins with 'japanese'; target is column 2, which begins with 'english'"
     )
-    assert load(pairs_config(tmp_path / "a.csv", source_column="2", target_column="3"), "translate").notes == []
+    assert load(pairs_config(tmp_path / "a.csv", source_column="2", target_column="1"), "translate").notes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "titles"),
+    [("a.csv", "id,en,ja\n"), ("a.csv", ",en,ja\n"), ("a.csv", ""), ("a.txt", "id\ten\tja\n"), ("a.tsv", "")],
+)
+def test_a_column_of_numbers_is_refused_where_nobody_chose_it(
+    tmp_path: Path, pairs_config: Config, name: str, titles: str
+) -> None:
+    """Guards tables with an id first, as pandas and Tatoeba write them: a model was trained to translate ids."""
+    separator = "," if name == "a.csv" else "\t"
+    rows = "".join(separator.join((str(n), en, ja)) + "\n" for n, (en, ja) in enumerate(PAIRS))
+    table = write(tmp_path / name, titles + rows)
+    with pytest.raises(DataError, match=r"column 1 is read as the source .*data.source_column and data.target_column"):
+        load_rows(pairs_config(table), "translate")
+    config = pairs_config(table, source_column="2", target_column="3")
+    assert (pairs(config) + pairs(config, "valid"))[bool(titles) :] == PAIRS
+    if "id" in titles:
+        config = pairs_config(table, header=True, source_column="en", target_column="ja")
+        assert pairs(config) + pairs(config, "valid") == PAIRS
+
+
+def test_numbers_may_be_what_is_translated(tmp_path: Path, pairs_config: Config) -> None:
+    """Guards toy data: numbers in the only two columns, a few among sentences, or in a column that was chosen."""
+    numbers = [(str(n), str(n)[::-1]) for n in range(10, 50)]
+    table = write(tmp_path / "two.tsv", "".join(f"{a}\t{b}\n" for a, b in numbers))
+    assert pairs(pairs_config(table))[:9] == numbers[:9]
+    table = write(tmp_path / "three.tsv", "".join(f"{a}\t{b}\tx\n" for a, b in numbers))
+    assert pairs(pairs_config(table, source_column="1", target_column="2"))[:9] == numbers[:9]
+    table = write(tmp_path / "mixed.tsv", "".join(f"{a}\t{b}\tx\n" for a, b in [*numbers[:5], *PAIRS]))
+    assert pairs(pairs_config(table))[:6] == [*numbers[:5], PAIRS[0]]
 
 
 @pytest.mark.parametrize("streaming", [False, True])
