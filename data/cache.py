@@ -13,6 +13,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from configs.whole_file import flush
 from data.errors import DataError
 
 
@@ -35,7 +36,7 @@ def code_version() -> str:
 
 
 def read_prepared(file: Path) -> Any:
-    """The JSON of a prepared folder. A power cut can leave a file short although its folder is there: that is said, with the fix."""
+    """The JSON of a prepared folder; DataError, with the fix, where it is damaged, by a copy that broke off say."""
     try:
         return json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -43,7 +44,8 @@ def read_prepared(file: Path) -> Any:
 
 
 def cached_folder(root: Path, key: str, build: Callable[[Path], None]) -> Path:
-    """The folder `root/key`; if it is not there, `build` fills an empty one, which then gets that name in one step.
+    """The folder `root/key`; if it is not there, `build` fills an empty one, which then gets that name in one step: it is
+    whole, after a power cut too.
 
     Of several processes that start together one builds and the others wait for it. A failed build leaves nothing
     behind.
@@ -67,7 +69,10 @@ def cached_folder(root: Path, key: str, build: Callable[[Path], None]) -> Path:
             fresh.mkdir()
             try:
                 build(fresh)
+                for path in (*fresh.rglob("*"), fresh):
+                    flush(path)
                 fresh.rename(folder)
+                flush(root)
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
     finally:

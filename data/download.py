@@ -18,6 +18,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from configs.whole_file import flush, write_whole
 from data.errors import DataError
 
 _TIMEOUT = 30  # seconds without an answer
@@ -84,6 +85,7 @@ def _fetched(url: str, copy: Path, note: Path) -> Path:
             with os.fdopen(handle, "wb") as file:
                 for block in _blocks(answer, copy.name):
                     file.write(block)
+            flush(Path(partial))
             Path(partial).replace(copy)
         finally:
             Path(partial).unlink(missing_ok=True)
@@ -91,7 +93,7 @@ def _fetched(url: str, copy: Path, note: Path) -> Path:
             "If-None-Match": answer.headers.get("ETag"),
             "If-Modified-Since": answer.headers.get("Last-Modified"),
         }
-        note.write_text(json.dumps({key: value for key, value in validators.items() if value}), "utf-8")
+        write_whole(note, json.dumps({key: value for key, value in validators.items() if value}).encode())
         return copy
 
 
@@ -100,8 +102,8 @@ def _opened(url: str, copy: Path, note: Path) -> Any:
     try:
         # Addresses are pasted from a browser, which shows spaces and letters beyond ASCII as they are.
         request = urllib.request.Request(urllib.parse.quote(url, safe=_IN_ADDRESSES), headers={"User-Agent": "chumoku"})
-        if copy.is_file() and note.is_file():
-            for header, value in json.loads(note.read_text("utf-8")).items():
+        if copy.is_file():
+            for header, value in _validators(note).items():
                 request.add_header(header, value)
         return urllib.request.urlopen(request, timeout=_TIMEOUT)
     except urllib.error.HTTPError as error:
@@ -112,6 +114,14 @@ def _opened(url: str, copy: Path, note: Path) -> Any:
         raise DataError(f"{url}: the server answers {error.code} {error.reason}") from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise _NoAnswer(f"cannot be reached ({getattr(error, 'reason', error)})", may_pass=False) from error
+
+
+def _validators(note: Path) -> dict[str, str]:
+    """Headers that ask whether the copy is still good; none where they are not known: the file is fetched again then."""
+    try:
+        return dict(json.loads(note.read_text("utf-8")))
+    except (FileNotFoundError, ValueError, TypeError):
+        return {}
 
 
 def _blocks(answer: Any, name: str) -> Iterator[bytes]:

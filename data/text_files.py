@@ -5,11 +5,12 @@ from __future__ import annotations
 import codecs
 import hashlib
 import json
-import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from configs.whole_file import write_whole
 from data.errors import DataError
 
 _BLOCK = 1 << 22  # bytes read at a time
@@ -44,13 +45,11 @@ def scan(path: Path, memory: Path, text: bool = True) -> TextFile:
             return _scan(path) if text else _hashed(path)
         name = hashlib.sha256(f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}".encode()).hexdigest()[:24]
         note = memory / f"{name}.json"
-        if note.is_file():
+        with suppress(FileNotFoundError, ValueError, TypeError):  # not read yet, or a power cut came after it
             return replace(TextFile(**json.loads(note.read_text("utf-8"))), path=str(path))
         found = _scan(path) if text else _hashed(path)
         memory.mkdir(parents=True, exist_ok=True)
-        partial = note.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(asdict(found)), "utf-8")
-        partial.replace(note)
+        write_whole(note, json.dumps(asdict(found)).encode(), durable=False)
         return found
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error

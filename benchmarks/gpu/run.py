@@ -27,6 +27,7 @@ from attention_maps.command_line import CommandError
 from benchmarks.gpu.figures import Figure, Stage, read_figures, table
 from benchmarks.harness import ROOT
 from configs.program import expanded
+from configs.whole_file import write_whole
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ class Results:
             "stages": [asdict(one) for one in self.stages],
         }
         text = json.dumps(values, indent=1, ensure_ascii=False)
-        (self.folder / "gpu.json").write_text(text + "\n", encoding="utf-8")
+        write_whole(self.folder / "gpu.json", f"{text}\n".encode())  # the next call goes on from it
         (self.folder / "gpu.md").write_text(table(self.stages) + "\n", encoding="utf-8")
 
 

@@ -126,6 +126,19 @@ def test_large_files_are_recognised_by_size_and_time(tmp_path: Path) -> None:
     assert scan(path, tmp_path / "scans").sha256 != first.sha256
 
 
+@pytest.mark.parametrize("left", ["", "{}", "[]", '{"path": "x'])
+def test_what_was_noted_of_a_large_file_is_found_again_where_the_note_is_damaged(tmp_path: Path, left: str) -> None:
+    """Guards: a traceback of the JSON parser on every start after a power cut."""
+    path = tmp_path / "large.txt"
+    path.write_bytes(b"abcdefg\n" * (_REMEMBER // 8))
+    first = scan(path, tmp_path / "scans")
+    (note,) = (tmp_path / "scans").iterdir()
+    whole = note.read_text("utf-8")
+    note.write_text(left, "utf-8")
+    assert scan(path, tmp_path / "scans") == first
+    assert note.read_text("utf-8") == whole
+
+
 def test_a_failed_build_leaves_nothing_and_is_tried_again(tmp_path: Path) -> None:
     """Guards against half-made data after a crash or a full disk."""
 

@@ -154,6 +154,18 @@ def test_pairs_from_two_addresses_and_a_dead_server(server, pairs_config: Config
             load_rows(pairs_config(dead), "translate")
 
 
+@pytest.mark.parametrize("left", ["", "{}", "[]", "5", '{"If-None'])
+def test_a_file_is_fetched_again_where_the_note_of_its_version_is_damaged(server, tmp_path: Path, left: str) -> None:
+    """Guards: an old copy that serves for ever, because a kill came while the note was written, and is called unreachable."""
+    address, folder, _ = server
+    write(folder / "a.txt", "old")
+    first = download(f"{address}/a.txt", tmp_path / "copies")
+    first.with_name("validators.json").write_text(left, "utf-8")
+    write(folder / "a.txt", "new")
+    assert download(f"{address}/a.txt", tmp_path / "copies").read_text() == "new"
+    assert json.loads(first.with_name("validators.json").read_text("utf-8"))
+
+
 def test_a_copy_of_an_address_serves_when_the_server_is_gone(server, tmp_path: Path) -> None:
     """Guards training on a train: once fetched, the network is not needed."""
     address, folder, _ = server

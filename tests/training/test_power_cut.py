@@ -61,9 +61,10 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 def test_a_run_survives_a_power_cut_in_the_moment_of_its_end(
     task: str, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: checkpoints that nothing can be done with, because config or tokenizer are empty; an evaluation whose line is lost."""
+    """Guards: checkpoints that nothing can be done with, because config or tokenizer are empty; an evaluation whose line is lost;
+    prepared data of which the half is trained on from then on."""
     monkeypatch.chdir(tmp_path)
-    given = [*TINY, f"task={task}", "name=run", "trainer.beam_size=1"]
+    given = [*TINY, f"task={task}", "name=run", "trainer.beam_size=1", "data.cache=cache"]
     for more in (given, ["resume=runs/run", "trainer.steps=9"]):
         monkeypatch.setattr(sys, "argv", ["train.py", *more])
         train_command()
@@ -72,6 +73,9 @@ def test_a_run_survives_a_power_cut_in_the_moment_of_its_end(
         needed = [path for path in run.iterdir() if path.is_file() and not path.name.startswith(may_be_lost)]
         assert {"config.yaml", "metrics.jsonl", "test.json"} < {path.name for path in needed}
         needed += [path for step in run.glob("checkpoints/step-*") for path in step.iterdir()]
+        prepared = [path for path in Path("cache").rglob("*") if path.suffix != ".lock"]
+        needed += [path for path in prepared if path.is_file()]
         assert [path.name for path in needed if not disk.has(path)] == []
         folders = [run, run / "checkpoints", *(run / "checkpoints").iterdir()]
+        folders += [path for path in prepared if path.is_dir() and path.parent != Path("cache")]
         assert [path.name for path in folders if not disk.has_name(path)] == []
