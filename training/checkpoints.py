@@ -245,6 +245,7 @@ def checkpoint_step(checkpoint: Path) -> int:
 
 def load_progress(checkpoint: Path) -> dict:
     """The counters of a checkpoint."""
+    check_opens(checkpoint / SUMMARY)
     try:
         progress = json.loads((checkpoint / SUMMARY).read_text(encoding="utf-8"))
         return progress | {"step": int(progress["step"])}
@@ -269,6 +270,7 @@ def read_checkpoint(run: Path, which: str) -> Checkpoint:
 
 def load_weights(checkpoint: Path) -> dict[str, Tensor]:
     """The weights of a checkpoint, float32, on the CPU."""
+    check_opens(checkpoint / WEIGHTS)
     try:
         return load_file(checkpoint / WEIGHTS)
     except (OSError, SafetensorError, RuntimeError) as error:  # the last where the file vanishes while it is opened
@@ -278,13 +280,18 @@ def load_weights(checkpoint: Path) -> dict[str, Tensor]:
 def load_state(checkpoint: Path) -> dict:
     """The training state of a checkpoint: tensors and plain values only, on the CPU.
 
-    Raises UserError where it is damaged, or was not saved together with the weights beside it.
+    Raises UserError where it is damaged, or was not saved together with the weights beside it. An allocator's error passes.
     """
+    from training.out_of_memory import is_out_of_memory  # which imports this module
+
+    check_opens(checkpoint / STATE)
     try:
         state = torch.load(checkpoint / STATE, map_location="cpu", weights_only=True)
     except (
         Exception
     ) as error:  # torch raises a dozen kinds for a damaged archive; all of them mean the same to the user
+        if is_out_of_memory(error):
+            raise
         raise UserError(damaged(checkpoint / STATE, error)) from error
     progress, saved = load_progress(checkpoint), weights_metadata(checkpoint)
     # Checkpoints of before have no `save`; then equal steps must do.
@@ -302,6 +309,16 @@ def weights_metadata(checkpoint: Path) -> dict[str, str]:
             return file.metadata() or {}
     except (OSError, SafetensorError) as error:
         raise UserError(damaged(checkpoint / WEIGHTS, error)) from error
+
+
+def check_opens(path: Path) -> None:
+    """Refuse a file that the system does not open: it may be whole. One that is not there is left to what reads it."""
+    try:
+        path.open("rb").close()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def damaged(path: Path, error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import sys
 from collections.abc import Callable
@@ -245,6 +246,31 @@ def test_a_damaged_file_is_named_with_the_fix(tmp_path: Path, file: str, damage:
         path.write_bytes(content[: len(content) // 2] if damage == "truncate" else b"")
     with pytest.raises(UserError, match=rf"{file}.*damaged.*step-00000010"):
         load_weights(checkpoint) if file.startswith("weights") else load_state(checkpoint)
+
+
+@pytest.mark.parametrize("file", ["weights.safetensors", "state.pt", "state.json"])
+def test_what_cannot_be_opened_is_not_to_be_deleted(tmp_path: Path, file: str) -> None:
+    """Guards: `To mend it: delete …` for a checkpoint that is whole, where permission or the network file system fails."""
+    save(tmp_path, 10, keep=1)
+    checkpoint = save(tmp_path, 20, keep=1)
+    (checkpoint / file).unlink()
+    (checkpoint / file).symlink_to(file)  # to itself, which the system refuses to open
+    with pytest.raises(UserError, match=rf"{file}: cannot be read \(Too many levels of symbolic links\)$"):
+        load_weights(checkpoint) if file.startswith("weights") else load_state(checkpoint)
+
+
+def test_a_state_that_does_not_fit_into_memory_is_not_damaged(tmp_path: Path) -> None:
+    """Guards: the advice to delete the last checkpoint because another program takes the memory just now."""
+    state = {"s": torch.zeros(10_000_000)}
+    checkpoint = save_checkpoint(tmp_path, 1, {}, state, {"step": 1}, keep=0)
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 10_000_000, before[1]))
+    try:
+        with pytest.raises((RuntimeError, MemoryError), match="memory"):
+            load_state(checkpoint)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def killed_before_file_operation(number: int, action: Callable[[], object]) -> bool:
