@@ -91,10 +91,19 @@ def prepare(
     meta = read_prepared(folder / "meta.json")
     notes += meta["notes"]
     # Not the cache's key: that changes with every line of this package, these tokens only when training would differ.
-    key = hashlib.sha256(" ".join([*meta["train"], *fingerprints]).encode()).hexdigest()[:24]
+    hashes = meta["hashes"]
+    used = {
+        "train": hashes.pop("train"),
+        "valid": hashes.pop("valid"),
+        "test": [key for found in hashes.values() for key in found],
+    }
+    keys = {
+        part: hashlib.sha256(" ".join([*found, *fingerprints]).encode()).hexdigest()[:24]
+        for part, found in used.items()
+    }
     if task == "gpt":
-        return PreparedText(folder, tokenizers[0], data, meta["splits"], context, seed, notes, rows, key)
-    return PreparedPairs(folder, tokenizers, data, tokenizer.sampling, context, seed, notes, rows, key)
+        return PreparedText(folder, tokenizers[0], data, meta["splits"], context, seed, notes, rows, keys)
+    return PreparedPairs(folder, tokenizers, data, tokenizer.sampling, context, seed, notes, rows, keys)
 
 
 def _train_tokenizers(task: str, rows: Rows, config: TokenizerConfig, folder: Path) -> None:
@@ -129,7 +138,7 @@ def _write_tokens(task: str, rows: Rows, tokenizers: Sequence[Tokenizer], folder
                 _write_side(rows[split], split, side, tokenizer, folder, notes)
                 for side, tokenizer in (("source", tokenizers[0]), ("target", tokenizers[-1]))
             ]
-    meta = {"splits": splits, "notes": notes, "train": hashes["train"]}
+    meta = {"splits": splits, "notes": notes, "hashes": hashes}
     (folder / "meta.json").write_text(json.dumps(meta, indent=1), "utf-8")
 
 

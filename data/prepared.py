@@ -34,7 +34,12 @@ class Prepared(ABC):
     """What a split is counted in."""
 
     def __init__(
-        self, tokenizers: Sequence[Tokenizer], splits: Sequence[str], config: DataConfig, rows: Rows, key: str
+        self,
+        tokenizers: Sequence[Tokenizer],
+        splits: Sequence[str],
+        config: DataConfig,
+        rows: Rows,
+        keys: dict[str, str],
     ) -> None:
         self._config = config
         self.tokenizers = list(tokenizers)
@@ -42,9 +47,9 @@ class Prepared(ABC):
         self.splits = list(splits)
         self.notes: list[str] = []
         """What was left out, cut, or could not be kept, one line each."""
-        self.key = key
-        """Fingerprint of the training tokens and the tokenizers: while it is the same, so is what is trained on,
-        wherever it was read from and by whichever version of this package."""
+        self.keys = keys
+        """Fingerprints of the tokens of `train`, of `valid`, and of all splits for a `test`: while one is the same, so
+        are the data, wherever they were read from and by whichever version of this package."""
         self._rows = rows
 
     def rows(self, split: str) -> Any:
@@ -121,9 +126,9 @@ class PreparedText(Prepared):
         seed: int,
         notes: list[str],
         rows: Rows,
-        key: str,
+        keys: dict[str, str],
     ) -> None:
-        super().__init__([tokenizer], list(sizes), config, rows, key)
+        super().__init__([tokenizer], list(sizes), config, rows, keys)
         self.tokenizer = tokenizer
         self._sizes, self._context, self._seed = sizes, context, seed
         self._tokens: dict[str, Tokens] = {
@@ -226,9 +231,9 @@ class PreparedPairs(Prepared):
         seed: int,
         notes: list[str],
         rows: Rows,
-        key: str,
+        keys: dict[str, str],
     ) -> None:
-        super().__init__(tokenizers, rows.names, config, rows, key)
+        super().__init__(tokenizers, rows.names, config, rows, keys)
         self.source_tokenizer, self.target_tokenizer = tokenizers[0], tokenizers[-1]
         self.shared = len(tokenizers) == 1
         self._sampling, self._context, self._seed = sampling, context, seed

@@ -97,9 +97,18 @@ def restored(config: TrainConfig, run: Path, which: str) -> tuple[Parts, list[st
     progress = parts.trainer.progress
     parts.trainer.restore(checkpoint.weights, state)
     notes = go_back(run, checkpoint, progress)
-    if state["data"] != parts.prepared.key:
-        progress.forget_best()
+    # Checkpoints of before have the key of the training data alone; of the others nothing is known then.
+    before = dict(zip(parts.prepared.keys, state["data"].split(), strict=False))
+    changed = {part for part, key in before.items() if key != parts.prepared.keys[part]}
+    if "train" in changed:
         notes.append("note: other data than before: their order and the best loss begin anew")
+    elif "valid" in changed:
+        notes.append("note: other validation data than before: the best loss begins anew")
+    if changed & {"train", "valid"}:
+        progress.forget_best()
+    if "test" in changed:
+        notes.append("note: other test data than before: the test results begin anew")
+        (run / "test.json").unlink(missing_ok=True)
     return parts, notes
 
 
@@ -151,7 +160,7 @@ def train_in(run: Path, config: TrainConfig, parts: Parts, notes: list[str]) -> 
             log.line(f"already at step {trainer.progress.step}: {reason}")
         else:
             with advised(lambda: training_advice(config, run)):
-                trainer.train(run, log, evaluator.evaluate, parts.prepared.key)
+                trainer.train(run, log, evaluator.evaluate, " ".join(parts.prepared.keys.values()))
             log.line(f"finished at step {trainer.progress.step}: {trainer.budget.end_of_training()}")
             log.scalars({"best/val_loss": trainer.progress.best_loss}, trainer.progress.step)
         if config.trainer.test:

@@ -90,9 +90,9 @@ def test_the_key_tells_whether_training_would_see_the_same(
 
     def keys(tokenizer: TokenizerConfig = CHAR) -> list[str]:
         return [
-            prepare("gpt", text, tokenizer, 8, 0).key,
-            prepare("translate", pairs, tokenizer, 80, 0).key,
-            prepare("gpt", replace(text, streaming=True), tokenizer, 8, 0).key,
+            prepare("gpt", text, tokenizer, 8, 0).keys["train"],
+            prepare("translate", pairs, tokenizer, 80, 0).keys["train"],
+            prepare("gpt", replace(text, streaming=True), tokenizer, 8, 0).keys["train"],
         ]
 
     before = keys()
@@ -106,7 +106,12 @@ def test_the_key_tells_whether_training_would_see_the_same(
     table.write_text("".join([*sides[1:], sides[0]]), "utf-8")
     assert all(new != old for new, old in zip(keys(), before, strict=True))
     assert (
-        len({prepare("gpt", replace(text, max_rows=1, rows=kind), CHAR, 8, 0).key for kind in ("document", "line")})
+        len(
+            {
+                prepare("gpt", replace(text, max_rows=1, rows=kind), CHAR, 8, 0).keys["train"]
+                for kind in ("document", "line")
+            }
+        )
         == 2
     )
 

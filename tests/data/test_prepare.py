@@ -227,7 +227,7 @@ def test_an_evaluation_takes_a_part_of_a_large_validation_split(tmp_path: Path, 
     assert not any("data.valid_tokens" in note for note in whole.notes)
     part = prepare("gpt", text_config(tmp_path / "book.txt", valid_tokens=1000, **settings), CHAR, 8, seed=0)
     assert part.tokenizer.fingerprint == whole.tokenizer.fingerprint
-    assert part.key == whole.key
+    assert part.keys["train"] == whole.keys["train"]
     taken = predicted(part, "valid")
     assert len(taken) == 1000
     assert taken == predicted(part, "valid")

@@ -85,6 +85,27 @@ def test_a_damaged_test_result_is_made_again(train: Train, left: bytes) -> None:
     assert (run / "test.json").read_bytes() == whole
 
 
+def test_other_held_out_data_are_not_mixed_with_those_of_before(train: Train, book: Path) -> None:
+    """Guards: the old figures of another test file; a best loss on another validation file that hides every later one."""
+    run, text = Path("runs/run"), book.read_text(encoding="utf-8")
+    for name in ("valid", "test", "copy"):
+        book.with_name(f"{name}.txt").write_text(text[: len(text) // 4], encoding="utf-8")
+    book.with_name("other.txt").write_text(text[::-1], encoding="utf-8")
+    train(*TEXT, "attention.enabled=false", "data.valid_path=valid.txt", "data.test_path=test.txt", "name=run")
+    whole = (run / "test.json").read_bytes()
+    assert "note: other" not in train(f"resume={run}", "data.test_path=copy.txt", "data.valid_path=copy.txt")
+    assert (run / "test.json").read_bytes() == whole
+    said = train(f"resume={run}", "data.test_path=other.txt")
+    assert "note: other test data than before: the test results begin anew" in said
+    assert "best loss begins anew" not in said
+    assert (run / "test.json").read_bytes() != whole
+    said = train(f"resume={run}", "data.valid_path=other.txt", "trainer.steps=8")
+    assert "note: other validation data than before: the best loss begins anew" in said
+    assert load_progress(checkpoint_path(run, "best"))["step"] == 8, (
+        "its loss is higher: reversed text is nothing it has seen"
+    )
+
+
 def test_going_back_to_the_very_start_leaves_nothing_of_the_later_training(train: Train, tmp_path: Path) -> None:
     """Guards: step 0, saved when a signal came early, taken for a new run, which has nothing to drop."""
     run = Path("runs/run")
