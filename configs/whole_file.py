@@ -33,7 +33,12 @@ def write_whole(final: Path, content: bytes, *, replace: bool = True, durable: b
 
 def flush(path: Path) -> None:
     """Ask the operating system to put a file or a folder's entries on the disk now."""
-    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        if path.is_dir():  # files may be made in it, but it may not be listed
+            return
+        raise
     try:
         os.fsync(descriptor)
     except OSError as error:  # some network file systems flush files only

@@ -33,15 +33,22 @@ class Budget:
         """The part of `trainer.minutes` that `seconds` are, 0 where there is no such budget."""
         return seconds / (60 * self.trainer.minutes) if self.trainer.minutes else 0.0
 
+    def share_warmed_up(self) -> float:
+        """The part of `trainer.minutes` by which warm-up goes: that of training steps, and a fifth of all time at least.
+
+        Else a run that spends nearly all its time on many short evaluations would end before its warm-up does.
+        """
+        return max(self.share_of_time(self.progress.step_seconds), self.share_of_time(self.progress.seconds) / 5)
+
     def end_of_training(self) -> str | None:
         """Why training is over (budget or patience), in words, or None while it is not."""
         trainer, progress = self.trainer, self.progress
-        if trainer.patience is not None and progress.evaluations_without_best >= trainer.patience:
-            return f"no better validation loss in {trainer.patience} evaluations (trainer.patience)"
         if self.share_of_steps() >= 1:
             return f"all steps are done (trainer.steps={trainer.steps})"
         if self.share_of_time(progress.seconds) >= 1:
             return f"the time is up (trainer.minutes={trainer.minutes:g})"
+        if trainer.patience is not None and progress.evaluations_without_best >= trainer.patience:
+            return f"no better validation loss in {trainer.patience} evaluations (trainer.patience)"
         return None
 
     def evaluation_is_due(self) -> bool:

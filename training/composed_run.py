@@ -144,8 +144,10 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
         else:
             value_problems(config, override, keys)
     settle_budget(config, settings)
-    if "schedule" in keys_of(settings):
+    if config.schedule.kind != before.schedule.kind:
         settle_warmup(config, settings)
+    elif "schedule.warmup" not in keys_of(settings):  # the same schedule again: its curve goes on
+        config.schedule.warmup = before.schedule.warmup
     if config.optim.kind != before.optim.kind:
         found.append(f"optim.kind={config.optim.kind}: {elsewhere}")
     config.resume = literal(str(path))

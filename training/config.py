@@ -112,7 +112,8 @@ class TrainerConfig:
     """Steps between log lines."""
 
     patience: int | None = None
-    """Stop after so many evaluations without a better validation loss; null never stops early."""
+    """Stop after so many evaluations without a better validation loss; null never stops early. Those that are left out, because
+    evaluations would take more than a third of the time, do not count."""
 
     keep: int = 0
     """Older checkpoints kept besides `last` and `best`."""

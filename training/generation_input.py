@@ -63,21 +63,26 @@ def read_lines() -> Iterator[str | None]:
 def raw_lines() -> Iterator[bytes | None]:
     """The lines of standard input with their LF, and None before each wait that is longer than PATIENCE."""
     stdin = standard_input()
-    patience, rest = PATIENCE, b""
+    patience, parts = PATIENCE, list[bytes]()
     while True:
         start = time.monotonic()
         arrived, _, _ = select.select([stdin], [], [], patience)  # a file has always arrived
         patience = max(0.0, patience - (time.monotonic() - start))
         if not arrived or not patience:
             yield None
+            select.select([stdin], [], [])
             patience = PATIENCE
         block = stdin.read1(_BLOCK)
         if not block:
             break
-        *whole, rest = (rest + block).split(b"\n")
-        yield from (line + b"\n" for line in whole)
-    if rest:
-        yield rest
+        *whole, rest = block.split(b"\n")
+        for end in whole:
+            yield b"".join([*parts, end, b"\n"])
+            parts = []
+        if rest:
+            parts.append(rest)
+    if parts:
+        yield b"".join(parts)
 
 
 def up_to_failure(lines: Iterable[str | None], failures: list[UserError]) -> Iterator[str | None]:
@@ -91,7 +96,7 @@ def up_to_failure(lines: Iterable[str | None], failures: list[UserError]) -> Ite
 def count_lines() -> int | None:
     """Lines of standard input where it is a file, which can be read twice; None where it is not."""
     stdin = standard_input()
-    if not stdin.seekable():
+    if not stdin.seekable() or not stdin.readable():
         return None
     start = stdin.tell()
     lines = sum(1 for _ in stdin)

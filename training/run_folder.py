@@ -35,12 +35,14 @@ OF_A_START = (
     ".config.yaml.*",
     ".tmp-link",
     "tokenizer*.model",
+    ".tokenizer*.model.*",
     "source_alphabet.txt",
+    ".source_alphabet.txt.*",
     "events.out.tfevents.*",
     "trace.json",
     "checkpoints",
 )
-"""What a start leaves in the folder before its first checkpoint, besides the log and the lock."""
+"""What a start leaves in the folder before its first checkpoint, besides the log and the lock; a dot begins the name of a part."""
 
 
 @contextmanager

@@ -42,7 +42,7 @@ class Outcome:
     seconds: float
     failure: str | None
     best: dict[str, float]
-    """The line of metrics.jsonl with the lowest validation loss; empty where there was no evaluation."""
+    """`RANKED_BY` of the evaluation with the lowest validation loss; empty where there was none."""
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -62,7 +62,11 @@ class Outcome:
 
 
 def sweep(points: Sequence[Point], configs: Sequence[TrainConfig]) -> None:
-    """Train every point and rank them; a point that fails does not end the sweep. Raises UserError at the end when any did."""
+    """Train every point and rank them; a point that fails does not end the sweep.
+
+    Raises UserError before where two are the same run, and at the end when any failed.
+    """
+    check_different(points, configs)
     outcomes: list[Outcome] = []
     try:
         for number, (point, config) in enumerate(zip(points, configs, strict=True), 1):
@@ -75,6 +79,17 @@ def sweep(points: Sequence[Point], configs: Sequence[TrainConfig]) -> None:
             say("\n" + "\n".join(ranking(outcomes)))
     if failed := sum(outcome.failure is not None for outcome in outcomes):
         raise UserError(f"{failed} of {len(points)} runs failed")
+
+
+def check_different(points: Sequence[Point], configs: Sequence[TrainConfig]) -> None:
+    """Raises UserError where the settings of two points lead to the same config: `seed=1,1`, or `1e-3,0.001`."""
+    found: dict[str, Point] = {}
+    for point, config in zip(points, configs, strict=True):
+        same = found.setdefault(repr(config), point)
+        if same is not point:
+            raise UserError(
+                f"{as_settings(same.varied)} and {as_settings(point.varied)} are the same run: leave one out"
+            )
 
 
 def train_point(config: TrainConfig, varied: dict[str, str]) -> Outcome:

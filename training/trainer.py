@@ -143,9 +143,8 @@ class Trainer:
             for batch in batches:
                 total += self.backward(batch.to(self.hardware.device), targets)
                 self.weights.collect_gradients()
-        budget, progress = self.budget, self.progress
-        time_stepped = budget.share_of_time(progress.step_seconds)
-        factor = learning_rate_factor(self.config.schedule, progress.step, budget.share_done(), time_stepped)
+        done, warmed_up = self.budget.share_done(), self.budget.share_warmed_up()
+        factor = learning_rate_factor(self.config.schedule, self.progress.step, done, warmed_up)
         self.gradient_norm = self.optimizer.step(factor)
         self.weights.publish()
         self.queue.end_step()

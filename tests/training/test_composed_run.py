@@ -117,6 +117,8 @@ def test_a_run_that_goes_on_keeps_its_warm_up_unless_it_gets_another_schedule(ru
     assert composed(f"resume={run}").config.schedule.warmup == 100
     assert composed(f"resume={run}", "trainer.steps=200").config.schedule.warmup == 100
     assert composed(f"resume={run}", "schedule=inverse_sqrt").config.schedule.warmup == 30
+    assert composed(f"resume={run}", "schedule=cosine", "trainer.steps=200").config.schedule.warmup == 100
+    assert composed(f"resume={run}", "schedule=cosine", "schedule.warmup=7").config.schedule.warmup == 7
 
 
 def test_a_run_without_any_budget_is_refused(run: Path) -> None:

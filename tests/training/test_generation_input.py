@@ -4,7 +4,9 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -34,6 +36,7 @@ def give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
         (b"a\n\nb\n", ["a", "", "b"]),
         (b"\xef\xbb\xbfa\r\n\r\nb\r\n", ["a", "", "b"]),
         (b"a\rb\0c\r", ["a\rb\0c\r"]),
+        (b"a\n" + b"x" * 1_000_000 + b"\nb\n" + b"y" * 300_000, ["a", "x" * 1_000_000, "b", "y" * 300_000]),
         ("水\u2028と\x85\n".encode(), ["水\u2028と\x85"]),
     ],
 )
@@ -79,3 +82,29 @@ def test_a_pause_is_told_before_it_is_waited_for(monkeypatch: pytest.MonkeyPatch
         assert [next(lines) for _ in range(1002)] == ["半", *["c"] * 1000, None]
         writer.close()
         assert list(lines) in ([], [None])
+
+
+def test_input_that_cannot_block_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: the end of a text seen where another program has made the pipe non-blocking and writes slowly."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    with open(read) as stdin, open(write, "wb", buffering=0) as writer:  # noqa: PTH123 - of file descriptors
+        monkeypatch.setattr(sys, "stdin", stdin)
+        lines = read_lines()
+        writer.write(b"a\n")
+        assert [next(lines), next(lines)] == ["a", None]
+        with ThreadPoolExecutor(1) as other:
+            waited_for = other.submit(next, lines)
+            with pytest.raises(TimeoutError):
+                waited_for.result(timeout=0.2)
+            writer.write(b"b\n")
+            assert waited_for.result() == "b"
+
+
+def test_input_that_is_open_for_writing_alone_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: a bare "Bad file descriptor" from counting the lines before they are read."""
+    with (tmp_path / "file").open("w") as file:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file.buffer))
+        assert count_lines() is None
+        with pytest.raises(UserError, match="standard input cannot be read"):
+            list(read_lines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 import signal
 import sys
@@ -17,6 +18,7 @@ from safetensors.torch import save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from attention_maps.store import steps as recorded_steps
+from configs import whole_file
 from tests.conftest import TINY
 from tests.test_resume import curve, start_and_stop
 from training import run_folder
@@ -226,6 +228,24 @@ def test_every_file_of_a_translators_start_is_known(train: Train) -> None:
         shutil.rmtree(run / name)
     assert run_folder.leavings(run) is None, "there is a metrics.jsonl"
     (run / "metrics.jsonl").unlink()
+    assert run_folder.leavings(run) is not None
+
+
+def test_a_start_that_is_killed_while_it_writes_a_file_leaves_its_name_free(train: Train) -> None:
+    """Guards: a part of a tokenizer or of a config, seen as a file of the user's, that takes the name for ever."""
+    train(*TINY, "task=translate", "name=run", "trainer.test=false")
+    run = Path("runs/run")
+    for name in ("checkpoints", "attention"):
+        shutil.rmtree(run / name)
+    (run / "metrics.jsonl").unlink()
+    written = [path for path in run.iterdir() if path.suffix in (".yaml", ".model", ".txt") and path.name != "log.txt"]
+    for path in written:
+        if (child := os.fork()) == 0:
+            whole_file.flush = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+            whole_file.write_whole(path, b"", durable=True)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert len(list(run.glob(".*.*.*"))) == len(written) >= 3
     assert run_folder.leavings(run) is not None
 
 

@@ -79,6 +79,32 @@ def test_a_sweep_after_a_single_value_wins() -> None:
     assert [compose_run(point.settings).config.optim.lr for point in points] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["seed=1,2,1"], "seed=1 and seed=1"),
+        (["optim.lr=1e-3,0.001"], "optim.lr=0.001 and optim.lr=0.001"),
+        (["schedule=cosine,linear", "schedule.kind=wsd", "schedule.decay=0.2"], "schedule=cosine and schedule=linear"),
+    ],
+)
+def test_a_run_that_is_asked_for_twice_is_refused(
+    values: list[str],
+    said: str,
+    tmp_path: Path,
+    book: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Guards: hours spent on the same run again, and a ranking in which one of two equal ones is the best."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["train.py", "-m", *SMALL, *values])
+    with pytest.raises(SystemExit) as left:
+        train_command()
+    assert left.value.code == 2
+    assert capsys.readouterr().err == f"error: {said} are the same run: leave one out\n"
+    assert not (tmp_path / "runs").exists()
+
+
 def test_metrics_that_cannot_be_read_cost_their_own_run_alone(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -529,7 +529,7 @@ def test_a_warm_up_by_time_takes_the_time_of_training_steps_alone(tmp_path: Path
 
         def minutes_of_step() -> None:
             factors.append(0)
-            each.mark -= 60 * (50 if each.progress.step in (0, 4) else 10)
+            each.mark -= 60 * (15 if each.progress.step in (0, 4) else 10)
             step()
             factors[-1] = each.optimizer.optimizers[0].param_groups[0]["lr"] / each.config.optim.lr
             if each.progress.step in (4, 7):
@@ -540,7 +540,7 @@ def test_a_warm_up_by_time_takes_the_time_of_training_steps_alone(tmp_path: Path
 
     def evaluation(each: Trainer) -> Evaluate:
         def evaluate(step: int, record: dict) -> float:
-            each.mark -= 60 * 100
+            each.mark -= 60 * 15
             return 1.0
 
         return evaluate
@@ -551,8 +551,25 @@ def test_a_warm_up_by_time_takes_the_time_of_training_steps_alone(tmp_path: Path
     second = timed(resumed(folder, **settings))
     with pytest.raises(Interrupted):
         go_on(second, folder, lambda log: evaluation(second))
-    # A step takes 10 of the 100 minutes of warm-up; the first one of either start does not count.
-    assert factors == pytest.approx([0, 0, 0.1, 0.2, 0.3, 0.3, 0.4], abs=1e-3)
+    # A step takes 10 of the 100 minutes of warm-up; the first one of either start counts as other time does, a fifth.
+    assert factors == pytest.approx([0, 0.03, 0.1, 0.2, 0.3, 0.3, 0.4], abs=1e-3)
+
+
+def test_a_warm_up_by_time_ends_although_evaluations_take_nearly_all_of_it(tmp_path: Path) -> None:
+    """Guards: a run that ends at its peak, never having decayed."""
+    training = trainer(pairs(), steps=None, minutes=1.0, evaluate_every=1)
+    training.config.schedule = ScheduleConfig(warmup=10**6)
+    rates: list[float] = []
+
+    def evaluate(step: int, record: dict) -> float:
+        rates.append(training.optimizer.optimizers[0].param_groups[0]["lr"] / training.config.optim.lr)
+        training.mark -= 4
+        return 1.0
+
+    train(training, tmp_path / "run", evaluate)
+    assert max(rates) > 0.45
+    assert rates[-1] < 0.1
+    assert rates[0] < 0.01
 
 
 def test_patience_is_counted_over_a_resume(tmp_path: Path) -> None:
