@@ -11,15 +11,19 @@ LIMITS: Mapping[str, Mapping[str, str]] = {
         "ATEN_CPU_CAPABILITY": "avx512",
         "MKL_ENABLE_INSTRUCTIONS": "AVX512",
         "CT2_FORCE_CPU_ISA": "AVX512",
+        "TORCH_COMPILE_CACHE_KEY_TAG": "avx512",
     },
     "avx2": {
         "ONEDNN_MAX_CPU_ISA": "AVX2",
         "ATEN_CPU_CAPABILITY": "avx2",
         "MKL_ENABLE_INSTRUCTIONS": "AVX2",
         "CT2_FORCE_CPU_ISA": "AVX2",
+        "TORCH_COMPILE_CACHE_KEY_TAG": "avx2",
     },
 }
-"""Environment variables by instruction set: oneDNN, torch's own kernels and what its compiler writes, MKL, CTranslate2."""
+"""Environment variables by instruction set: oneDNN, torch's own kernels and what its compiler writes, MKL, CTranslate2.
+
+The last keeps compiled code apart: torch 2.13 would find that of other vectors again."""
 
 
 def emulates(instructions: str, contender: str) -> bool:

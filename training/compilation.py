@@ -17,7 +17,7 @@ from model.gpt import GPT
 from model.size import count_parameters
 from training.attention_kernels import allowed_kernels
 from training.config import TrainConfig
-from training.hardware import Hardware
+from training.hardware import Hardware, instruction_set
 from training.loss import batch_loss, loss_and_gradient
 
 BatchLoss = Callable[..., Tensor]
@@ -83,14 +83,13 @@ def compiled_loss(model: GPT | EncoderDecoder) -> BatchLoss:
     any length, and slow to compile: a translator is compiled block by block, in place, those of a kind at once.
     """
     import torch._dynamo
+    import torch.compiler.config
 
     device = next(model.parameters()).device
     options = cpu_options() if device.type == "cpu" else {}
-    if device.type == "cuda":
-        import torch.compiler.config
-
-        # Code on disk is found again by what it computes, not by the attention kernels that were allowed when it was made.
-        torch.compiler.config.cache_key_tag = allowed_kernels()
+    # Code on disk is found again by what it computes, not by what it was made for: attention kernels, or vectors of a CPU.
+    # Loops for short vectors, translated again for long ones, write beyond their buffers.
+    torch.compiler.config.cache_key_tag = allowed_kernels() if device.type == "cuda" else vectors()
     torch._dynamo.reset()  # an earlier run of a sweep left code of other shapes, of which there may be eight
     if isinstance(model, GPT):
         if not uses_graphs(model, device):
@@ -103,6 +102,13 @@ def compiled_loss(model: GPT | EncoderDecoder) -> BatchLoss:
     for block in [*model.encoder, *model.decoder]:
         block.compile(fullgraph=True, dynamic=True, options=options)
     return partial(batch_loss, kernel=torch.compile(loss_and_gradient, dynamic=True))
+
+
+def vectors() -> str:
+    """What code for a CPU is written for here: the vectors that the compiler takes and what its libraries may use."""
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+    return f"{pick_vec_isa()}, {instruction_set()}"
 
 
 def cpu_options() -> dict[str, Any]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.compiler.config
 from omegaconf import OmegaConf
 
 from model.config import ModelConfig
@@ -45,6 +46,17 @@ def test_only_runs_that_earn_it_back_are_compiled(monkeypatch: pytest.MonkeyPatc
     assert compiles(configured(steps=1, compile="on"))
     monkeypatch.setattr(compilation, "has_compiler", lambda: False)
     assert not compiles(configured(steps=100_000))
+
+
+def test_code_on_disk_is_that_of_the_same_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: loops written for AVX2 that are found again and translated for AVX-512: they write beyond their buffers."""
+    tags = set()
+    for vectors in ("default", "avx2", "avx512"):
+        monkeypatch.setenv("ATEN_CPU_CAPABILITY", vectors)
+        compilation.compiled_loss(GPT(ModelConfig(layers=1, heads=1, width=8, context=8), 16))
+        tags.add(torch.compiler.config.cache_key_tag)
+    assert len(tags) >= 2
+    assert all(tags)
 
 
 def test_cuda_graphs_are_for_small_models_of_one_shape() -> None:
