@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,17 @@ TINY = (
 """The real config, shrunk until a run takes a second or two."""
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+FILE_SIZE = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """A limit to the size of files ends with the test that sets it: pytest writes its results before fixtures end, to a file perhaps."""
+    try:
+        return (yield)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, FILE_SIZE)
 
 
 def environment() -> dict[str, str]:

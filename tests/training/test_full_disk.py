@@ -73,15 +73,13 @@ class Limit(Disk):
 
 @pytest.fixture(params=["file system", "limit"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
-    """A real file system of one megabyte; and, for those who may mount none, a limit."""
+    """A real file system of one megabyte; and, for those who may mount none, a limit, which tests/conftest.py lifts."""
     path = tmp_path / "disk"
     path.mkdir()
     if request.param == "limit":
-        before = resource.getrlimit(resource.RLIMIT_FSIZE)
         limit = Limit(path)
         limit.free()
         yield limit
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
         return
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", path]
     if not shutil.which("mount") or subprocess.run(mount, capture_output=True, check=False).returncode:
