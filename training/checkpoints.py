@@ -27,6 +27,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from configs.whole_file import flush, write_whole
+from training.device import is_out_of_memory
 from training.errors import UserError
 
 WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
@@ -282,8 +283,6 @@ def load_state(checkpoint: Path) -> dict:
 
     Raises UserError where it is damaged, or was not saved together with the weights beside it. An allocator's error passes.
     """
-    from training.out_of_memory import is_out_of_memory  # which imports this module
-
     check_opens(checkpoint / STATE)
     try:
         state = torch.load(checkpoint / STATE, map_location="cpu", weights_only=True)

@@ -1,4 +1,4 @@
-"""Which device computes: the one that was asked for, if it is there and works."""
+"""Which device computes: the one that was asked for, if it is there and works; and whether it has run out of memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import torch
 
 from training import apple_gpu
 from training.errors import UserError
+
+_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED", "bad_alloc")
 
 
 def choose_device(name: str, key: str = "trainer.device") -> torch.device:
@@ -46,3 +48,8 @@ def _failure(device: torch.device) -> str | None:
     except (RuntimeError, AssertionError) as error:
         return f"the device does not work ({str(error).strip().splitlines()[0]})"
     return None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocator failed. Only that of CUDA has an exception of its own; errors of the others are known by their words."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(word in str(error) for word in _WORDS)

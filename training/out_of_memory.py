@@ -7,19 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import torch
-
 from training.checkpoints import left_to_go_on
 from training.config import TrainConfig
+from training.device import is_out_of_memory
 from training.errors import UserError
 from training.generation_config import GenerateConfig
-
-_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED", "bad_alloc")
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocator failed. Only that of CUDA has an exception of its own; errors of the others are known by their words."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(word in str(error) for word in _WORDS)
 
 
 @contextmanager

@@ -23,12 +23,12 @@ from training.attention_kernels import evaluation_kernels, training_kernels
 from training.budget import Budget
 from training.checkpoints import NotSaved, left_to_go_on, record_evaluation, save_checkpoint
 from training.config import TrainConfig
+from training.device import is_out_of_memory
 from training.device_queue import DeviceQueue
 from training.errors import UserError, check_finite
 from training.hardware import Hardware
 from training.loss import batch_loss
 from training.optimizers import Optimizer
-from training.out_of_memory import is_out_of_memory
 from training.profiling import profiler
 from training.progress import Interrupted, Interval, Progress, StopRequest
 from training.random_state import random_state, restore_random_state

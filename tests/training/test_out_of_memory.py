@@ -9,9 +9,10 @@ import torch
 
 from tests.training.test_trainer import pairs, train, trainer
 from training.config import TrainConfig
+from training.device import is_out_of_memory
 from training.errors import UserError
 from training.generation_config import GenerateConfig
-from training.out_of_memory import advised, generation_advice, is_out_of_memory, training_advice
+from training.out_of_memory import advised, generation_advice, training_advice
 
 MESSAGES = [
     torch.OutOfMemoryError(
