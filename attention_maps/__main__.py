@@ -6,8 +6,8 @@ import importlib
 import sys
 from typing import Any
 
-from attention_maps.command_line import CommandError, describe, parse
 from configs.program import exit_code_of, importing
+from configs.settings import CommandError, describe, parse
 
 HELP = """Ask the attention maps that a run has recorded.
 
@@ -21,10 +21,10 @@ HELP = """Ask the attention maps that a run has recorded.
 `python -m attention_maps show --help` lists the settings of `show`, and so on."""
 
 COMMANDS = {
-    "list": ("catalogue", "list_recordings", "ListSettings"),
-    "heads": ("catalogue", "show_heads", "HeadsSettings"),
-    "show": ("show", "show", "ShowSettings"),
-    "export": ("export.command", "export", "ExportSettings"),
+    "list": ("ask.catalogue", "list_recordings", "ListSettings"),
+    "heads": ("ask.catalogue", "show_heads", "HeadsSettings"),
+    "show": ("ask.show", "show", "ShowSettings"),
+    "export": ("ask.export", "export", "ExportSettings"),
 }
 """Per command its module, function and settings; only the one asked for is imported."""
 

@@ -7,10 +7,10 @@ import signal
 import sys
 from typing import Any
 
-from attention_maps.command_line import CommandError, describe, parse
+from configs.errors import UserError
 from configs.program import exit_code_of, importing
+from configs.settings import CommandError, describe, parse
 from data.errors import DataError
-from training.errors import UserError
 
 HELP = """Measure this project beside its peers. Every contender runs in a process of its own; they take turns, medians count.
 
@@ -29,14 +29,14 @@ HELP = """Measure this project beside its peers. Every contender runs in a proce
 Nothing else should run meanwhile. `python -m benchmarks train_gpt --help` lists the settings of `train_gpt`, and so on."""
 
 COMMANDS = {
-    "train_gpt": ("train_gpt", "train_gpt", "TrainGPTSettings"),
-    "train_translator": ("train_translator", "train_translator", "TrainTranslatorSettings"),
-    "sample": ("sample", "sample", "SampleSettings"),
-    "beam": ("beam", "beam", "BeamSettings"),
-    "data": ("data_loading", "data_loading", "DataLoadingSettings"),
-    "recording": ("recording", "recording", "RecordingSettings"),
-    "scaling": ("scaling", "scaling", "ScalingSettings"),
-    "curves": ("curves", "curves", "CurvesSettings"),
+    "train_gpt": ("training.train_gpt", "train_gpt", "TrainGPTSettings"),
+    "train_translator": ("training.train_translator", "train_translator", "TrainTranslatorSettings"),
+    "sample": ("decoding.sample", "sample", "SampleSettings"),
+    "beam": ("decoding.beam", "beam", "BeamSettings"),
+    "data": ("training.data_loading", "data_loading", "DataLoadingSettings"),
+    "recording": ("attention.recording", "recording", "RecordingSettings"),
+    "scaling": ("training.scaling", "scaling", "ScalingSettings"),
+    "curves": ("training.curves", "curves", "CurvesSettings"),
     "peak": ("peak", "peak", "PeakSettings"),
     "gpu": ("gpu.run", "gpu", "GPUSettings"),
     "gpu_machine": ("gpu.machine", "machine", "StageSettings"),

@@ -20,13 +20,13 @@ from typing import Any, Literal
 
 from tqdm import tqdm
 
-from attention_maps.command_line import CommandError
 from benchmarks.contender import Benchmark, Contender
 from benchmarks.instructions import LIMITS, emulates
 from benchmarks.machine import describe_machine, versions
 from benchmarks.report import full_table
 from benchmarks.results import Result, Row, Turn
 from configs.program import expanded
+from configs.settings import CommandError
 
 ROOT = Path(__file__).resolve().parent.parent
 

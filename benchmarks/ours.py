@@ -11,18 +11,18 @@ import torch
 from omegaconf import OmegaConf
 
 from benchmarks.contender import Step
-from benchmarks.zipf import zipf_ids
-from data.batches import BatchStream
+from benchmarks.training.zipf import zipf_ids
+from data.batches.batch import BatchStream
+from data.batches.windows import WindowStream
 from data.prepare import prepare
 from data.prepared import PreparedPairs, PreparedText
-from data.windows import WindowStream
 from model.gpt import GPT
 from model.size import flops_per_token
 from training.command_line import compose_config
 from training.config import TrainConfig, problems
-from training.hardware import choose_hardware
-from training.run_folder import Model, build_model
-from training.run_log import RunLog
+from training.hardware.machine import choose_hardware
+from training.run_folder.layout import Model, build_model
+from training.run_folder.log import RunLog
 from training.trainer import Trainer
 
 

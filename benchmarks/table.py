@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from attention_maps.command_line import CommandError
-from benchmarks.curves import FILE, Curves
-from benchmarks.curves import summary as curves_table
 from benchmarks.gpu.pages import gpu_roofline, gpu_tables
-from benchmarks.memory_model import fit, memory_tables
-from benchmarks.projection import projection_table
 from benchmarks.report import full_table, place, sentence, summary_table
 from benchmarks.results import Result
+from benchmarks.training.curves import FILE, Curves
+from benchmarks.training.curves import summary as curves_table
+from benchmarks.training.memory_model import fit, memory_tables
+from benchmarks.training.projection import projection_table
 from configs.program import expanded
+from configs.settings import CommandError
 
 NOTHING = "Nothing has been measured yet: `python -m benchmarks --help`."
 

@@ -19,11 +19,11 @@ from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.paths import cache_folder
 from data.prepared import PreparedPairs, PreparedText
-from data.sentences import SentenceWriter
-from data.sources import Rows, load
-from data.token_file import TokenWriter
-from data.tokenizer import Tokenizer
-from data.tokenizer_training import LARGEST_FITTED, marked
+from data.sources.sources import Rows, load
+from data.tokens.token_file import TokenWriter
+from data.tokens.token_rows import SentenceWriter
+from data.tokens.tokenizer import Tokenizer
+from data.tokens.tokenizer_training import LARGEST_FITTED, marked
 
 _SHARE = 1 << 21  # characters encoded at a time: enough for all cores, little enough for memory
 _FRAGMENT = 1 << 16  # characters of a document cut off at a time

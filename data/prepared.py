@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from data.batches import Batch, BatchStream
-from data.buckets import Ints, sorted_batches
+from data.batches.batch import Batch, BatchStream
+from data.batches.buckets import Ints, sorted_batches
+from data.batches.pairs import Pairs, PairStream
+from data.batches.windows import WindowStream, evaluation_windows, spread
 from data.config import DataConfig
 from data.errors import DataError
-from data.pairs import Pairs, PairStream
-from data.sampling import SegmentationSampler
-from data.sentences import open_sentences
-from data.sources import Rows
-from data.token_file import Tokens, open_tokens
-from data.tokenizer import Tokenizer
-from data.windows import WindowStream, evaluation_windows, spread
+from data.sources.sources import Rows
+from data.tokens.subword_sampling import SegmentationSampler
+from data.tokens.token_file import Tokens, open_tokens
+from data.tokens.token_rows import open_sentences
+from data.tokens.tokenizer import Tokenizer
 
 _TOGETHER = 256  # windows counted at a time
 _CHUNK = 1 << 20  # tokens counted at a time

@@ -20,8 +20,8 @@ from torch.nn.attention import SDPBackend
 
 from model.cache import KVCache
 from model.config import ModelConfig
-from model.document_mask import block_attention
-from model.explicit_attention import explicit_attention
+from model.fast.attention import explicit_attention
+from model.fast.document_mask import block_attention
 from model.layers import RMSNorm
 from model.positions import rotate
 

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from model.blocks import DecoderBlock
 from model.cache import KVCache
 from model.config import ModelConfig, check
-from model.document_mask import document_mask, takes_blocks
 from model.embedding import Embedding, make_rotary
+from model.fast.document_mask import document_mask, takes_blocks
 from model.initialisation import initialise
 from model.layers import make_norm
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from attention_maps import store
-from attention_maps.store import load
+from attention_maps.files import store
+from attention_maps.files.store import load
+from configs.errors import UserError
 from tests.conftest import ROOT, environment
 from tests.training.test_command_line import NASTY
-from training.errors import UserError
 from training.generate_command import parse_command
-from training.run_folder import load_run
+from training.run_folder.layout import load_run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

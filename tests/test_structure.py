@@ -13,7 +13,8 @@ MAY_IMPORT = {
     "model": {"model"},
     "data": {"data", "configs"},
     "attention_maps": {"attention_maps", "model", "configs"},
-    "training": {"training", "model", "data", "attention_maps", "configs"},
+    "generation": {"generation", "model", "data", "configs"},
+    "training": {"training", "generation", "model", "data", "attention_maps", "configs"},
 }
 """The arrows of the house; `train.py` and `generate.py` import `training` and `configs` alone."""
 

@@ -21,11 +21,11 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attention_maps.command_line import described, expected, field_documentation
+from configs.errors import UserError
+from configs.literals import literal
 from configs.program import exit_code_of
+from configs.settings import described, expected, field_documentation
 from data.errors import DataError
-from training.errors import UserError
-from training.literals import literal
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

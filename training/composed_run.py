@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from configs.errors import UserError
+from configs.literals import literal
 from configs.program import expanded
 from training.command_line import GROUPS, all_keys, compose_config, parse, value_problems
 from training.config import TrainConfig, problems
-from training.errors import UserError
-from training.literals import literal
-from training.saved_config import load_config, run_and_checkpoint, to_omegaconf
-from training.schedules import WARMUP_SHARE
+from training.optimizer.schedules import WARMUP_SHARE
+from training.run_folder.saved_config import load_config, run_and_checkpoint, to_omegaconf
 
 FREE_ON_RESUME = (
     "resume", "runs", "optim", "schedule", "trainer", "attention", "model.dropout", "model.attention_dropout",

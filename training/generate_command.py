@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from configs.errors import UserError
 from configs.program import importing, utf8
 from training.command_line import compose_config, describe_settings, run_guarded
-from training.errors import UserError
 from training.generation_config import GenerateConfig, problems
 
 VERBATIM = ("run", "prompt", "stop")

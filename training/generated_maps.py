@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 import sys
 
-from attention_maps.record import Example
-from training.attention_examples import translated_example
-from training.attention_recorder import GENERATED, record_generated
-from training.errors import UserError
-from training.run_folder import LoadedRun
-from training.translation import Translation
+from attention_maps.record.record import Example
+from configs.errors import UserError
+from generation.translation import Translation
+from training.evaluation.maps import GENERATED, record_generated
+from training.evaluation.probes import translated_example
+from training.run_folder.layout import LoadedRun
 
 
 class GeneratedMaps:

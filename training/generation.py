@@ -13,23 +13,23 @@ from itertools import chain, takewhile
 import torch
 from tqdm import tqdm
 
+from configs.errors import UserError
 from configs.program import expanded
-from data.tokenizer import Tokenizer
-from model.decoding import prepare
+from data.tokens.tokenizer import Tokenizer
+from generation.inputs import count_lines, read_lines, typed, up_to_failure
+from generation.sampling import generate
+from generation.streaming import StreamedText
+from generation.translation import Translation, TranslationOptions, in_order, translate, windows
 from model.encoder_decoder import EncoderDecoder
+from model.fast.decoding import prepare
 from model.gpt import GPT
-from model.sampling import generate
-from training.errors import UserError
 from training.generated_maps import GeneratedMaps, shortened
 from training.generation_config import GenerateConfig, problems
-from training.generation_input import count_lines, read_lines, typed, up_to_failure
-from training.hardware import choose_hardware, decoding_format
-from training.out_of_memory import advised, generation_advice
-from training.run_folder import LoadedRun, Model, load_run
-from training.saved_config import load_config
+from training.hardware.machine import choose_hardware, decoding_format
+from training.hardware.out_of_memory import advised, generation_advice
+from training.run_folder.layout import LoadedRun, Model, load_run
+from training.run_folder.saved_config import load_config
 from training.source_notes import SourceNotes, unknown_characters
-from training.streaming import StreamedText
-from training.translation import Translation, TranslationOptions, in_order, translate, windows
 
 WRITTEN_TOGETHER = 32
 """Samples of one prompt that are written at the same time: a batch costs little more than one text of it."""

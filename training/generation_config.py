@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
-from model import sampling_config
-from model.sampling_config import SamplingConfig
+from generation import sampling_config
+from generation.sampling_config import SamplingConfig
 from training.config import DEVICES, is_device
 
 SAMPLING = tuple(setting.name for setting in fields(SamplingConfig))

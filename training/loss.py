@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from data.batches import IGNORED
+from data.batches.batch import IGNORED
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 

@@ -9,14 +9,21 @@ from pathlib import Path
 
 import torch
 
+from configs.errors import UserError
 from configs.program import expanded
 from data.prepare import PreparedPairs, PreparedText, prepare
-from data.tokenizer import Tokenizer
+from data.tokens.tokenizer import Tokenizer
 from model.size import count_parameters, flops_per_token
-from training import run_folder
-from training.apple_gpu import check_apple_gpu
-from training.attention_kernels import check_attention, describe_attention, evaluation_kernels
-from training.checkpoints import (
+from training.config import TrainConfig, plain_settings
+from training.evaluation.evaluators import Evaluator, evaluator_for
+from training.hardware.apple_gpu import check_apple_gpu
+from training.hardware.attention_kernels import check_attention, describe_attention, evaluation_kernels
+from training.hardware.compilation import eagerly
+from training.hardware.machine import Hardware, choose_hardware, set_deterministic
+from training.hardware.out_of_memory import advised, training_advice
+from training.progress import Progress
+from training.run_folder import layout as run_folder
+from training.run_folder.checkpoints import (
     Checkpoint,
     checkpoint_path,
     checkpoint_step,
@@ -26,16 +33,9 @@ from training.checkpoints import (
     read_checkpoint,
     rewind,
 )
-from training.compilation import eagerly
-from training.config import TrainConfig, plain_settings
-from training.errors import UserError
-from training.evaluators import Evaluator, evaluator_for
-from training.hardware import Hardware, choose_hardware, set_deterministic
-from training.out_of_memory import advised, training_advice
-from training.progress import Progress
-from training.run_log import RunLog, code_block, short
-from training.saved_config import load_config, run_and_checkpoint, save_config, to_yaml
-from training.step_report import final_lines
+from training.run_folder.log import RunLog, code_block, short
+from training.run_folder.saved_config import load_config, run_and_checkpoint, save_config, to_yaml
+from training.run_folder.step_report import final_lines
 from training.trainer import Trainer
 
 

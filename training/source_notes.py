@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from tqdm import tqdm
 
-from data.alphabet import foreign_characters
-from data.tokenizer import Tokenizer
-from training.run_folder import LoadedRun, load_source_alphabet
+from data.tokens.alphabet import foreign_characters
+from data.tokens.tokenizer import Tokenizer
+from training.run_folder.layout import LoadedRun, load_source_alphabet
 
 SHOWN = 5
 """Notes of one kind, and characters within a note; more would hide what else there is to read."""

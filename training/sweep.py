@@ -14,17 +14,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from configs.errors import UserError
 from configs.program import complain, expanded, messages_of
 from data.errors import DataError
 from training.config import TrainConfig
-from training.errors import UserError
-from training.hardware import process_settings_restored
+from training.hardware.machine import process_settings_restored
 from training.progress import Interrupted
 from training.run import train
-from training.run_folder import base_name
-from training.run_log import METRICS, duration
+from training.run_folder.layout import base_name
+from training.run_folder.log import METRICS, duration
+from training.run_folder.terminal import say
 from training.sweep_points import Point
-from training.terminal import say
 
 LONGEST_NAME = 80
 """Characters of a run's name."""

@@ -7,12 +7,12 @@ import sys
 import hydra
 from tqdm import tqdm
 
+from configs.errors import UserError
 from configs.program import importing
 from training.command_line import CONFIGS, normalise, run_guarded
 from training.composed_run import ComposedRun, compose_run
-from training.errors import UserError
 from training.progress import Interrupted
-from training.saved_config import to_yaml
+from training.run_folder.saved_config import to_yaml
 from training.sweep_points import Point, sweep_points
 from training.train_help import train_help
 

@@ -13,29 +13,29 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from attention_maps.record import undisturbed
-from data.batches import Batch, BatchStream
+from attention_maps.record.record import undisturbed
+from configs.errors import UserError, check_finite
+from data.batches.batch import Batch, BatchStream
+from generation.cuda.graph import Readback
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from model.replay import Readback
-from training import compilation, recomputation
-from training.attention_kernels import evaluation_kernels, training_kernels
 from training.budget import Budget
-from training.checkpoints import NotSaved, left_to_go_on, record_evaluation, save_checkpoint
 from training.config import TrainConfig
-from training.device import is_out_of_memory
-from training.device_queue import DeviceQueue
-from training.errors import UserError, check_finite
-from training.hardware import Hardware
+from training.hardware import compilation, recomputation
+from training.hardware.attention_kernels import evaluation_kernels, training_kernels
+from training.hardware.device import is_out_of_memory
+from training.hardware.device_queue import DeviceQueue
+from training.hardware.machine import Hardware
+from training.hardware.profiling import profiler
+from training.hardware.random_state import random_state, restore_random_state
 from training.loss import batch_loss
-from training.optimizers import Optimizer
-from training.profiling import profiler
+from training.optimizer.optimizer import Optimizer
+from training.optimizer.schedules import learning_rate_factor
+from training.optimizer.weights import Weights
 from training.progress import Interrupted, Interval, Progress, StopRequest
-from training.random_state import random_state, restore_random_state
-from training.run_log import RunLog
-from training.schedules import learning_rate_factor
-from training.step_report import StepReport, long_evaluation
-from training.weights import Weights
+from training.run_folder.checkpoints import NotSaved, left_to_go_on, record_evaluation, save_checkpoint
+from training.run_folder.log import RunLog
+from training.run_folder.step_report import StepReport, long_evaluation
 
 RETRY_SECONDS = 60
 """Seconds of training after which a checkpoint that could not be written is tried again."""

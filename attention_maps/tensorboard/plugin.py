@@ -16,9 +16,9 @@ from tensorboard.backend.http_util import Respond
 from tensorboard.plugins import base_plugin
 from werkzeug.wrappers import Request, Response
 
-from attention_maps.tensorboard.contents import AXES, KINDS
+from attention_maps.files.contents import AXES, KINDS
+from attention_maps.files.refusal import NotThere, Refusal
 from attention_maps.tensorboard.recordings import Recordings
-from attention_maps.tensorboard.refusal import NotThere, Refusal
 from attention_maps.tensorboard.runs import Runs, roots
 
 STATIC = Path(__file__).parent / "static"

@@ -8,10 +8,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from attention_maps.tensorboard import contents
-from attention_maps.tensorboard.container import Tensor, opened, read_header, read_tensor
-from attention_maps.tensorboard.contents import Matrices
-from attention_maps.tensorboard.refusal import NotThere, Refusal
+from attention_maps.files import contents
+from attention_maps.files.container import Tensor, opened, read_header, read_tensor
+from attention_maps.files.contents import Matrices
+from attention_maps.files.refusal import NotThere, Refusal
 
 REMEMBERED = 4_000_000  # numbers, of 32 bytes: the measures of some 3,000 recordings of 6 layers with 8 heads
 

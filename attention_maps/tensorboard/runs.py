@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attention_maps.tensorboard.refusal import NotThere
+from attention_maps.files.refusal import NotThere
 
 FOLDER = "attention"
 STEP = r"step_(?P<step>[0-9]{8}|[1-9][0-9]{8,14})"

@@ -1,6 +1,6 @@
 """Writing and translating on a GPU: our sampling and beam search beside Hugging Face `generate`, random weights of real sizes.
 
-The models are those of `benchmarks/sample.py`, the format of the weights is what `generate.py` would choose on this machine.
+The models are those of `benchmarks/decoding/sample.py`, the format of the weights is what `generate.py` would choose on this machine.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from benchmarks.contender import Benchmark, Contender, Step
+from benchmarks.decoding.sample import PROMPT, SHAPES, TEMPERATURE, counted, random_gpt
 from benchmarks.gpu.figures import Figure, Sheet, StageSettings
 from benchmarks.gpu.timing import the_device
 from benchmarks.gpu.turns import ENVIRONMENT, measured
 from benchmarks.report import number
-from benchmarks.sample import PROMPT, SHAPES, TEMPERATURE, counted, random_gpt
-from training.hardware import choose_hardware, decoding_format
+from training.hardware.machine import choose_hardware, decoding_format
 
 BATCHES = (1, 32, 256)
 BEAM_SIZE, SENTENCES, SOURCE_TOKENS, TARGET_TOKENS = 5, 64, 24, 40
@@ -55,9 +55,9 @@ def contender(who: str, size: str, batch: int) -> Contender:
 
 def ours(name: str, batch: int) -> Step:
     """The project's sampling loop on a model made ready as `generate.py` makes it."""
-    from model.decoding import prepare
-    from model.sampling import generate
-    from model.sampling_config import SamplingConfig
+    from generation.sampling import generate
+    from generation.sampling_config import SamplingConfig
+    from model.fast.decoding import prepare
 
     shape = SHAPES[name]
     device = choose_hardware("auto", "float32", None).device
@@ -92,10 +92,10 @@ def hugging_face(name: str, batch: int) -> Step:
 
 def beam(tiny: bool) -> Step:
     """Beam search of random weights, whose hypotheses do not end by themselves: every sentence is written to its limit."""
-    from model.beam_search import beam_search
+    from generation.beam_search import beam_search
     from model.config import ModelConfig
-    from model.decoding import prepare
     from model.encoder_decoder import EncoderDecoder
+    from model.fast.decoding import prepare
 
     device = choose_hardware("auto", "float32", None).device
     torch.manual_seed(0)

@@ -15,7 +15,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.gpu.figures import Figure, Sheet, StageSettings
 from benchmarks.gpu.timing import wait
 from benchmarks.gpu.training import TINY, TRAINED, own_settings
-from benchmarks.projection import Model
+from benchmarks.training.projection import Model
 
 WARM_UP, STEPS = 5, 5
 

@@ -9,13 +9,13 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from attention_maps import store
-from attention_maps.record import Example, record
+from attention_maps.files import store
+from attention_maps.record.record import Example, record
 from benchmarks.gpu.figures import Figure, Sheet, StageSettings
 from benchmarks.gpu.timing import wait
 from benchmarks.gpu.training import TINY, TRAINED, own_settings
-from training.compilation import eagerly
 from training.config import AttentionConfig, TrainerConfig
+from training.hardware.compilation import eagerly
 
 STEPS, RECORDINGS = 20, 5
 

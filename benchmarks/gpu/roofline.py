@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.projection import Model
+from benchmarks.training.projection import Model
 
 MATRIX_RATE, MEMORY_RATE, LINK_RATE = 989e12, 4.8e12, 450e9
 """Of one H200 by the data sheet: dense bf16 FLOP/s, bytes/s of its memory, bytes/s to the others over NVLink in one direction."""

@@ -23,10 +23,10 @@ from datetime import date
 from pathlib import Path
 from typing import IO
 
-from attention_maps.command_line import CommandError
 from benchmarks.gpu.figures import Figure, Stage, read_figures, table
 from benchmarks.harness import ROOT
 from configs.program import expanded
+from configs.settings import CommandError
 from configs.whole_file import write_whole
 
 

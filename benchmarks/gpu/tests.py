@@ -19,12 +19,12 @@ AT_ONCE = 3
 
 
 def tests(settings: StageSettings) -> None:
-    """`pytest -m gpu` over tests/test_gpu*.py, all files at the same time: how many passed, and the name of each that did not."""
+    """`pytest -m gpu` over tests/gpu/test_*.py, all files at the same time: how many passed, and the name of each that did not."""
     sheet = Sheet(settings.to)
     deadline = time.monotonic() + settings.seconds
     with tempfile.TemporaryDirectory() as folder:
         running = []
-        for path in sorted((ROOT / "tests").glob("test_gpu*.py")):
+        for path in sorted((ROOT / "tests" / "gpu").glob("test_*.py")):
             report = Path(folder) / f"{path.stem}.xml"
             environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
             running.append((path, report, subprocess.Popen(command(path, report), cwd=ROOT, env=environment)))

@@ -13,9 +13,9 @@ from typing import Any
 from benchmarks.contender import Benchmark, Contender
 from benchmarks.gpu.figures import MEASURED, Figure, Sheet, StageSettings
 from benchmarks.gpu.turns import ENVIRONMENT, PEAK, measured
-from benchmarks.projection import Model
 from benchmarks.report import number
 from benchmarks.results import Result, Row
+from benchmarks.training.projection import Model
 from configs.program import expanded
 
 
@@ -86,11 +86,11 @@ def of_model(rows: Rows, settings: StageSettings) -> list[Contender]:
             for batch in rows.ours
         ),
         *(
-            contender("nanoGPT", batch, "benchmarks.peers_gpt:nanogpt", size | {"batch_size": batch, "checkout": checkout})
+            contender("nanoGPT", batch, "benchmarks.peers.gpt:nanogpt", size | {"batch_size": batch, "checkout": checkout})
             for batch in rows.nanogpt
         ),
         *(
-            contender("Hugging Face GPT-2", batch, "benchmarks.peers_gpt:transformers_gpt2", size | {"batch_size": batch})
+            contender("Hugging Face GPT-2", batch, "benchmarks.peers.gpt:transformers_gpt2", size | {"batch_size": batch})
             for batch in rows.hugging_face
         ),
     ]  # fmt: skip

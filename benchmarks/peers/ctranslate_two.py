@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from benchmarks.contender import Skipped
 from benchmarks.peers.weights import FORBIDDEN, never_written, position_table, require_exportable
-from data.tokenizer import Tokenizer
+from data.tokens.tokenizer import Tokenizer
 from model.blocks import DecoderBlock, EncoderBlock
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

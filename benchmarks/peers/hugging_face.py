@@ -19,7 +19,7 @@ from benchmarks.peers.weights import (
     position_table,
     require_exportable,
 )
-from data.tokenizer import Tokenizer
+from data.tokens.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 

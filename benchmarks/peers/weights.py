@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from data.tokenizer import Tokenizer
+from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.embedding import Embedding
 from model.gpt import GPT

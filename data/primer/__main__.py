@@ -7,10 +7,10 @@ import json
 import sys
 
 from configs.program import exit_code_of
-from data.alignment import pharaoh, project
 from data.primer import rows
 from data.primer.corpus import Row, sides
 from data.primer.drawing import links, picture
+from data.tokens.word_alignment import pharaoh, project
 
 
 def _tsv(row: Row) -> str:

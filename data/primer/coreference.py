@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from data.primer.tree import Written
+from data.primer.grammar.tree import Written
 
 FORMS = {"he": "he", "him": "he", "she": "she", "her": "she", "it": "it", "they": "they", "them": "they"}
 """Subject and object forms of the pronouns, and the class they agree with."""

@@ -12,12 +12,12 @@ from tqdm import tqdm
 from data.collector import uncollected
 from data.cores import workers
 from data.primer import constructions  # noqa: F401  (registers the constructions)
-from data.primer.choice import Chooser
-from data.primer.sentences import Sentence, derive
+from data.primer.grammar.choice import Chooser
+from data.primer.grammar.sentences import Sentence, derive
+from data.primer.grammar.tree import alignment, antecedents, segments
 from data.primer.splits import parts, quotas, split
 from data.primer.stories import story_row
 from data.primer.stream import Draw, Drawn, Row, drawn
-from data.primer.tree import alignment, antecedents, segments
 
 PATIENCE = 200
 """Derivations per row asked for, on average, before the corpus is declared exhausted."""

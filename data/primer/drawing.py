@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from data.alignment import project
 from data.primer.corpus import Row, sides
+from data.tokens.word_alignment import project
 
 SIZE = 15
 """Letters, in pixels."""

@@ -6,10 +6,10 @@ import random
 from pathlib import Path
 
 from configs.program import exit_code_of
-from data.primer.choice import Chooser
 from data.primer.corpus import sentence_columns
 from data.primer.drawing import links, picture
-from data.primer.sentences import CONSTRUCTIONS, finish
+from data.primer.grammar.choice import Chooser
+from data.primer.grammar.sentences import CONSTRUCTIONS, finish
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "images" / "primer"
 EXAMPLES = (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from data.primer.choice import Chooser
 from data.primer.coreference import mentions
+from data.primer.grammar.choice import Chooser
+from data.primer.grammar.tree import alignment, antecedents, segments, write
 from data.primer.plots import PLOTS
 from data.primer.splits import split
 from data.primer.telling import Teller
-from data.primer.tree import alignment, antecedents, segments, write
 
 
 def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:

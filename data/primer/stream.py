@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from data.errors import DataError
-from data.primer.choice import Chooser
+from data.primer.grammar.choice import Chooser
 
 Row = dict[str, Any]
 Combinations = Sequence[tuple[str, ...]]

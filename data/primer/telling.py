@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from data.primer import japanese as ja
-from data.primer import noun_phrases
-from data.primer.choice import Chooser
-from data.primer.clauses import Clause, Complement, Head, Mode, adjective_head, marked, verb_head
 from data.primer.constructions.adjectives import comparing, preferring, turned, with_reason
 from data.primer.constructions.combined import reason
+from data.primer.grammar import japanese as ja
+from data.primer.grammar import noun_phrases
+from data.primer.grammar.choice import Chooser
+from data.primer.grammar.clauses import Clause, Complement, Head, Mode, adjective_head, marked, verb_head
+from data.primer.grammar.noun_phrases import Determiner, NounPhrase, common, describing, possessive, pronoun, together
+from data.primer.grammar.sense import BARE
+from data.primer.grammar.tree import Link, Part, Parts, Referent, Word, text
 from data.primer.lexicon import POSITIONS, Adjective, Name, Noun, adjective, noun, verb
-from data.primer.noun_phrases import Determiner, NounPhrase, common, describing, possessive, pronoun, together
-from data.primer.sense import BARE
-from data.primer.tree import Link, Part, Parts, Referent, Word, text
 
 
 @dataclass(eq=False)

@@ -24,8 +24,8 @@ import torch
 from figures import arrows, bars, picture
 from torch.nn.functional import cross_entropy
 
-from attention_maps.draw import heat_map
-from attention_maps.record import Example, record
+from attention_maps.draw.heat_map import heat_map
+from attention_maps.record.record import Example, record
 from model.attention import CausalSelfAttention, SelfAttention, record_attention
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder

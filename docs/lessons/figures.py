@@ -18,9 +18,9 @@ from matplotlib.patches import FancyArrowPatch
 from numpy.typing import ArrayLike
 from PIL import Image
 
-from attention_maps.canvas import DPI, INK, LINE, MUTED, PAPER
-from attention_maps.draw import LABEL, NAME, SCALE, SUBTITLE, TITLE
-from attention_maps.fonts import font
+from attention_maps.draw.canvas import DPI, INK, LINE, MUTED, PAPER
+from attention_maps.draw.fonts import font
+from attention_maps.draw.heat_map import LABEL, NAME, SCALE, SUBTITLE, TITLE
 
 COLOURS = ("#3a69d2", "#e0913a", "#4a9c7d")
 """Blue is that of the heat maps; the other two differ from it and from each other for every kind of colour vision."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attention_maps.recording import Prediction, Recording, Sample, tokens
+from attention_maps.record.recording import Prediction, Recording, Sample, tokens
 
 ENGLISH = ["nah", "I", "d", "win"]
 JAPANESE = ["いいえ", "勝つ", "さ"]

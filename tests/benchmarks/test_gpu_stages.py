@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attention_maps.command_line import CommandError
 from benchmarks.gpu import run as stages
 from benchmarks.gpu.attention import Case, inputs, line, operations
 from benchmarks.gpu.figures import Figure, Sheet, Stage, StageSettings, read_figures, table
@@ -21,8 +20,9 @@ from benchmarks.gpu.roofline import of_gpt
 from benchmarks.gpu.run import PLAN, GPUSettings, Planned, Results, gpu, load, wanted
 from benchmarks.gpu.tests import outcome
 from benchmarks.gpu.tests import tests as stage_tests
-from benchmarks.projection import Model
-from benchmarks.zipf import zipf_ids
+from benchmarks.training.projection import Model
+from benchmarks.training.zipf import zipf_ids
+from configs.settings import CommandError
 from tests.conftest import ROOT, environment
 
 
@@ -141,7 +141,7 @@ def test_files_of_tests_are_rows_of_their_own_and_end_in_time(tmp_path: Path) ->
     stage_tests(StageSettings(str(tmp_path / "cut.json"), seconds=0.0))
     cut = read_figures(tmp_path / "cut.json")
     assert {figure.what for figure in cut} == {
-        f"tests marked gpu, {path.name}" for path in (ROOT / "tests").glob("test_gpu*.py")
+        f"tests marked gpu, {path.name}" for path in (ROOT / "tests" / "gpu").glob("test_*.py")
     }
     assert all(figure.status.startswith("cut: no time left") for figure in cut)
 

@@ -14,17 +14,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchmarks import beam, sample, worker
+from benchmarks import worker
 from benchmarks.contender import Contender, Skipped
+from benchmarks.decoding import beam, sample
 from benchmarks.peers.reference_beam import reference_beam
 from benchmarks.peers.weights import never_written
-from data.tokenizer import Tokenizer
-from model.beam_search import beam_search
+from data.tokens.tokenizer import Tokenizer
+from generation.beam_search import beam_search
+from generation.sampling import generate
+from generation.sampling_config import SamplingConfig
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from model.sampling import generate
-from model.sampling_config import SamplingConfig
 from tests.conftest import TINY, Run
 
 EXPORTABLE = ModelConfig(

@@ -8,11 +8,11 @@ from statistics import median
 
 import pytest
 
-from benchmarks.curves import REFERENCE, WINDOW, Curve, Curves, smoothed
-from benchmarks.memory_model import MemoryModel, fit
 from benchmarks.report import full_table, number, summary_table
 from benchmarks.results import Result, Row, Turn
 from benchmarks.table import blocks, summary, with_blocks
+from benchmarks.training.curves import REFERENCE, WINDOW, Curve, Curves, smoothed
+from benchmarks.training.memory_model import MemoryModel, fit
 from tests.conftest import ROOT
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from configs.program import complain, exit_code_of, expanded, importing, speak_utf8
 from tests.conftest import ROOT, TINY, environment
-from training.terminal import say
+from training.run_folder.terminal import say
 from training.train_command import train_command
 
 TRAIN, GENERATE = (str(ROOT / "train.py"), str(ROOT / "generate.py"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from data.config import DataConfig
-from data.sources import load_rows
+from data.sources.sources import load_rows
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data"
 

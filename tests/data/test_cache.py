@@ -16,7 +16,7 @@ from data.cache import cached_folder
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.prepare import prepare
-from data.text_files import _REMEMBER, scan
+from data.sources.text_files import _REMEMBER, scan
 from tests.data.conftest import made_pairs, made_text
 
 CHAR = TokenizerConfig(kind="char")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from data.config import DataConfig, TokenizerConfig
 from data.prepare import prepare
-from data.sources import load_rows
-from data.splits import normalised
+from data.sources.sources import load_rows
+from data.sources.splits import normalised
 
 Config = Callable[..., DataConfig]
 Real = Callable[[str], str]

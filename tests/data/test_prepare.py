@@ -13,7 +13,7 @@ from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.prepare import prepare
 from data.prepared import PreparedPairs, PreparedText
-from data.tokenizer import Tokenizer
+from data.tokens.tokenizer import Tokenizer
 from tests.data.conftest import made_pairs, made_text, write
 
 CHAR = TokenizerConfig(kind="char")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from model.beam_search import beam_search
+from generation.beam_search import beam_search
+from generation.sampling import SamplingConfig, generate
 from model.cache import BeamCache, KVCache
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from model.sampling import SamplingConfig, generate
 
 Sharpen = Callable[[Any], Any]
 GREEDY = SamplingConfig(temperature=0.0, max_tokens=40)

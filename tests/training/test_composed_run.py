@@ -7,7 +7,7 @@ import pytest
 from training.command_line import normalise
 from training.composed_run import ComposedRun, compose_run
 from training.config import TrainConfig
-from training.saved_config import save_config
+from training.run_folder.saved_config import save_config
 
 
 def composed(*settings: str) -> ComposedRun:

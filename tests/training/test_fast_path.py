@@ -5,12 +5,12 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
-from data.batches import Batch, BatchStream
+from data.batches.batch import Batch, BatchStream
 from model.attention import record_attention
 from model.config import ModelConfig
 from model.gpt import GPT
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
-from training.hardware import Hardware
+from training.hardware.machine import Hardware
 from training.progress import Interval
 from training.trainer import Trainer
 

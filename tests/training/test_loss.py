@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from data.batches import IGNORED
+from data.batches.batch import IGNORED
 from model.config import ModelConfig
 from model.gpt import GPT
 from training import loss as module

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from training.run_folder import load_run
+from training.run_folder.layout import load_run
 from training.source_notes import SourceNotes
 
 

@@ -13,17 +13,17 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from data.batches import IGNORED, Batch, BatchStream
+from configs.errors import UserError
+from data.batches.batch import IGNORED, Batch, BatchStream
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from training.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
-from training.errors import UserError
-from training.evaluation import held_out_loss
-from training.hardware import Hardware
+from training.evaluation.held_out import held_out_loss
+from training.hardware.machine import Hardware
 from training.progress import Interrupted, Interval
-from training.run_log import RunLog, truncate_metrics
+from training.run_folder.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights
+from training.run_folder.log import RunLog, truncate_metrics
 from training.trainer import Evaluate, Trainer
 
 CPU = Hardware(torch.device("cpu"), torch.float32, None, "cpu")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from data.primer import japanese as ja
-from data.primer import noun_phrases
-from data.primer.choice import Chooser
-from data.primer.clauses import Clause, Complement, Head, Mode, adjective_head, marked, verb_head
 from data.primer.constructions.basic import statement
+from data.primer.grammar import japanese as ja
+from data.primer.grammar import noun_phrases
+from data.primer.grammar.choice import Chooser
+from data.primer.grammar.clauses import Clause, Complement, Head, Mode, adjective_head, marked, verb_head
+from data.primer.grammar.noun_phrases import NounPhrase, common, describing, possessive, pronoun
+from data.primer.grammar.sense import BARE, FEMALE, PRICES, preposition
+from data.primer.grammar.sentences import Draft, construction
+from data.primer.grammar.tree import Link, Parts, Word, text, words
 from data.primer.lexicon import (
     ADJECTIVES,
     CHANGES,
@@ -20,10 +24,6 @@ from data.primer.lexicon import (
     suiting,
     verb,
 )
-from data.primer.noun_phrases import NounPhrase, common, describing, possessive, pronoun
-from data.primer.sense import BARE, FEMALE, PRICES, preposition
-from data.primer.sentences import Draft, construction
-from data.primer.tree import Link, Parts, Word, text, words
 
 
 def described(chooser: Chooser, *, asked: bool = False) -> tuple[NounPhrase, Adjective]:

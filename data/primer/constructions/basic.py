@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from data.primer import noun_phrases
-from data.primer.choice import Chooser, verbs, when
-from data.primer.clauses import Clause, Complement, Head, Mode, marked, noun_head, verb_head
-from data.primer.counters import count
-from data.primer.english import NUMBERS, be
-from data.primer.japanese import Predicate, finite
+from data.primer.grammar import noun_phrases
+from data.primer.grammar.choice import Chooser, verbs, when
+from data.primer.grammar.clauses import Clause, Complement, Head, Mode, marked, noun_head, verb_head
+from data.primer.grammar.counters import count
+from data.primer.grammar.english import NUMBERS, be
+from data.primer.grammar.japanese import Predicate, finite
+from data.primer.grammar.noun_phrases import NounPhrase, common
+from data.primer.grammar.sentences import Draft, construction
+from data.primer.grammar.tree import Link, Parts, Word
 from data.primer.lexicon import CITIES, POSITIONS, TIMES, Noun, Position, Verb, nouns, verb
-from data.primer.noun_phrases import NounPhrase, common
-from data.primer.sentences import Draft, construction
-from data.primer.tree import Link, Parts, Word
 
 
 def statement(clause: Clause) -> Draft:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from data.primer import japanese as ja
-from data.primer.choice import Chooser, verbs
-from data.primer.clauses import Clause, Complement, Mode, adjective_head, marked, verb_head
 from data.primer.constructions.adjectives import described, pointed
 from data.primer.constructions.verbs import scene_event
+from data.primer.grammar import japanese as ja
+from data.primer.grammar.choice import Chooser, verbs
+from data.primer.grammar.clauses import Clause, Complement, Mode, adjective_head, marked, verb_head
+from data.primer.grammar.noun_phrases import POSSESSIVES, NounPhrase, common, determiner, pronoun
+from data.primer.grammar.sentences import Draft, construction
+from data.primer.grammar.tree import Link, Parts, Word, words
 from data.primer.lexicon import (
     REASONS,
     SCALES,
@@ -23,9 +26,6 @@ from data.primer.lexicon import (
     takers,
     verb,
 )
-from data.primer.noun_phrases import POSSESSIVES, NounPhrase, common, determiner, pronoun
-from data.primer.sentences import Draft, construction
-from data.primer.tree import Link, Parts, Word, words
 
 
 def protagonist(chooser: Chooser) -> NounPhrase:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from data.primer import japanese as ja
-from data.primer.choice import Chooser
-from data.primer.clauses import Clause, Complement, Mode, marked, verb_head
 from data.primer.constructions.basic import statement
+from data.primer.grammar import japanese as ja
+from data.primer.grammar.choice import Chooser
+from data.primer.grammar.clauses import Clause, Complement, Mode, marked, verb_head
+from data.primer.grammar.noun_phrases import NounPhrase, pronoun
+from data.primer.grammar.sentences import Draft, construction
 from data.primer.lexicon import Verb, noun, nouns, verb
-from data.primer.noun_phrases import NounPhrase, pronoun
-from data.primer.sentences import Draft, construction
 
 GIVING = tuple(
     verb(name, noun(thing))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from data.primer import japanese as ja
-from data.primer.choice import Chooser
-from data.primer.clauses import Clause, Complement, Mode, adjective_head, marked, verb_head
 from data.primer.constructions.adjectives import comparing, preferring, with_reason
 from data.primer.constructions.combined import acting, again, caused, progressive_of, protagonist, reason
 from data.primer.constructions.relative import causes, made_by, made_thing, told_of
+from data.primer.grammar import japanese as ja
+from data.primer.grammar.choice import Chooser
+from data.primer.grammar.clauses import Clause, Complement, Mode, adjective_head, marked, verb_head
+from data.primer.grammar.noun_phrases import pronoun
+from data.primer.grammar.sentences import Draft, construction
+from data.primer.grammar.tree import Link, Word
 from data.primer.lexicon import Adjective, Noun, Verb, suiting, verb
-from data.primer.noun_phrases import pronoun
-from data.primer.sentences import Draft, construction
-from data.primer.tree import Link, Word
 
 GOOD = ("sweet", "delicious", "interesting", "light", "soft", "cute", "useful", "cheap", "easy")
 BAD = ("expensive", "difficult", "acidic", "bitter", "boring")

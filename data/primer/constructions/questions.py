@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from data.primer.choice import Chooser, verbs
-from data.primer.clauses import Clause, Complement, Mode, marked, verb_head
-from data.primer.counters import question
+from data.primer.grammar.choice import Chooser, verbs
+from data.primer.grammar.clauses import Clause, Complement, Mode, marked, verb_head
+from data.primer.grammar.counters import question
+from data.primer.grammar.noun_phrases import NounPhrase, asked, common, pronoun
+from data.primer.grammar.sentences import Draft, construction
+from data.primer.grammar.tree import Link, Word
 from data.primer.lexicon import SCENES, nouns, verb, without_preposition
-from data.primer.noun_phrases import NounPhrase, asked, common, pronoun
-from data.primer.sentences import Draft, construction
-from data.primer.tree import Link, Word
 
 
 def _asked_event(chooser: Chooser, subject: NounPhrase | None = None) -> Clause:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from data.primer import japanese as ja
-from data.primer.choice import Chooser, verbs
-from data.primer.clauses import Clause, Mode, adjective_head, marked, verb_head
 from data.primer.constructions.adjectives import comparing
 from data.primer.constructions.combined import acting, again, aside, protagonist, reason, takers_of
+from data.primer.grammar import japanese as ja
+from data.primer.grammar.choice import Chooser, verbs
+from data.primer.grammar.clauses import Clause, Mode, adjective_head, marked, verb_head
+from data.primer.grammar.noun_phrases import Modifier, NounPhrase, asked, common
+from data.primer.grammar.sense import PRICES, TRADING
+from data.primer.grammar.sentences import Draft, construction
+from data.primer.grammar.tree import Link, Word
 from data.primer.lexicon import (
     REASONS,
     SEQUELS,
@@ -20,10 +24,6 @@ from data.primer.lexicon import (
     takers,
     verb,
 )
-from data.primer.noun_phrases import Modifier, NounPhrase, asked, common
-from data.primer.sense import PRICES, TRADING
-from data.primer.sentences import Draft, construction
-from data.primer.tree import Link, Word
 
 
 def made_by(chooser: Chooser, one: Verb, entry: Noun, *others: NounPhrase) -> tuple[NounPhrase, Clause]:

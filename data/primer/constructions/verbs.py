@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from data.primer import japanese as ja
-from data.primer.choice import Chooser, verbs
-from data.primer.clauses import NONFINITE, Clause, Complement, Mode, marked, verb_head
 from data.primer.constructions.basic import statement
+from data.primer.grammar import japanese as ja
+from data.primer.grammar.choice import Chooser, verbs
+from data.primer.grammar.clauses import NONFINITE, Clause, Complement, Mode, marked, verb_head
+from data.primer.grammar.noun_phrases import NounPhrase, pronoun
+from data.primer.grammar.sense import CREATING, TRADING
+from data.primer.grammar.sentences import Draft, construction
+from data.primer.grammar.tree import Link, Word
 from data.primer.lexicon import SCENES, Verb, noun, nouns, takers, verb
-from data.primer.noun_phrases import NounPhrase, pronoun
-from data.primer.sense import CREATING, TRADING
-from data.primer.sentences import Draft, construction
-from data.primer.tree import Link, Word
 
 AT_WILL = ("accident", "stative")
 UNWISHED = frozenset(

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from data.primer import english
-from data.primer.japanese import Predicate
+from data.primer.grammar import english
+from data.primer.grammar.japanese import Predicate
 
 
 @dataclass(frozen=True, slots=True, eq=False)

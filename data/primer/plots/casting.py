@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from data.primer.choice import CALLED, Chooser
-from data.primer.clauses import Complement, marked
 from data.primer.constructions.basic import beside
+from data.primer.grammar.choice import CALLED, Chooser
+from data.primer.grammar.clauses import Complement, marked
+from data.primer.grammar.noun_phrases import common
+from data.primer.grammar.sense import preposition
+from data.primer.grammar.tree import Link, Word
 from data.primer.lexicon import POSITIONS, Noun, adjectives_for, noun
-from data.primer.noun_phrases import common
-from data.primer.sense import preposition
 from data.primer.telling import Figure, Teller
-from data.primer.tree import Link, Word
 
 Plot = Callable[[Teller, Chooser], tuple[str, ...]]
 PLOTS: list[tuple[str, Plot]] = []

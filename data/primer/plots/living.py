@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from data.primer.choice import Chooser
+from data.primer.grammar.choice import Chooser
 from data.primer.lexicon import noun
 from data.primer.plots.casting import COLORS, at, either, known, people, plot, spot, thing
 from data.primer.telling import NAMED, Figure, Teller

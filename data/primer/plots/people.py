@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from data.primer.choice import Chooser
+from data.primer.grammar.choice import Chooser
 from data.primer.lexicon import noun, nouns, suiting
 from data.primer.plots.casting import apology, at, either, people, plot, put_at, thing
 from data.primer.telling import Figure, Teller

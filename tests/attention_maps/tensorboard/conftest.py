@@ -20,8 +20,8 @@ from tensorboard.backend.application import TensorBoardWSGI
 from tensorboard.plugins.base_plugin import TBContext
 from werkzeug.test import Client, TestResponse
 
-from attention_maps import store
-from attention_maps.recording import Antecedents, Recording, Score
+from attention_maps.files import store
+from attention_maps.record.recording import Antecedents, Recording, Score
 from attention_maps.tensorboard.plugin import AttentionPlugin
 from tests.conftest import ROOT, environment
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
-from attention_maps import store
-from attention_maps.recording import Recording
+from attention_maps.files import store
+from attention_maps.record.recording import Recording
 from tests.attention_maps.tensorboard.conftest import Tab, refusal
 
 WHAT = ("weights", "norms", "values", "rollout")

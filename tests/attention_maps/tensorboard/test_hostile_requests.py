@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from attention_maps import store
+from attention_maps.files import store
 from tests.attention_maps.tensorboard.conftest import Tab, refusal
 
 TEXTS = [

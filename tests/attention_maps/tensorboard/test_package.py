@@ -9,8 +9,9 @@ import zipfile
 
 import pytest
 
-from attention_maps import recording, store
-from attention_maps.tensorboard import container, contents, runs
+from attention_maps.files import container, contents, store
+from attention_maps.record import recording
+from attention_maps.tensorboard import runs
 from attention_maps.tensorboard.plugin import STATIC
 from tests.conftest import ROOT, environment
 

@@ -11,8 +11,8 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from attention_maps import store
-from attention_maps.recording import Recording
+from attention_maps.files import store
+from attention_maps.record.recording import Recording
 from attention_maps.tensorboard import plugin
 from tests.attention_maps.tensorboard.conftest import Tab
 

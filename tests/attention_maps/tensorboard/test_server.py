@@ -13,8 +13,8 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from attention_maps import store
-from attention_maps.recording import Recording
+from attention_maps.files import store
+from attention_maps.record.recording import Recording
 from attention_maps.tensorboard.plugin import STATIC
 from tests.attention_maps.tensorboard.conftest import Serve
 

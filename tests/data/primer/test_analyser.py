@@ -9,9 +9,9 @@ import fugashi
 import pytest
 
 from data.primer import rows
-from data.primer.choice import Chooser
-from data.primer.sentences import derive
-from data.primer.tree import Written
+from data.primer.grammar.choice import Chooser
+from data.primer.grammar.sentences import derive
+from data.primer.grammar.tree import Written
 
 SENTENCES = 20_000
 

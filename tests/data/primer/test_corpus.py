@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from data.primer import english as en
 from data.primer import rows
-from data.primer.choice import Chooser
 from data.primer.corpus import ENOUGH, distinct, sentence_row
+from data.primer.grammar import english as en
+from data.primer.grammar.choice import Chooser
+from data.primer.grammar.sentences import CONSTRUCTIONS, Sentence, derive, finish
+from data.primer.grammar.tree import write
 from data.primer.lexicon import NAMES, VERBS, lemmas
 from data.primer.plots import PLOTS
-from data.primer.sentences import CONSTRUCTIONS, Sentence, derive, finish
 from data.primer.splits import SPLITS, held_out, parts, quotas
 from data.primer.stream import Combinations
 from data.primer.telling import Teller
-from data.primer.tree import write
 
 Row = dict[str, Any]
 SIDES = {"sentences": ("source", "target"), "stories": ("text", "japanese")}

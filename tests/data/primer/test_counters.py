@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from data.primer.counters import COUNTERS, count, question
+from data.primer.grammar.counters import COUNTERS, count, question
 
 READINGS = {
     "本": "いっぽん にほん さんぼん よんほん ごほん ろっぽん ななほん はっぽん きゅうほん じゅっぽん",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from data.primer import english as en
+from data.primer.grammar import english as en
 from data.primer.lexicon import VERBS, adjective, noun, verb
 
 THIRD = "eat:eats watch:watches wash:washes study:studies play:plays go to:goes to do:does have:has fix:fixes look for:looks for"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from data.primer import japanese as ja
+from data.primer.grammar import japanese as ja
 from data.primer.lexicon import ADJECTIVES, VERBS, adjective_predicate, verb_predicate
 
 # dictionary, class: ます ません ました ませんでした | ない なかった た | て なくて | たい(です) たくないです | potential polite, negative |

@@ -11,8 +11,8 @@ import pytest
 
 from data.errors import DataError
 from data.primer import rows
-from data.primer.choice import Chooser
 from data.primer.corpus import KINDS, sentence_row
+from data.primer.grammar.choice import Chooser
 from data.primer.stream import SHARE, Stream, drawn, share
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from data.primer import english as en
-from data.primer import japanese as ja
+from data.primer.grammar import english as en
+from data.primer.grammar import japanese as ja
 from data.primer.lexicon import ADJECTIVES, NOUNS, VERBS, Adjective, Noun, Verb
 
 TABLES = Path(__file__).with_name("tables")

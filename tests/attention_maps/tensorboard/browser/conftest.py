@@ -17,8 +17,8 @@ import pytest
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 
-from attention_maps import store
-from attention_maps.recording import Recording, Score
+from attention_maps.files import store
+from attention_maps.record.recording import Recording, Score
 from tests.attention_maps.tensorboard.browser import known
 from tests.attention_maps.tensorboard.browser.page import WAIT, Page
 from tests.attention_maps.tensorboard.browser.recordings import ENGLISH, JAPANESE, STORY, recording, sample, translation

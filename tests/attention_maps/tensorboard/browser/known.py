@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attention_maps.recording import Antecedents, Prediction, Sample
+from attention_maps.record.recording import Antecedents, Prediction, Sample
 from tests.attention_maps.tensorboard.browser.recordings import marked
 
 SOURCE = ["▁Emi", "▁likes", "▁red", "▁apple", "s", ".", "</s>"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from attention_maps.measures import head_labels, head_measures
-from attention_maps.recording import Kind, Prediction, Recording, Sample, Score, Tokens, tokens
+from attention_maps.record.measures import head_labels, head_measures
+from attention_maps.record.recording import Kind, Prediction, Recording, Sample, Score, Tokens, tokens
 
 ENGLISH = ["▁Emi", "▁prefer", "s", "▁apples", ".", "</s>"]
 JAPANESE = ["<s>", "エミは", "りんごの", "方が", "好", "きです", "。", "</s>"]

@@ -7,7 +7,7 @@ import pytest
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from attention_maps import gold
+from attention_maps.record import gold
 from tests.attention_maps.tensorboard.browser.known import CROSS, LINKS, TEXT, TRANSLATION
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 

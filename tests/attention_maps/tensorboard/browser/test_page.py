@@ -8,7 +8,7 @@ from pathlib import Path
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from attention_maps import store
+from attention_maps.files import store
 from tests.attention_maps.tensorboard.browser.conftest import Open
 from tests.attention_maps.tensorboard.browser.page import Page
 from tests.attention_maps.tensorboard.browser.recordings import ENGLISH, JAPANESE, STORY, maps, recording, sample

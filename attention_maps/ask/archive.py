@@ -1,0 +1,83 @@
+"""What an exported page carries instead of a server: the answers to everything that the tab may ask, as one JSON object.
+
+    {"index": {"runs": {run: {"steps": [step, …], "generated": [number, …]}}},
+     "meta": {"run|recording": …}, "curves": {run: …},
+     "tensors": {"run|recording|sample|kind|layer|what": {"shape": […], "data": base64 of little-endian float16}}}
+
+The rollout is of all layers together: its `layer` is empty.
+"""  # fmt: skip
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_maps.files.refusal import NotThere
+from attention_maps.tensorboard.recordings import Recordings
+
+OF_A_LAYER = ("weights", "norms", "values")
+
+
+def archive(
+    run: str, files: Mapping[str, Path], sample: int | None = None, measured: Mapping[int, Path] | None = None
+) -> dict[str, Any]:
+    """The archive of some recordings of one run by name, with one sample, which becomes number 0, or with all.
+
+    Recordings without that sample, or without any, are left out: there would be nothing to draw.
+
+    `measured`: the recordings by step whose measures make the curves; by default those of `files`. Raises
+    `refusal.Refusal` for a file that is no whole recording.
+    """
+    source = Recordings()
+    metas, tensors, carried = {}, {}, []
+    for name, path in files.items():
+        meta = source.meta(str(path))
+        numbers = [number for number in range(len(meta["samples"])) if sample in (None, number)]
+        if not numbers:
+            continue
+        carried.append(name)
+        samples = [meta["samples"][number] for number in numbers]
+        metas[f"{run}|{name}"] = {"run": run, "recording": name, **meta, "samples": samples}
+        for number, kind, layer, what in _tensors(numbers, meta["kinds"]):
+            try:
+                tensor, content = source.tensor(str(path), number, kind, layer or 0, what)
+            except NotThere:
+                continue  # older recordings have no values and no rollout
+            key = (run, name, numbers.index(number), kind, "" if layer is None else layer, what)
+            data = base64.b64encode(content).decode("ascii")
+            tensors["|".join(map(str, key))] = {"shape": tensor.shape, "data": data}
+    steps, generated = (_numbers(carried, kind) for kind in ("step", "generated"))
+    curves = {number: files[name] for number, name in steps.items()} if measured is None else measured
+    return {
+        "index": {"runs": {run: {"steps": list(steps), "generated": list(generated)}}, "logdir": ""},
+        "meta": metas,
+        "tensors": tensors,
+        "curves": {run: source.curves({number: str(path) for number, path in curves.items()})},
+    }
+
+
+def _tensors(samples: Sequence[int], kinds: dict[str, dict[str, int]]) -> Iterator[tuple[int, str, int | None, str]]:
+    for sample in samples:
+        for kind, shape in kinds.items():
+            yield from ((sample, kind, layer, what) for layer in range(shape["layers"]) for what in OF_A_LAYER)
+            yield sample, kind, None, "rollout"
+
+
+def _numbers(names: Iterable[str], kind: str) -> dict[int, str]:
+    return {int(name.removeprefix(f"{kind}_")): name for name in names if name.startswith(f"{kind}_")}
+
+
+def thinned(names: Sequence[str], chosen: str, count: int) -> list[str]:
+    """`count` names evenly spread from the first to the last; the one nearest to `chosen` gives way to it."""
+    if count >= len(names):
+        return list(names)
+    if count == 1:
+        return [chosen]
+    places = [round(number * (len(names) - 1) / (count - 1)) for number in range(count)]
+    if chosen in names:
+        wanted = names.index(chosen)
+        nearest = min(range(count), key=lambda number: abs(places[number] - wanted))
+        places[nearest] = wanted
+    return [names[place] for place in places]

@@ -1,0 +1,183 @@
+"""`python -m attention_maps export`: maps as a file whose ending says of which kind."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from attention_maps.ask.questions import MapSettings, Question, existing_run, load, questions, recordings
+from attention_maps.ask.table import table
+from attention_maps.draw import svg
+from attention_maps.files import store
+from attention_maps.record.alignment_readout import Readout, alignment, pharaoh
+from configs.program import expanded
+from configs.settings import CommandError
+from configs.whole_file import write_whole
+
+ONLY_FOR = {
+    "view": (".svg",),
+    "top": (".svg",),
+    "readout": (".pharaoh",),
+    "threshold": (".pharaoh",),
+    "steps": (".html",),
+}
+"""Settings that are not for every kind of file."""
+
+
+@dataclass
+class ExportSettings(MapSettings):
+    """What is written, and where."""
+
+    to: str = ""
+    """The file to write: .png or .svg a picture, .csv the numbers, .pharaoh a word alignment, .html a page that needs
+    no server and no network and opens with the map chosen here."""
+
+    view: Literal["map", "lines"] = "map"
+    """.svg: a heat `map`, or `lines` from each token to those it attends to."""
+
+    top: int = 3
+    """.svg with view=lines: lines from each token."""
+
+    readout: Readout = "argmax"
+    """.pharaoh: `argmax` links every word of the translation to where it looked most; `mutual` keeps the links that
+    are strongest from both sides, `grown` adds pairs beside these that are strongest from one side; `threshold` takes
+    every pair of at least that weight. Special tokens take no part but are counted: with rows=reads, bos is number 0."""
+
+    threshold: float = 0.5
+    """.pharaoh with readout=threshold: the smallest weight that is a link."""
+
+    steps: int | Literal["all"] = 1
+    """.html: how many recorded steps the page carries, evenly spread and with the one chosen; or `all`."""
+
+    overwrite: bool = False
+    """Replace the file if it exists."""
+
+
+def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
+    """Write maps to a file: a picture, a table of numbers, an alignment, or a page for any browser."""
+    found = [*problems, *setting_problems(settings)]
+    to = expanded(settings.to)
+    try:
+        folder = existing_run(run)
+        name, title, recording = load(folder, settings.step)
+        asked = list(questions(title, recording, settings))
+    except CommandError as error:
+        raise CommandError(*found, *error.args) from None
+    if found:
+        raise CommandError(*found)
+    writer = WRITERS.get(to.suffix.lower())
+    content = writer(asked, settings) if writer else _html(folder, name, title, settings, asked)
+    write_whole(to, content, durable=False)
+    what = f"{asked[0].origin} · {asked[0].subject}" if len(asked) == 1 else title
+    if not writer:
+        steps = len(store.steps(folder)) if settings.steps == "all" else settings.steps
+        what = f"steps: {steps}, examples: {len(recording.samples)}, all maps; opens at {what}"
+    print(f"{to}: {_size(len(content))} · {what}")
+
+
+def setting_problems(settings: ExportSettings) -> list[str]:
+    """What is wrong with the settings, before anything is read."""
+    to = expanded(settings.to)
+    suffix = to.suffix.lower()
+    kinds = [*WRITERS, ".html"]
+    if not settings.to:
+        return [f"to=FILE is needed; its ending is one of {', '.join(kinds)}"]
+    if suffix not in kinds:
+        return [f"to={settings.to}: the ending must be one of {', '.join(kinds)}"]
+    found = []
+    if to.is_dir() or (to.exists() and not settings.overwrite):
+        found.append(f"to={settings.to}: exists" + ("" if to.is_dir() else "; overwrite=true replaces it"))
+    if not to.parent.is_dir():
+        found.append(f"to={settings.to}: there is no folder {to.parent}")
+    for key, suffixes in ONLY_FOR.items():
+        if getattr(settings, key) != getattr(type(settings), key) and suffix not in suffixes:
+            found.append(f"{key}={getattr(settings, key)}: only for {', '.join(suffixes)}")
+    if settings.sample == "all" and suffix not in (".pharaoh", ".html"):
+        found.append("sample=all: one file holds one map; only .pharaoh and .html take all samples")
+    if settings.head == "all" and suffix != ".png":
+        found.append("head=all: only for .png, where all heads stand side by side")
+    if settings.top < 1:
+        found.append(f"top={settings.top}: must be at least 1")
+    if not 0 < settings.threshold <= 1:
+        found.append(f"threshold={settings.threshold}: must be above 0 and at most 1")
+    if settings.steps != "all" and settings.steps < 1:
+        found.append(f"steps={settings.steps}: must be at least 1, or all")
+    return found
+
+
+def _png(asked: Sequence[Question], settings: ExportSettings) -> bytes:
+    from matplotlib.image import imsave
+
+    from attention_maps.draw import pictures
+
+    first, image = asked[0], io.BytesIO()
+    if settings.head == "all":
+        pixels = pictures.heads(first.recording, first.sample, kind=first.kind, layer=first.layer, rows=first.rows)
+    else:
+        pixels = pictures.picture(first.recording, first.sample, kind=first.kind, layer=first.layer, head=first.head)
+    imsave(image, pixels, format="png")
+    return image.getvalue()
+
+
+def _svg(asked: Sequence[Question], settings: ExportSettings) -> bytes:
+    return (svg.heat_map(asked[0]) if settings.view == "map" else svg.lines(asked[0], settings.top)).encode()
+
+
+def _csv(asked: Sequence[Question], settings: ExportSettings) -> bytes:
+    return table(asked[0]).encode("utf-8", "backslashreplace")
+
+
+def _pharaoh(asked: Sequence[Question], settings: ExportSettings) -> bytes:
+    lines = []
+    for question in asked:
+        pairs = alignment(
+            question.recording,
+            question.sample,
+            kind=question.kind,
+            layer=question.layer,
+            head=question.head,
+            rows=question.rows,
+            readout=settings.readout,
+            threshold=settings.threshold,
+        )
+        lines.append(pharaoh(pairs) + "\n")
+    return "".join(lines).encode()
+
+
+def _html(folder: Path, name: str, title: str, settings: ExportSettings, asked: Sequence[Question]) -> bytes:
+    from attention_maps.ask.archive import archive, thinned
+    from attention_maps.ask.page import page
+    from attention_maps.files.refusal import Refusal
+    from attention_maps.tensorboard.runs import as_text
+
+    found = recordings(folder)
+    steps = [other for other in found if other.startswith("step_")]
+    names = list(found) if settings.steps == "all" else thinned(steps, name, settings.steps)
+    names += [] if name in names else [name]
+    run = as_text(folder.resolve().name)
+    whole = settings.sample in (None, "all")
+    try:
+        carried = {one: found[one] for one in names}
+        content = archive(run, carried, None if whole else asked[0].sample, store.steps(folder))
+    except Refusal as refusal:
+        raise CommandError(f"{folder}: {refusal}") from None
+    first = asked[0]
+    state = {"run": run, "recording": name, "kind": first.kind, "layer": first.layer}
+    state |= {"head": first.head, "rows": settings.rows}
+    state = {key: value for key, value in state.items() if value is not None}
+    return page(f"{title} · attention", content, state).encode("utf-8", "replace")
+
+
+WRITERS: dict[str, Callable[[Sequence[Question], ExportSettings], bytes]] = {
+    ".png": _png,
+    ".svg": _svg,
+    ".csv": _csv,
+    ".pharaoh": _pharaoh,
+}
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"

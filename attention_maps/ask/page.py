@@ -1,0 +1,86 @@
+"""The Attention tab as one HTML file: its own scripts and style, and recordings, inside; it asks nothing of any network.
+
+Every module of the tab becomes a `data:` URL in an import map under a bare name, because a page that is opened from a
+disk may not import files beside it; the relative names by which modules import each other are rewritten to those names.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import posixpath
+import re
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from attention_maps.draw.labels import printable
+
+STATIC = Path(__file__).resolve().parent.parent / "tensorboard" / "static"
+ENTRY = "index.js"
+PREFIX = "chumoku/"
+"""Of the bare names."""
+
+RELATIVE = re.compile(r"""(\bfrom\s*|\bimport\s*\(?\s*)(["'])(\.\.?/[^"'\n]+)\2""")
+"""`from "./x.js"` of import and export, `import "./x.js"` and `import("./x.js")`."""
+
+POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:; font-src data:"
+"""No browser will load anything from elsewhere."""
+
+PAGE = """<!doctype html><html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+{style}
+</style>
+<script type="importmap">{imports}</script>
+</head>
+<body>
+<script type="application/json" id="chumoku-archive">{archive}</script>
+<script>if (!location.hash) history.replaceState(null, "", {hash})</script>
+<script type="module">import {{render}} from "{entry}"; render();</script>
+</body>
+</html>
+"""
+
+
+def page(title: str, archive: Mapping[str, Any], state: Mapping[str, object]) -> str:
+    """The page as text. `state` is what it shows first, by the names in the tab's state.js."""
+    modules = {path.relative_to(STATIC).as_posix(): path.read_text("utf-8") for path in sorted(STATIC.rglob("*.js"))}
+    imports = {PREFIX + name: _data_url(bundled(name, text, modules)) for name, text in modules.items()}
+    hash_ = "#attention&" + urlencode({f"p.attention.{key}": value for key, value in state.items()})
+    return PAGE.format(
+        policy=POLICY,
+        title=escape(printable(title)),
+        style="\n".join(path.read_text("utf-8") for path in sorted(STATIC.glob("*.css"))),
+        imports=_in_script({"imports": imports}),
+        archive=_in_script(archive),
+        hash=_in_script(hash_),
+        entry=PREFIX + ENTRY,
+    )
+
+
+def bundled(name: str, text: str, modules: Mapping[str, str]) -> str:
+    """A module with bare names for those it imports. Raises LookupError when it imports one that is not there."""
+
+    def bare(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(name), match[3]))
+        if target not in modules:
+            raise LookupError(f"{name} imports {match[3]}, which is not there")
+        return f"{match[1]}{match[2]}{PREFIX}{target}{match[2]}"
+
+    return RELATIVE.sub(bare, text)
+
+
+def _data_url(script: str) -> str:
+    return "data:text/javascript;base64," + base64.b64encode(script.encode()).decode("ascii")
+
+
+def _in_script(value: object) -> str:
+    """JSON that no parser of HTML can take for the end of its script."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

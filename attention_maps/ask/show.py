@@ -1,0 +1,145 @@
+"""`python -m attention_maps show`: a map as a table for the terminal, or the answer to one question."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attention_maps.ask.questions import MapSettings, Question, existing_run, load, position, questions
+from attention_maps.draw.labels import fitted, visible, width
+from attention_maps.record.recording import Tokens, TokenWeight
+from configs.settings import CommandError
+
+WIDEST = 16
+"""Columns of the terminal that a token gets at most."""
+
+BAR = 10
+"""Columns of a bar that stands for all of the attention."""
+
+
+@dataclass
+class ShowSettings(MapSettings):
+    """What is shown."""
+
+    query: str | None = None
+    """Who attends: a word as it stands in the text, of one or several pieces; or a position, 5, or 5:7 for several."""
+
+    key: str | None = None
+    """Who is attended to. With `query` one number is the answer; alone, those that attend to it most."""
+
+    top: int = 3
+    """How many of the strongest are shown."""
+
+    special: bool = True
+    """Show special tokens (bos, eos) among those attended to. Without them the percentages stay what they are."""
+
+
+def show(run: str, settings: ShowSettings, problems: Sequence[str]) -> None:
+    """Print a map as a table, the answer to one question, or who attends to one token."""
+    found = list(problems)
+    if settings.top < 1:
+        found.append(f"top={settings.top}: must be at least 1")
+    try:
+        folder = existing_run(run)
+        _, title, recording = load(folder, settings.step)
+        asked = list(questions(title, recording, settings))
+    except CommandError as error:
+        raise CommandError(*found, *error.args) from None
+    if found:
+        raise CommandError(*found)
+    dim = _dim if sys.stdout.isatty() and "NO_COLOR" not in os.environ else str
+    answers = (
+        [
+            question.subject,
+            question.origin + "\n",
+            *(
+                table(question, settings.top, settings.special, dim)
+                if settings.query is None and settings.key is None
+                else answer(question, settings)
+            ),
+        ]
+        for question in asked
+    )
+    print("\n\n".join("\n".join(lines) for lines in answers))
+
+
+def answer(question: Question, settings: ShowSettings) -> list[str]:
+    """How much a query attends to a key; or the strongest links of the one that is given."""
+    problems = []
+    places: dict[str, range] = {}
+    for side, tokens in (("query", question.queries), ("key", question.keys)):
+        text = getattr(settings, side)
+        try:
+            places |= {} if text is None else {side: position(text, tokens)}
+        except LookupError as error:
+            problems.append(f"{side}={text}: {error}")
+    if problems:
+        raise CommandError(*problems)
+    names = {
+        side: "'" + visible("".join(tokens.pieces[place] for place in places[side])).replace("▁", " ").strip() + "'"
+        for side, tokens in (("query", question.queries), ("key", question.keys))
+        if side in places
+    }
+    if len(places) == 2:
+        return [f"{names['query']} attends {names['key']}: {percent(question.weight(**places)).strip()}"]
+    side, others = ("query", question.keys) if "query" in places else ("key", question.queries)
+    links = question.strongest(places.get("query"), places.get("key"))
+    links = [link for link in links if settings.special or not others.special[link.position]][: settings.top]
+    heading = f"{names[side]} attends to" if side == "query" else f"{names[side]} is attended to by"
+    return [heading, *_listed(links, others)]
+
+
+def table(question: Question, top: int, special: bool, dim: Callable[[str], str] = str) -> Iterator[str]:
+    """A line for each query: its position and name, and its strongest keys with a bar for the first."""
+    queries, keys = question.queries, question.keys
+    keep = [column for column in range(len(keys)) if special or not keys.special[column]]
+    matrix = question.matrix[:, keep]  # [Q,K]
+    order = np.argsort(-matrix, axis=1, kind="stable")[:, :top]
+    rows = [[(keep[column], matrix[row, column]) for column in order[row]] for row in range(len(queries))]
+    left = max(len(question.rows), _columns(queries, range(len(queries))))
+    across = [_columns(keys, [links[rank][0] for links in rows]) for rank in range(order.shape[1])]
+    yield f"{'':>5}{fitted(question.rows, left)}   attends to".rstrip()
+    for row, links in enumerate(rows):
+        cells = [
+            _name(keys, column, across[rank], dim) + (f" {bar(weight)} " if rank == 0 else " ") + percent(weight)
+            for rank, (column, weight) in enumerate(links)
+            if weight != 0
+        ]
+        yield f"{row:>3}  {_name(queries, row, left, dim)}   " + "   ".join(cells)
+
+
+def percent(weight: float) -> str:
+    """A share of attention, right-aligned."""
+    return f"{100 * weight:>3.0f} %"
+
+
+def bar(weight: float) -> str:
+    """A share as a bar of fixed width, in eighths of a character."""
+    eighths = round(min(max(weight, 0), 1) * BAR * 8) if weight == weight else 0
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + " ▏▎▍▌▋▊▉"[rest] * (rest > 0)).ljust(BAR)
+
+
+def _listed(links: Sequence[TokenWeight], tokens: Tokens) -> Iterator[str]:
+    columns = _columns(tokens, [link.position for link in links])
+    for link in links:
+        yield f"{link.position:>3}  {_name(tokens, link.position, columns)} {bar(link.weight)} {percent(link.weight)}"
+    if not links:
+        yield "  nothing"
+
+
+def _columns(tokens: Tokens, positions: Sequence[int]) -> int:
+    return min(WIDEST, max((width(visible(tokens.pieces[position])) for position in positions), default=0))
+
+
+def _name(tokens: Tokens, position: int, columns: int, dim: Callable[[str], str] = str) -> str:
+    text = fitted(visible(tokens.pieces[position]), columns)
+    return dim(text) if tokens.special[position] else text
+
+
+def _dim(text: str) -> str:
+    return f"\033[2m{text}\033[22m"

@@ -1,0 +1,73 @@
+"""Fonts that together cover Japanese and `▁`, and a visible stand-in for anything else.
+
+DejaVu Sans comes first because IPAexGothic lacks `▁` (U+2581), which starts every SentencePiece word.
+matplotlib_fontja is never imported, only its font file is used: importing it would change the user's global
+matplotlib settings.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import matplotlib
+from matplotlib.font_manager import FontProperties, fontManager
+from matplotlib.ft2font import FT2Font
+
+from attention_maps.draw import labels
+
+
+@cache
+def families() -> tuple[str, ...]:
+    """Font families in the order they are tried, registered with matplotlib."""
+    names = []
+    for file in _files():
+        fontManager.addfont(file)
+        names.append(FT2Font(file).family_name)
+    return tuple(names)
+
+
+@cache
+def font(size: float, bold: bool = False) -> FontProperties:
+    """The label font at a size in points. `bold` only for texts that `has_bold`."""
+    return FontProperties(
+        family=list(families()[: 1 if bold else None]), size=size, weight="bold" if bold else "normal"
+    )
+
+
+@cache
+def characters() -> frozenset[str]:
+    """Every character the fonts can draw."""
+    return frozenset().union(*map(_charmap, _files()))
+
+
+def has_bold(text: str) -> bool:
+    """Whether a text can be set in bold: the Japanese font has one weight only."""
+    latin = _charmap(_files()[0])
+    return all(character in latin for character in text)
+
+
+def drawable(text: str) -> str:
+    """A text with every character that has no glyph spelled as its `[code]`: never an empty box."""
+    return labels.printable(text, characters())
+
+
+def readable(piece: str) -> str:
+    """A piece as its label: `drawable`, with white space made visible, and shortened when overlong."""
+    return labels.readable(piece, characters())
+
+
+@cache
+def _charmap(file: str) -> frozenset[str]:
+    return frozenset(map(chr, FT2Font(file).get_charmap()))
+
+
+def _files() -> tuple[str, ...]:
+    package = find_spec("matplotlib_fontja")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError(
+            "matplotlib-fontja is not installed; it carries the Japanese font: pip install matplotlib-fontja"
+        )
+    japanese = Path(package.origin).parent / "fonts" / "ipaexg.ttf"
+    return str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"), str(japanese)

@@ -1,0 +1,205 @@
+"""What a recording holds, checked so that a reader can rely on its structure. All functions raise Damaged.
+
+Tensors are `<sample>/<kind>/<layer>` float16 [H,Q,K], `/norms` [H,Q] and `/values` [H,K] beside them, and
+`<sample>/<kind>/rollout` [Q,K]; metadata are JSON texts. H heads, Q queries, K keys.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from attention_maps.files.container import Header, Tensor
+from attention_maps.files.json_checks import is_number_or_none, is_text, is_whole, need, parse_json
+from attention_maps.files.samples import check_sample
+
+FORMAT = "chumoku-attention"
+VERSION = "1"
+
+MOST_MEASURES = 64
+LONGEST_NAME = 64  # characters of a measure's; curves repeat all measures for each step
+
+KINDS = ("encoder", "decoder", "cross")
+AXES = {"weights": "HQK", "norms": "HQ", "values": "HK", "rollout": "QK"}
+"""What is stored of a map, and its axes."""
+
+NUMBER = "0|[1-9][0-9]{0,4}"
+NAME = re.compile(rf"({NUMBER})/({'|'.join(KINDS)})/(?:({NUMBER})(?:/(norms|values))?|rollout)")
+
+Kinds = dict[str, dict[str, int]]
+"""{"cross": {"layers": 3, "heads": 4}}: the shape of the model as far as it was recorded."""
+
+Matrices = dict[str, list[list[Any]]]
+"""Something for every head by kind: [layer][head]."""
+
+
+def check_format(header: Header) -> None:
+    """Refuse other safetensors files, and recordings of another format."""
+    found = header.metadata.get("format"), header.metadata.get("version")
+    need(found[0] == FORMAT, "a safetensors file, but not an attention recording of this project")
+    need(found[1] == VERSION, f"recording format {found[1]}; this program reads {VERSION}")
+
+
+def tensor_name(sample: int, kind: str, layer: int, what: str) -> str:
+    """The name under which something of AXES is stored; the rollout is of all layers together."""
+    if what == "rollout":
+        return f"{sample}/{kind}/rollout"
+    return f"{sample}/{kind}/{layer}" + ("" if what == "weights" else f"/{what}")
+
+
+def check_tensor(name: str, tensor: Tensor, what: str) -> None:
+    """Refuse a tensor that is no float16 with the axes of `what`, or is empty."""
+    right = tensor.dtype == "F16" and len(tensor.shape) == len(AXES[what]) and 0 not in tensor.shape
+    need(right, f"{name} is {tensor.dtype} {list(tensor.shape)} instead of F16 [{','.join(AXES[what])}]")
+
+
+def read_step(header: Header) -> int:
+    """The training step."""
+    text = header.metadata.get("step", "")
+    need(text.isascii() and text.isdecimal() and len(text) < 16, "its step is no whole number")
+    return int(text)
+
+
+def read_kinds(header: Header) -> Kinds:
+    """Layers and heads of each kind: no layer is missing, and it is the same for every sample.
+
+    A recording without samples has those that were measured.
+    """
+    heads: dict[int, dict[str, dict[int, int]]] = {}  # by sample, kind, layer
+    for name, tensor, sample, kind, layer, what in maps(header):
+        check_tensor(name, tensor, what)
+        if layer is not None:
+            count = heads.setdefault(sample, {}).setdefault(kind, {}).setdefault(layer, tensor.shape[0])
+            whole = count == tensor.shape[0] and tensor_name(sample, kind, layer, "weights") in header.tensors
+            need(whole, f"{name} does not fit the weights beside it")
+    if not heads:
+        need(_parsed(header, "samples", None) == [], "there are no maps in it")
+        return _measured_kinds(header)
+    for sample, kinds in heads.items():
+        for kind, layers in kinds.items():
+            where = f"{kind} maps of sample {sample}"
+            need(layers.keys() == set(range(len(layers))), f"layers are missing among the {where}")
+            need(len(set(layers.values())) == 1, f"the {where} have different numbers of heads")
+        need(sample in range(len(heads)) and kinds == heads.get(0), "its samples do not have the same maps")
+    first = heads[0]
+    return {kind: {"layers": len(first[kind]), "heads": first[kind][0]} for kind in KINDS if kind in first}
+
+
+def _measured_kinds(header: Header) -> Kinds:
+    """By the first matrix of each kind; `read_measures` compares the others with it."""
+    kinds: Kinds = {}
+    measures = _parsed(header, "measures", {})
+    for by_kind in measures.values() if isinstance(measures, dict) else ():
+        for kind, matrix in by_kind.items() if isinstance(by_kind, dict) else ():
+            if kind in KINDS and isinstance(matrix, list) and matrix and isinstance(matrix[0], list) and matrix[0]:
+                kinds.setdefault(kind, {"layers": len(matrix), "heads": len(matrix[0])})
+    need(bool(kinds), "there are neither maps nor measures in it")
+    return {kind: kinds[kind] for kind in KINDS if kind in kinds}
+
+
+def read_samples(header: Header) -> list[dict[str, Any]]:
+    """The samples, with as many tokens as their maps have rows and columns; there may be none."""
+    listed = _parsed(header, "samples", None)
+    if not isinstance(listed, list):
+        need(False, "there are no samples in it")
+    samples = [check_sample(entry, f"sample {number}") for number, entry in enumerate(listed)]
+    mapped = set()
+    for name, tensor, number, kind, _, what in maps(header):
+        need(number < len(samples), f"{name} belongs to no sample")
+        reads, source = (len((samples[number][side] or {"ids": ()})["ids"]) for side in ("reads", "source"))
+        sizes = {"Q": source if kind == "encoder" else reads, "K": reads if kind == "decoder" else source}
+        expected = [sizes.get(axis, size) for axis, size in zip(AXES[what], tensor.shape, strict=True)]
+        need(
+            list(tensor.shape) == expected, f"{name} has the shape {list(tensor.shape)}, its tokens ask for {expected}"
+        )
+        if what == "weights":
+            mapped.add(number)
+    need(len(mapped) == len(samples), "there are samples without maps")
+    return samples
+
+
+def read_measures(header: Header, kinds: Kinds) -> dict[str, Matrices]:
+    """Numbers for every head by measure and kind; None where a head has none. Older recordings have no measures."""
+    measures = _parsed(header, "measures", {})
+    need(isinstance(measures, dict), "its measures are no JSON object")
+    need(len(measures) <= MOST_MEASURES, f"it has {len(measures)} measures, more than the {MOST_MEASURES} read here")
+    need(all(len(name) <= LONGEST_NAME for name in measures), f"a measure's name has over {LONGEST_NAME} characters")
+    return {name: _matrices(given, kinds, is_number_or_none, f"measure {name}") for name, given in measures.items()}
+
+
+def read_labels(header: Header, kinds: Kinds) -> Matrices:
+    """What each head does, in a word or two, by kind; "" for nothing in particular. Older recordings have no labels."""
+    return _matrices(_parsed(header, "labels", {}), kinds, is_text, "labels")
+
+
+def read_scores(header: Header, kinds: Kinds) -> list[dict[str, Any]]:
+    """Read-outs of heads against gold, and baselines, which have no kind. Older recordings have no scores."""
+    scores = _parsed(header, "scores", [])
+    need(isinstance(scores, list), "its scores are no list")
+    return [_score(score, kinds, f"score {number}") for number, score in enumerate(scores)]
+
+
+def read_deviation(header: Header) -> float:
+    """Largest difference between the maps and what the model computed; 0 in older recordings, NaN if it was no number."""
+    deviation = _parsed(header, "deviation", 0.0)
+    need(is_number_or_none(deviation), "its deviation is no number")
+    return math.nan if deviation is None else float(deviation)
+
+
+class Map(NamedTuple):
+    """One tensor that belongs to a map; `layer` is None for the rollout."""
+
+    name: str
+    tensor: Tensor
+    sample: int
+    kind: str
+    layer: int | None
+    what: str
+
+
+def maps(header: Header) -> Iterator[Map]:
+    """The tensors that belong to maps, as their names say."""
+    for name, tensor in header.tensors.items():
+        match = NAME.fullmatch(name)
+        if match and match[3]:
+            yield Map(name, tensor, int(match[1]), match[2], int(match[3]), match[4] or "weights")
+        elif match:
+            yield Map(name, tensor, int(match[1]), match[2], None, "rollout")
+        # Anything else is something that a later version stores.
+
+
+def _parsed(header: Header, name: str, absent: object) -> Any:
+    return parse_json(header.metadata[name], f"its '{name}'") if name in header.metadata else absent
+
+
+def _matrices(given: Any, kinds: Kinds, is_right: Callable[[object], bool], where: str) -> Matrices:
+    need(isinstance(given, dict), f"{where}: something must be given for each kind")
+    for kind, matrix in given.items():
+        need(kind in kinds, f"{where}: there are no {kind} maps")
+        layers, heads = kinds[kind]["layers"], kinds[kind]["heads"]
+        shaped = isinstance(matrix, list) and len(matrix) == layers
+        shaped = shaped and all(isinstance(row, list) and len(row) == heads for row in matrix)
+        need(shaped, f"{where}: {kind} must have {layers} layers with {heads} heads")
+        need(all(is_right(value) for row in matrix for value in row), f"{where}: {kind} has a wrong value")
+    return given
+
+
+def _score(score: Any, kinds: Kinds, where: str) -> dict[str, Any]:
+    need(isinstance(score, dict), f"{where} is no JSON object")
+    kind, layer, head, value = (score.get(key) for key in ("kind", "layer", "head", "value"))
+    need(is_text(score.get("measure")) and is_text(score.get("name")), f"{where} needs a measure and a name")
+    need("value" in score and is_number_or_none(value), f"{where} has no value")
+    need(kind is None or (is_text(kind) and kind in kinds), f"{where} is about maps that are not there")
+    extent = kinds[kind] if kind is not None else {"layers": 0, "heads": 0}
+    need(layer is None or is_whole(layer, 0, extent["layers"] - 1), f"{where} names a layer that is not there")
+    need(head is None or is_whole(head, 0, extent["heads"] - 1), f"{where} names a head that is not there")
+    return {
+        "measure": score["measure"],
+        "name": score["name"],
+        "value": value,
+        "kind": kind,
+        "layer": layer,
+        "head": head,
+    }

@@ -1,0 +1,1 @@
+"""Recording, exporting and showing attention maps."""

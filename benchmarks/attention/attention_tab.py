@@ -1,0 +1,151 @@
+"""What the Attention tab costs, on this machine.
+
+    python benchmarks/attention/attention_tab.py
+
+Prints one table: writing a recording, finding 20,000 of them, and what TensorBoard takes to answer the tab, as a process asked
+over HTTP by one client. Every figure is a median in milliseconds. Takes a few seconds and 20 MB of the temporary folder.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from attention_maps.files import store  # noqa: E402
+from attention_maps.record.recording import KINDS, Prediction, Recording, Sample, tokens  # noqa: E402
+from attention_maps.tensorboard.runs import Runs  # noqa: E402
+
+LAYERS, HEADS, LENGTH = 6, 8, 128
+RUNS, STEPS = 200, 100
+MEASURES = ("entropy", "first", "special", "previous", "diagonal", "alignment_error", "antecedent", "importance")
+
+Row = tuple[str, float]
+"""What was measured, and the median in milliseconds."""
+
+
+def main() -> None:
+    """Measure everything and print the table."""
+    print("| what | ms |\n|---|---|")
+    with tempfile.TemporaryDirectory() as temporary:
+        for number, part in enumerate(PARTS):
+            folder = Path(temporary) / str(number)
+            folder.mkdir()
+            for name, figure in part(folder):
+                print(f"| {name} | {figure:.1f} |", flush=True)
+
+
+def files(folder: Path) -> Iterator[Row]:
+    """Writing one recording."""
+    made = recording()
+    figure = median(lambda: store.save(made, folder), 9)
+    size = store.path(folder, made.step).stat().st_size / 1e6
+    yield f"write a recording: {LAYERS} layers x {HEADS} heads, three maps of {LENGTH} tokens, {size:.1f} MB", figure
+
+
+def listing(folder: Path) -> Iterator[Row]:
+    """Finding recordings: only their names count."""
+    for run in range(RUNS):
+        run_folder = folder / f"sweep_{run % 10}" / f"run_{run}"
+        (run_folder / "checkpoints" / "last").mkdir(parents=True)
+        (run_folder / "attention").mkdir()
+        for step in range(STEPS):
+            store.path(run_folder, step * 1000).touch()
+    assert sum(len(run.steps) for run in Runs([("", str(folder))]).find().values()) == RUNS * STEPS
+    yield f"find {RUNS} runs x {STEPS} recordings", median(lambda: Runs([("", str(folder))]).find(), 9)
+
+
+def server(folder: Path) -> Iterator[Row]:
+    """TensorBoard's answers over HTTP; the recordings of a run are one file under many names, so that little is written."""
+    first = store.save(recording(), folder / "run")
+    for step in range(1, STEPS):
+        os.link(first, store.path(folder / "run", step * 1000))
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "attention_maps.tensorboard", "--logdir", str(folder), "--port", str(port)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(port, process)
+        one = "run=run&recording=step_00000000"
+        yield f"curves of {STEPS} recordings, the first time", median(lambda: get(port, "curves?run=run"), 1)
+        yield f"curves of {STEPS} recordings, again", median(lambda: get(port, "curves?run=run"))
+        yield "index", median(lambda: get(port, "index"))
+        yield "meta of a recording", median(lambda: get(port, f"meta?{one}"))
+        yield "maps of one layer", median(lambda: get(port, f"tensor?{one}&sample=0&kind=cross&layer=1&what=weights"))
+    finally:
+        process.terminate()
+        process.wait()
+
+
+# What it costs the training and how fast the page draws are further functions like those above.
+PARTS: tuple[Callable[[Path], Iterator[Row]], ...] = (files, listing, server)
+
+
+def recording() -> Recording:
+    """Random maps of an encoder-decoder over one sample."""
+    generator = np.random.default_rng(1)
+    pieces = [f"▁piece{number}" for number in range(LENGTH)]
+    text = tokens(range(LENGTH), pieces, frozenset({0}))
+    weights = {
+        (kind, layer): generator.dirichlet(np.ones(LENGTH), (HEADS, LENGTH)).astype(np.float16)
+        for kind in KINDS
+        for layer in range(LAYERS)
+    }
+    guesses = tuple(Prediction(number, pieces[number], 0.2) for number in range(5))
+    sample = Sample(
+        reads=text, predicts=text, source=text, losses=(1.2345,) * LENGTH, predictions=(guesses,) * LENGTH, weights=weights,
+        norms={key: maps[:, :, 0] for key, maps in weights.items()}, name="probe 1", length=LENGTH, source_length=LENGTH,
+    )  # fmt: skip
+    measures = {
+        name: {kind: generator.random((LAYERS, HEADS)).round(6).tolist() for kind in KINDS} for name in MEASURES
+    }
+    return Recording(0, (sample,), measures=measures)
+
+
+def get(port: int, route: str) -> None:
+    """One request as a browser makes it."""
+    connection = http.client.HTTPConnection("localhost", port, timeout=60)
+    connection.request("GET", f"/data/plugin/attention/{route}", headers={"Accept-Encoding": "gzip"})
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    if answer.status != 200:
+        sys.exit(f"{route}: {answer.status} {content!r}")
+
+
+def wait_for(port: int, process: subprocess.Popen) -> None:
+    """Until TensorBoard answers."""
+    for _ in range(600):
+        if process.poll() is not None:
+            sys.exit(f"TensorBoard ended with {process.returncode}")
+        try:
+            return get(port, "index")
+        except OSError:
+            time.sleep(0.1)
+    sys.exit("TensorBoard does not answer")
+
+
+def median(action: Callable[[], object], times: int = 21) -> float:
+    """Milliseconds that an action takes."""
+    seconds = []
+    for _ in range(times):
+        started = time.perf_counter()
+        action()
+        seconds.append(time.perf_counter() - started)
+    return 1000 * statistics.median(seconds)
+
+
+if __name__ == "__main__":
+    main()

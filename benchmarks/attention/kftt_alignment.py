@@ -1,0 +1,70 @@
+"""Alignment error rate of a translation run's cross-attention on the hand-aligned sentences of KFTT (Neubig 2011).
+
+    python benchmarks/attention/kftt_alignment.py runs/tatoeba KFTT_FOLDER
+
+KFTT_FOLDER holds `jaen.src-tgt` (`ja tokens ||| en tokens`) and `jaen.gold` (1-based `ja-en` links, all of them sure). Wikipedia
+sentences about Kyoto: far from what a model of everyday sentences knows, so the figure says how the attention does out of its domain.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from training.evaluation.head_scores import alignment_scores
+from training.evaluation.maps import describe
+from training.run_folder.layout import load_run
+
+DAMAGED = range(350, 356)
+"""Lines whose links belong to other sentences (some point past the end)."""
+
+CLOSING = frozenset(".,!?;:)'\"") | {"'s", "n't"}
+"""English tokens that are written without a space in front."""
+
+
+def joined(tokens: list[str], spaces: bool) -> tuple[str, list[list[int]]]:
+    """A running text and the [start, end) of every token in it."""
+    text, spans = "", []
+    for token in tokens:
+        if spaces and text and token not in CLOSING and not text.endswith("("):
+            text += " "
+        spans.append([len(text), len(text) + len(token)])
+        text += token
+    return text, spans
+
+
+def sentences(folder: Path) -> Iterator[dict[str, Any]]:
+    """English-Japanese rows as those of the embedded corpus."""
+    if not (folder / "jaen.gold").is_file():
+        raise SystemExit(f"{folder}: no jaen.gold and jaen.src-tgt in it")
+    texts = (folder / "jaen.src-tgt").read_text("utf-8").splitlines()
+    links = (folder / "jaen.gold").read_text("utf-8").splitlines()
+    for number, (text, gold) in enumerate(zip(texts, links, strict=True)):
+        if number in DAMAGED:
+            continue
+        japanese, english = (side.split() for side in text.split("|||"))
+        (source, source_spans), (target, target_spans) = joined(english, True), joined(japanese, False)
+        pairs = [tuple(int(place) - 1 for place in link.split("-")) for link in gold.split()]
+        alignment = [[*source_spans[e], *target_spans[j]] for j, e in pairs]
+        yield {"source": source, "target": target, "words": [source_spans, target_spans], "alignment": alignment}
+
+
+def main(run: str, folder: str) -> None:
+    """Print the read-outs of all layers and heads."""
+    loaded = load_run(Path(run))
+    rows = list(sentences(Path(folder)))
+    found = alignment_scores(loaded.model, loaded.tokenizers, rows, lenient=False)  # type: ignore[arg-type]
+    if found is None:
+        raise SystemExit(f"no sentence fits the model's context of {loaded.config.model.context} tokens")
+    print(describe("KFTT", found))
+    print(f"\n{len(rows) - found.count} of {len(rows)} sentences are longer than the model's context and left out")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        raise SystemExit((__doc__ or "").strip())
+    main(*sys.argv[1:])

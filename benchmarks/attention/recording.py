@@ -1,0 +1,103 @@
+"""Every attention map of one sentence pair: ours beside transformers' `output_attentions`.
+
+Ours also checks the maps against the fused kernel, measures the heads' outputs, and notes losses and likeliest next tokens; with the file
+it is what a training run does at every evaluation. `attention_recording.py` says what that costs a real run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from benchmarks.contender import Benchmark, Comparison, Contender, Step
+from benchmarks.harness import MeasureSettings, measure
+
+LAYERS, HEADS, WIDTH, LENGTH, VOCABULARY = 6, 8, 256, 128, 1000
+
+
+@dataclass
+class RecordingSettings(MeasureSettings):
+    """Settings of `recording`."""
+
+    seconds: float = 1.0
+    """A turn repeats the step until this time has passed, at least once."""
+
+    warm_up: float = 1.0
+    """Seconds of the first turn of each contender, which is not counted."""
+
+
+def recording(settings: RecordingSettings) -> None:
+    """Recordings of all attention maps of one sentence pair per second: ours, transformers."""
+
+    def ours(label: str, **arguments: Any) -> Contender:
+        return Contender(label, "benchmarks.attention.recording:ours", arguments, True)
+
+    contenders = (
+        ours("ours", file=False, precision="auto"),
+        ours("ours in float32", file=False, precision="float32"),
+        ours("ours with the file", file=True, precision="auto"),
+        Contender("transformers Marian output_attentions float32", "benchmarks.attention.recording:marian"),
+    )
+    shape = f"{LAYERS}+{LAYERS} layers x {HEADS} heads, {LENGTH} tokens a side"
+    comparison = Comparison(
+        f"Recording all attention maps of a pair ({shape}); the peer only returns them",
+        ("ours",),
+        (contenders[-1].name,),
+    )
+    title = f"Every attention map of one sentence pair, {shape}"
+    measure(Benchmark("recording", title, "recordings", contenders, "ours", (comparison,)), settings)
+
+
+def ours(file: bool, precision: str) -> Step:
+    """`attention_maps.record.record` on a fresh model; with `file` the recording is saved each time, over the last one."""
+    from attention_maps.files import store
+    from attention_maps.record.record import Example, record
+    from benchmarks.ours import folder_until_exit
+    from model.config import ModelConfig
+    from model.encoder_decoder import EncoderDecoder
+    from training.hardware.machine import choose_hardware
+
+    hardware = choose_hardware("auto", precision, None)
+    torch.manual_seed(1)
+    config = ModelConfig(layers=LAYERS, heads=HEADS, width=WIDTH, context=LENGTH)
+    model = EncoderDecoder(config, VOCABULARY, VOCABULARY, shared=True).to(hardware.device, hardware.dtype).eval()
+    source, target, following = torch.randint(4, VOCABULARY, (3, LENGTH)).tolist()
+    pieces = [f"#{number}" for number in range(LENGTH)]
+    example = Example(target, pieces, following, pieces, source, pieces)
+    folder = folder_until_exit()
+
+    def step() -> int:
+        recorded = record(model, [example], special_ids=range(4), step=0, max_tokens=LENGTH)
+        if file:
+            store.save(recorded, folder)
+        return 1
+
+    return step
+
+
+def marian() -> Step:
+    """A forward pass of MarianMTModel with explicit attention that returns all its weights."""
+    from transformers import MarianConfig, MarianMTModel
+
+    from benchmarks.peers.gpt import device
+
+    torch.manual_seed(1)
+    config = MarianConfig(
+        vocab_size=VOCABULARY, d_model=WIDTH, encoder_layers=LAYERS, decoder_layers=LAYERS, encoder_attention_heads=HEADS,
+        decoder_attention_heads=HEADS, encoder_ffn_dim=4 * WIDTH, decoder_ffn_dim=4 * WIDTH, max_position_embeddings=LENGTH,
+        pad_token_id=0, decoder_start_token_id=2, forced_eos_token_id=None,
+    )  # fmt: skip
+    model: Any = MarianMTModel(config)
+    model.set_attn_implementation("eager")  # the fused one keeps no weights
+    model.to(device()).eval()
+    source, target = torch.randint(4, VOCABULARY, (2, 1, LENGTH), device=device())
+
+    @torch.no_grad()
+    def step() -> int:
+        found = model(input_ids=source, decoder_input_ids=target, output_attentions=True, use_cache=False)
+        maps = (*found.encoder_attentions, *found.decoder_attentions, *found.cross_attentions)
+        return int(len([each.float().cpu() for each in maps]) == 3 * LAYERS)
+
+    return step

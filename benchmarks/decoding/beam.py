@@ -1,0 +1,264 @@
+"""Translating with a beam: ours beside Hugging Face `generate` and CTranslate2, all with the weights of one trained run.
+
+Every contender gets the same sentences as text and gives translations as text. A run that the peers can load, trained in minutes:
+
+    python train.py +experiment=small_parallel_enja data.path=FOLDER model.norm=layer model.position=sinusoidal model.activation=gelu \\
+        model.qk_norm=false name=beam
+
+No translation is longer than three times its source and a little: ours by each sentence's length, Hugging Face by the longest of a batch,
+CTranslate2, which has one limit for all, by the context. Hypotheses of a trained model end by themselves long before. Where there is a GPU
+all compute on it.
+
+Beside the speed, a second table says whether all found the same: hypotheses equal to ours, and to those of a search that is too slow and
+simple to be wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from benchmarks.contender import Benchmark, Contender, Step
+from benchmarks.decoding.sample import ctranslate2_settings, decoding_comparisons, our_device
+from benchmarks.harness import MeasureSettings, measure
+from benchmarks.results import Result
+from configs.program import expanded
+from configs.settings import CommandError
+
+if TYPE_CHECKING:
+    from data.tokens.tokenizer import Tokenizer
+    from model.encoder_decoder import EncoderDecoder
+
+Hypotheses = list[list[int]]
+"""Target ids of each sentence's translation, without bos and eos."""
+
+REFERENCE = "ours float32"
+BATCH_SIZE = 64
+"""Sentences that the peers decode together, of like length."""
+
+
+@dataclass
+class BeamSettings(MeasureSettings):
+    """Settings of `beam`."""
+
+    run: str = ""
+    """Run folder of a translator with norm=layer, position=sinusoidal or learned, activation=gelu and qk_norm=false."""
+
+    sentences: str = "test.en"
+    """A text file, one sentence a line."""
+
+    beam_size: int = 5
+    """Hypotheses that are kept."""
+
+    check: bool = True
+    """Compare with a slow search in float64 too: a minute or two for 500 sentences."""
+
+
+def beam(settings: BeamSettings) -> None:
+    """Translation by beam search in sentences per second: ours, Hugging Face, CTranslate2."""
+    run, sentences = expanded(settings.run).absolute(), expanded(settings.sentences).absolute()
+    if not settings.run or not run.is_dir():
+        raise CommandError(
+            f"run={settings.run}: no such run folder; the head of benchmarks/decoding/beam.py says how to train one"
+        )
+    if not sentences.is_file():
+        raise CommandError(f"sentences={settings.sentences}: no such file")
+    with tempfile.TemporaryDirectory() as folder:
+        work = {"run": str(run), "sentences": str(sentences), "beam_size": settings.beam_size}
+        result = measure(benchmark(work, Path(folder)), settings)
+        found = {path.stem: json.loads(path.read_text()) for path in Path(folder).iterdir()}
+    slow = reference(**work) if settings.check else None
+    table = agreement(result, found, slow)
+    print(f"\n{table}")
+    (expanded(settings.to) / "beam_hypotheses.md").write_text(table + "\n", encoding="utf-8")
+
+
+def benchmark(work: dict[str, Any], folder: Path) -> Benchmark:
+    """All contenders; each leaves what it found in `folder`, in a file of its name."""
+
+    def contender(label: str, build: str, ours: bool = False, **arguments: Any) -> Contender:
+        hypotheses = {"to": str(folder / f"{label}.json")}
+        return Contender(label, f"benchmarks.decoding.beam:{build}", work | hypotheses | arguments, ours)
+
+    contenders = [
+        *(contender(f"ours {weights}", "ours", True, weights=weights) for weights in ("float32", "bf16", "int8")),
+        *(contender(f"Hugging Face {dtype}", "hugging_face", dtype=dtype) for dtype in ("float32", "bfloat16")),
+        *(
+            contender(f"CTranslate2 {label}", "ctranslate2", **arguments)
+            for label, arguments in ctranslate2_settings().items()
+        ),
+    ]
+    title = f"Beam search, {work['beam_size']} hypotheses, over the sentences of {Path(work['sentences']).name}, text to text"
+    what = f"Translating with a beam of {work['beam_size']}"
+    comparisons = decoding_comparisons(what, contenders)
+    return Benchmark("beam", title, "sentences", tuple(contenders), REFERENCE, comparisons)
+
+
+def agreement(result: Result, found: dict[str, Hypotheses], slow: Hypotheses | None) -> str:
+    """Length of what was found, and how much of it others found too, as a Markdown table."""
+    lines = [
+        "| contender | output tokens/s | tokens per hypothesis | equal to ours float32 | equal to the slow search |"
+    ]
+    lines.append("|---|---|---|---|---|")
+    for row in result.rows:
+        if not row.measured:
+            continue
+        mine = found[row.name]
+        length = mean(len(tokens) + 1 for tokens in mine)  # eos is decoded too
+        cells = [f"{row.rate * length:,.0f}", f"{length:.1f}", same(mine, found.get(REFERENCE)), same(mine, slow)]
+        lines.append(f"| {row.name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def same(mine: Hypotheses, others: Hypotheses | None) -> str:
+    """How many hypotheses are equal, token by token."""
+    if others is None:
+        return "–"
+    return f"{sum(one == other for one, other in zip(mine, others, strict=True))} of {len(mine)}"
+
+
+def loaded(run: str, sentences: str) -> tuple[EncoderDecoder, list[Tokenizer], list[str]]:
+    """Model in float32 on the CPU, its tokenizers, and the sentences."""
+    from model.encoder_decoder import EncoderDecoder
+    from training.hardware.machine import choose_hardware
+    from training.run_folder.layout import load_run
+
+    choose_hardware("cpu", "float32", None)
+    found = load_run(Path(run))
+    assert isinstance(found.model, EncoderDecoder)
+    return found.model, found.tokenizers, Path(sentences).read_text(encoding="utf-8").splitlines()
+
+
+def keeping(translate: Callable[[], tuple[Hypotheses, list[str]]], sentences: int, to: str) -> Step:
+    """A step that counts sentences and leaves its hypotheses in a file, the first time it is run."""
+
+    def step() -> int:
+        hypotheses, texts = translate()
+        if len(texts) != sentences:
+            raise RuntimeError(f"{len(texts)} translations of {sentences} sentences")
+        if not Path(to).exists():
+            Path(to).write_text(json.dumps(hypotheses), encoding="utf-8")
+        return sentences
+
+    return step
+
+
+def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Step:
+    """What `generate.py` does with lines of text."""
+    from generation.translation import TranslationOptions, best_translations
+    from model.fast.decoding import prepare
+
+    device = our_device(weights)
+    model, tokenizers, texts = loaded(run, sentences)
+    ready = prepare(model.to(device), weights)
+    options = TranslationOptions(beam_size=beam_size)
+
+    def translate() -> tuple[Hypotheses, list[str]]:
+        found = best_translations(ready, tokenizers, texts, options)
+        return [one.tokens for one in found], [one.text for one in found]
+
+    return keeping(translate, len(texts), to)
+
+
+def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) -> Step:
+    """`PegasusForConditionalGeneration.generate`, in batches sorted by length."""
+    import torch
+
+    from benchmarks.peers.gpt import device
+    from benchmarks.peers.hugging_face import pegasus
+    from generation.translation import longest_targets
+
+    model, (tokenizer,), texts = loaded(run, sentences)
+    peer, context = pegasus(model).to(device(), getattr(torch, dtype)), model.config.context
+
+    @torch.inference_mode()
+    def translate() -> tuple[Hypotheses, list[str]]:
+        found: Hypotheses = [[] for _ in texts]
+        sources = encoded(tokenizer, texts, context)
+        order = sorted(range(len(texts)), key=lambda index: -len(sources[index]))
+        for start in range(0, len(order), BATCH_SIZE):
+            rows = order[start : start + BATCH_SIZE]
+            lengths = torch.tensor([len(sources[row]) for row in rows])
+            real = torch.arange(int(lengths.max())) < lengths.unsqueeze(1)  # [B, S]
+            source = torch.zeros(real.shape, dtype=torch.int64)  # [B, S]
+            source[real] = torch.tensor([token for row in rows for token in sources[row]])
+            written = peer.generate(
+                source.to(device()), attention_mask=real.long().to(device()), num_beams=beam_size, early_stopping=True, length_penalty=1.0,
+                max_new_tokens=int(longest_targets(lengths, context).max()),
+            )  # fmt: skip
+            for row, tokens in zip(rows, written.tolist(), strict=True):
+                found[row] = without_ends(tokens)
+        return found, [tokenizer.decode(tokens) for tokens in found]
+
+    return keeping(translate, len(texts), to)
+
+
+def ctranslate2(run: str, sentences: str, beam_size: int, to: str, compute: str, threads: int, workers: int) -> Step:
+    """`Translator.translate_batch`, which sorts by length and gives batches to its workers by itself."""
+    import ctranslate2 as library
+
+    from benchmarks.peers.ctranslate_two import comparable_device, words, write_translator
+
+    device = comparable_device(threads, workers)
+    model, tokenizers, texts = loaded(run, sentences)
+    context = model.config.context
+    with tempfile.TemporaryDirectory() as folder:
+        write_translator(model, Path(folder))
+        translator = library.Translator(
+            folder, device=device, compute_type=compute, intra_threads=threads, inter_threads=workers
+        )
+
+    def translate() -> tuple[Hypotheses, list[str]]:
+        results = translator.translate_batch(
+            [words(source) for source in encoded(tokenizers[0], texts, context)], beam_size=beam_size, length_penalty=1.0,
+            max_batch_size=BATCH_SIZE, max_decoding_length=context - 1,
+        )  # fmt: skip
+        found = [[int(word) for word in result.hypotheses[0]] for result in results]
+        return found, [tokenizers[-1].decode(tokens) for tokens in found]
+
+    return keeping(translate, len(texts), to)
+
+
+def encoded(tokenizer: Tokenizer, texts: Sequence[str], context: int) -> list[list[int]]:
+    """Sources as the model reads them: cut to the context, with eos at the end."""
+    return [[*ids[: context - 1], tokenizer.eos_id] for ids in tokenizer.encode_batch(list(texts))]
+
+
+def without_ends(tokens: list[int]) -> list[int]:
+    """A row of Hugging Face's output without bos at its beginning and eos or padding at its end."""
+    from data.tokens.tokenizer import Tokenizer
+
+    ends = {Tokenizer.bos_id, Tokenizer.eos_id, Tokenizer.pad_id}
+    return [token for token in tokens if token not in ends]
+
+
+def reference(run: str, sentences: str, beam_size: int) -> Hypotheses:
+    """The hypotheses of the slow search."""
+    import torch
+
+    from benchmarks.peers.reference_beam import reference_beam
+    from generation.translation import longest_targets
+
+    model, tokenizers, texts = loaded(run, sentences)
+    model.double()
+    target, context = tokenizers[-1], model.config.context
+    slowly = tqdm(encoded(tokenizers[0], texts, context), desc="slow search", unit="sentence", disable=None)
+    return [
+        reference_beam(
+            model,
+            torch.tensor([source]),
+            bos_id=target.bos_id,
+            eos_id=target.eos_id,
+            max_length=int(longest_targets(torch.tensor(len(source)), context)),
+            beam_size=beam_size,
+            banned_ids=target.never_written,
+        )
+        for source in slowly
+    ]

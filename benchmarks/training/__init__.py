@@ -1,0 +1,1 @@
+"""Training steps, data loading, loss curves and scaling."""

@@ -1,0 +1,226 @@
+"""The fast path beside the definition: the same steps from the same weights over the same batches, and what they make of the loss.
+
+The reference computes in float32 with `reference_attention`, nothing compiled; the fast path is what a user gets: bf16 weights with float32
+masters, explicit or fused attention, compiled or not. The reference once more on other batches of the same text says what a
+difference between two curves is worth.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from configs.program import expanded
+from configs.settings import CommandError
+
+REFERENCE, EAGER, COMPILED, OTHER_ORDER = (
+    "float32 reference",
+    "bf16",
+    "bf16 compiled",
+    "float32 reference, other batches",
+)
+SHAPE = "layers=4 heads=4 width=128 context=64 dropout=0".split()
+BATCH = 12
+WINDOW = 20
+"""Steps in a point of a smoothed curve; the first point has as many behind it."""
+
+FILE = "curves.json"
+
+COLOURS = {REFERENCE: "#1f2937", EAGER: "#2563eb", COMPILED: "#d97706", OTHER_ORDER: "#9ca3af"}
+
+
+@dataclass
+class CurvesSettings:
+    """Settings of `curves`."""
+
+    data: str = "input.txt"
+    """A text file of a megabyte or more."""
+
+    steps: int = 500
+    """Optimiser steps of each run."""
+
+    to: str = "benchmarks/results"
+    """Folder of the results, `curves.json`."""
+
+    picture: str = "docs/images/curves.svg"
+    """The drawing."""
+
+
+@dataclass
+class Curve:
+    """One run."""
+
+    name: str
+    losses: list[float]
+    """Mean training loss in nats over `WINDOW` steps, one point every `WINDOW` steps."""
+    validation: float
+    """Loss in nats over the whole validation split after the last step."""
+
+
+@dataclass
+class Curves:
+    """All runs of one measurement; the first is the reference."""
+
+    steps: int
+    batch_size: int
+    versions: dict[str, str]
+    curves: list[Curve]
+
+    def curve(self, name: str) -> Curve:
+        """The run of that name."""
+        return next(curve for curve in self.curves if curve.name == name)
+
+    def gaps(self, name: str) -> list[float]:
+        """How far a smoothed curve lies above the reference's, in nats at each point."""
+        reference = self.curve(REFERENCE).losses
+        return [loss - other for loss, other in zip(self.curve(name).losses, reference, strict=True)]
+
+    def largest_gap(self, name: str) -> float:
+        """The largest distance from the reference, in nats."""
+        return max(map(abs, self.gaps(name)))
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Curves:
+        """Read what `save` wrote."""
+        values = json.loads(path.read_text(encoding="utf-8"))
+        values["curves"] = [Curve(**curve) for curve in values["curves"]]
+        return cls(**values)
+
+
+def curves(settings: CurvesSettings) -> None:
+    """Loss curves of the fast path beside the float32 reference, from the same weights over the same batches."""
+    from benchmarks.machine import versions
+
+    text = expanded(settings.data).absolute()
+    if not text.is_file():
+        raise CommandError(f"data={settings.data}: no such file")
+    if settings.steps < WINDOW:
+        raise CommandError(f"steps={settings.steps}: at least {WINDOW} are needed for a point of a curve")
+    own = [
+        "data=text", f"data.path={text}", "tokenizer=char", *(f"model.{setting}" for setting in SHAPE),
+        f"trainer.batch_size={BATCH}", f"trainer.steps={settings.steps}",
+    ]  # fmt: skip
+    reference, fast = ["trainer.precision=float32", "trainer.compile=off"], ["trainer.precision=bf16"]
+    found = [
+        run(REFERENCE, own + reference, by_definition=True),
+        run(EAGER, [*own, *fast, "trainer.compile=off"]),
+        run(COMPILED, [*own, *fast, "trainer.compile=on"]),
+        run(OTHER_ORDER, own + reference, by_definition=True, order=2),
+    ]
+    result = Curves(settings.steps, BATCH, versions(), found)
+    folder, picture = expanded(settings.to), expanded(settings.picture)
+    folder.mkdir(parents=True, exist_ok=True)
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    result.save(folder / FILE)
+    draw(result, picture)
+    print(f"{summary(result)}\n\n{folder / FILE}, {picture}")
+
+
+def run(name: str, settings: list[str], *, by_definition: bool = False, order: int = 1) -> Curve:
+    """Train as `python train.py` with these settings would, without its log and checkpoints.
+
+    `by_definition`: with `reference_attention`. `order`: seed of the batches; the seed of the weights is the same for all.
+    """
+    import torch
+
+    from benchmarks.ours import AttentiveLog, composed, folder_until_exit, prepared_and_model
+    from model.attention import record_attention
+    from model.size import flops_per_token
+    from training.evaluation.held_out import held_out_loss
+    from training.hardware.compilation import eagerly
+    from training.hardware.machine import choose_hardware
+    from training.progress import Interval
+    from training.trainer import Trainer
+
+    @contextmanager
+    def attention_in_use(model: torch.nn.Module) -> Iterator[None]:
+        if not by_definition:
+            yield
+            return
+        with record_attention(model):  # the recording's function is the definition, gradients included
+            yield
+
+    config = composed(settings)
+    hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
+    prepared, model = prepared_and_model(config)
+    stream = prepared.training(config.trainer.batch_size, seed=order)
+    trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
+    trainer.log = AttentiveLog(folder_until_exit(), 0)
+    model.train()
+    losses = []
+    with attention_in_use(model):
+        for _ in tqdm(range(config.trainer.steps or 0), desc=name, unit="step", disable=None, leave=False):
+            trainer.step()
+            losses.append(trainer.since_log.mean_loss)
+            trainer.since_log = Interval()
+        model.eval()
+        with trainer.weights.averaged(), eagerly(trainer.compiled):
+            held_out = held_out_loss(model, prepared.evaluation("valid", 64), prepared.bytes("valid"))
+    return Curve(name, smoothed(losses), round(held_out.per_token, 5))
+
+
+def smoothed(losses: list[float]) -> list[float]:
+    """Means of `WINDOW` steps, one after the other; the steps of an incomplete last window are left out."""
+    edges = range(0, len(losses) + 1, WINDOW)
+    return [round(float(np.mean(losses[start:end])), 5) for start, end in pairwise(edges)]
+
+
+def draw(result: Curves, path: Path) -> None:
+    """The curves, and under them their distance from the reference, as SVG."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    steps = [WINDOW * (number + 1) for number in range(len(result.curves[0].losses))]
+    settings: dict[Any, Any] = {
+        "svg.hashsalt": "curves",
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+    }
+    with matplotlib.rc_context(settings):  # the salt: the same figures give the same file
+        figure = Figure(figsize=(7, 4.6), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+        for curve in (result.curve(name) for name in (OTHER_ORDER, REFERENCE, EAGER, COMPILED)):
+            style = {
+                "color": COLOURS[curve.name],
+                "linestyle": "--" if curve.name == COMPILED else "-",
+                "linewidth": 1.4,
+            }
+            above.plot(steps, curve.losses, label=curve.name, **style)
+            below.plot(steps, result.gaps(curve.name), **style)
+        above.set_ylabel("training loss, nats")
+        above.legend(frameon=False)
+        below.set_ylabel("minus reference")
+        below.set_xlabel(f"step (means of {WINDOW})")
+        figure.savefig(path, metadata={"Date": None})
+
+
+def summary(result: Curves) -> str:
+    """The figures as a table in Markdown, and where the noise stands."""
+    reference = result.curve(REFERENCE).validation
+    lines = [
+        "| run | validation loss | minus reference | largest gap between smoothed training curves |",
+        "|---|---|---|---|",
+    ]
+    for curve in result.curves:
+        difference = f"{curve.validation - reference:+.4f}" if curve.name != REFERENCE else "–"
+        gap = f"{result.largest_gap(curve.name):.4f}" if curve.name != REFERENCE else "–"
+        lines.append(f"| {curve.name} | {curve.validation:.4f} | {difference} | {gap} |")
+    noise, strays = result.largest_gap(OTHER_ORDER), max(map(result.largest_gap, (EAGER, COMPILED)))
+    torch = result.versions["torch"]
+    return "\n".join(lines) + (
+        f"\n\n{result.steps} steps of batch {result.batch_size}, losses in nats, means of {WINDOW} steps; torch {torch}. "
+        f"The fast path strays at most {strays:.4f} from the reference, other batches of the same text {noise:.4f}."
+    )

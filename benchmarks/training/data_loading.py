@@ -1,0 +1,184 @@
+"""Batches without a model: ours beside the ways in which the peers make theirs, from the same token ids.
+
+A training step waits for its batch on a CPU; what counts is how many steps' worth of tokens a second of that waiting would give.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader, Dataset
+
+from benchmarks.contender import Benchmark, Comparison, Contender, Step
+from benchmarks.harness import MeasureSettings, measure
+from configs.program import expanded
+from configs.settings import CommandError
+
+BATCH_SIZE, CONTEXT = 64, 256
+"""Windows and their length: nanoGPT's baby GPT."""
+
+SENTENCES, BATCH_TOKENS = 128, 4096
+
+
+@dataclass
+class DataLoadingSettings(MeasureSettings):
+    """Settings of `data`."""
+
+    text: str = ""
+    """A text file: windows of characters are measured."""
+
+    pairs: str = ""
+    """A folder with train.en, train.ja and so on: batches of sentence pairs are measured."""
+
+    seconds: float = 1.0
+    """A turn repeats the step until this time has passed, at least once."""
+
+    warm_up: float = 1.0
+    """Seconds of the first turn of each contender, which is not counted."""
+
+
+def data_loading(settings: DataLoadingSettings) -> None:
+    """Batches of windows and of sentence pairs, in tokens per second: ours, nanoGPT's way, torch's loader."""
+    text, pairs = expanded(settings.text).absolute(), expanded(settings.pairs).absolute()
+    if not settings.text and not settings.pairs:
+        raise CommandError("text= or pairs= is needed: a text file, a folder of sentence pairs")
+    if settings.text and not text.is_file():
+        raise CommandError(f"text={settings.text}: no such file")
+    if settings.pairs and not pairs.is_dir():
+        raise CommandError(f"pairs={settings.pairs}: no such folder")
+    if settings.text:
+        measure(windows_benchmark(text), settings)
+    if settings.pairs:
+        with tempfile.TemporaryDirectory() as temporary:
+            measure(pairs_benchmark(pairs, Path(temporary) / "corpus.npz"), settings)
+
+
+def windows_benchmark(text: Path) -> Benchmark:
+    """Windows of a text."""
+    own = ["data=text", f"data.path={text}", "tokenizer=char", f"model.context={CONTEXT}", f"trainer.batch_size={BATCH_SIZE}"]  # fmt: skip
+    contenders = (
+        Contender("ours", "benchmarks.training.data_loading:ours", {"settings": own}, True),
+        Contender(
+            "random slices, stacked (nanoGPT's way)",
+            "benchmarks.training.data_loading:random_slices",
+            {"text": str(text)},
+        ),
+        Contender("torch DataLoader", "benchmarks.training.data_loading:window_loader", {"text": str(text)}),
+    )
+    title = f"Batches of {BATCH_SIZE} windows of {CONTEXT} characters"
+    comparison = Comparison(title, ("ours",), tuple(one.name for one in contenders[1:]))
+    return Benchmark("data_windows", title, "tokens", contenders, "ours", (comparison,))
+
+
+def pairs_benchmark(folder: Path, corpus: Path) -> Benchmark:
+    """Batches of sentence pairs; writes the token ids to `corpus`."""
+    from benchmarks.ours import composed, prepared_and_model
+    from benchmarks.training.train_translator import CONTEXT, write_corpus
+    from model.encoder_decoder import EncoderDecoder
+
+    own = [
+        "task=translate", "data=pairs", f"data.path={folder}", "data.source_column=en", "data.target_column=ja",
+        "tokenizer.vocab_size=7680", f"model.context={CONTEXT}", f"data.batch_tokens={BATCH_TOKENS}",
+    ]  # fmt: skip
+    prepared, model = prepared_and_model(composed(own))
+    assert isinstance(model, EncoderDecoder)
+    write_corpus(prepared, model, corpus)
+    contenders = (
+        Contender("ours", "benchmarks.training.data_loading:ours", {"settings": own}, True),
+        Contender("torch DataLoader, padded", "benchmarks.training.data_loading:pair_loader", {"corpus": str(corpus)}),
+    )
+    title = (
+        f"Batches of sentence pairs, {BATCH_TOKENS} padded tokens (ours) or {SENTENCES} random sentences; real tokens"
+    )
+    comparison = Comparison(title, ("ours",), tuple(one.name for one in contenders[1:]))
+    return Benchmark("data_pairs", title, "tokens", contenders, "ours", (comparison,))
+
+
+def ours(settings: list[str]) -> Step:
+    """The stream that the trainer reads."""
+    from benchmarks.ours import composed
+    from data.prepare import prepare
+
+    config = composed(settings)
+    prepared = prepare(config.task, config.data, config.tokenizer, config.model.context, config.seed)
+    stream = prepared.training(config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens)
+    return lambda: stream.next_batch().tokens
+
+
+def random_slices(text: str) -> Step:
+    """Slices at random places, converted and stacked one by one."""
+    from benchmarks.peers.gpt import characters, random_windows
+
+    batches = random_windows(characters(text), BATCH_SIZE, CONTEXT)
+    return lambda: next(batches)[1].numel()
+
+
+class Windows(Dataset[tuple[Tensor, Tensor]]):
+    """Non-overlapping windows, as inputs and targets."""
+
+    def __init__(self, ids: np.ndarray) -> None:
+        self.ids = torch.from_numpy(ids.astype(np.int64))
+
+    def __len__(self) -> int:
+        return (len(self.ids) - 1) // CONTEXT
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        first = index * CONTEXT
+        return self.ids[first : first + CONTEXT], self.ids[first + 1 : first + CONTEXT + 1]
+
+
+def loader_step(dataset: Dataset[Any], batch_size: int, count: Any, collate: Any = None) -> Step:
+    """Endless shuffled epochs of a DataLoader in this process; `count(batch)` gives its real tokens."""
+    loader = DataLoader(dataset, batch_size, shuffle=True, drop_last=True, collate_fn=collate)
+
+    def batches() -> Any:
+        while True:
+            yield from loader
+
+    endless = batches()
+    return lambda: count(next(endless))
+
+
+def window_loader(text: str) -> Step:
+    """torch's DataLoader with its own collation."""
+    from benchmarks.peers.gpt import characters
+
+    return loader_step(Windows(characters(text)), BATCH_SIZE, lambda batch: batch[1].numel())
+
+
+class SentencePairs(Dataset[tuple[Tensor, Tensor]]):
+    """Rows of a corpus as (source, target) ids."""
+
+    def __init__(self, corpus: str) -> None:
+        from benchmarks.peers.translation import Corpus
+
+        self.corpus = Corpus.load(corpus)
+
+    def __len__(self) -> int:
+        return len(self.corpus)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        corpus = self.corpus
+        source = corpus.source[corpus.source_offsets[index] : corpus.source_offsets[index + 1]]
+        target = corpus.target[corpus.target_offsets[index] : corpus.target_offsets[index + 1]]
+        return torch.from_numpy(source.astype(np.int64)), torch.from_numpy(target.astype(np.int64))
+
+
+def pair_loader(corpus: str) -> Step:
+    """torch's DataLoader with `pad_sequence`."""
+
+    def collate(rows: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        sources, targets = ([row[side] for row in rows] for side in (0, 1))
+        return pad_sequence(sources, batch_first=True), pad_sequence(targets, batch_first=True)
+
+    def count(batch: tuple[Tensor, Tensor]) -> int:
+        return int((batch[0] != 0).sum()) + int((batch[1] != 0).sum())
+
+    return loader_step(SentencePairs(corpus), SENTENCES, count, collate)

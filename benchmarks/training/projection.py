@@ -1,0 +1,107 @@
+"""What other machines would do, computed: operations and bytes over data-sheet rates, with a utilisation and a memory model measured here.
+
+    seconds per step = N F / (u x peak x devices) + 2 (devices - 1) / devices x 2 P / bandwidth
+
+N tokens of a step over all devices, F = 6 (12 L C² + V C) + 12 L T C operations per token, u the share of the matrix peak that our
+training reached here, the second term a ring all-reduce of bf16 gradients that nothing hides: a lower bound of the speed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.report import number
+from benchmarks.training.memory_model import MemoryModel
+
+GIGABYTE = 1e9
+
+
+@dataclass(frozen=True)
+class Model:
+    """A GPT."""
+
+    name: str
+    layers: int
+    heads: int
+    width: int
+    context: int
+    vocabulary: int
+
+    @property
+    def parameters(self) -> int:
+        """12 L C² + V C, embeddings tied."""
+        return 12 * self.layers * self.width**2 + self.vocabulary * self.width
+
+    @property
+    def operations_per_token(self) -> int:
+        """Forward and backward."""
+        return 6 * self.parameters + 12 * self.layers * self.context * self.width
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Devices with their data-sheet figures."""
+
+    name: str
+    devices: int
+    peak: float
+    """Dense bf16 FLOP/s of one."""
+    memory: float
+    """Bytes of one."""
+    bandwidth: float
+    """Bytes/s between them, one way."""
+
+
+MODELS = (
+    Model("baby GPT", 6, 6, 384, 256, 65),
+    Model("GPT-2 small", 12, 12, 768, 1024, 50257),
+    Model("GPT-2 XL", 48, 25, 1600, 1024, 50257),
+)
+MACHINES = (
+    Machine("one A100", 1, 312e12, 80 * GIGABYTE, 300 * GIGABYTE),
+    Machine("one H100", 1, 989e12, 80 * GIGABYTE, 450 * GIGABYTE),
+    Machine("eight H100, NVLink", 8, 989e12, 80 * GIGABYTE, 450 * GIGABYTE),
+    Machine("64 H100, 400 Gbit/s each", 64, 989e12, 80 * GIGABYTE, 50 * GIGABYTE),
+)
+"""The vendor's data sheets; bandwidths per direction."""
+
+LARGEST_BATCH = 512
+"""Sequences per device at most."""
+
+
+def batch_that_fits(model: Model, machine: Machine, memory: MemoryModel) -> int:
+    """Sequences per device whose training takes at most 90 % of its memory; 0 when not even one does."""
+    facts = {
+        "parameters": model.parameters, "bytes_per_parameter": 20, "layers": model.layers, "width": model.width, "heads": model.heads,
+        "context": model.context, "vocabulary": model.vocabulary,
+    }  # fmt: skip
+    none, one = (memory.bytes(facts | {"batch_size": rows}) for rows in (0, 1))
+    return max(0, min(LARGEST_BATCH, int((0.9 * machine.memory - none) / (one - none))))
+
+
+def tokens_per_second(model: Model, machine: Machine, batch: int, utilisation: float) -> tuple[float, float]:
+    """Of all devices together, and the share of the time that communication takes."""
+    tokens = batch * model.context
+    computing = tokens * model.operations_per_token / (utilisation * machine.peak)
+    talking = 2 * (machine.devices - 1) / machine.devices * 2 * model.parameters / machine.bandwidth
+    return machine.devices * tokens / (computing + talking), talking / (computing + talking)
+
+
+def projection_table(utilisation: float, memory: MemoryModel) -> str:
+    """Models against machines."""
+    lines = [
+        f"Computed, not measured: u = {100 * utilisation:.1f} % (our share of the matrix peak on the baby GPT above), memory by the "
+        "fitted formula.",
+        "",
+        "| model | machine | sequences per device | tokens/s | all-reduce |",
+        "|---|---|---|---|---|",
+    ]
+    for model in MODELS:
+        for machine in MACHINES:
+            batch = batch_that_fits(model, machine, memory)
+            cells = "does not fit | – | –"
+            if batch:
+                rate, talking = tokens_per_second(model, machine, batch, utilisation)
+                cells = f"{batch} | {number(rate)} | {100 * talking:.1f} %"
+            lines.append(f"| {model.name}, {model.parameters / 1e6:.0f}M | {machine.name} | {cells} |")
+    return "\n".join(lines)

@@ -1,0 +1,143 @@
+"""Training steps of a character GPT: ours beside nanoGPT and Hugging Face transformers.
+
+Shapes are nanoGPT's two Shakespeare recipes. Ours in nanoGPT's architecture (LayerNorm, learned positions, GELU, attention dropout) is
+what can be compared; ours as the project ships it is shown beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks.contender import Benchmark, Comparison, Contender
+from benchmarks.harness import MeasureSettings, measure
+from configs.program import expanded
+from configs.settings import CommandError
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A recipe of nanoGPT."""
+
+    title: str
+    layers: int
+    heads: int
+    width: int
+    context: int
+    dropout: float
+    batch_size: int
+    large_batch: int | None
+    """A batch of our choice, for all contenders; None where the recipe's is large already."""
+
+
+SHAPES = {
+    "cpu": Shape("GPT 4L/4H/128, T=64 (nanoGPT's CPU recipe)", 4, 4, 128, 64, 0.0, 12, 384),
+    "baby": Shape("GPT 6L/6H/384, T=256, dropout 0.2 (nanoGPT's baby GPT)", 6, 6, 384, 256, 0.2, 64, None),
+}
+
+SAME = "ours (nanoGPT's architecture)"
+SHIPPED = "nanoGPT float32 (as shipped)"
+
+
+@dataclass
+class TrainGPTSettings(MeasureSettings):
+    """Settings of `train_gpt`."""
+
+    data: str = "input.txt"
+    """A text file; tinyshakespeare is what nanoGPT's recipes train on."""
+
+    nanogpt: str = ""
+    """A checkout of nanoGPT; without it its rows are skipped."""
+
+    shape: Literal["cpu", "baby"] = "cpu"
+    """`cpu`: nanoGPT's CPU recipe, 0.8M parameters, batch 12. `baby`: its baby GPT, 10.6M parameters, batch 64."""
+
+
+def train_gpt(settings: TrainGPTSettings) -> None:
+    """Training steps of a GPT in tokens per second: ours, nanoGPT, transformers."""
+    text = expanded(settings.data).absolute()
+    if not text.is_file():
+        raise CommandError(f"data={settings.data}: no such file")
+    measure(benchmark(settings.shape, text, settings.nanogpt), settings)
+
+
+def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
+    """All contenders of one shape."""
+    shape = SHAPES[name]
+    size: dict[str, Any] = {
+        "text": str(text), "layers": shape.layers, "heads": shape.heads, "width": shape.width, "context": shape.context,
+        "dropout": shape.dropout, "batch_size": shape.batch_size,
+    }  # fmt: skip
+    own = [
+        "data=text", f"data.path={text}", "tokenizer=char", f"model.layers={shape.layers}", f"model.heads={shape.heads}",
+        f"model.width={shape.width}", f"model.context={shape.context}", f"model.dropout={shape.dropout}",
+        f"trainer.batch_size={shape.batch_size}", "trainer.compile=off",
+    ]  # fmt: skip
+    same = [
+        *own, "model.norm=layer", "model.position=learned", "model.activation=gelu", "model.qk_norm=false",
+        f"model.attention_dropout={shape.dropout}",
+    ]  # fmt: skip
+    operations = operations_per_token(own)
+    compile_it = ["trainer.compile=on"]
+
+    def ours(label: str, settings: list[str]) -> Contender:
+        return Contender(label, "benchmarks.ours:training", {"settings": settings}, True, operations)
+
+    def nanogpt(label: str, **changes: Any) -> Contender:
+        arguments = size | {"checkout": checkout and str(expanded(checkout).absolute())} | changes
+        return Contender(label, "benchmarks.peers.gpt:nanogpt", arguments, False, operations)
+
+    def transformers(label: str, **changes: Any) -> Contender:
+        return Contender(label, "benchmarks.peers.gpt:transformers_gpt2", size | changes, False, operations)
+
+    contenders = [
+        ours(SAME, same),
+        ours(f"{SAME} compiled", same + compile_it),
+        ours("ours", own),
+        ours("ours compiled", own + compile_it),
+        ours("ours with Muon", [*own, "optim=muon"]),
+        nanogpt(SHIPPED),
+        nanogpt("nanoGPT float32 compiled", compiled=True),
+        nanogpt("nanoGPT bf16 autocast", bf16=True),
+        nanogpt("nanoGPT bf16 autocast compiled", bf16=True, compiled=True),
+        transformers("transformers GPT-2 float32"),
+        transformers("transformers GPT-2 bf16 autocast", bf16=True),
+    ]
+    if shape.dropout:
+        contenders.insert(2, ours(f"{SAME} without attention dropout", [*same, "model.attention_dropout=0"]))
+    peers = tuple(one.name for one in contenders if not one.ours)
+    both, own_ways = (SAME, f"{SAME} compiled"), ("ours", "ours compiled")
+    comparisons = [
+        Comparison(f"{shape.title}, batch {shape.batch_size}: training, against nanoGPT as shipped", both, (SHIPPED,)),
+        Comparison("the same, against nanoGPT with bf16 and compile", both, ("nanoGPT bf16 autocast compiled",)),
+        Comparison("the same, against the fastest peer", both, peers),
+        Comparison("a model of that shape as the project ships it, against nanoGPT as shipped", own_ways, (SHIPPED,)),
+    ]  # fmt: skip
+    if shape.large_batch:
+        large, batch = f"batch {shape.large_batch}", [f"trainer.batch_size={shape.large_batch}"]
+        larger = (f"{SAME} {large}", f"{SAME} {large} compiled")
+        contenders += [
+            ours(larger[0], same + batch),
+            ours(larger[1], same + batch + compile_it),
+            ours(f"ours {large}", own + batch),
+            ours(f"ours {large} compiled", own + batch + compile_it),
+            nanogpt(f"nanoGPT float32 {large}", batch_size=shape.large_batch),
+            nanogpt(f"nanoGPT bf16 autocast {large}", batch_size=shape.large_batch, bf16=True),
+        ]
+        alike = tuple(one.name for one in contenders if not one.ours and one.name.endswith(large))
+        comparisons += [
+            Comparison(f"the same model, {large}, against nanoGPT as shipped at its {shape.batch_size}", larger, (SHIPPED,)),
+            Comparison(f"the same model, {large}, against the fastest peer at that batch", larger, alike),
+        ]  # fmt: skip
+    title = f"Training steps of a {shape.title}, batch {shape.batch_size} unless said otherwise, AdamW, characters of one text"
+    return Benchmark(f"train_gpt_{name}", title, "tokens", tuple(contenders), SAME, tuple(comparisons))
+
+
+def operations_per_token(settings: list[str]) -> float:
+    """Training FLOP per token by the project's count; the same for all contenders, whose shapes are alike."""
+    from benchmarks.ours import composed, prepared_and_model
+    from model.size import flops_per_token
+
+    config = composed(settings)
+    return flops_per_token(prepared_and_model(config)[1], config.model.context)

@@ -1,0 +1,139 @@
+"""Training steps of an encoder-decoder: ours beside transformers' Marian, `torch.nn.Transformer` and JoeyNMT.
+
+One corpus, one vocabulary (our tokenizer's), one shape; everybody's own way of making batches. What counts are real tokens of source and
+target, eos included, padding not.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.contender import Benchmark, Comparison, Contender
+from benchmarks.harness import MeasureSettings, measure
+from configs.program import expanded
+from configs.settings import CommandError
+from data.prepared import Prepared
+from model.encoder_decoder import EncoderDecoder
+
+LAYERS, HEADS, WIDTH, CONTEXT, DROPOUT, LABEL_SMOOTHING = 3, 4, 256, 64, 0.1, 0.1
+SENTENCES = 128
+"""Sentences in a batch of the plain loops."""
+
+
+@dataclass
+class TrainTranslatorSettings(MeasureSettings):
+    """Settings of `train_translator`."""
+
+    data: str = "small_parallel_enja"
+    """A folder with train.en, train.ja and so on."""
+
+    source: str = "en"
+    """Ending of the files of the source language."""
+
+    target: str = "ja"
+    """Ending of the files of the target language."""
+
+    vocab_size: int = 7680
+    """Pieces of the shared vocabulary."""
+
+    warm_up: float = 12.0
+    """Seconds of the first turn of each contender, which is not counted: kernels are built for many shapes of batches."""
+
+    seconds: float = 3.0
+    """A turn repeats the step until this time has passed, at least once."""
+
+
+def train_translator(settings: TrainTranslatorSettings) -> None:
+    """Training steps of an encoder-decoder in real tokens per second: ours, transformers, torch.nn.Transformer, JoeyNMT."""
+    folder = expanded(settings.data).absolute()
+    if not folder.is_dir():
+        raise CommandError(f"data={settings.data}: no such folder")
+    own = [
+        "task=translate", "data=pairs", f"data.path={folder}", f"data.source_column={settings.source}",
+        f"data.target_column={settings.target}", f"tokenizer.vocab_size={settings.vocab_size}", f"model.layers={LAYERS}",
+        f"model.heads={HEADS}", f"model.width={WIDTH}", f"model.context={CONTEXT}", f"model.dropout={DROPOUT}",
+        f"trainer.label_smoothing={LABEL_SMOOTHING}", "optim=adamw", "trainer.compile=off",
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as temporary:
+        corpus = Path(temporary) / "corpus.npz"
+        measure(benchmark(own, corpus), settings)
+
+
+def benchmark(own: list[str], corpus: Path) -> Benchmark:
+    """All contenders; writes the tokenised pairs to `corpus` for the peers."""
+    from benchmarks.ours import composed, prepared_and_model
+
+    prepared, model = prepared_and_model(composed(own))
+    assert isinstance(model, EncoderDecoder)
+    operations = write_corpus(prepared, model, corpus)
+    vocab_size = prepared.tokenizers[0].vocab_size
+    marian_like = ["model.norm=layer", "model.position=sinusoidal", "model.activation=gelu", "model.qk_norm=false"]
+    size: dict[str, Any] = {
+        "corpus": str(corpus), "vocab_size": vocab_size, "layers": LAYERS, "heads": HEADS, "width": WIDTH, "context": CONTEXT,
+        "dropout": DROPOUT, "label_smoothing": LABEL_SMOOTHING, "batch_size": SENTENCES,
+    }  # fmt: skip
+
+    def ours(label: str, *settings: str) -> Contender:
+        return Contender(label, "benchmarks.ours:training", {"settings": [*own, *settings]}, True, operations)
+
+    def peer(label: str, function: str, **changes: Any) -> Contender:
+        return Contender(label, f"benchmarks.peers.translation:{function}", size | changes, False, operations)
+
+    contenders = [
+        ours("ours 4096 tokens", "data.batch_tokens=4096"),
+        ours("ours 4096 tokens compiled", "data.batch_tokens=4096", "trainer.compile=on"),
+        ours("ours 8192 tokens", "data.batch_tokens=8192"),
+        ours("ours 8192 tokens compiled", "data.batch_tokens=8192", "trainer.compile=on"),
+        ours("ours (Marian's architecture) 4096 tokens", *marian_like, "data.batch_tokens=4096"),
+        ours("ours (Marian's architecture) 8192 tokens", *marian_like, "data.batch_tokens=8192"),
+    ]
+    plain = [
+        peer(f"{label} {name}", function, bf16=bf16)
+        for label, function in (("transformers Marian", "marian"), ("torch.nn.Transformer", "torch_transformer"))
+        for name, bf16 in (("float32", False), ("bf16 autocast", True))
+    ]
+    joey = peer("JoeyNMT float32", "joeynmt", batch_tokens=4096)
+    mine = tuple(one.name for one in contenders if "Marian" not in one.name)
+    alike = tuple(one.name for one in contenders if "Marian" in one.name)
+    shape = f"{LAYERS}+{LAYERS} layers, width {WIDTH}, {HEADS} heads, {vocab_size} shared pieces"
+    comparisons = (
+        Comparison(f"Encoder-decoder ({shape}): training, against the fastest plain loop", mine, tuple(p.name for p in plain)),
+        Comparison("the same in Marian's architecture, against the fastest plain loop", alike, tuple(p.name for p in plain)),
+        Comparison("the same, against JoeyNMT", mine, (joey.name,)),
+    )  # fmt: skip
+    title = (
+        f"Training steps of an encoder-decoder ({shape}), dropout {DROPOUT}, label smoothing {LABEL_SMOOTHING}, AdamW; plain loops take "
+        f"random batches of {SENTENCES} sentences; real tokens of both sides"
+    )
+    return Benchmark(
+        "train_translator", title, "tokens", (*contenders, *plain, joey), contenders[0].name, comparisons
+    )  # fmt: skip
+
+
+def write_corpus(prepared: Prepared, model: EncoderDecoder, path: Path) -> float:
+    """Write the training pairs as ids with eos for the peers -> training FLOP per real token, the mean over these pairs."""
+    from model.size import training_flops
+
+    flops = functools.cache(functools.partial(training_flops, model))
+    sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    operations = tokens = 0
+    for batch in prepared.evaluation("train", 8192):
+        assert batch.source is not None
+        for source, target in zip(batch.source.numpy(), batch.targets.numpy(), strict=True):
+            pair = source[source != 0], target[target >= 0]
+            operations += flops(len(pair[1]), len(pair[0]))
+            tokens += len(pair[0]) + len(pair[1])
+            for side, ids in zip(sides, pair, strict=True):
+                side.append(ids.astype(np.uint16))
+    arrays = {}
+    for name, rows in zip(("source", "target"), sides, strict=True):
+        arrays[name] = np.concatenate(rows)
+        arrays[f"{name}_offsets"] = np.cumsum([0, *map(len, rows)])
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+    return operations / tokens

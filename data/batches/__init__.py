@@ -1,0 +1,1 @@
+"""From tokens to the batches of training and evaluation."""

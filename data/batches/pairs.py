@@ -1,0 +1,145 @@
+"""Tokenised sentence pairs: arrays, training stream, evaluation pass, and sources alone for translating."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from data.batches.batch import IGNORED, Batch, BatchStream
+from data.batches.buckets import Bucketed, Ints, sorted_batches, training_batches
+from data.tokens.token_rows import Sentences, sentences_of
+from data.tokens.tokenizer import Tokenizer
+
+
+@dataclass
+class Pairs:
+    """Both sides of one split; row i of one translates row i of the other."""
+
+    source: Sentences
+    target: Sentences
+
+    def batch(self, rows: Ints, context: int, source_width: int = 0, target_width: int = 0) -> Batch:
+        """Batch of some rows, cut to `context` tokens (eos included) and padded to at least the given widths."""
+        source, source_mask = _with_eos(self.source, rows, context, source_width)
+        # A target that was cut does not end there: nothing may teach or score an end.
+        target, real = _with_eos(self.target, rows, context, target_width, end_cut_rows=False)
+        inputs = np.empty_like(target)
+        inputs[:, 0] = Tokenizer.bos_id
+        inputs[:, 1:] = np.where(real[:, 1:], target[:, :-1], Tokenizer.pad_id)
+        return Batch(
+            inputs=torch.from_numpy(inputs),
+            targets=torch.from_numpy(np.where(real, target, IGNORED)),
+            source=torch.from_numpy(source),
+            source_mask=None if source_mask.all() else torch.from_numpy(source_mask),
+        )
+
+
+def _with_eos(
+    side: Sentences, rows: Ints, context: int, width: int, end_cut_rows: bool = True
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """Rows ending with eos, cut to `context`, zero-padded: ids [B,W] int64, and where they are real, bool [B,W]."""
+    lengths = side.offsets[rows + 1] - side.offsets[rows]
+    if end_cut_rows:
+        lengths = np.minimum(lengths, context - 1)
+    # Padding beyond the context would ask the model for a position that it does not have.
+    width = min(context, max(width, int(lengths.max()) + 1))
+    tokens, _ = side.rows(rows, width)
+    columns = np.arange(width)
+    tokens[columns == lengths[:, None]] = Tokenizer.eos_id
+    real = columns <= lengths[:, None]
+    return np.where(real, tokens, Tokenizer.pad_id), real
+
+
+class PairStream(BatchStream):
+    """Shuffled, bucketed batches of pairs, every row once per epoch. The position counts batches."""
+
+    def __init__(
+        self,
+        pairs_of_epoch: Callable[[int, int], tuple[Pairs, Ints]],
+        batch_tokens: int,
+        context: int,
+        multiple: int,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        """`pairs_of_epoch(seed, epoch)` gives the tokens of an epoch (new ones when segmentations are sampled) and
+        the rows to use."""
+        super().__init__(seed, rank, world)
+        self._pairs_of_epoch = pairs_of_epoch
+        self._batch_tokens, self._context, self._multiple = batch_tokens, context, multiple
+        self._plan: tuple[tuple[int, int], Pairs, list[Bucketed]] | None = None
+
+    @property
+    def epoch_batches(self) -> int:
+        """As in BatchStream."""
+        return -(-len(self._planned()[1]) // self.world)
+
+    @property
+    def epoch(self) -> float:
+        """As in BatchStream."""
+        return self._epoch + self._position / len(self._planned()[1])
+
+    def next_batch(self) -> Batch:
+        """As in BatchStream."""
+        for turn in range(self.world):
+            pairs, batches = self._planned()
+            if self._position >= len(batches):
+                self._epoch, self._position = self._epoch + 1, 0
+                pairs, batches = self._planned()
+            if turn == self.rank:
+                mine = pairs, batches[self._position]
+            self._position += 1
+        pairs, (rows, source_width, target_width) = mine
+        return pairs.batch(rows, self._context, source_width, target_width)
+
+    def _planned(self) -> tuple[Pairs, list[Bucketed]]:
+        if self._plan is None or self._plan[0] != (self.seed, self._epoch):
+            pairs, rows = self._pairs_of_epoch(self.seed, self._epoch)
+            batches = training_batches(
+                pairs.source.lengths[rows] + 1,
+                pairs.target.lengths[rows] + 1,
+                self._batch_tokens,
+                self._multiple,
+                np.random.default_rng((self.seed, self._epoch)),
+            )
+            self._plan = (self.seed, self._epoch), pairs, [one._replace(rows=rows[one.rows]) for one in batches]
+        return self._plan[1], self._plan[2]
+
+
+@dataclass
+class SourceBatch:
+    """Sentences to translate."""
+
+    indices: list[int]
+    """Their places in the given list, [B]."""
+    source: Tensor
+    """Token ids [B,S] int64, each row ending with eos, padded on the right."""
+    source_mask: Tensor | None
+    """Where tokens are real, [B,S] bool; None where all are."""
+
+    @property
+    def lengths(self) -> Tensor:
+        """Tokens of each sentence, eos included, [B]."""
+        rows, longest = self.source.shape
+        return torch.full((rows,), longest) if self.source_mask is None else self.source_mask.sum(dim=1)
+
+
+def encode_sources(
+    tokenizer: Tokenizer, texts: Sequence[str], batch_tokens: int, context: int
+) -> Iterator[SourceBatch]:
+    """Batches of sources sorted by length (longest first: memory runs out at once or never), each ending with eos.
+
+    `batch_tokens` counts padded source tokens. Sentences beyond `context` are cut. An empty sentence is the eos alone.
+    Put results back in order by `indices`.
+    """
+    side = sentences_of(tokenizer.encode_batch(texts), tokenizer.vocab_size)
+    lengths = np.minimum(side.lengths + 1, context)
+    for rows in reversed(list(sorted_batches(lengths, np.zeros_like(lengths), batch_tokens))):
+        source, mask = _with_eos(side, rows, context, 0)
+        yield SourceBatch(rows.tolist(), torch.from_numpy(source), None if mask.all() else torch.from_numpy(mask))

@@ -1,0 +1,96 @@
+"""Windows of a long token stream: what a language model trains and is evaluated on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from data.batches.batch import Batch, BatchStream
+from data.batches.permutation import permuted
+from data.tokens.token_file import Tokens
+
+_BLOCK = 4096  # windows whose places in the order are computed together: alone each would take as long as a hundred
+
+
+class WindowStream(BatchStream):
+    """Windows of `context` tokens, each token in exactly one of them per epoch but for a remainder shorter than a window.
+
+    Every epoch cuts the text anew from a random place, so that a token is seen in all positions over the epochs, and
+    shuffles the windows. No memory grows with the text: the order is computed, a block at a time. The text is a ring:
+    its end is followed by the eos at its beginning, which is so predicted as an end and read as a beginning like any
+    other. Batches always have `batch_size` rows: one may hold the end of an epoch and the start of the next. The
+    position counts windows.
+    """
+
+    def __init__(self, tokens: Tokens, batch_size: int, context: int, seed: int, rank: int = 0, world: int = 1) -> None:
+        super().__init__(seed, rank, world)
+        self._tokens, self._batch_size, self._context = tokens, batch_size, context
+        self._windows = len(tokens) // context
+        self._block: tuple[tuple[int, int, int], NDArray[np.int64]] | None = None
+
+    @property
+    def epoch_batches(self) -> int:
+        """As in BatchStream."""
+        return -(-self._windows // (self._batch_size * self.world))
+
+    @property
+    def epoch(self) -> float:
+        """As in BatchStream."""
+        return self._epoch + self._position / self._windows
+
+    def next_batch(self) -> Batch:
+        """As in BatchStream."""
+        starts = np.concatenate(list(self._take(self._batch_size * self.world)))
+        mine = starts[self.rank * self._batch_size : (self.rank + 1) * self._batch_size]
+        return window_batch(self._tokens, mine, self._context)
+
+    def _take(self, count: int) -> Iterator[NDArray[np.int64]]:
+        while count > 0:
+            if self._position >= self._windows:
+                self._epoch, self._position = self._epoch + 1, 0
+            block, place = divmod(self._position, _BLOCK)
+            taken = self._starts(self._epoch, block)[place : place + count]
+            self._position += len(taken)
+            count -= len(taken)
+            yield taken
+
+    def _starts(self, epoch: int, block: int) -> NDArray[np.int64]:
+        """Where the windows of one block of the epoch's order begin."""
+        if self._block is None or self._block[0] != (self.seed, epoch, block):
+            first = np.random.default_rng((self.seed, epoch)).integers(len(self._tokens))
+            places = np.arange(block * _BLOCK, min(self._windows, (block + 1) * _BLOCK))
+            starts = first + self._context * permuted(places, self._windows, (self.seed, epoch))
+            self._block = (self.seed, epoch, block), starts % len(self._tokens)
+        return self._block[1]
+
+
+def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batch:
+    """Batch of the windows that begin at `starts`: inputs tokens[s:s+length], targets one further; both [B,length].
+
+    Behind the last token comes the first one.
+    """
+    places = (starts[:, None] + np.arange(length + 1)) % len(tokens)
+    rows = torch.from_numpy(tokens[places].astype(np.int64))
+    return Batch(inputs=rows[:, :-1].contiguous(), targets=rows[:, 1:].contiguous())
+
+
+def evaluation_windows(tokens: Tokens, batch_size: int, context: int, most: int | None = None) -> Iterator[Batch]:
+    """One pass over the text, window after window: every token is predicted exactly once, except the very first.
+
+    Of a text with more than `most` tokens to predict, whole windows spread evenly over it.
+    """
+    predictions = len(tokens) - 1
+    full = predictions // context
+    chosen = spread(full, full if most is None or predictions <= most else max(1, most // context))
+    for first in range(0, len(chosen), batch_size):
+        yield window_batch(tokens, chosen[first : first + batch_size] * context, context)
+    if len(chosen) == full and (rest := predictions % context):
+        yield window_batch(tokens, np.array([full * context]), rest)
+
+
+def spread(size: int, count: int) -> NDArray[np.int64]:
+    """`count` numbers of [0, size), all different and evenly far apart, or all where there are not so many."""
+    return np.arange(count) * size // count if count < size else np.arange(size)

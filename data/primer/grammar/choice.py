@@ -1,0 +1,370 @@
+"""Choosing words that make sense together: who does what to what, where, when and with whom."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from functools import cache
+from typing import TypeVar
+
+from data.primer import lexicon
+from data.primer.grammar import noun_phrases
+from data.primer.grammar.clauses import MIDDLE, Clause, Complement, Mode, marked, verb_head
+from data.primer.grammar.noun_phrases import Determiner, Modifier, NounPhrase, common, describing, possessive
+from data.primer.grammar.sense import (
+    BARE,
+    BRIEF,
+    CREATING,
+    DAILY,
+    FEMALE,
+    FLAWS,
+    GENERIC,
+    GROCERIES,
+    HUNGER,
+    OWNED,
+    PRICES,
+    SKILLS,
+    SLOW,
+    TRADING,
+    UNCOUNTED,
+    UNIQUE,
+    UNSEEN,
+    preposition,
+)
+from data.primer.grammar.tree import Link, Word
+from data.primer.lexicon import CITIES, NAMES, TIMES, Name, Noun, Time, Verb, is_a, nouns
+
+T = TypeVar("T")
+
+CALLED = tuple(name for name in NAMES if not name.family)
+FAMILY = tuple(name for name in NAMES if name.family)
+SIZES, PAPERS = frozenset(("big", "small")), frozenset(("ticket", "stamp", "postcard", "letter", "photo", "key"))
+"""Nobody buys a big ticket."""
+
+
+@cache
+def verbs(*, without: tuple[str, ...] = (), transitive: bool | None = None) -> tuple[Verb, ...]:
+    """The verbs that describe an event of one or two parties, without the given features."""
+    barred = {"double", "source", "apart", *without}
+    return tuple(verb for verb in lexicon.VERBS if not verb.features & barred and transitive in (None, verb.transitive))
+
+
+@cache
+def places(verb: Verb, noun: Noun | None) -> tuple[Noun, ...]:
+    """Where one does that, by the table of scenes."""
+
+    def fits(scene: lexicon.Scene) -> bool:
+        if scene.object is None:  # a bare verb is the intransitive one; one meets anybody anywhere
+            return not verb.transitive or verb.english == "meet"
+        return noun is not None and is_a(noun, (scene.object,))
+
+    return tuple(lexicon.noun(scene.place) for scene in lexicon.SCENES if scene.verb == verb.english and fits(scene))
+
+
+@cache
+def objects(verb: Verb) -> tuple[Noun | Name, ...]:
+    """What the verb can be done to: nouns, and cities or people by name."""
+    found: list[Noun | Name] = list(nouns(*verb.object))
+    if "city" in verb.object:
+        found += CITIES
+    return tuple(found)
+
+
+@cache
+def _cast(
+    kinds: tuple[str, ...], speaker: bool
+) -> tuple[tuple[Name, ...], tuple[Name, ...], tuple[str, ...], tuple[Noun, ...]]:
+    """Who can be of these kinds: names, the speaker's family, pronouns, nouns."""
+    named = tuple(name for name in CALLED if is_a(name, kinds))
+    family = tuple(name for name in FAMILY if is_a(name, kinds)) if speaker else ()
+    pronouns = tuple(sorted({name.pronoun for name in named}))
+    if len(pronouns) == 2:
+        pronouns += ("they", "I", "we") if speaker else ("they",)
+    return named, family, pronouns, nouns(*kinds)
+
+
+class Chooser:
+    """All chance of the grammar comes from here. Only `Random.random()` is used: its stream is the same on every Python."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._random = rng.random
+
+    def pick(self, options: Sequence[T]) -> T:
+        """One of the options, all alike."""
+        return options[int(self._random() * len(options))]
+
+    def chance(self, probability: float) -> bool:
+        """True with the probability."""
+        return self._random() < probability
+
+    def weighted(self, options: Sequence[tuple[T, float]]) -> T:
+        """One of the options, in proportion to the weights."""
+        left = self._random() * math.fsum(weight for _, weight in options)  # sum() differs from Python 3.12 on
+        for option, weight in options:
+            left -= weight
+            if left < 0:
+                return option
+        return options[-1][0]
+
+    def pair(self, options: Sequence[T]) -> tuple[T, T]:
+        """Two different options."""
+        first = int(self._random() * len(options))
+        second = int(self._random() * (len(options) - 1))
+        return options[first], options[second + (second >= first)]
+
+    # Who
+
+    def person(self, *others: NounPhrase) -> NounPhrase:
+        """Somebody by name, other than `others`."""
+        taken = {other.entry for other in others}
+        while (entry := self.pick(CALLED)) in taken:
+            pass
+        return noun_phrases.name(entry)
+
+    def subject(self, kinds: tuple[str, ...], speaker: bool = True) -> NounPhrase:
+        """Somebody who can do it: names most of all, pronouns, nouns for people and animals. `speaker` allows 'I', 'we', 'my mother'."""
+        names, family, pronouns, roles = _cast(kinds, speaker)
+        draw = self._random()
+        if names and (draw < 0.5 or (not roles and draw < 0.72)):
+            return noun_phrases.name(self.pick(names))
+        if family and draw < 0.58 + 0.2 * (not roles):
+            return noun_phrases.name(self.pick(family))
+        if pronouns and (draw < 0.78 or not roles):
+            return noun_phrases.pronoun(self.pick(pronouns))
+        role = self.pick(roles)
+        if role.english == "friend":
+            return common(role, "my") if speaker else self.person()
+        return common(role, "the", *self.describe(role, 0.15), plural=self.chance(0.15))
+
+    def describe(self, noun: Noun, probability: float, priced: bool = False) -> tuple[Modifier, ...]:
+        """Perhaps an adjective that suits the noun; its price only where the verb trades (`priced`)."""
+        barred = HUNGER | (FLAWS if priced else PRICES)
+        barred = barred | SIZES if noun.english in PAPERS else barred
+        options = [adjective for adjective in lexicon.adjectives_for(noun) if adjective.english not in barred]
+        return (describing(self.pick(options)),) if options and self.chance(probability) else ()
+
+    # What
+
+    def opening(self, noun: Noun, subject: NounPhrase | None, owned: bool) -> Determiner | str:
+        """A determiner that suits the noun and its place in the sentence."""
+        if noun.kinds & BARE or (noun.plural is None and not noun.kinds & OWNED and noun.english not in UNIQUE):
+            return "" if noun.kinds & BARE or self.chance(0.6) else "the"
+        if noun.english in UNIQUE:
+            return "the"
+        homely = bool(noun.kinds & {"clean"})
+        draw = self._random()
+        if owned and noun.kinds & OWNED and not noun.kinds & FEMALE and noun.english != "classroom" and draw < 0.3:
+            own = noun_phrases.POSSESSIVES.get(subject.pronoun) if subject else None
+            if own in ("his", "her") and draw < 0.15:
+                return own
+            if subject and subject.person == 1:
+                return "the"
+            return "my" if draw < 0.2 else possessive(self.person(*([subject] if subject else [])))
+        if homely or noun.plural is None:
+            return "the"
+        return "a" if draw < 0.6 else "the" if draw < 0.86 else "this" if draw < 0.93 else "that"
+
+    def known(self, noun: Noun, subject: NounPhrase | None = None, described: float = 0.2) -> NounPhrase:
+        """A particular one, as a subject to speak about: the cat, this cat, Emi's cat."""
+        if noun.kinds & BARE:
+            return self.kind_of(noun)
+        if noun.english == "friend":
+            return common(noun, "my")
+        modifiers = self.describe(noun, described)
+        draw = self._random()
+        if noun.kinds & OWNED and not noun.kinds & FEMALE and draw < 0.3:
+            return common(noun, "my" if draw < 0.08 else possessive(self.person()), *modifiers)
+        opening = "the" if draw < 0.8 or noun.plural is None else "this" if draw < 0.92 else "that"
+        return common(noun, opening, *modifiers)
+
+    def thing(
+        self,
+        noun: Noun,
+        subject: NounPhrase | None = None,
+        *,
+        owned: bool = True,
+        described: float = 0.25,
+        counted: float = 0.0,
+        priced: bool = False,
+        pointed: bool = True,
+    ) -> NounPhrase:
+        """A noun phrase around the noun: an apple, the red apple, three apples; `pointed` allows 'this apple'."""
+        if noun.counter and not noun.kinds & {"place"} and self.chance(counted):
+            return common(noun, "", *self.describe(noun, described / 2, priced), number=2 + int(self._random() * 4))
+        opening = self.opening(noun, subject, owned)
+        if noun.english == "friend":
+            return common(noun, "a")
+        opening = "a" if opening in ("this", "that") and not pointed else opening
+        modifiers = () if noun.kinds & BARE else self.describe(noun, described, priced)
+        plural = opening == "the" and noun.plural is not None and noun.english not in UNIQUE and self.chance(0.15)
+        return common(noun, opening, *modifiers, plural=plural and not noun.kinds & {"place", "public"})
+
+    def kind_of(self, noun: Noun) -> NounPhrase:
+        """The kind as such: apples, milk, pizza, the violin."""
+        if noun.english in UNCOUNTED:
+            return common(noun, "")
+        if noun.english in UNIQUE or "instrument" in noun.kinds:
+            return common(noun, "the")
+        return common(noun, "", plural=noun.plural is not None)
+
+    def goal(self, entry: Noun | Name) -> NounPhrase:
+        """A place to go to, as one says it without having mentioned it: the park, school, Kyoto."""
+        if isinstance(entry, Name):
+            return noun_phrases.name(entry)
+        return common(entry, "" if entry.english == "school" else "the")
+
+    def object(
+        self,
+        verb: Verb,
+        subject: NounPhrase,
+        counted: float = 0.12,
+        modality: str = "",
+        generic: bool = False,
+        negative: bool = False,
+        habitual: bool = False,
+    ) -> Complement:
+        """An object that makes sense with the verb, with its particle.
+
+        `negative`: nobody judges what was not eaten. `habitual`: nobody washes the same apple every day.
+        """
+        if "named" in verb.object or ("person" in verb.object and self.chance(0.6)):
+            phrase = self.person(subject)
+        else:
+            known = objects(verb)
+            if generic and verb.english == "buy":
+                known = nouns(*GROCERIES)
+            entry = self.pick(known)
+            owned = "gain" not in verb.features and verb.english != "return"  # nobody returns what is his
+            fresh = habitual and isinstance(entry, Noun) and bool(entry.kinds & {"food", "vegetable"})
+            if isinstance(entry, Noun) and entry.english == "homework":
+                phrase = common(entry, own_work(subject))
+            elif (generic or fresh) and isinstance(entry, Noun) and _kind_is_meant(verb, entry):
+                phrase = self.kind_of(entry)
+            elif isinstance(entry, Name) or (
+                entry.kinds & {"place"} and verb.english in ("go to", "come to", "arrive at")
+            ):
+                phrase = self.goal(entry)
+            else:
+                making, living = verb.english in CREATING, entry.animate
+                described = 0.08 if living or making or verb.english in BRIEF else 0.2
+                described = 0.0 if negative or verb.english in UNSEEN or "person" in entry.kinds else described
+                phrase = self.thing(
+                    entry,
+                    subject,
+                    owned=owned,
+                    described=described,
+                    counted=counted,
+                    priced=verb.english in TRADING,
+                    pointed=not making and not living,
+                )
+            if isinstance(entry, Noun) and "instrument" in entry.kinds and verb.english in ("play", "practice"):
+                phrase = common(entry, "the")
+        # What one has the skill to do stands with が; of living things that would make them the doer.
+        skill = modality == "can" and verb.particle == "を" and verb.english in SKILLS and not phrase.animate
+        particle = "が" if skill else verb.particle
+        return marked(phrase, "", particle, 0, 7)
+
+    # When, where, how
+
+    def time(self, *tenses: str, brief: bool = False) -> Complement:
+        """yesterday, every morning; `brief` for what fills no week."""
+        known = [time for time in TIMES if time.tense in tenses]
+        return when(self.pick([time for time in known if time.english in DAILY] if brief else known))
+
+    def frequency(self) -> Complement:
+        """often, always."""
+        return when(self.pick([time for time in TIMES if time.tense == "frequency"]), MIDDLE)
+
+    def seldom(self) -> Complement:
+        """not often - あまり, beside the predicate. 'Not every day' is not 毎日…ない, so a negated habit takes no other."""
+        return when(next(time for time in TIMES if time.tense == "seldom"), MIDDLE, 6)
+
+    def place(self, verb: Verb, noun: Noun | None) -> Complement | None:
+        """Where it happens; None when the table knows no place for it."""
+        known = places(verb, noun)
+        if not known:
+            return None
+        where = self.pick(known)
+        return marked(self.goal(where), preposition(where), "で", 4, 2)
+
+    def companion(self, *others: NounPhrase) -> Complement:
+        """with Emi - エミと."""
+        return marked(self.person(*others), "with", "と", 2, 3)
+
+    def means(self) -> Complement:
+        """by bus - バスで."""
+        return marked(common(self.pick(nouns("transport")), ""), "by", "で", 3, 4)
+
+    # A whole event
+
+    def event(
+        self,
+        verb: Verb,
+        mode: Mode,
+        subject: NounPhrase | None = None,
+        *,
+        timed: float = 0.5,
+        placed: float = 0.3,
+        accompanied: float = 0.15,
+        counted: float = 0.12,
+        question: bool = False,
+        speaker: bool = True,
+        generic: bool = False,
+    ) -> Clause:
+        """A clause around the verb with sensible subject, object and perhaps time, place, companion or means."""
+        subject = subject or self.subject(verb.subject, speaker)
+        complements: list[Complement] = []
+        noun: Noun | None = None
+        habitual = mode.tense == "present" and not mode.modality
+        generic = generic or verb.english in SLOW or (habitual and verb.english in (*GENERIC, "buy"))
+        if verb.transitive:
+            if verb.particle != "を" or "stative" in verb.features or mode.modality == "progressive":
+                counted = 0.0  # 犬に三匹触る, is eating five melons: not said
+            direct = self.object(verb, subject, counted, mode.modality, generic, mode.negative, habitual)
+            noun = direct.entry if isinstance(direct.entry, Noun) else None
+            complements.append(direct)
+        where = self.place(verb, noun) if self.chance(placed) else None
+        if where:
+            complements.append(where)
+        if "together" in verb.features and subject.animate and not is_animal(subject) and self.chance(accompanied):
+            complements.append(self.companion(subject))
+        if "means" in verb.features and mode.modality != "experience" and self.chance(0.25):
+            complements.append(self.means())
+        if habitual and "stative" not in verb.features:
+            if not mode.negative:
+                complements.append(self.frequency() if self.chance(0.4) else self.time("habit"))
+            elif self.chance(0.5):
+                complements.append(self.seldom())
+        elif (
+            mode.tense in ("past", "future")
+            and "stative" not in verb.features
+            and verb.english not in SLOW
+            and self.chance(timed)
+        ):
+            complements.append(self.time(mode.tense, brief=verb.english in BRIEF))
+        return Clause(verb_head(verb), subject, mode, tuple(complements), question)
+
+
+OWN = {"you": "your"} | {who: word for who, word in noun_phrases.POSSESSIVES.items() if who != "it"}
+
+
+def own_work(subject: NounPhrase) -> Determiner:
+    """my, your, her homework: Japanese says 宿題 alone. 'The' where nothing tells he from she."""
+    return Determiner((Word(OWN.get(subject.pronoun, "the")),))
+
+
+def is_animal(phrase: NounPhrase) -> bool:
+    """Whether it is an animal, which does nothing 'with Emi'."""
+    return phrase.entry is not None and "animal" in phrase.entry.kinds
+
+
+def _kind_is_meant(verb: Verb, noun: Noun) -> bool:
+    """Whether one can like doing it to the kind as such: climbing mountains, but not going to parks."""
+    return verb.english == "climb" or not noun.kinds & {"place", "public", "seat"}
+
+
+def when(time: Time, rank: int = 9, japanese_rank: int = 1) -> Complement:
+    """A time expression as a complement."""
+    link = Link()
+    return Complement((Word(time.english, link, True),), (Word(time.writing, link, True),), rank, japanese_rank)

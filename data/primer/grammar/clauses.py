@@ -1,0 +1,282 @@
+"""A clause is built once, as predicate, subject and complements, and written in two orders: English SVO, Japanese SOV.
+
+The verb group is where the languages differ most. English puts tense, negation and modality into auxiliaries ("did not want to");
+Japanese folds them into the ending of the predicate (食べ|たがっていませんでした). So auxiliaries, "be" and "not" link to that
+ending, and the content word links to the stem; without an auxiliary ("ate") one link covers stem and ending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from data.primer.grammar import english as en
+from data.primer.grammar import japanese as ja
+from data.primer.grammar.noun_phrases import NounPhrase
+from data.primer.grammar.tree import Link, Part, Parts, Referent, Word
+from data.primer.lexicon import Adjective, Name, Noun, Verb
+
+
+@dataclass(slots=True, eq=False)
+class Complement:
+    """An object, place, time …: both sides with preposition and particle, and its rank in either order."""
+
+    english: Parts
+    japanese: Parts
+    english_rank: int
+    japanese_rank: int
+    entry: Noun | Name | None = None
+    phrase: NounPhrase | None = None
+
+    @property
+    def of(self) -> Referent | None:
+        """Whom or what it mentions."""
+        return self.phrase.referent if self.phrase else None
+
+
+# Ranks: who comes before whom. Japanese 1 time, 2 place, 3 companion, 4 means, 5 start, 6 recipient, 7 object or goal, 8 quantity, manner.
+MIDDLE = -1
+"""English rank of adverbs between auxiliary and verb: always, often."""
+
+
+def marked(phrase: NounPhrase, preposition: str, particle: str, english_rank: int, japanese_rank: int) -> Complement:
+    """A noun phrase with preposition and particle, linked to each other; an object has no preposition."""
+    link = Link() if preposition else None
+    side = (Word(preposition, link), *phrase.as_object) if preposition else phrase.as_object
+    said = () if phrase.dropped else (*phrase.japanese, Word(particle, link), *phrase.quantity)
+    return Complement(side, said, english_rank, japanese_rank, phrase.entry, phrase)
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Tense, polarity, modality and style of a clause."""
+
+    tense: str = "past"
+    """past, present or future; Japanese tells only past from non-past."""
+    negative: bool = False
+    modality: str = ""
+    contracted: bool = False
+    """doesn't, isn't, she'll: casual English, hence plain Japanese."""
+
+
+@dataclass(slots=True, eq=False)
+class Head:
+    """The predicate of a clause: a verb, or what follows 'be'."""
+
+    predicate: ja.Predicate
+    verb: Verb | None = None
+    english: Parts = ()
+    before: Parts = ()
+    """Japanese words directly before the predicate: the noun phrase of 'is a doctor'."""
+    link: Link | None = field(default_factory=Link)
+    """None where the predicate says no more than 'be': います in 猫は庭にいます."""
+    lemma: str = ""
+
+
+def verb_head(verb: Verb, predicate: ja.Predicate | None = None, lemma: str = "") -> Head:
+    """The verb as the head of a clause; `predicate` where Japanese uses another word than the lexicon's."""
+    return Head(predicate or verb.predicate, verb, lemma=lemma or verb.english)
+
+
+def adjective_head(
+    adjective: Adjective, english: Parts | None = None, before: Parts = (), link: Link | None = None
+) -> Head:
+    """is big - 大きいです. `english` replaces the plain adjective ('more interesting than …') and carries `link` on it;
+    `before` stands before the Japanese adjective (とても, より …)."""
+    link = link or Link()
+    side = english or (Word(adjective.english, link, True),)
+    return Head(adjective.predicate, None, side, before, link, adjective.english)
+
+
+def noun_head(phrase: NounPhrase) -> Head:
+    """is a doctor - 医者です."""
+    lemma = phrase.entry.english if phrase.entry else ""
+    return Head(ja.Predicate("", "", "da", "の"), None, phrase.english, phrase.japanese, lemma=lemma)
+
+
+Derivation = Callable[[ja.Predicate], ja.Predicate]
+
+
+@dataclass(frozen=True, slots=True)
+class Modality:
+    """How English says it (the finite word, what stands before the verb, the verb's form) and what Japanese derives."""
+
+    finite: str
+    particle: str
+    form: str
+    derive: Derivation
+    derive_negative: Derivation | None = None
+    positive_is_negative: bool = False
+    negative_is_negative: bool = True
+
+
+MODALITIES = {
+    "progressive": Modality("be", "", "ing", ja.progressive),
+    "can": Modality("can", "", "base", ja.potential),
+    "want": Modality("want", "to", "base", ja.evident_desire),
+    "must": Modality("must", "", "base", ja.duty, ja.prohibition, positive_is_negative=True),
+    "have to": Modality(
+        "have", "to", "base", ja.duty, ja.release, positive_is_negative=True, negative_is_negative=False
+    ),
+    "may": Modality("may", "", "base", ja.permission),
+    "experience": Modality("have been", "", "participle", ja.experience),
+}
+NONFINITE = "nonfinite"
+"""The modality of a clause without a finite English verb: imperative, infinitive, gerund."""
+_MODALS = {"can": "could", "must": "must", "may": "may", "will": "will"}
+
+
+@dataclass(eq=False)
+class Clause:
+    """One clause. `question` inverts English and is asked about by the verb group, so it is decided before either side is written."""
+
+    head: Head
+    subject: NounPhrase
+    mode: Mode = Mode()
+    complements: tuple[Complement, ...] = ()
+    question: bool = False
+    ending: Link = field(default_factory=Link)
+    """Links the English auxiliaries to the Japanese ending."""
+    predicate: ja.Predicate = field(init=False)
+    negative: bool = field(init=False)
+    _auxiliary: Parts = field(init=False)
+    _verb: Parts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._auxiliary, self._verb = self._verb_group()
+        self.predicate, self.negative = self._derived()
+
+    # English
+
+    def _finite(self, lexeme: str, verb: Verb | None, bare: bool) -> str:
+        """The finite form of 'be', a modal, 'have', 'want' or the verb itself, agreeing with the subject."""
+        subject, past = self.subject, self.mode.tense == "past"
+        if lexeme == "be":
+            return "be" if bare else en.be(subject.person, subject.plural, past)
+        if lexeme in _MODALS:
+            return _MODALS[lexeme] if past else lexeme
+        base, past_form = (
+            (verb.english, verb.past) if verb else {"have": ("have", "had")}.get(lexeme, (lexeme, en.past(lexeme)))
+        )
+        if bare:
+            return base
+        if past:
+            return past_form
+        return en.third_person(base) if subject.person == 3 and not subject.plural else base
+
+    def _verb_group(self) -> tuple[Parts, Parts]:
+        """Auxiliaries (the first inverts in a question) and the rest of the verb group."""
+        head, mode, ending = self.head, self.mode, self.ending
+        modality = MODALITIES.get(mode.modality)
+        if mode.modality == NONFINITE:
+            return (), ()
+        lexeme, verb, rest = "be", None, list(head.english)
+        if head.verb is not None:
+            if modality is None:
+                lexeme, verb, rest = "", head.verb, []
+            else:
+                form = {
+                    "base": head.verb.english,
+                    "ing": en.ing(head.verb.english),
+                    "participle": head.verb.participle,
+                }[modality.form]
+                particle: list[Part] = [Word(modality.particle, ending)] if modality.particle else []
+                lexeme, rest = modality.finite, [*particle, Word(form, head.link, True)]
+        perfect = lexeme == "have been"
+        lexeme = "have" if perfect else lexeme
+        lexical = lexeme not in ("be", *_MODALS) and not perfect
+        finite_link = head.link if verb else ending
+        content = verb is not None
+        if mode.tense == "future":
+            auxiliary, rest = "will", [Word(self._finite(lexeme, verb, True), finite_link, content), *rest]
+        elif lexical and (self.question or mode.negative):
+            third = self.subject.person == 3 and not self.subject.plural
+            auxiliary = "did" if mode.tense == "past" else "does" if third else "do"
+            rest = [Word(self._finite(lexeme, verb, True), finite_link, content), *rest]
+        elif lexical:
+            return (), (Word(self._finite(lexeme, verb, False), finite_link, content), *rest)
+        else:
+            auxiliary = self._finite(lexeme, None, False)
+        if not mode.negative:
+            attached = mode.contracted and self.subject.entry is None and not self.question
+            return (Word(en.ATTACHED.get(auxiliary, auxiliary) if attached else auxiliary, ending),), tuple(rest)
+        short = en.CONTRACTIONS.get((auxiliary, "not")) if mode.contracted else None
+        if short is None and auxiliary == "can":
+            short = "cannot"
+        if short:
+            return (Word(short, ending),), tuple(rest)
+        return (Word(auxiliary, ending), Word("never" if perfect else "not", ending)), tuple(rest)
+
+    def english(self, *, subject: bool = True, gap: Complement | None = None) -> Parts:
+        """The clause in English order, without final punctuation; `gap` is a complement said elsewhere."""
+        said = [complement for complement in self.complements if complement is not gap]
+        middle = [part for complement in said if complement.english_rank == MIDDLE for part in complement.english]
+        after = sorted((c for c in said if c.english_rank != MIDDLE), key=lambda complement: complement.english_rank)
+        who = self.subject.english if subject else ()
+        tail = [part for complement in after for part in complement.english]
+        if self.question and subject:
+            return (*self._auxiliary[:1], *who, *self._auxiliary[1:], *middle, *self._verb, *tail)
+        return (*who, *self._auxiliary, *middle, *self._verb, *tail)
+
+    def _bare(self, form: str) -> Parts:
+        tail = sorted(self.complements, key=lambda complement: complement.english_rank)
+        return (Word(form, self.head.link, True), *(part for complement in tail for part in complement.english))
+
+    def infinitive(self) -> Parts:
+        """'borrow a book', after 'to'."""
+        assert self.head.verb is not None
+        return self._bare(self.head.verb.english)
+
+    def gerund(self) -> Parts:
+        """'swimming in the sea'."""
+        assert self.head.verb is not None
+        return self._bare(en.ing(self.head.verb.english))
+
+    def imperative(self, opening: str) -> Parts:
+        """'please do not open the window', 'let's go': the opening links to the Japanese ending."""
+        negation = (Word("do not", self.ending),) if self.mode.negative else ()
+        return (Word(opening, self.ending), *negation, *self.infinitive())
+
+    # Japanese
+
+    def _derived(self) -> tuple[ja.Predicate, bool]:
+        """The Japanese predicate after modality, and whether Japanese negates it."""
+        verb, mode, predicate = self.head.verb, self.mode, self.head.predicate
+        modality = MODALITIES.get(mode.modality)
+        if modality is None:
+            stative = verb is not None and "stative" in verb.features and mode.tense != "future"
+            return (ja.progressive(predicate) if stative else predicate), mode.negative
+        derive = modality.derive
+        if mode.modality == "want" and self.subject.person != 3:
+            derive = ja.desiderative  # one's own wish, and that of the person asked; others only show theirs
+        if mode.negative:
+            return (modality.derive_negative or derive)(predicate), modality.negative_is_negative
+        return derive(predicate), modality.positive_is_negative
+
+    def japanese(
+        self, form: ja.Form | None = None, *, topic: str | None = "は", skip: tuple[Complement, ...] = ()
+    ) -> Parts:
+        """The clause in Japanese order.
+
+        `form` ends it (default: polite, or plain when contracted); `topic` marks the subject, None leaves it out; `skip` are
+        complements said elsewhere.
+        """
+        order = sorted((c for c in self.complements if c not in skip), key=lambda complement: complement.japanese_rank)
+        said: list[Part] = []
+        if topic is not None and not self.subject.dropped:
+            said += [*self.subject.japanese, Word(topic)]
+        for complement in order:
+            said += complement.japanese
+        return (*said, *self.ended(form))
+
+    def ended(self, form: ja.Form | None = None) -> Parts:
+        """The predicate alone, inflected: stem linked to the content word, ending to the auxiliaries if English has any."""
+        past = self.mode.tense == "past"
+        if form is None:
+            inflected = ja.finite(self.predicate, past=past, negative=self.negative, polite=not self.mode.contracted)
+        else:
+            inflected = form(self.predicate, past=past, negative=self.negative)
+        ending = self.ending if self._auxiliary or self.mode.modality else self.head.link
+        content = self.head.link is not None
+        stem = Word(inflected.stem, self.head.link if content else ending, content)
+        return (*self.head.before, stem, Word(inflected.ending, ending))

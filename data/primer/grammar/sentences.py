@@ -1,0 +1,96 @@
+"""A construction is a function from a `Chooser` to a `Draft`; this is where they are registered, and where a sentence is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from data.primer.grammar.choice import Chooser, objects
+from data.primer.grammar.clauses import Clause
+from data.primer.grammar.tree import Link, Parts, Word, Written, write
+from data.primer.lexicon import Noun
+
+Combination = tuple[str, str, str]
+"""Construction, predicate, noun: what the `novel` split holds out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sentence:
+    """Both sides as finished trees, and the combinations of content words that make it what it is."""
+
+    construction: str
+    english: Parts
+    japanese: Parts
+    combinations: tuple[Combination, ...]
+
+    def written(self) -> tuple[Written, Written]:
+        """English and Japanese as text with spans."""
+        return write(self.english, english=True), write(self.japanese, english=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """What a construction returns: two sides without final punctuation, and the clauses in it."""
+
+    english: Parts
+    japanese: Parts
+    clauses: tuple[Clause, ...]
+    ending: str = "."
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Further (predicate, noun) pairs that no clause shows: the two things compared."""
+
+
+Construction = Callable[[Chooser], Draft]
+CONSTRUCTIONS: dict[str, tuple[Construction, float]] = {}
+"""Name -> function and weight, in the order of definition."""
+
+
+def construction(weight: float = 1.0) -> Callable[[Construction], Construction]:
+    """Register a construction under the name of its function; `weight` is its share of the corpus."""
+
+    def register(function: Construction) -> Construction:
+        CONSTRUCTIONS[function.__name__] = (function, weight)
+        return function
+
+    return register
+
+
+FREE = 8
+"""A verb that goes with fewer nouns is not recombined: 'do homework' held out would leave no 'do' to learn."""
+
+
+def pairs(clause: Clause) -> Iterable[tuple[str, str]]:
+    """(predicate, noun) of a clause: its nouns if it has complements with nouns, else its subject."""
+    verb = clause.head.verb
+    if verb is not None and verb.transitive and len(objects(verb)) < FREE:
+        return []
+    found = [c.entry.english for c in clause.complements if isinstance(c.entry, Noun) and c.english_rank <= 1]
+    if not found and isinstance(clause.subject.entry, Noun):
+        found = [clause.subject.entry.english]
+    return [(clause.head.lemma, noun) for noun in found]
+
+
+_STOPS = {".": "。", "?": "。", "!": "。"}
+
+
+def finish(name: str, draft: Draft) -> Sentence:
+    """Add the final punctuation and list the combinations."""
+    stop = Link()
+    english = (*draft.english, Word(draft.ending, stop))
+    asked = (Word("か", stop),) if draft.ending == "?" else ()
+    japanese = (*draft.japanese, *asked, Word(_STOPS[draft.ending], stop))
+    found = [pair for clause in draft.clauses for pair in pairs(clause)] + list(draft.pairs)
+    return Sentence(name, english, japanese, tuple((name, predicate, noun) for predicate, noun in dict.fromkeys(found)))
+
+
+def derive(chooser: Chooser) -> Sentence:
+    """One sentence of a construction drawn by weight."""
+    name = chooser.weighted(_shares(len(CONSTRUCTIONS)))
+    return finish(name, CONSTRUCTIONS[name][0](chooser))
+
+
+@cache
+def _shares(count: int) -> tuple[tuple[str, float], ...]:
+    """The names and weights of all `count` constructions."""
+    return tuple((name, weight) for name, (_, weight) in CONSTRUCTIONS.items())

@@ -1,0 +1,1 @@
+"""From files, addresses, the hub or the embedded corpus to rows of text."""

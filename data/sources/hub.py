@@ -1,0 +1,108 @@
+"""Datasets of the Hugging Face hub, by name."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from configs.program import expanded
+from data.config import DataConfig
+from data.errors import DataError
+from data.paths import cache_folder
+from data.sources.files import SPLIT_NAMES
+from data.sources.tables import root_cause
+
+_PATIENCE = 5  # seconds without an answer from the hub until it counts as unreachable
+
+
+def hub_revision(config: DataConfig) -> str:
+    """What the name means today: a hash that changes when the dataset does. Without a network, that of the local
+    copy."""
+    import datasets
+
+    name = _name(config)
+    with _asking_the_hub(config):
+        builder = datasets.load_dataset_builder(name, config.subset, cache_dir=_cache(config))
+    return f"{builder.config_id}-{builder.hash}"
+
+
+def hub_splits(config: DataConfig, notes: list[str]) -> dict[str, Any]:
+    """Dataset (streaming: IterableDataset) of each split, under our split names. What is not used is added to `notes`."""
+    import datasets
+
+    name = _name(config)
+    with _asking_the_hub(config):
+        found = datasets.load_dataset(name, config.subset, cache_dir=_cache(config), streaming=config.streaming)
+    splits: dict[str, Any] = {}
+    for split, rows in found.items():
+        if split in SPLIT_NAMES:
+            splits.setdefault(SPLIT_NAMES[split], rows)
+    if "train" not in splits:
+        raise DataError(
+            f"data.path={config.path}: this dataset has no split named train; it has: {', '.join(map(str, found))}"
+        )
+    unused = [split for split, rows in found.items() if all(rows is not used for used in splits.values())]
+    if unused:
+        notes.append(
+            f"data.path={config.path}: these splits of the dataset are not used: {', '.join(map(str, unused))}"
+        )
+    return splits
+
+
+def _name(config: DataConfig) -> str:
+    if not config.path:
+        raise DataError("data.path is not set: give the name of a hub dataset, owner/name")
+    folder = expanded(config.path)  # the library takes a folder in place of a name
+    if not folder.is_dir():
+        return config.path
+    if glob.has_magic(str(folder)):
+        raise DataError(
+            f"data.path={config.path}: data=hub takes *, ? and [ in the name of a folder for a pattern, which may find other "
+            "files; rename the folder, or read it with data=text or data=pairs"
+        )
+    return str(folder)
+
+
+def _cache(config: DataConfig) -> str:
+    return str(cache_folder(config, "hub"))
+
+
+@contextmanager
+def _asking_the_hub(config: DataConfig) -> Iterator[None]:
+    """Whatever goes wrong inside is a DataError. A hub that does not answer is not asked: the library, told to work
+    offline, uses its local copy or gives up at once, instead of after six attempts and half a minute."""
+    import datasets
+    from huggingface_hub import constants
+
+    reason = "" if expanded(config.path or "").is_dir() else _unreachable()
+    offline = datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE
+    if reason:
+        datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    except Exception as error:  # the library has a dozen error types of three packages for "not found" alone
+        name = f"data.path={config.path}" + (f" data.subset={config.subset}" if config.subset else "")
+        if reason:
+            raise DataError(
+                f"{name}: there is no local copy, and the hub cannot be reached: {constants.ENDPOINT} ({reason})"
+            ) from error
+        raise DataError(f"{name}: cannot be loaded from the hub ({root_cause(error)})") from error
+    finally:
+        datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = offline
+
+
+def _unreachable() -> str:
+    """Why the hub gives no answer; empty when it gives one. Asked through the library's own session, which knows of
+    proxies, mirrors and certificates."""
+    import huggingface_hub
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return "HF_HUB_OFFLINE is set"
+    try:
+        huggingface_hub.get_session().head(constants.ENDPOINT, timeout=_PATIENCE)
+    except Exception as error:  # of the HTTP library, which the hub library has changed before
+        return root_cause(error)
+    return ""

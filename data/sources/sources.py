@@ -1,0 +1,394 @@
+"""Rows from everywhere: files, addresses, the hub, the embedded corpus - as `datasets` with the columns we use."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from data.cache import cached_folder, content_key, read_prepared
+from data.collector import uncollected
+from data.config import DataConfig
+from data.errors import DataError
+from data.paths import cache_folder
+from data.sources.arrow_file import arrow_table
+from data.sources.files import Located, locate
+from data.sources.hub import hub_revision, hub_splits
+from data.sources.running_text import documents, fragments, paragraphs, text_lines
+from data.sources.splits import contiguous_bounds, fractions, split_rows
+from data.sources.tables import (
+    aligned_rows,
+    csv_rows,
+    default_columns_note,
+    library_rows,
+    pick,
+    tsv_rows,
+    wanted_columns,
+)
+from data.sources.text_files import TextFile, scan
+
+if TYPE_CHECKING:
+    from datasets import Dataset, IterableDataset
+
+_IN_MEMORY = 1 << 29  # characters of text held as whole documents (an Arrow string ends at 2^31 bytes)
+_FRAGMENT = 1 << 14  # characters of a document that are streamed as one row
+_PRIMER_ROWS = 1000  # so few that the processes which draw them hardly wait meanwhile
+_PREPARING = ("cache", "path", "valid_path", "test_path", "valid_tokens", "batch_tokens", "length_multiple")
+"""Settings that leave the rows as they are: the cache goes by the content of files, not their names."""
+
+Row = dict[str, Any]
+
+Build = Callable[[list[str], Path | None], dict[str, Any]]
+"""Makes the rows of each split. Takes the list of notes to add to, and a folder for tables; without one the rows are streamed."""
+
+
+@dataclass
+class Rows:
+    """All splits of a corpus, opened when first asked for."""
+
+    names: list[str]
+    """Names of the splits."""
+
+    key: str
+    """Hash of the content."""
+
+    notes: list[str]
+    """What was left out on the way, one line each."""
+
+    open: Callable[[str], Any]
+    """Dataset (streaming: IterableDataset) of a split."""
+
+    def __getitem__(self, split: str) -> Any:
+        return self.open(split)
+
+
+def load_rows(config: DataConfig, task: str) -> dict[str, Dataset] | dict[str, IterableDataset]:
+    """Rows of each split: `train`, `valid`, `test` (embedded corpus: also `novel`) as far as they exist.
+
+    `task` gpt: column `text` (streaming documents come a few pages at a time, with the number of the `document`); translate:
+    columns `source` and `target`, both stripped and never empty. The embedded corpus adds its gold columns. Raises
+    DataError naming file, line, key and fix.
+    """
+    rows = load(config, task)
+    return {split: rows[split] for split in rows.names}
+
+
+def load(config: DataConfig, task: str) -> Rows:
+    """As `load_rows`, with the key of the content and the notes. Local rows are kept in `config.cache`, keyed by
+    content."""
+    settings = {name: value for name, value in asdict(config).items() if name not in _PREPARING}
+    notes: list[str] = []
+    build: Build
+    if config.source in ("text", "pairs"):
+        located = locate(config, task)
+        notes += located.notes
+        files = _scanned(located, config)
+        content = {split: [[file.sha256 for file in entry] for entry in entries] for split, entries in files.items()}
+        key = content_key(task=task, format=located.format, content=content, **settings)
+        build = partial(_file_splits, config, task, located.format, files)
+    elif config.source == "hub":
+        key = content_key(task=task, revision=hub_revision(config), name=config.path, **settings)
+        build = partial(_hub_rows, config, task)
+    else:
+        key = content_key(task=task, **settings)
+        build = partial(_primer_rows, config, task)
+    if config.streaming:
+        splits = _checked(build(notes, None))
+        return Rows(list(splits), key, notes, splits.__getitem__)
+    stored = _stored(build, key, cache_folder(config, "rows"))
+    return replace(stored, notes=notes + stored.notes)
+
+
+def _stored(build: Build, key: str, root: Path) -> Rows:
+    def write(folder: Path) -> None:
+        notes: list[str] = []
+        with TemporaryDirectory(dir=folder) as scratch:
+            splits = _checked(build(notes, Path(scratch)))
+            with _no_progress_bars():
+                for split, rows in splits.items():
+                    rows.save_to_disk(str(folder / split))
+        (folder / "rows.json").write_text(json.dumps({"splits": list(splits), "notes": notes}), "utf-8")
+
+    folder = cached_folder(root, key, write)
+    found = read_prepared(folder / "rows.json")
+    return Rows(found["splits"], key, found["notes"], partial(_open_stored, folder))
+
+
+@cache
+def _open_stored(folder: Path, split: str) -> Dataset:
+    import datasets  # half a second, which a start with everything prepared need not spend
+
+    return datasets.Dataset.load_from_disk(str(folder / split))
+
+
+def _checked(splits: dict[str, Any]) -> dict[str, Any]:
+    if "valid" not in splits:
+        raise DataError(
+            "no validation data: set data.valid_fraction above 0, give data.valid_path, "
+            "or put a file named valid.* in the folder of data.path"
+        )
+    return {split: splits[split] for split in ("train", "valid", "test", "novel") if split in splits}
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    from datasets.utils import disable_progress_bars, enable_progress_bars, is_progress_bar_enabled
+
+    enabled = is_progress_bar_enabled()
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        if enabled:
+            enable_progress_bars()
+
+
+# Files
+
+
+def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFile]]]:
+    """Every file of which rows are wanted read once: valid, not empty, aligned ones equally long."""
+    memory = cache_folder(config, "scans")
+    text = located.format != "parquet"
+    documents_alone = located.format == "text" and config.rows == "document"
+    splits = dict(located.splits)
+    if documents_alone:
+        splits["train"] = splits["train"][: _rows_to_read(config, list(splits))]
+    files = {
+        split: [[scan(path, memory, text=text) for path in entry] for entry in entries]
+        for split, entries in splits.items()
+    }
+    for entry in chain.from_iterable(files.values()):
+        if len(entry) == 2 and entry[0].lines != entry[1].lines:
+            raise DataError(
+                f"{entry[0].path} has {entry[0].lines:,} lines but {entry[1].path} has {entry[1].lines:,}: "
+                "aligned files need a translation on the same line; find where they part and mend it"
+            )
+    return files
+
+
+def _rows_to_read(config: DataConfig, present: Sequence[str]) -> int | None:
+    """Rows of the training files that are enough; None means all, which it takes to know where a share of them begins."""
+    return None if fractions(config, present) else config.max_rows
+
+
+def _file_splits(
+    config: DataConfig,
+    task: str,
+    kind: str,
+    files: dict[str, list[list[TextFile]]],
+    notes: list[str],
+    scratch: Path | None,
+) -> dict[str, Any]:
+    shares = fractions(config, list(files))
+    if kind == "text" and config.rows == "document":
+        texts = {split: [file for (file,) in found] for split, found in files.items()}
+        return _document_splits(config, texts, shares, scratch)
+    if scratch is None:
+        return _streamed_splits(
+            {split: partial(_file_rows, config, task, kind, entries) for split, entries in files.items()},
+            config,
+            shares,
+        )
+    most = _rows_to_read(config, list(files))
+    rows = _tables(
+        {
+            split: _without_empty_sides(
+                _file_rows(config, task, kind, entries), task, split, notes, most if split == "train" else None
+            )
+            for split, entries in files.items()
+        },
+        scratch,
+    )
+    if kind in ("tsv", "csv") and not config.header:
+        notes += default_columns_note(wanted_columns(config, task), rows["train"][0])
+    return _shortened(split_rows(rows.pop("train"), config, shares) | rows, config)
+
+
+def _tables(sources: dict[str, Iterator[Row]], folder: Path) -> dict[str, Dataset]:
+    return {split: arrow_table(rows, folder / f"{split}.arrow", f"reading {split}") for split, rows in sources.items()}
+
+
+def _document_splits(
+    config: DataConfig, files: dict[str, list[TextFile]], shares: dict[str, float], scratch: Path | None
+) -> dict[str, Any]:
+    """Documents of running text. A contiguous split counts characters and may cut a document; a random one takes
+    whole files."""
+    spans = {split: (found, 0, sum(file.characters for file in found)) for split, found in files.items()}
+    random = bool(shares) and config.split == "random"
+    if shares and not random:
+        total = spans["train"][2]
+        for split, (start, stop) in contiguous_bounds(total, shares).items():
+            if start == stop:
+                raise DataError(
+                    f"data.path: the text is too short ({total} characters) to split off {', '.join(shares)}"
+                )
+            spans[split] = files["train"], start, stop
+    if config.max_rows is not None and not random:
+        chosen, begin, end = spans["train"]
+        spans["train"] = chosen, begin, min(end, sum(file.characters for file in chosen[: config.max_rows]))
+    if scratch is None:
+        import datasets
+
+        return {
+            split: datasets.IterableDataset.from_generator(_fragment_rows, gen_kwargs={"span": (found, start, stop)})
+            for split, (found, start, stop) in spans.items()
+        }
+    if sum(stop - start for _, start, stop in spans.values()) > _IN_MEMORY:
+        raise DataError("data.path: too much text to hold whole documents in memory: set data.streaming=true")
+    rows = _tables({split: ({"text": text} for text in documents(*span)) for split, span in spans.items()}, scratch)
+    return _shortened(split_rows(rows.pop("train"), config, shares) | rows, config) if random else rows
+
+
+def _fragment_rows(span: tuple[list[TextFile], int, int]) -> Iterator[Row]:
+    """Lines together, up to `_FRAGMENT` characters of one document: a row for each would take longer than its tokens."""
+    parts: list[str] = []
+    size = document = 0
+    for number, text in fragments(*span):
+        if parts and (number != document or size > _FRAGMENT):
+            yield {"text": "".join(parts), "document": document}
+            parts, size = [], 0
+        document = number
+        parts.append(text)
+        size += len(text)
+    if parts:
+        yield {"text": "".join(parts), "document": document}
+
+
+def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[TextFile]]) -> Iterator[Row]:
+    """Rows with our columns from files of one kind."""
+    if kind == "text":
+        found = [file for (file,) in entries]
+        for text in paragraphs(found) if config.rows == "paragraph" else text_lines(found):
+            yield {"text": text}
+        return
+    columns = wanted_columns(config, task)
+    for entry in entries:
+        path = Path(entry[0].path)
+        if kind == "aligned":
+            yield from aligned_rows(path, Path(entry[1].path))
+        elif kind == "tsv":
+            yield from tsv_rows(path, columns, config.header)
+        elif kind == "csv":
+            yield from csv_rows(path, columns, config.header)
+        else:
+            few = config.max_rows is not None  # then the library need not convert the whole file first
+            for row in library_rows(kind, path, config.streaming or few):
+                yield pick(row, columns, str(path))
+
+
+def _without_empty_sides(
+    rows: Iterable[Row], task: str, split: str, notes: list[str], most: int | None = None
+) -> Iterator[Row]:
+    """Rows without those that hold nothing, at most `most`; for pairs the sides stripped of surrounding space."""
+    kept = dropped = 0
+    for row in rows:
+        if task == "translate":
+            row = row | {"source": row["source"].strip(), "target": row["target"].strip()}
+        if all(row[name] for name in (("source", "target") if task == "translate" else ("text",))):
+            yield row
+            kept += 1
+            if kept == most:  # before the next row is read
+                break
+        else:
+            dropped += 1
+    if dropped:
+        what = "pairs with an empty side" if task == "translate" else "empty rows"
+        notes.append(f"{split}: {dropped:,} {what} were left out")
+
+
+def _shortened(splits: dict[str, Dataset], config: DataConfig) -> dict[str, Dataset]:
+    if config.max_rows is not None:
+        splits["train"] = splits["train"].select(range(min(config.max_rows, len(splits["train"]))))
+    return splits
+
+
+def _streamed_splits(
+    sources: dict[str, Callable[[], Iterator[Row]]], config: DataConfig, shares: dict[str, float]
+) -> dict[str, IterableDataset]:
+    """Rows that are never all in memory; what has to be split off is counted first."""
+    import datasets
+
+    rows = {
+        split: datasets.IterableDataset.from_generator(_rows_of, gen_kwargs={"source": source})
+        for split, source in sources.items()
+    }
+    if shares:
+        whole = rows.pop("train")
+        total = sum(1 for _ in whole)
+        for split, (start, stop) in contiguous_bounds(total, shares).items():
+            rows[split] = whole.skip(start).take(stop - start)
+    if config.max_rows is not None:
+        rows["train"] = rows["train"].take(config.max_rows)
+    return rows
+
+
+def _rows_of(source: Callable[[], Iterator[Row]]) -> Iterator[Row]:
+    yield from _without_empty_sides(source(), "gpt", "", [])
+
+
+# Hub and embedded corpus
+
+
+def _hub_rows(config: DataConfig, task: str, notes: list[str], scratch: Path | None) -> dict[str, Any]:
+    columns = wanted_columns(config, task)
+    found = hub_splits(config, notes)
+    shares = fractions(config, list(found))
+    where = f"the hub dataset {config.path}"
+    if scratch is None:
+        return _streamed_splits(
+            {split: partial(_picked, rows, columns, where) for split, rows in found.items()}, config, shares
+        )
+    most = _rows_to_read(config, list(found))
+    tables = _tables(
+        {
+            split: _without_empty_sides(
+                _picked(rows, columns, where), task, split, notes, most if split == "train" else None
+            )
+            for split, rows in found.items()
+        },
+        scratch,
+    )
+    return _shortened(split_rows(tables.pop("train"), config, shares) | tables, config)
+
+
+def _picked(rows: Iterable[Row], columns: dict[str, tuple[str, str]], where: str) -> Iterator[Row]:
+    for row in rows:
+        yield pick(row, columns, where)
+
+
+def _primer_rows(config: DataConfig, task: str, notes: list[str], scratch: Path | None) -> dict[str, Any]:
+    import datasets
+    import pyarrow
+
+    from data.primer.corpus import numbered
+
+    spans = pyarrow.list_(pyarrow.list_(pyarrow.int64()))
+    others = {"words": pyarrow.list_(spans)} | dict.fromkeys(("referents", "names"), pyarrow.list_(pyarrow.string()))
+    others |= dict.fromkeys(("alignment", "antecedents", "mentions", "turns"), spans)
+    shares: dict[str, list[Row]] = defaultdict(list)
+    tables: dict[str, list[pyarrow.Table]] = defaultdict(list)
+
+    def store(split: str) -> None:
+        share = shares.pop(split)
+        schema = pyarrow.schema([(name, others.get(name, pyarrow.string())) for name in share[0]])
+        tables[split].append(pyarrow.Table.from_pylist(share, schema))
+
+    kind, count = ("stories", config.stories) if task == "gpt" else ("sentences", config.sentences)
+    with uncollected():
+        for _, row in numbered(kind, count, config.split_seed):
+            split = row.pop("split")
+            shares[split].append(row)
+            if len(shares[split]) == _PRIMER_ROWS:
+                store(split)
+        for split in list(shares):
+            store(split)
+    found = {split: datasets.table.InMemoryTable(pyarrow.concat_tables(parts)) for split, parts in tables.items()}
+    return _shortened({split: datasets.Dataset(rows) for split, rows in found.items()}, config)

@@ -1,0 +1,226 @@
+"""Rows of files: tab-separated, CSV, JSON Lines, parquet, aligned text."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from data.config import DataConfig
+from data.errors import DataError
+from data.sources.text_files import lines
+
+_DEFAULT_NUMBERS = {"source": 1, "target": 2, "text": 1}
+_LONGEST_CELL = 2**31 - 1  # characters of a CSV cell; the library's own limit is 131,072, less than a book
+_ENOUGH = 10  # rows by which a column of numbers is known
+_END = "\ufdd6end of the file"  # no text holds this noncharacter
+
+
+def column_number(name: str, header: Sequence[str] | None, key: str, path: Path) -> int:
+    """Place of a column, counted from 0. Without a header the default names mean the first (text, source) and second
+    (target)."""
+    if header is not None and name in header:
+        return list(header).index(name)
+    if name.isdecimal() and int(name) > 0:
+        return int(name) - 1
+    if header is None and name in _DEFAULT_NUMBERS:
+        return _DEFAULT_NUMBERS[name] - 1
+    if header is None:
+        raise DataError(
+            f"{key}={name}: {path} has no header; give the column's number (from 1), or set data.header=true"
+        )
+    raise DataError(f"{key}={name}: {path} has no such column; its header says: {', '.join(header)}")
+
+
+def column_places(
+    first_line: Sequence[str], columns: dict[str, tuple[str, str]], header: bool, path: Path
+) -> dict[str, int]:
+    """Place of each of our columns, counted from 0. `first_line`: the cells of the file's first line.
+
+    Raises DataError where that line holds a column's name although `header` is False: the names would be taken for a row, and
+    other columns than the wanted ones would be read.
+    """
+    titles = first_line if header else None
+    places = {ours: column_number(name, titles, key, path) for ours, (key, name) in columns.items()}
+    if not header:
+        names = [cell.strip() for cell in first_line]
+        for ours, (_, name) in columns.items():
+            numbered = name.isdecimal()  # then only the cell of that column tells
+            cells = names[places[ours] : places[ours] + 1] if numbered else names
+            if (ours if numbered else name).casefold() in map(str.casefold, cells):
+                raise DataError(
+                    f"{path}: the first line holds the names of columns ({', '.join(names)}), not data: set data.header=true"
+                )
+    return places
+
+
+def default_columns_note(columns: dict[str, tuple[str, str]], first: dict[str, str]) -> list[str]:
+    """What is read where neither names nor numbers of columns were given: a file with other names in its first line shows
+    there. `first`: the first row."""
+    if any(name != ours for ours, (_, name) in columns.items()):
+        return []
+    found = "; ".join(
+        f"{ours} is column {_DEFAULT_NUMBERS[ours]}, which begins with {first[ours][:40]!r}" for ours in columns
+    )
+    return [f"{found} (change it with data.header=true and {', '.join(key for key, _ in columns.values())})"]
+
+
+def tsv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
+    """Rows of a tab-separated file without quoting. `columns`: our name -> (config key, column name or number)."""
+    table = (line.rstrip("\n").split("\t") if line.strip() else [] for line in lines(path))
+    return _table_rows(enumerate(table, start=1), columns, header, path, "tabs")
+
+
+def csv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
+    """Rows of a comma-separated file with the usual quoting (a quoted field may hold commas and line breaks)."""
+    return _table_rows(_csv_table(path), columns, header, path, "commas")
+
+
+def _csv_table(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(last line of a row, its cells), blank lines left out."""
+    csv.field_size_limit(_LONGEST_CELL)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(chain(file, [_END]))
+        previous = 0  # last line of the row before
+        try:
+            for fields in reader:
+                if fields == [_END]:
+                    return
+                if fields and _END in fields[-1]:
+                    raise DataError(
+                        f"{path}, line {previous + 1}: not valid CSV (a quote that opens here is never closed)"
+                    )
+                previous = reader.line_num
+                if fields:
+                    yield previous, fields
+        except csv.Error as error:
+            raise DataError(f"{path}, line {reader.line_num}: not valid CSV ({error})") from error
+
+
+def _table_rows(
+    table: Iterable[tuple[int, list[str]]],
+    columns: dict[str, tuple[str, str]],
+    header: bool,
+    path: Path,
+    separator: str,
+) -> Iterator[dict[str, str]]:
+    """Our columns of (line number, cells); a blank line has no cells and is an empty row.
+
+    Raises DataError where a column that nobody chose holds numbers alone and others are there to be read: it is one of ids.
+    """
+    places: dict[str, int] | None = None
+    ids: list[str] = []  # columns that may be such
+    seen = 0
+    for number, fields in table:
+        if not fields:
+            yield dict.fromkeys(columns, "")
+            continue
+        if places is None:
+            first_line = fields
+            places = column_places(fields, columns, header, path)
+            if header:
+                continue
+            if len(fields) > len(columns):
+                ids = [ours for ours, (_, name) in columns.items() if name == ours]
+        for ours, place in places.items():
+            if place >= len(fields):
+                key, name = columns[ours]
+                raise DataError(
+                    f"{path}, line {number}: there is no column {place + 1} ({key}={name}); "
+                    f"the line has {len(fields)}, separated by {separator}. Mend the line or set {key}"
+                )
+        row = {ours: fields[place] for ours, place in places.items()}
+        if ids:
+            seen += 1
+            if seen > 1:  # the first may be a line of names
+                ids = [ours for ours in ids if row[ours].strip().isdecimal()]
+            if ids and seen == _ENOUGH:
+                raise DataError(
+                    f"{path}: column {places[ids[0]] + 1} is read as the {ids[0]} but holds numbers alone; the first line is: "
+                    f"{', '.join(first_line)[:100]}. Set {' and '.join(key for key, _ in columns.values())} "
+                    "(to numbers from 1, or with data.header=true to names)"
+                )
+        yield row
+
+
+def aligned_rows(source: Path, target: Path) -> Iterator[dict[str, str]]:
+    """Rows of two files, line by line; their line counts were compared before."""
+    for first, second in zip(lines(source), lines(target), strict=True):
+        yield {"source": first.rstrip("\n"), "target": second.rstrip("\n")}
+
+
+def library_rows(kind: str, path: Path, streaming: bool) -> Iterator[dict[str, Any]]:
+    """Rows of a JSON Lines or parquet file, read by the hub library.
+
+    Its own cache is thrown away at once: it goes by name and time of the file, ours by content.
+    """
+    import datasets
+
+    with TemporaryDirectory(prefix="chumoku-") as scratch:
+        try:
+            rows = datasets.load_dataset(
+                kind,
+                data_files=glob.escape(str(path)),  # the library takes a name for a pattern
+                split="train",
+                cache_dir=None if streaming else scratch,
+                streaming=streaming,
+            )
+            yield from rows
+        except Exception as error:  # the library lets through, or wraps, the errors of several parsers
+            where = _unreadable_line(path) if kind == "json" else ""
+            raise DataError(f"{path}{where}: cannot be read as {kind} ({root_cause(error)})") from error
+
+
+def _unreadable_line(path: Path) -> str:
+    for number, line in enumerate(lines(path), start=1):
+        if line.strip():
+            try:
+                json.loads(line)
+            except ValueError:
+                return f", line {number}"
+    return ""
+
+
+def root_cause(error: BaseException) -> str:
+    """First line of the innermost error: what went wrong, without the wrapping."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def wanted_columns(config: DataConfig, task: str) -> dict[str, tuple[str, str]]:
+    """Our column name -> (config key, the user's column)."""
+    if task == "gpt":
+        return {"text": ("data.text_column", config.text_column)}
+    return {
+        "source": ("data.source_column", config.source_column),
+        "target": ("data.target_column", config.target_column),
+    }
+
+
+def pick(row: dict[str, Any], columns: dict[str, tuple[str, str]], where: str) -> dict[str, str]:
+    """Our columns of one row; `translation.en` reaches into nested columns. Raises DataError when a column is not
+    there."""
+    picked = {}
+    for ours, (key, name) in columns.items():
+        value: Any = row
+        for step in name.split("."):
+            if not isinstance(value, dict) or step not in value:
+                raise DataError(f"{key}={name}: {where} has no such column; it has: {', '.join(_names(row))}")
+            value = value[step]
+        if value is not None and not isinstance(value, str):
+            raise DataError(f"{key}={name}: {where} holds {type(value).__name__} there, not text")
+        picked[ours] = value or ""
+    return picked
+
+
+def _names(row: dict[str, Any], prefix: str = "") -> list[str]:
+    names: list[str] = []
+    for name, value in row.items():
+        names += _names(value, f"{prefix}{name}.") if isinstance(value, dict) else [prefix + name]
+    return names

@@ -1,0 +1,68 @@
+"""Subword regularisation: another segmentation of every sentence in every epoch (Kudo 2018)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+from tqdm import tqdm
+
+from data.tokens.token_file import token_dtype
+from data.tokens.token_rows import Ints, Sentences
+from data.tokens.tokenizer import Tokenizer
+
+CANDIDATES = 32
+"""Segmentations of a word that are considered, best first. (Japanese, without spaces: of a sentence.)"""
+
+_WORD = re.compile("\n| ?[^ \n]+| ")  # no piece spans the border before a space or around a newline
+_SHARE = 4096  # words segmented at a time
+
+
+class SegmentationSampler:
+    """Draws segmentations with probability ~ P(x)^alpha among the best ones of each word; unigram models only.
+
+    SentencePiece's own sampling cannot be used: its generator is salted anew in every process whatever its seed, and a
+    run that resumes must see the segmentations that it would have seen. The candidates are found once, here; a draw is
+    then one binary search for each word.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], alpha: float) -> None:
+        places: dict[str, int] = {}
+        words = [[places.setdefault(word, len(places)) for word in _WORD.findall(text)] for text in texts]
+        self._words: Ints = np.fromiter(chain.from_iterable(words), dtype=np.int64)  # of all texts, one after another
+        self._offsets: Ints = np.cumsum([0, *map(len, words)], dtype=np.int64)
+        distinct = list(places)
+        tokens, lengths, scores, counts = [], [], [], []
+        shares = range(0, len(distinct), _SHARE)
+        for first in tqdm(shares, desc="finding segmentations", disable=None, delay=2, leave=False):
+            for best in tokenizer.best_segmentations(distinct[first : first + _SHARE], CANDIDATES):
+                tokens.append(
+                    np.fromiter(chain.from_iterable(ids for ids, _ in best), token_dtype(tokenizer.vocab_size))
+                )
+                lengths += [len(ids) for ids, _ in best]
+                weights = np.exp(alpha * (np.array([score for _, score in best]) - best[0][1]))
+                scores.append(np.cumsum(weights) / weights.sum())
+                counts.append(len(best))
+        self._tokens = np.concatenate(tokens)
+        self._starts: Ints = np.cumsum([0, *lengths], dtype=np.int64)  # of each candidate in the tokens
+        self._first: Ints = np.cumsum([0, *counts], dtype=np.int64)  # candidate of each word
+        # Word number plus cumulative probability: sorted over all words, so one search finds the candidate of any word.
+        self._cumulative = np.concatenate(scores) + np.repeat(np.arange(len(counts)), counts)
+
+    def draw(self, seed: Sequence[int], longest: int) -> Sentences:
+        """One segmentation of every text; texts that would take more than `longest` tokens keep their best one."""
+        points = self._words + np.random.default_rng(list(seed)).random(len(self._words))
+        chosen = np.minimum(np.searchsorted(self._cumulative, points), self._first[self._words + 1] - 1)
+        over = np.repeat(self._row_lengths(chosen) > longest, np.diff(self._offsets))
+        chosen[over] = self._first[self._words[over]]
+        starts, lengths = self._starts[chosen], np.diff(self._starts)[chosen]
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return Sentences(
+            self._tokens[np.repeat(starts, lengths) + within], np.append(0, np.cumsum(self._row_lengths(chosen)))
+        )
+
+    def _row_lengths(self, chosen: Ints) -> Ints:
+        ends = np.append(0, np.cumsum(np.diff(self._starts)[chosen]))
+        return np.diff(ends[self._offsets])

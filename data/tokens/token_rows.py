@@ -1,0 +1,88 @@
+"""Token rows of one language: a flat token file and the offsets of its rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.tokens.token_file import Tokens, TokenWriter, open_tokens, token_dtype
+
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class Sentences:
+    """Token rows of one side, flat: row i is tokens[offsets[i]:offsets[i + 1]], without bos and eos."""
+
+    tokens: Tokens
+    offsets: Ints
+
+    @property
+    def lengths(self) -> Ints:
+        """Tokens of each row."""
+        return np.diff(self.offsets)
+
+    def rows(self, rows: Ints, width: int) -> tuple[Ints, NDArray[np.bool_]]:
+        """Tokens of some rows, cut or zero-padded to `width`, and where they are real: both [len(rows), width]."""
+        start = self.offsets[rows]
+        real = np.arange(width) < np.minimum(self.offsets[rows + 1] - start, width)[:, None]
+        if len(self.tokens) == 0:
+            return np.zeros(real.shape, dtype=np.int64), real
+        flat = np.minimum(start[:, None] + np.arange(width), len(self.tokens) - 1)
+        return np.where(real, self.tokens[flat].astype(np.int64), 0), real
+
+
+class SentenceWriter:
+    """Writes `<name>.bin` and `<name>.offsets.npy`; a context manager."""
+
+    def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
+        self._writer = TokenWriter(folder / f"{name}.bin", vocab_size)
+        self._lengths: list[int] = []
+        self._offsets = folder / f"{name}.offsets.npy"
+
+    def write(self, rows: Sequence[Sequence[int]]) -> None:
+        """Append rows."""
+        self._writer.write(rows)
+        self._lengths += map(len, rows)
+
+    @property
+    def unknown(self) -> int:
+        """Tokens so far that are <unk>."""
+        return self._writer.unknown
+
+    @property
+    def count(self) -> int:
+        """Tokens so far."""
+        return self._writer.count
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the rows so far."""
+        return hashlib.sha256(self._writer.sha256.digest() + self._row_offsets().tobytes()).hexdigest()
+
+    def _row_offsets(self) -> Ints:
+        return np.cumsum([0, *self._lengths], dtype=np.int64)
+
+    def __enter__(self) -> SentenceWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writer.close()
+        np.save(self._offsets, self._row_offsets())
+
+
+def open_sentences(folder: Path, name: str, vocab_size: int) -> Sentences:
+    """What a SentenceWriter wrote, memory-mapped."""
+    return Sentences(open_tokens(folder / f"{name}.bin", vocab_size), np.load(folder / f"{name}.offsets.npy"))
+
+
+def sentences_of(rows: Sequence[Sequence[int]], vocab_size: int) -> Sentences:
+    """Token rows held in memory."""
+    tokens: Tokens = np.fromiter(chain.from_iterable(rows), dtype=token_dtype(vocab_size))
+    return Sentences(tokens, np.cumsum([0, *map(len, rows)], dtype=np.int64))

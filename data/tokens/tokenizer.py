@@ -1,0 +1,238 @@
+"""Text to token ids and back: a thin, exact layer over SentencePiece."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+from numpy.typing import NDArray
+
+from data.config import TokenizerConfig
+from data.cores import workers
+from data.errors import DataError
+from data.tokens.tokenizer_training import SPECIAL_NAMES, train_model
+
+# SentencePiece writes spaces as U+2581 and drops tabs, NULs and final carriage returns from its training text. To keep
+# every text exact they travel as Unicode noncharacters (which no text should hold); a text that does hold these gets
+# them escaped by U+FDD0 and a digit.
+_ESCAPE = "\ufdd0"
+_STAND_INS = {"\t": "\ufdd1", "\0": "\ufdd2", "\r": "\ufdd3", "\u2581": "\ufdd4"}
+_NEEDS_ESCAPE = re.compile("[\t\0\r\u2581\ufdd0-\ufdd4\ud800-\udfff]")
+_TO_MODEL = str.maketrans(
+    _STAND_INS
+    | {character: f"{_ESCAPE}{digit}" for digit, character in enumerate("\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4")}
+    | {chr(half): "\ufffd" for half in range(0xD800, 0xE000)}  # bytes of a prompt that were no UTF-8: no text either
+)
+_ESCAPED = re.compile("\ufdd0([0-4]?)|([\ufdd1-\ufdd4])")
+_LABELS = {"\n": "\u21b5", "\t": "\u21e5", "\r": "\u240d", "\0": "\u2400"}  # ↵ ⇥ ␍ ␀: a label stays on one line
+_LONG_LINE = 4096  # characters; beyond it a line is cut before a space, which no piece ever spans
+
+
+def _escape(text: str) -> str:
+    return text.translate(_TO_MODEL) if _NEEDS_ESCAPE.search(text) else text
+
+
+def _unescape(text: str) -> str:
+    def original(match: re.Match[str]) -> str:
+        if match[2]:
+            return "\t\0\r\u2581"[ord(match[2]) - 0xFDD1]
+        return chr(0xFDD0 + int(match[1])) if match[1] else "\ufffd"
+
+    return _ESCAPED.sub(original, text)
+
+
+def segments(text: str) -> list[str]:
+    """Cut a text where no piece can span the border: after each newline and, in long lines, before a space.
+
+    Encoding is the concatenation of the segments' encodings, so a text gives the same tokens whole, line by line, or
+    streamed; it also keeps the unigram search short (over a megabyte its float32 scores lose precision and the result
+    is not the best).
+    """
+    parts = []
+    for line in text.split("\n"):
+        while len(line) > _LONG_LINE and (space := line.find(" ", _LONG_LINE)) >= 0:
+            parts.append(line[:space])
+            line = line[space:]
+        parts.append(line + "\n")
+    parts[-1] = parts[-1][:-1]
+    return parts if parts[-1] else parts[:-1]
+
+
+class Tokenizer:
+    """A SentencePiece model held in memory. Ids: 0 padding, 1 unknown, 2 beginning, 3 end, then the pieces.
+
+    With `identity` normalisation `decode(encode(text)) == text` for every text whose characters the vocabulary covers,
+    and for any text at all with byte fallback: newlines, tabs, leading and repeated spaces survive.
+    """
+
+    pad_id, unk_id, bos_id, eos_id = 0, 1, 2, 3
+    special_ids = frozenset((0, 1, 2, 3))
+
+    def __init__(self, model: bytes) -> None:
+        self.model = model
+        if not model:
+            raise ValueError(
+                "an empty SentencePiece model"
+            )  # SentencePiece itself would accept it, and then know no text
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self._bytes: list[bytes] | None = None
+
+    @classmethod
+    def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+        """Train on texts (of the training split alone). Raises DataError when the vocabulary does not fit the text."""
+        return cls(train_model((_escape(text) for text in texts), config))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Tokenizer:
+        """Read a model file written by `save`. Raises DataError when it is missing or damaged."""
+        try:
+            return cls(Path(path).read_bytes())
+        except OSError as error:
+            raise DataError(f"{path}: cannot read the tokenizer ({error.strerror})") from error
+        except (RuntimeError, ValueError) as error:
+            raise DataError(f"{path}: not a SentencePiece model, or damaged") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file."""
+        Path(path).write_bytes(self.model)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids, special ones included."""
+        return int(self._processor.vocab_size())
+
+    @property
+    def never_written(self) -> list[int]:
+        """Ids that a model must not write: every special one but eos, which ends a text."""
+        return sorted(self.special_ids - {self.eos_id})
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the model: equal fingerprints give equal tokens."""
+        return hashlib.sha256(self.model).hexdigest()[:16]
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text, without bos and eos."""
+        ids: list[int] = []
+        for part in segments(_escape(text)):
+            ids += self._processor.encode(part, out_type=int)
+        return ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of many texts, on all cores; equal to `[encode(text) for text in texts]`."""
+        parts, counts = [], []
+        for text in texts:
+            cut = segments(_escape(text))
+            parts += cut
+            counts.append(len(cut))
+        encoded = self._processor.encode(parts, out_type=int, num_threads=workers()) if parts else []
+        if len(encoded) == len(texts) and all(count == 1 for count in counts):
+            return encoded
+        rows, first = [], 0
+        for count in counts:
+            rows.append([token for part in encoded[first : first + count] for token in part])
+            first += count
+        return rows
+
+    def best_segmentations(self, texts: Sequence[str], count: int) -> list[list[tuple[list[int], float]]]:
+        """Up to `count` segmentations of each text with their log-probabilities, best first (unigram models only)."""
+        found = self._processor.NBestEncode([_escape(text) for text in texts], nbest_size=count, out_type=int)
+        return [[(ids, sum(map(self._scores.__getitem__, ids))) for ids in best] for best in found]
+
+    @cached_property
+    def _scores(self) -> list[float]:
+        """Log-probability of each piece."""
+        return [self._processor.get_score(token) for token in range(self.vocab_size)]
+
+    def piece_bytes(self, token: int) -> bytes:
+        """The UTF-8 bytes a token stands for (model side: stand-ins not yet resolved); empty for padding, bos and
+        eos."""
+        if self._bytes is None:
+            processor = self._processor
+            self._bytes = [
+                bytes([int(processor.id_to_piece(i)[3:5], 16)])
+                if processor.is_byte(i)
+                else processor.id_to_piece(i).replace("\u2581", " ").encode()
+                for i in range(self.vocab_size)
+            ]
+            self._bytes[:4] = [b"", "\ufffd".encode(), b"", b""]
+        return self._bytes[token]
+
+    @cached_property
+    def byte_lengths(self) -> NDArray[np.int64]:
+        """UTF-8 bytes of the text that each id stands for, [vocab_size]; 0 for padding, bos and eos."""
+        lengths = [
+            1 if self._processor.is_byte(token) else len(_unescape(self.piece_bytes(token).decode()).encode())
+            for token in range(self.vocab_size)
+        ]
+        return np.array(lengths, dtype=np.int64)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of token ids; padding, bos and eos give nothing, unknown gives U+FFFD, broken byte sequences too."""
+        return _unescape(b"".join(map(self.piece_bytes, ids)).decode("utf-8", errors="replace"))
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Labels of tokens: spaces as ▁, control characters as symbols (↵ ⇥), bytes as <0xE3>, special ids by name."""
+        labels = []
+        for token in ids:
+            label = SPECIAL_NAMES[token] if token in self.special_ids else _unescape(self._processor.id_to_piece(token))
+            labels.append("".join(_LABELS.get(character, character) for character in label))
+        return labels
+
+    def spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Token ids and, for each, the [start, end) of its characters in `text`. The bytes of one character share
+        its span."""
+        ids: list[int] = []
+        spans: list[tuple[int, int]] = []
+        start = 0
+        for part in segments(_escape(text)):
+            found = self._processor.encode(part, return_type="offset_mapping")
+            offsets = found["offsets"]
+            # All bytes of a character but the last come with an empty span before it: they get the span of the last.
+            for index in range(len(offsets) - 2, -1, -1):
+                if offsets[index][0] == offsets[index][1] and self._processor.is_byte(found["ids"][index]):
+                    offsets[index] = offsets[index + 1]
+            ids += found["ids"]
+            spans += [(begin + start, end + start) for begin, end in offsets]
+            start += len(part)
+        if _NEEDS_ESCAPE.search(text):
+            widths = [len(character.translate(_TO_MODEL)) for character in text]
+            position = np.append(np.repeat(np.arange(len(text)), widths), len(text))
+            # The end is exclusive: the character of the last position inside, plus one.
+            spans = [(int(position[a]), int(position[b - 1]) + 1 if b > a else int(position[b])) for a, b in spans]
+        return ids, spans
+
+
+class StreamingDecoder:
+    """Tokens in, text out, as early as possible and never a part of a character.
+
+    The pieces joined, `feed` after `feed` and `flush` at the end, equal `tokenizer.decode` of all ids.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._held = ""
+
+    def feed(self, ids: Iterable[int]) -> str:
+        """Text completed by these tokens; the rest is held until it is whole."""
+        return self._resolve(self._utf8.decode(b"".join(map(self._tokenizer.piece_bytes, ids))))
+
+    def flush(self) -> str:
+        """What is still held, with U+FFFD for a character that was never finished; ready for a new text afterwards."""
+        text = self._resolve(self._utf8.decode(b"", final=True), final=True)
+        self._utf8.reset()
+        return text
+
+    def _resolve(self, text: str, final: bool = False) -> str:
+        text, self._held = self._held + text, ""
+        if text.endswith(_ESCAPE) and not final:
+            text, self._held = text[:-1], _ESCAPE
+        return _unescape(text)

@@ -1,0 +1,139 @@
+"""Beam search: the likeliest translation, as far as keeping a few hypotheses at a time can find it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+from torch import Tensor
+
+from generation.beam_step import Hypothesis, beam_step
+from generation.cuda.beam_search import LockstepSearch
+from model.encoder_decoder import EncoderDecoder
+
+
+@torch.inference_mode()
+def beam_search(
+    model: EncoderDecoder,
+    source: Tensor,
+    source_mask: Tensor | None = None,
+    *,
+    bos_id: int,
+    eos_id: int,
+    max_length: int | Tensor,
+    beam_size: int = 4,
+    length_penalty: float = 1.0,
+    n_best: int = 1,
+    banned_ids: Collection[int] = (),
+    lockstep: bool | None = None,
+) -> list[list[Hypothesis]]:
+    """The `n_best` best hypotheses of each source, best first (fewer where fewer exist).
+
+    source [B, S] int64; source_mask [B, S] bool, True = real token, or None. max_length: most target tokens, for all
+    sources or for each [B]; what has not ended by then is cut off and competes as it is. banned_ids are never written;
+    the other tokens share their probability.
+
+    Score: log-probability / length ** length_penalty, where length counts eos; 0 ranks by probability and so prefers
+    short translations, 1 by the mean per token. (Wu et al. 2016 divide by ((5 + length) / 6) ** alpha instead.)
+
+    In each step the `beam_size` likeliest unfinished hypotheses go on, and those among the `beam_size` likeliest of all
+    that end are set aside; a source is done when `beam_size` have ended, and leaves the batch. With beam_size=1 this is
+    greedy decoding. The translation of a source does not depend on the others.
+
+    lockstep: search by `LockstepSearch`, in steps of one shape that a GPU replays, within the model's context; None
+    means on a GPU. A CPU is faster with steps that shrink when sentences are done.
+
+    Raises ValueError for impossible numbers or a model that is not in evaluation mode.
+    """
+    limits = _limits(model, source, max_length, beam_size, n_best)
+    device = source.device
+    banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=device)
+    if lockstep is None:
+        lockstep = device.type == "cuda" and max(limits) <= model.config.context  # tables of positions end there
+    if lockstep:
+        search = LockstepSearch(
+            model, source, source_mask, bos_id=bos_id, eos_id=eos_id, limits=limits, beam_size=beam_size, banned=banned
+        )
+        search.run()
+        return [ranked(hypotheses, n_best) for hypotheses in search.hypotheses(length_penalty)]
+    ended: list[list[Hypothesis]] = [[] for _ in limits]
+
+    def set_aside(sentences: Tensor, tokens: Tensor, log_probabilities: Tensor) -> None:
+        """E hypotheses: their sentences [E], tokens [E, T] without bos and eos, and log-probabilities [E]."""
+        found = zip(sentences.tolist(), tokens.tolist(), log_probabilities.tolist(), strict=True)
+        for sentence, text, log_probability in found:
+            ended[sentence].append(Hypothesis(text, log_probability / length**length_penalty, log_probability))
+
+    cache = model.new_beam_cache(max(limits), beam_size)
+    model.read(source, source_mask, cache)
+    limit = torch.tensor(limits, device=device)
+    # A row of what follows is a sentence; N of them are in the batch. Where nothing can go on, scores are -inf.
+    sentence = torch.arange(len(limits), device=device)  # [N]
+    count = torch.zeros_like(sentence)  # [N] hypotheses that have ended
+    scores = torch.full((len(limits), beam_size), float("-inf"), device=device)  # [N, K] log-probabilities
+    scores[:, 0] = 0.0  # all begin alike: one of them counts
+    written = torch.full((len(limits), beam_size, 1), bos_id, device=device)  # [N, K, T], bos included
+
+    for length in range(1, max(limits) + 1):
+        logits = model.next_logits(written[:, :, -1], cache).float()  # [N, K, V]
+        log_probabilities = logits.index_fill_(-1, banned, float("-inf")).log_softmax(dim=-1)
+        step = beam_step(log_probabilities, scores, count, limit == length, eos_id)
+        scores, count = step.scores, step.count
+
+        row, rank = step.ended.isfinite().nonzero(as_tuple=True)
+        set_aside(sentence[row], written[row, step.ended_parent[row, rank], 1:], step.ended[row, rank])
+        history = written.gather(1, step.parent.unsqueeze(-1).expand(-1, -1, length))  # [N, K, T]
+        written = torch.cat((history, step.token.unsqueeze(-1)), dim=-1)  # [N, K, T + 1]
+        row, beam = step.cut.isfinite().nonzero(as_tuple=True)
+        set_aside(sentence[row], written[row, beam, 1:], step.cut[row, beam])
+        cache.follow(step.parent)
+
+        rows = _rows_to_keep(scores)
+        if len(rows) == 0:
+            break
+        if len(rows) < len(scores):
+            cache.keep(rows)
+            sentence, count, limit, scores, written = (x[rows] for x in (sentence, count, limit, scores, written))
+
+    return [ranked(hypotheses, n_best) for hypotheses in ended]
+
+
+def ranked(hypotheses: list[Hypothesis], n_best: int) -> list[Hypothesis]:
+    """The best by their scores, best first."""
+    return sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)[:n_best]
+
+
+def _rows_to_keep(scores: Tensor) -> Tensor:
+    """Which rows of scores [N, K] stay in the batch: none when all sentences are done, else all or the live and a few.
+
+    A CPU builds code for each new shape of a matrix product, which takes five times as long as the product: the batch
+    shrinks only when a quarter can go, and to a multiple of 8.
+    """
+    live = scores.isfinite().any(dim=1)  # [N]
+    wanted = int(live.sum())
+    size = -(-wanted // 8) * 8
+    if size > 0.75 * len(scores):
+        return torch.arange(len(scores), device=scores.device)
+    return live.int().argsort(descending=True, stable=True)[:size]
+
+
+def _limits(model: EncoderDecoder, source: Tensor, max_length: int | Tensor, beam_size: int, n_best: int) -> list[int]:
+    """The most target tokens of each source; raises ValueError for what cannot be searched."""
+    sentences = source.shape[0]
+    limits = [max_length] * sentences if isinstance(max_length, int) else max_length.tolist()
+    context = model.config.context
+    rules = (
+        (not model.training, "the model must be in evaluation mode: call model.eval()"),
+        (beam_size >= 1, f"beam_size must be at least 1, not {beam_size}"),
+        (1 <= n_best <= beam_size, f"n_best must be between 1 and beam_size ({beam_size}), not {n_best}"),
+        (len(limits) == sentences, f"max_length has {len(limits)} entries for {sentences} sources"),
+        (min(limits, default=1) >= 1, f"max_length must be at least 1, not {min(limits, default=1)}"),
+        (
+            model.config.position != "learned" or max(limits, default=1) <= context,
+            f"max_length ({max(limits, default=1)}) is beyond model.context={context}, the last learned position",
+        ),
+    )
+    found = [sentence for holds, sentence in rules if not holds]
+    if found:
+        raise ValueError("; ".join(found))
+    return limits

@@ -1,0 +1,93 @@
+"""Beam search that a GPU goes through without a pause: each step leaves a trace, which is read at the end."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.attention import sdpa_kernel
+
+from generation.beam_step import Hypothesis, beam_step
+from generation.cuda.graph import KERNELS, Readback, Replay
+from generation.cuda.static_cache import StaticBeamCache
+from model.encoder_decoder import EncoderDecoder
+
+
+class LockstepSearch:
+    """The state of a search whose step has one shape and needs nothing from Python; arguments as `beam_search`.
+
+    Sources that are done stay in the batch to the end: a step reads the same weights for few rows as for many.
+    """
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        source: Tensor,
+        source_mask: Tensor | None,
+        *,
+        bos_id: int,
+        eos_id: int,
+        limits: list[int],
+        beam_size: int,
+        banned: Tensor,
+    ) -> None:
+        """limits: most target tokens of each source, within the model's context; banned [n] int64."""
+        device, steps, beams = source.device, max(limits), (len(limits), beam_size)
+        self.model, self.eos_id, self.banned, self.steps = model, eos_id, banned, steps
+        self.cache = StaticBeamCache(steps, beam_size, device)
+        with sdpa_kernel(KERNELS):
+            model.read(source, source_mask, self.cache)
+        self.replay = Replay(device)
+        # What steps read and write, always at the same address; as in `beam_search`, for all N sentences.
+        self.limit = torch.tensor(limits, device=device)  # [N]
+        self.count = torch.zeros_like(self.limit)  # [N]
+        self.scores = torch.full(beams, float("-inf"), device=device)  # [N, K]
+        self.scores[:, 0] = 0.0  # all begin alike: one of them counts
+        self.token = torch.full(beams, bos_id, device=device)  # [N, K]
+        self.going_on = torch.ones((), dtype=torch.bool, device=device)
+        # The trace, per step: where each hypothesis comes from, its token, and where those that ended come from.
+        self.links = self.token.new_zeros(steps, 3, *beams)  # [steps, 3, N, K]
+        self.ends = self.scores.new_full((steps, 2, *beams), float("-inf"))  # log-probabilities: ended by eos, cut off
+
+    def run(self) -> None:
+        """Search until all sentences are done. Whether they are is read while the next step runs: one more is nothing."""
+        going_on: Readback | None = None
+        for length in range(1, self.steps + 1):
+            self.cache.see(length)
+            self.replay(self.step, self.cache.width)
+            before, going_on = going_on, Readback(self.going_on)
+            if before is not None and not before.values():
+                break
+
+    @sdpa_kernel(KERNELS)
+    def step(self) -> None:
+        """What is replayed: read the last token of each hypothesis, choose those that go on and those that end."""
+        logits = self.model.next_logits(self.token, self.cache).float()  # [N, K, V]
+        log_probabilities = logits.index_fill_(-1, self.banned, float("-inf")).log_softmax(dim=-1)
+        length = self.cache.steps  # [1]
+        step = beam_step(log_probabilities, self.scores, self.count, self.limit == length, self.eos_id)
+        self.links.index_copy_(0, length - 1, torch.stack((step.parent, step.token, step.ended_parent)).unsqueeze(0))
+        self.ends.index_copy_(0, length - 1, torch.stack((step.ended, step.cut)).unsqueeze(0))
+        self.cache.follow(step.parent)
+        self.token.copy_(step.token)
+        self.scores.copy_(step.scores)
+        self.count.copy_(step.count)
+        self.going_on.copy_(step.scores.isfinite().any())
+
+    def hypotheses(self, length_penalty: float) -> list[list[Hypothesis]]:
+        """All that ended, for each source in the order of their ends. Walks back along the trace from all ends at once."""
+        ends, (parents, tokens, ended_parents) = self.ends.cpu(), self.links.cpu().unbind(1)
+        step, kind, sentence, rank = ends.isfinite().nonzero(as_tuple=True)  # [E] each
+        by_eos = kind == 0
+        last = torch.where(by_eos, step - 1, step)  # [E] step of the last token, without eos
+        beam = torch.where(by_eos, ended_parents[step, sentence, rank], rank)  # [E]
+        texts = tokens.new_zeros(len(step), len(tokens))  # [E, steps]
+        for place in range(len(tokens) - 1, -1, -1):
+            texts[:, place] = tokens[place, sentence, beam]
+            beam = torch.where(place <= last, parents[place, sentence, beam], beam)
+        found: list[list[Hypothesis]] = [[] for _ in range(len(self.limit))]
+        logs = ends[step, kind, sentence, rank]
+        for row, text, end, length, log in zip(
+            sentence.tolist(), texts.tolist(), last.tolist(), step.tolist(), logs.tolist(), strict=True
+        ):
+            found[row].append(Hypothesis(text[: end + 1], log / (length + 1) ** length_penalty, log))
+        return found

@@ -1,0 +1,125 @@
+"""What `generate.py` is given to read: standard input, or lines typed at a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import locale
+import select
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+from configs.errors import UserError
+
+COMMANDS = ("help", "quit", "exit")
+
+INPUT = {"gpt": "the beginning of a text (or nothing)", "translate": "a sentence to translate"}
+
+HELP = """Type {input} and press Enter. Settings are given when the program starts: python generate.py --help
+  help          shows this
+  quit, exit    leave, as does Ctrl-D
+  Ctrl-C        ends what is being written; before that, it leaves
+  " help"       a space before one of these words makes it input like any other"""
+
+
+PATIENCE = 0.05
+"""Seconds that what has arrived waits for more, all its pauses together: longer than a busy machine delays a program that writes fast."""
+
+_BLOCK = 1 << 16  # bytes; as many as a pipe holds
+
+
+def standard_input() -> io.BufferedReader:
+    """Raises UserError where there is none."""
+    if sys.stdin is None:
+        raise UserError("prompt=… is needed, or text on standard input, which is closed")
+    return cast(io.BufferedReader, sys.stdin.buffer)
+
+
+def read_lines() -> Iterator[str | None]:
+    """The lines of standard input as they arrive, without their ends (LF or CR LF) and without a byte order mark; None where
+    the next ones have to be waited for.
+
+    Raises UserError at a line that is not UTF-8, and where standard input cannot be read.
+    """
+    number = 0
+    try:
+        for raw in raw_lines():
+            if raw is None:
+                yield None
+                continue
+            number += 1
+            raw = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+            yield raw.removesuffix(b"\r\n").removesuffix(b"\n").decode()
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"standard input: line {number} is not UTF-8 (its byte {error.start + 1}); convert it first (iconv -t UTF-8)"
+        ) from error
+    except OSError as error:
+        raise UserError(f"standard input cannot be read: {error.strerror}") from error
+
+
+def raw_lines() -> Iterator[bytes | None]:
+    """The lines of standard input with their LF, and None before each wait that is longer than PATIENCE."""
+    stdin = standard_input()
+    patience, parts = PATIENCE, list[bytes]()
+    while True:
+        start = time.monotonic()
+        arrived, _, _ = select.select([stdin], [], [], patience)  # a file has always arrived
+        patience = max(0.0, patience - (time.monotonic() - start))
+        if not arrived or not patience:
+            yield None
+            select.select([stdin], [], [])
+            patience = PATIENCE
+        block = stdin.read1(_BLOCK)
+        if not block:
+            break
+        *whole, rest = block.split(b"\n")
+        for end in whole:
+            yield b"".join([*parts, end, b"\n"])
+            parts = []
+        if rest:
+            parts.append(rest)
+    if parts:
+        yield b"".join(parts)
+
+
+def up_to_failure(lines: Iterable[str | None], failures: list[UserError]) -> Iterator[str | None]:
+    """The lines before the first that cannot be read; why it cannot goes into `failures`."""
+    try:
+        yield from lines
+    except UserError as error:
+        failures.append(error)
+
+
+def count_lines() -> int | None:
+    """Lines of standard input where it is a file, which can be read twice; None where it is not."""
+    stdin = standard_input()
+    if not stdin.seekable() or not stdin.readable():
+        return None
+    start = stdin.tell()
+    lines = sum(1 for _ in stdin)
+    stdin.seek(start)
+    return lines
+
+
+def typed(task: str) -> Iterator[str]:
+    """Lines typed at a terminal until `quit`, `exit` or the end of input; `help` shows what can be typed."""
+    if locale.getencoding().lower() == "utf-8":  # elsewhere readline takes other letters for commands
+        with contextlib.suppress(ImportError):  # line editing and history for input(), where Python was built with them
+            import readline  # noqa: F401
+
+    print(f"Type {INPUT[task]}. help shows what else can be typed, quit leaves.", file=sys.stderr)
+    while True:
+        try:
+            line = input("> " if sys.stdout.isatty() else "")
+        except EOFError:
+            print(file=sys.stderr)
+            return
+        if line in ("quit", "exit"):
+            return
+        if line == "help":
+            print(HELP.format(input=INPUT[task]), file=sys.stderr)
+        else:
+            yield line.strip() if line.strip() in COMMANDS else line

@@ -1,0 +1,64 @@
+"""Texts that are being written: shown as their tokens come, never half a character, never the beginning of a stop text."""
+
+from __future__ import annotations
+
+from data.tokens.tokenizer import StreamingDecoder, Tokenizer
+
+
+class StreamedText:
+    """The tokens of one text so far, and what of it can be shown."""
+
+    def __init__(self, tokenizer: Tokenizer, stops: list[str]) -> None:
+        self.tokens: list[int] = []
+        self.ended = False
+        """Whether the model or a stop text has ended it; what is fed afterwards is no part of it."""
+        self._waiting = ""
+        self._decoder, self._stop = StreamingDecoder(tokenizer), StopText(stops)
+
+    def feed(self, token: int | None) -> None:
+        """Add a token; None ends the text."""
+        if self.ended:
+            return
+        if token is None:
+            self._waiting += self._stop.feed(self._decoder.flush()) + self._stop.flush()
+        else:
+            self.tokens.append(token)
+            self._waiting += self._stop.feed(self._decoder.feed([token]))
+        self.ended = token is None or self._stop.reached
+
+    def take(self) -> str:
+        """What has come since the last call."""
+        taken, self._waiting = self._waiting, ""
+        return taken
+
+
+class StopText:
+    """Holds back the end of a stream while it may be the beginning of a stop text."""
+
+    def __init__(self, stops: list[str]) -> None:
+        self.stops = stops
+        self.held = ""
+        self.reached = False
+
+    def feed(self, text: str) -> str:
+        """Add text -> what can be shown now; `reached` turns true at a stop text, which is not shown."""
+        if self.reached:
+            return ""
+        self.held += text
+        found = [index for stop in self.stops if (index := self.held.find(stop)) >= 0]
+        if found:
+            self.reached = True
+            shown, self.held = self.held[: min(found)], ""
+            return shown
+        keep = max((self.overlap(stop) for stop in self.stops), default=0)
+        shown, self.held = self.held[: len(self.held) - keep], self.held[len(self.held) - keep :]
+        return shown
+
+    def overlap(self, stop: str) -> int:
+        """Length of the longest end of the held text that begins `stop`."""
+        return next((n for n in range(min(len(stop) - 1, len(self.held)), 0, -1) if self.held.endswith(stop[:n])), 0)
+
+    def flush(self) -> str:
+        """What was held back when the stream ends."""
+        rest, self.held = self.held, ""
+        return rest

@@ -1,0 +1,225 @@
+"""Maps as files: pictures, tables, alignments."""
+
+import csv
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.image import imread
+
+from attention_maps.__main__ import guarded
+from attention_maps.ask.questions import MapSettings, questions
+from attention_maps.draw import svg
+from attention_maps.draw.heat_map import SCALE
+from attention_maps.draw.pictures import heads, picture
+from attention_maps.files import store
+from attention_maps.record.alignment_readout import alignment, pharaoh
+from attention_maps.record.recording import Recording, tokens
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def run(lesson: Recording, tmp_path: Path) -> str:
+    """A run with two recordings."""
+    for step in (500, 1000):
+        store.save(Recording(step, lesson.samples * 2), tmp_path / "x")
+    return str(tmp_path / "x")
+
+
+def test_a_png_is_the_labelled_picture(run: str, lesson: Recording, tmp_path: Path) -> None:
+    """Guards the pixels on their way into the file, and the map that was asked for."""
+    for name, settings, expected in (
+        ("one.png", ["kind=decoder", "layer=0", "head=1"], picture(lesson, kind="decoder", layer=0, head=1)),
+        ("all.PNG", ["layer=0", "head=all"], heads(lesson, kind="cross", layer=0)),
+    ):
+        assert guarded(["export", run, f"to={tmp_path / name}", *settings]) == 0
+        np.testing.assert_array_equal((imread(tmp_path / name, "png")[:, :, :3] * 255).round(), expected)
+
+
+def test_a_csv_holds_every_weight_to_the_last_bit(run: str, lesson: Recording, tmp_path: Path) -> None:
+    """Guards rows and columns, and digits too few for float16."""
+    to = tmp_path / "map.csv"
+    assert guarded(["export", run, f"to={to}", "layer=0", "head=0"]) == 0
+    text = to.read_bytes().decode()
+    assert text.count("\r\n") == text.count("\n") == 5
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    assert header == ["predicts", "いいえ", "勝つ", "さ"]
+    assert [row[0] for row in rows] == ["I", "d", "win", "</s>"]
+    values = np.array([row[1:] for row in rows]).astype(np.float16)
+    np.testing.assert_array_equal(values, lesson.samples[0].weights["cross", 0][0])
+
+
+def test_a_csv_quotes_what_would_break_it(lesson: Recording, tmp_path: Path) -> None:
+    """Guards commas, quotes and line breaks, which are tokens of any text."""
+    sample = lesson.samples[0]
+    wild = type(sample)(**{**vars(sample), "source": tokens([1, 2, 3], [",", '"', "\n"], frozenset())})
+    store.save(Recording(1, (wild,)), tmp_path)
+    assert guarded(["export", str(tmp_path), f"to={tmp_path / 'm.csv'}"]) == 0
+    with (tmp_path / "m.csv").open(encoding="utf-8", newline="") as file:
+        assert next(csv.reader(file)) == ["predicts", ",", '"', "\n"]
+
+
+@pytest.mark.parametrize("readout", ["argmax", "mutual", "grown", "threshold"])
+def test_a_pharaoh_file_has_one_line_for_each_sample(run: str, lesson: Recording, tmp_path: Path, readout: str) -> None:
+    """Guards the read-out that was chosen, and a last line without its end."""
+    to = tmp_path / "a.pharaoh"
+    settings = ["sample=all", "layer=0", "head=0", f"readout={readout}"]
+    assert guarded(["export", run, f"to={to}", *settings]) == 0
+    line = pharaoh(alignment(lesson, layer=0, head=0, readout=readout))
+    assert to.read_text() == f"{line}\n{line}\n"
+
+
+def test_an_svg_is_xml_with_a_cell_for_every_weight_that_can_be_seen(run: str, tmp_path: Path) -> None:
+    """Guards what Inkscape opens: well-formed, self-contained, and grey where a causal row cannot look."""
+    for kind, cells in (("cross", 12), ("decoder", 10)):
+        to = tmp_path / f"{kind}.svg"
+        assert guarded(["export", run, f"to={to}", f"kind={kind}", "layer=0", "head=0"]) == 0
+        root = ElementTree.fromstring(to.read_bytes())
+        rects = [rect for rect in root.iter(f"{SVG}rect") if rect.find(f"{SVG}title") is not None]
+        assert len(rects) == cells
+        assert not re.search("href|url\\(|@import", to.read_text())
+    told = [rect.findtext(f"{SVG}title") for rect in rects]
+    assert "win → I: 50.0 %" in told
+
+
+def test_an_svg_names_its_languages_and_both_names_of_a_row(run: str, tmp_path: Path) -> None:
+    """Guards Chinese shapes of Japanese characters, and the off-by-one of a decoder's rows."""
+    to = tmp_path / "map.svg"
+    assert guarded(["export", run, f"to={to}", "layer=0"]) == 0
+    groups = ElementTree.fromstring(to.read_bytes()).findall(f"{SVG}g")
+    texts = [["".join(text.itertext()) for text in group.iter(f"{SVG}text")] for group in groups]
+    assert texts == [["I", "d", "win", "</s>"], ["nah", "I", "d", "win"], ["いいえ", "勝つ", "さ"]]
+    assert [group.get("lang") for group in groups] == [None, None, "ja"]
+
+
+def test_long_words_above_a_map_are_turned_and_japanese_stands_upright(lesson: Recording) -> None:
+    """Guards labels that run into each other."""
+    sample = lesson.samples[0]
+    source = tokens([1, 2, 3], ["▁unbelievable", "コーヒー", "x"], frozenset())
+    wide = Recording(1, (type(sample)(**{**vars(sample), "source": source}),))
+    (question,) = questions("", wide, MapSettings())
+    columns = ElementTree.fromstring(svg.heat_map(question)).findall(f"{SVG}g")[-1]
+    turned, stacked, flat = columns
+    assert "rotate(-90)" in turned.get("transform", "")
+    assert [span.text for span in stacked] == ["コ", "︱", "ヒ", "︱"]
+    heights = [float(span.get("y", "")) for span in stacked]
+    assert heights == sorted(heights)
+    assert heights[-1] == float(flat.get("y", ""))
+
+
+def test_tokens_that_look_like_markup_are_text(lesson: Recording) -> None:
+    """Guards broken files: `<s>`, `&` and control characters are tokens."""
+    sample = lesson.samples[0]
+    source = tokens([1, 2, 3], ["<b>", "&", "\x01\ud800"], frozenset())
+    wild = Recording(1, (type(sample)(**{**vars(sample), "source": source, "name": "</svg>\x02"}),))
+    (question,) = questions("", wild, MapSettings())
+    for text in (svg.heat_map(question), svg.lines(question)):
+        root = ElementTree.fromstring(text.encode())
+        written = {"".join(element.itertext()) for element in root.iter(f"{SVG}text")}
+        assert {"<b>", "&", "[1][D800]"} <= written
+
+
+def test_lines_are_as_wide_as_their_weights(lesson: Recording) -> None:
+    """Guards a line for every pair, and links that hang between other tokens."""
+    (question,) = questions("", lesson, MapSettings(layer=0, head=0, rows="reads"))
+    paths = ElementTree.fromstring(svg.lines(question, top=1)).findall(f"{SVG}path")
+    told = [path.findtext(f"{SVG}title") for path in paths]
+    assert told == ["nah → いいえ: 90.0 %", "I → 勝つ: 60.0 %", "d → いいえ: 33.0 %", "win → 勝つ: 80.0 %"]
+    widths = [float(path.get("stroke-width", "")) for path in paths]
+    assert np.argsort(widths).tolist() == [2, 1, 3, 0]
+
+
+def test_a_diverged_model_is_red_and_raises_nothing(lesson: Recording, tmp_path: Path) -> None:
+    """Guards the maps of a run that went wrong, which are the ones to look at."""
+    for weights in lesson.samples[0].weights.values():
+        weights[:] = np.nan
+    store.save(lesson, tmp_path)
+    for to in ("m.svg", "l.svg", "m.csv", "m.png", "m.pharaoh"):
+        view = ["view=lines"] if to == "l.svg" else []
+        assert guarded(["export", str(tmp_path), f"to={tmp_path / to}", *view]) == 0
+    assert (tmp_path / "m.svg").read_text().count(svg.DIVERGED) == 12
+    assert guarded(["show", str(tmp_path)]) == 0
+
+
+def test_svg_and_png_have_the_same_colours() -> None:
+    """Guards the copy of the scale, which spares the SVG from loading matplotlib."""
+    for share in np.linspace(0, 1, 11):
+        ours, theirs = (
+            np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)])
+            for colour in (svg.colour(share), to_hex(SCALE(share)))
+        )
+        assert abs(ours - theirs).max() <= 2  # matplotlib's has 256 colours
+
+
+def test_nothing_is_overwritten_unasked(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards a figure that somebody edited, and half of one where the disk was full."""
+    to = tmp_path / "map.csv"
+    to.write_text("mine")
+    assert guarded(["export", run, f"to={to}"]) == 2
+    assert capsys.readouterr().err == f"error: to={to}: exists; overwrite=true replaces it\n"
+    assert to.read_text() == "mine"
+    assert guarded(["export", run, f"to={to}", "overwrite=true"]) == 0
+    assert to.read_text().startswith("predicts,")
+    assert capsys.readouterr().out.startswith(f"{to}: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["map.csv", "x"]
+
+
+@pytest.mark.parametrize("name", ["m.svg", "l.svg", "m.csv", "m.pharaoh", "m.png"])
+def test_a_sample_of_one_token_predicts_nothing(
+    lesson: Recording, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: the widest of no labels, and a table of no rows, where the only token of a text is the last one."""
+    one, none = tokens([2], ["<s>"], frozenset({2})), tokens([], [], frozenset())
+    maps = {("decoder", 0): np.ones((2, 1, 1), np.float16)}
+    sample = replace(
+        lesson.samples[0], reads=one, predicts=none, source=None, losses=(), predictions=((),), weights=maps
+    )
+    store.save(Recording(1, (replace(sample, norms={}),)), tmp_path)
+    settings = ["export", str(tmp_path), f"to={tmp_path / name}", *(["view=lines"] if name == "l.svg" else [])]
+    assert guarded([*settings, "rows=predicts"]) == 2
+    assert capsys.readouterr().err == (
+        "error: sample=0: nothing is predicted in this sample; rows=reads names its rows\n"
+    )
+    assert guarded(settings) == 0
+
+
+@pytest.mark.parametrize("name", ["m.svg", "m.csv", "m.pharaoh", "m.png", "m.html"])
+def test_a_recording_without_examples_says_so(
+    lesson: Recording, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards what is recorded with attention.examples=0: measures, and no map to draw."""
+    store.save(replace(lesson, samples=(), measures={"entropy": {"cross": [[0.5, 1.5]]}}), tmp_path)
+    assert guarded(["export", str(tmp_path), f"to={tmp_path / name}"]) == 2
+    assert "this recording holds no example" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ([], "to=FILE is needed"),
+        (["to=map.gif"], "to=map.gif: the ending must be one of .png, .svg, .csv, .pharaoh, .html"),
+        (["to=nowhere/map.svg"], "to=nowhere/map.svg: there is no folder nowhere"),
+        (["to=~nosuchuser/map.svg"], "to=~nosuchuser/map.svg: there is no folder ~nosuchuser"),
+        (["to=m.csv", "view=lines"], "view=lines: only for .svg"),
+        (["to=m.svg", "readout=mutual"], "readout=mutual: only for .pharaoh"),
+        (["to=m.svg", "sample=all"], "sample=all: one file holds one map"),
+        (["to=m.csv", "head=all"], "head=all: only for .png"),
+        (["to=m.pharaoh", "threshold=2"], "threshold=2.0: must be above 0"),
+        (["to=m.html", "steps=0"], "steps=0: must be at least 1, or all"),
+        (["to=m.svg", "kind=self"], "kind=self: must be encoder or decoder or cross"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(
+    run: str, settings: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards settings that would be ignored silently."""
+    monkeypatch.chdir(Path(run).parent)
+    assert guarded(["export", run, *settings]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in Path(run).parent.iterdir()] == ["x"]

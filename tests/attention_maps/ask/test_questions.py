@@ -1,0 +1,176 @@
+"""The strongest links of a token, and word alignments read out of a map."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attention_maps.ask.questions import (
+    MapSettings,
+    chosen_recording,
+    existing_run,
+    position,
+    questions,
+    recorded_runs,
+    recordings,
+)
+from attention_maps.files import store
+from attention_maps.record.alignment_readout import alignment, links, pharaoh
+from attention_maps.record.recording import Recording, tokens
+from configs.settings import CommandError
+
+
+def test_the_strongest_keys_of_a_query_come_first(lesson: Recording) -> None:
+    """Guards the answer to 'what does win attend to?' against rows and columns swapped."""
+    first, second = lesson.strongest("win", kind="decoder", layer=0, head=0, top=2)
+    assert (first.position, first.piece, second.position, second.piece) == (1, "I", 0, "nah")
+    assert (first.weight, second.weight) == pytest.approx((0.5, 0.3), abs=1e-3)
+
+
+def test_the_other_direction_asks_who_attends_to_a_key(lesson: Recording) -> None:
+    """Guards: the keys of 'I' given as those that attend to it."""
+    found = lesson.strongest(key="I", kind="decoder", layer=0, head=0, top=9)
+    assert [(link.piece, round(link.weight, 1)) for link in found] == [("I", 0.8), ("win", 0.5), ("d", 0.1)]
+
+
+def test_what_a_causal_row_cannot_see_is_never_a_link(lesson: Recording) -> None:
+    """Guards: the future listed with 0 % because three links were asked for."""
+    assert [link.piece for link in lesson.strongest("nah", kind="decoder", layer=0, head=0)] == ["nah"]
+
+
+def test_a_word_of_a_translation_is_asked_for_where_it_was_predicted(lesson: Recording) -> None:
+    """Guards the off-by-one between `weight` and `strongest`: the row that predicts win is the one that reads d."""
+    where = {"kind": "cross", "layer": 0, "head": 0}
+    for rows in (None, "reads", "predicts"):
+        for link in lesson.strongest("win", rows=rows, **where):
+            assert link.weight == lesson.weight("win", link.position, rows=rows, **where)
+        (found,) = lesson.strongest(key="いいえ", rows=rows, top=1, **where)
+        assert found.piece == ("nah" if rows == "reads" else "I")
+
+
+def test_one_side_of_a_link_must_be_given(lesson: Recording) -> None:
+    """Guards: a question without a token answered with some row."""
+    for given in ({}, {"query": "win", "key": "I"}):
+        with pytest.raises(ValueError, match="give one of the two"):
+            lesson.strongest(kind="decoder", layer=0, **given)
+
+
+WEIGHTS = np.array([[0.9, 0.1, 0.0], [0.6, 0.3, 0.1], [0.2, 0.3, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("readout", "expected"),
+    [
+        ("argmax", [(0, 0), (1, 0), (2, 2)]),
+        ("mutual", [(0, 0), (2, 2)]),
+        ("grown", [(0, 0), (1, 0), (1, 1), (2, 2)]),
+        ("threshold", [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2)]),
+    ],
+)
+def test_read_outs_link_what_they_say(readout: str, expected: list[tuple[int, int]]) -> None:
+    """Guards `mutual` against asking one direction only, and `threshold` against leaving out the equal weight."""
+    assert links(WEIGHTS, readout, 0.3) == expected
+
+
+def test_a_diverged_or_empty_map_has_no_links() -> None:
+    """Guards: NaN taken for the largest weight, and an argmax over nothing."""
+    assert links(np.full((2, 3), np.nan), "argmax") == []
+    assert links(np.zeros((0, 3)), "mutual") == links(np.zeros((2, 0)), "argmax") == []
+
+
+def test_alignments_are_source_to_target_without_special_tokens(lesson: Recording) -> None:
+    """Guards the order that aligners write, and </s> linked to a word. Rows are named by what they predict."""
+    assert alignment(lesson, layer=0, head=0) == [(0, 0), (0, 2), (1, 1)]
+    assert pharaoh(alignment(lesson, layer=0, head=0, readout="mutual")) == "0-0 1-1"
+    assert (0, 0) not in alignment(lesson, layer=0, head=0, rows="reads")  # row 0 reads <s>
+
+
+def test_positions_are_taken_where_no_token_is_spelled_so() -> None:
+    """Guards numbers in texts: `query=7` is the token 7 when there is one."""
+    text = tokens(range(4), ["▁at", "▁7", "▁a", "m"], frozenset())
+    assert position("7", text) == range(1, 2)
+    assert position("3", text) == range(3, 4)
+    assert position("2:4", text) == position("am", text) == range(2, 4)
+    for wrong in ("9", "2:9", "1:2:3", "-1", "x", "9" * 5000, "0:" + "9" * 9, "0:" + "9" * 5000):
+        with pytest.raises(LookupError):
+            position(wrong, text)
+    with pytest.raises(LookupError, match=r"^from 3 up to 2 there is no position$"):
+        position("3:2", text)
+
+
+def test_ambiguous_words_are_answered_with_positions_that_can_be_typed() -> None:
+    """Guards: the message of the Python call, `range(0, 2)`, which the command line does not understand."""
+    with pytest.raises(LookupError, match=r"positions instead: 0:2, 3:5$"):
+        position("an", tokens(range(5), ["a", "n", "d", "▁a", "n"], frozenset()))
+
+
+def test_recordings_are_found_by_step_and_by_name(lesson: Recording, tmp_path: Path) -> None:
+    """Guards `last` against the newest text that was generated, and against text order of steps."""
+    run = tmp_path / "runs" / "x"
+    for step in (500, 100_000_000, 2000):
+        store.save(Recording(step, lesson.samples), run)
+    store.save_generated(lesson, run)
+    assert list(recordings(run)) == ["step_00000500", "step_00002000", "step_100000000", "generated_00001"]
+    for typed, name in (
+        ("first", "step_00000500"),
+        ("last", "step_100000000"),
+        ("2000", "step_00002000"),
+        ("step_00002000", "step_00002000"),
+        ("generated_00001", "generated_00001"),
+    ):
+        assert chosen_recording(run, typed)[0] == name
+    for missing in ("7", "9" * 5000, "²"):
+        with pytest.raises(CommandError, match=rf"step={missing}: .*there are 500, 2000, 100000000, generated_00001"):
+            chosen_recording(run, missing)
+    assert recorded_runs(tmp_path) == recorded_runs(run) == [run]
+
+
+def test_links_are_followed_but_not_in_circles(lesson: Recording, tmp_path: Path) -> None:
+    """Guards runs listed again and again through a link to a folder above, and a search that ends at a broken link."""
+    store.save(lesson, tmp_path / "elsewhere")
+    runs = tmp_path / "runs"
+    store.save(lesson, runs / "deep" / "x")
+    for name, target in (
+        ("deep/up", runs),
+        ("deep/self", "self"),
+        ("linked", tmp_path / "elsewhere"),
+        ("no", "nowhere"),
+    ):
+        (runs / name).symlink_to(target)
+    assert recorded_runs(runs) == [runs / "deep" / "x", runs / "linked"]
+
+
+def test_a_folder_of_runs_is_no_run_and_says_which_there_are(lesson: Recording, tmp_path: Path) -> None:
+    """Guards the commonest slip: `show runs`."""
+    store.save(lesson, tmp_path / "x")
+    with pytest.raises(CommandError, match=r"runs in it: .*x"):
+        existing_run(str(tmp_path))
+    for missing in (str(tmp_path / "y"), "~nosuchuser/y"):
+        with pytest.raises(CommandError, match="no such run"):
+            existing_run(missing)
+
+
+def test_without_settings_the_telling_map_is_asked_for(lesson: Recording) -> None:
+    """Guards the defaults: cross-attention of the last layer but one, rows by what they predict, the heads' mean."""
+    (asked,) = questions("", lesson, MapSettings())
+    assert (asked.sample, asked.kind, asked.layer, asked.head, asked.rows) == (0, "cross", 0, None, "predicts")
+    np.testing.assert_array_equal(asked.matrix, lesson.map(0, "cross", 0))
+    several = list(questions("", lesson, MapSettings(sample="all", kind="decoder", layer=-1, head="all")))
+    assert [(q.sample, q.layer, q.head, q.rows) for q in several] == [(0, 1, 0, "reads"), (0, 1, 1, "reads")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (MapSettings(sample=1), "sample=1: there are 1"),
+        (MapSettings(layer=2), "no cross layer 2: there are 2"),
+        (MapSettings(head=-3), "no head -3: there are 2"),
+        (MapSettings(kind="encoder", rows="predicts"), "an encoder predicts nothing"),
+    ],
+)
+def test_maps_that_are_not_there_say_what_there_is(lesson: Recording, settings: MapSettings, message: str) -> None:
+    """Guards against a traceback, and numpy's wrapping around."""
+    with pytest.raises(CommandError, match=message):
+        list(questions("", lesson, settings))
+    with pytest.raises(CommandError, match="this recording holds no example"):
+        list(questions("", Recording(1, ()), MapSettings(sample="all")))

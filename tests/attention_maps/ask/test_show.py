@@ -1,0 +1,322 @@
+"""The command line: tables in the terminal, lists of recordings, and mistakes."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attention_maps.__main__ import guarded
+from attention_maps.ask.show import bar
+from attention_maps.draw.labels import fitted, visible, width
+from attention_maps.files import store
+from attention_maps.record.recording import Recording, Score, tokens
+from tests.conftest import ROOT, environment
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def run(lesson: Recording, tmp_path: Path) -> str:
+    """A run with one recording."""
+    store.save(lesson, tmp_path / "x")
+    return str(tmp_path / "x")
+
+
+def test_a_question_is_answered_in_percent(run: str, capsys: Capture) -> None:
+    """Guards the sentence that a lesson would ask for."""
+    assert guarded(["show", run, "kind=decoder", "layer=0", "head=0", "query=win", "key=I"]) == 0
+    out = capsys.readouterr().out
+    assert "decoder self-attention · layer 0 (of 0–1) · head 0 (of 0–1)" in out
+    assert "x · step 1,000 · sample 0 (probe 1) · 0.75 nats per token" in out
+    assert out.endswith("'win' attends 'I': 50 %\n")
+
+
+def test_the_table_names_every_row_and_its_strongest_keys(run: str, capsys: Capture) -> None:
+    """Guards rows named by what they predict, and percentages beside the wrong key."""
+    assert guarded(["show", run, "layer=0", "head=0", "top=2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3].split() == ["predicts", "attends", "to"]
+    for line, row, name, first, second in zip(
+        lines[4:], "0123", ["I", "d", "win", "</s>"], ["いいえ 90", "勝つ 60", "いいえ 33", "勝つ 80"],
+        ["勝つ 5", "いいえ 30", "勝つ 33", "いいえ 15"], strict=True,
+    ):  # fmt: skip
+        words = [word for word in line.split() if not set(word) <= set("█▏▎▍▌▋▊▉%")]
+        assert words == [row, name, *first.split(), *second.split()]
+
+
+def test_japanese_columns_stand_under_each_other(run: str, capsys: Capture) -> None:
+    """Guards the width of wide characters: percent signs of a column end at the same place."""
+    assert guarded(["show", run, "layer=0", "head=0", "kind=cross", "top=3"]) == 0
+    rows = capsys.readouterr().out.splitlines()[4:]
+    ends = [[width(line[: match.end()]) for match in re.finditer("%", line)] for line in rows]
+    assert len(ends) == 4
+    assert all(end == ends[0] for end in ends)
+
+
+def test_special_tokens_can_be_left_out_of_what_is_attended_to(
+    lesson: Recording, tmp_path: Path, capsys: Capture
+) -> None:
+    """Guards a table that shows nothing but the first token, the usual sink."""
+    store.save(lesson, tmp_path)
+    question = ["show", str(tmp_path), "kind=decoder", "layer=0", "head=0", "query=d"]
+    assert guarded(question) == guarded([*question, "special=false"]) == 0
+    with_special, without = capsys.readouterr().out.split("decoder self-attention")[1:]
+    assert "nah" in with_special
+    assert "nah" not in without
+    assert "80 %" not in without
+
+
+def test_one_that_is_attended_to_lists_those_that_attend(run: str, capsys: Capture) -> None:
+    """Guards `key=` alone against being answered as a query."""
+    assert guarded(["show", run, "kind=decoder", "layer=0", "head=0", "key=I", "top=2"]) == 0
+    last = capsys.readouterr().out.splitlines()[3:]
+    assert last[0] == "'I' is attended to by"
+    assert [line.split()[1] for line in last[1:]] == ["I", "win"]
+
+
+def test_every_mistake_is_told_at_once(run: str, capsys: Capture) -> None:
+    """Guards one message a try, and tracebacks."""
+    assert guarded(["show", run + "y", "laier=1", "head=x", "top=0", "rows=both", "sample", "step=1", "step=2"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        "error: laier: unknown setting (did you mean layer?); there are step, sample, kind, layer, head, rows, query, key, top, special",
+        "error: head=x: must be a whole number or mean or all",
+        "error: rows=both: must be reads or predicts",
+        "error: sample: not understood; settings are written key=value without dashes, --help lists them",
+        "error: step= is given twice",
+        "error: top=0: must be at least 1",
+        f"error: {run}y: no such run",
+    ]
+    assert guarded(["show", run, "query=lose", "key=負ける"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: query=lose: 'lose' is not among the tokens: I d win </s>",
+        "error: key=負ける: '負ける' is not among the tokens: いいえ 勝つ さ",
+    ]
+    assert guarded(["show", run, "query=3:2", "key=0:9"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: query=3:2: from 3 up to 2 there is no position",
+        "error: key=0:9: the positions 0 to 8 are not inside the 3 tokens",
+    ]
+    for long in ("sample", "step", "layer", "head", "query"):
+        assert guarded(["show", run, f"{long}={'9' * 5000}"]) == 2
+        assert capsys.readouterr().err.count("error: ") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["draw", "x"], ["show"], ["show", "--kind", "cross"], ["list", "."], ["list", "~nosuchuser/x"]]
+)
+def test_wrong_commands_end_with_code_2(
+    arguments: list[str], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards the exit code that scripts look at."""
+    monkeypatch.chdir(tmp_path)
+    assert guarded(arguments) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_a_broken_file_is_named(run: str, capsys: Capture) -> None:
+    """Guards: a traceback of the reader, or a list of runs that ends at the first broken file."""
+    (file,) = store.steps(run).values()
+    file.write_bytes(file.read_bytes()[:-7])
+    assert guarded(["show", run]) == 2
+    assert "step_00001000.safetensors: cut off" in capsys.readouterr().err
+    assert guarded(["list", run]) == 0
+    assert "unreadable" in capsys.readouterr().out
+
+
+def test_a_broken_run_is_listed_with_its_reason_among_the_others(run: str, lesson: Recording, capsys: Capture) -> None:
+    """Guards the good runs: measures of another shape, a damaged file and a private folder hide none of them."""
+    folder = Path(run).parent
+    bad = {
+        "foreign": {"entropy": {"cross": [[1.0]]}},
+        "kind": {"spread": {"self": []}},
+        "ragged": {"spread": {"cross": [[1.0, 2.0], [3.0]]}},
+    }
+    for name, measures in bad.items():
+        store.save(replace(lesson, measures=measures), folder / name)
+    store.path(folder / "empty", 7).parent.mkdir(parents=True)
+    store.path(folder / "empty", 7).touch()
+    store.save(replace(lesson, measures={"entropy": {"cross": [[1.0, 2.0], [3.0, 4.0]]}}), folder / "unlabelled")
+    store.save(lesson, folder / "private")
+    (folder / "private" / "attention").chmod(0)
+    try:
+        assert guarded(["list", str(folder)]) == 0
+    finally:
+        (folder / "private" / "attention").chmod(0o755)
+    listed = dict(block.split("\n", 1) for block in capsys.readouterr().out.strip().split("\n\n"))
+    assert list(listed) == [
+        str(folder / name) for name in ("empty", "foreign", "kind", "private", "ragged", "unlabelled", "x")
+    ]
+    for name in ("empty", *bad):
+        assert "unreadable" in listed[str(folder / name)]
+        assert guarded(["heads", str(folder / name)]) == 2
+    for name in ("unlabelled", "x"):
+        assert "2 layers × 2 heads" in listed[str(folder / name)]
+        assert guarded(["heads", str(folder / name)]) == 0
+
+
+def test_a_file_that_is_gone_is_named(run: str, capsys: Capture) -> None:
+    """Guards: `error: output: No such file`, which names nothing."""
+    (file,) = store.steps(run).values()
+    file.unlink()
+    file.symlink_to("moved away")
+    for command in ("show", "heads", "export"):
+        assert guarded([command, run, *(["to=" + run + ".svg"] if command == "export" else [])]) == 2
+        assert capsys.readouterr().err == f"error: {file}: no such recording\n"
+    assert guarded(["list", run]) == 0
+    assert f"unreadable  {file}: no such recording" in capsys.readouterr().out
+
+
+def test_listing_reads_no_maps(run: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: gigabytes read to print some names."""
+    monkeypatch.setattr("attention_maps.files.container.LARGEST_TENSOR", 0)
+    assert guarded(["list", run]) == 0
+    assert "0  probe 1" in capsys.readouterr().out
+    assert guarded(["show", run]) == 2
+
+
+def test_a_recording_without_examples_has_measures_to_tell(lesson: Recording, tmp_path: Path, capsys: Capture) -> None:
+    """Guards runs with attention.examples=0: their measures and scores are there, only maps are not."""
+    measures = {"entropy": {"cross": [[0.5, 1.5]]}, "alignment_error": {"cross": [[25.5, 50.0]]}}
+    scores = (Score("alignment_error", "nearest", 70.0),)
+    store.save(replace(lesson, samples=(), measures=measures, scores=scores), tmp_path)
+    assert guarded(["list", str(tmp_path)]) == guarded(["heads", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert re.search("samples +none, measures only\n +cross +1 layers × 2 heads\n", out)
+    assert re.search("layer 0 +0 +0.50 +25.5\n", out)
+    assert "70.0  nearest  (baseline)" in out
+    assert guarded(["show", str(tmp_path)]) == 2
+    assert "step 1,000: this recording holds no example" in capsys.readouterr().err
+
+
+def test_runs_are_listed_with_steps_samples_and_maps(run: str, lesson: Recording, capsys: Capture) -> None:
+    """Guards the overview from which one learns what can be asked."""
+    for step in (0, 20_000):
+        store.save(Recording(step, lesson.samples, labels={"cross": [["", ""], ["alignment", ""]]}), run)
+    store.save_generated(lesson, run)
+    assert guarded(["list", str(Path(run).parent)]) == 0
+    assert [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["steps", "0, 1000, 20000"],
+        ["generated", "generated_00001"],
+        ["samples", "0  probe 1: いいえ勝つさ → Idwin"],
+        ["encoder", "2 layers × 2 heads"],
+        ["decoder", "2 layers × 2 heads"],
+        ["cross", "2 layers × 2 heads; alignment: 1.0"],
+    ]
+
+
+def test_heads_are_described_by_their_measures(run: str, lesson: Recording, capsys: Capture) -> None:
+    """Guards a column read as another, and missing numbers (NaN) shown as such."""
+    scores = (
+        Score("alignment_error", "nearest", 70.0),
+        Score("alignment_error", "layer 1 head 0", 25.5, "cross", 1, 0),
+    )
+    measures = {
+        "entropy": {"cross": [[0.5, 1.25], [2.0, 0.0]]},
+        "alignment_error": {"cross": [[25.5, float("nan")], [50.0, 99.9]]},
+    }
+    labels = {"cross": [["alignment", ""], ["", "first token"]]}
+    store.save(Recording(1000, lesson.samples, measures, labels, scores), run)
+    assert guarded(["heads", run]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[2:7]] == [
+        ["cross", "head", "entropy", "AER", "label"],
+        ["layer", "0", "0", "0.50", "25.5", "alignment"],
+        ["layer", "0", "1", "1.25"],
+        ["layer", "1", "0", "2.00", "50.0"],
+        ["layer", "1", "1", "0.00", "99.9", "first", "token"],
+    ]
+    assert [line.split() for line in lines[-2:]] == [
+        ["25.5", "layer", "1", "head", "0"],
+        ["70.0", "nearest", "(baseline)"],
+    ]
+
+
+def test_recordings_of_older_versions_are_measured_when_asked(run: str, capsys: Capture) -> None:
+    """Guards: nothing to say about files that hold maps alone."""
+    assert guarded(["heads", run]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^decoder +head +entropy.*diagonal", out, re.MULTILINE)
+    assert re.search(r"^layer 1 +0 .* broad$", out, re.MULTILINE)
+
+
+def test_a_control_character_in_a_recording_never_reaches_the_terminal(
+    lesson: Recording, tmp_path: Path, capsys: Capture
+) -> None:
+    """Guards the terminal against a file made by somebody else: escape sequences can retitle, hide or type."""
+    sample = lesson.samples[0]
+    wild = tokens([1, 2, 3], ["\033]0;x\007", "a\nb", "\u202ec"], frozenset())
+    sample = type(sample)(**{**vars(sample), "source": wild, "name": "probe \033[2J"})
+    store.save(Recording(1, (sample,)), tmp_path)
+    for command in ("show", "list", "heads"):
+        assert guarded([command, str(tmp_path)]) == 0
+    assert guarded(["show", str(tmp_path), "key=win"]) == 2  # lists the tokens
+    out, err = capsys.readouterr()
+    assert "[1B]" in err
+    assert "[1B]]0;x[7]" in out
+    assert "a↵b" in out
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", out + err)
+
+
+def test_widths_are_those_of_a_terminal() -> None:
+    """Guards combining marks and wide characters, which len() counts as one each."""
+    assert [width(text) for text in ("win", "勝つ", "が", "ｶﾞ", "é", "▁勝")] == [3, 4, 2, 2, 1, 3]
+    assert fitted("勝つ", 6) == "勝つ  "
+    assert fitted("りんごを食べる", 6) == "りん… "
+    assert visible(" a\u3000\ud800") == "␣a␣[D800]"
+
+
+def test_a_bar_is_as_long_as_its_share() -> None:
+    """Guards rounding at both ends, and a diverged model."""
+    assert [bar(share).rstrip() for share in (0, 0.0125, 0.5, 0.95, 1, 1.01)] == [
+        "",
+        "▏",
+        "█████",
+        "█████████▌",
+        "█" * 10,
+        "█" * 10,
+    ]
+    assert bar(float("nan")) == " " * 10
+    assert {len(bar(share)) for share in np.linspace(0, 1, 99)} == {10}
+
+
+def test_asking_needs_neither_torch_nor_a_plotting_library(run: str) -> None:
+    """Guards the time until an answer: torch takes a second and more to load."""
+    code = (
+        "import sys; from attention_maps.__main__ import guarded; "
+        f"codes = [guarded(['show', {run!r}]), guarded(['list', {run!r}]), guarded(['heads', {run!r}]), "
+        f"guarded(['export', {run!r}, 'to=' + {run!r} + '.svg'])]; "
+        "assert codes == [0, 0, 0, 0]; print(sorted({'torch', 'matplotlib', 'tensorboard', 'hydra'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(run: str) -> None:
+    """Guards `show | head` against a traceback."""
+    command = [sys.executable, "-m", "attention_maps", "show", run, "head=all", "sample=all"]
+    process = subprocess.Popen(command, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.wait(60) == 141
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("command", ["list", "heads", "show", "export"])
+def test_help_lists_every_setting_with_its_meaning(command: str, capsys: Capture) -> None:
+    """Guards a setting without a docstring, and help that needs a run."""
+    assert guarded([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert f"python -m attention_maps {command} " in out
+    for line, following in zip(out.splitlines(), [*out.splitlines()[1:], ""], strict=True):
+        if re.match(r"  \w+=", line):
+            assert following.startswith("      ")

@@ -1,0 +1,231 @@
+"""Pictures of maps: labelled, legible, Japanese included."""
+
+import logging
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from attention_maps.draw import fonts, labels, pictures
+from attention_maps.draw import heat_map as draw
+from attention_maps.record.recording import Recording
+
+SENTENCE = "▁エミはオレンジよりりんごの方が好きです。「酸っぱくないから」と、彼女はスーパーで三本の〜(笑)…！？９"
+NASTY = [
+    "$x_1$",
+    "\\frac",
+    "^",
+    "𠮷",
+    "🍎",
+    "\n",
+    "\t",
+    " ",
+    "\x00",
+    "\u200d",
+    "\ufeff",
+    "\ud800",
+    "e\u0301",
+    "",
+    "長" * 99,
+]
+
+
+def changed(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of what differs between two pictures; a longer title makes a wider page."""
+    size = np.maximum(before.shape, after.shape)
+    before, after = (np.pad(i, [(0, n) for n in size - i.shape], constant_values=255) for i in (before, after))
+    rows, columns = np.nonzero((before != after).any(axis=2))
+    return int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1
+
+
+def test_every_glyph_of_a_japanese_sentence_is_in_the_fonts() -> None:
+    """Guards against boxes: `▁` is missing in the Japanese font, everything else in the first one."""
+    assert set(SENTENCE) <= fonts.characters()
+    assert [fonts.readable(character) for character in SENTENCE] == list(SENTENCE)
+
+
+def test_different_characters_look_different() -> None:
+    """Guards against tofu by looking: two characters without glyphs draw the same box."""
+    letters = sorted(set(SENTENCE))
+    drawn = [draw.heat_map(np.ones((1, 1)), [letter], ["a"]).tobytes() for letter in letters]
+    assert len(set(drawn)) == len(letters)
+
+
+@pytest.mark.parametrize("piece", NASTY)
+def test_any_piece_can_be_drawn(piece: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Guards against `$` taken for a formula, invisible labels, crashes, and a warning for each missing glyph."""
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
+        warnings.simplefilter("error")
+        image = draw.heat_map(np.ones((2, 2)), [piece, "a"], [piece, "いいえ"], piece, subtitle=piece, row_name="reads")
+    assert image.dtype == np.uint8
+    assert not caplog.records
+
+
+def test_a_dollar_is_a_dollar() -> None:
+    """Guards against matplotlib setting `$x$` as a formula: the signs would vanish from the label."""
+    blank, plain, dollars = (draw.heat_map(np.ones((2, 1)), ["mmmmmmmm", label], ["a"]) for label in ("", "xx", "$xx$"))
+    assert changed(blank, dollars)[0] < changed(blank, plain)[0] - 10
+
+
+def test_unknown_glyphs_show_their_code() -> None:
+    """Guards against a piece vanishing or passing for another one."""
+    assert fonts.readable("𠮷野") == "[20BB7]野"
+    assert fonts.readable("a b\n\u3000") == "a␣b↵␣"
+    assert fonts.readable("\u200d") == "[200D]"
+    assert fonts.readable("長" * 99) == "長" * 14 + "…"
+    assert fonts.drawable("valid 3 · 🍎") == "valid 3 · [1F34E]"
+
+
+def test_japanese_columns_stand_upright_and_words_are_turned() -> None:
+    """Guards the reading direction of column labels; a long vowel mark stands up in vertical writing."""
+    assert labels.vertical("▁オレンジ") == ["オ", "レ", "ン", "ジ"]
+    assert labels.vertical("スーパー") == ["ス", "︱", "パ", "︱"]
+    assert labels.vertical("▁prefers") == labels.vertical("▁") == []
+
+
+def test_a_weight_colours_its_own_cell_and_nothing_else() -> None:
+    """Guards rows against columns: query down, key across, the first one top left."""
+    rows, columns = ["エ", "ミ", "は"], ["▁Emi", "▁is", "▁a", "."]
+    flat = np.full((3, 4), 0.2)
+    peak = flat.copy()
+    peak[2, 1] = 0.9
+    first = flat.copy()
+    first[0, 0] = 0.9
+    before = draw.heat_map(flat, rows, columns, "title", maximum=1)
+    left, top, right, bottom = changed(before, draw.heat_map(peak, rows, columns, "title", maximum=1))
+    origin_x, origin_y, *_ = changed(before, draw.heat_map(first, rows, columns, "title", maximum=1))
+    cell = right - left + 1  # a hair between cells stays paper
+    assert bottom - top + 1 == cell > 30
+    assert (left - origin_x, top - origin_y) == (cell, 2 * cell)
+    corner = draw.heat_map(peak, rows, columns, "title", maximum=1)[top + 2, left + 2]
+    np.testing.assert_allclose(corner / 255, draw.SCALE(0.9)[:3], atol=0.005)
+
+
+def test_labels_are_written_beside_and_above_the_map() -> None:
+    """Guards the presence of labels and their place: row labels left, expected tokens right, columns above."""
+    weights = np.full((2, 2), 0.5)
+
+    def image(rows: list[str], columns: list[str], right: list[str]) -> np.ndarray:
+        return draw.heat_map(weights, rows, columns, right=right, maximum=1)
+
+    before = image(["猫", "犬"], ["猫", "犬"], ["猫", "犬"])
+    empty = draw.heat_map(weights * 0, ["猫", "犬"], ["猫", "犬"], right=["猫", "犬"], maximum=1)
+    map_left, map_top, map_right, map_bottom = changed(before, empty)
+    left, top, right, bottom = changed(before, image(["猫", "鳥"], ["猫", "犬"], ["猫", "犬"]))
+    assert 0 < left < right <= map_left
+    assert (map_top + map_bottom) / 2 <= top < bottom <= map_bottom
+    left, top, right, bottom = changed(before, image(["猫", "犬"], ["鳥", "犬"], ["猫", "犬"]))
+    assert map_left <= left < right <= (map_left + map_right) / 2
+    assert 0 < top < bottom <= map_top
+    left, top, right, bottom = changed(before, image(["猫", "犬"], ["猫", "犬"], ["猫", "鳥"]))
+    assert left >= map_right
+    assert (map_top + map_bottom) / 2 <= top < bottom <= map_bottom
+
+
+@pytest.mark.parametrize("length", [1, 5, 20, 64, 128, 512])
+def test_no_label_touches_the_edge_and_the_size_is_sensible(length: int) -> None:
+    """Guards against labels cut off at the border, and against pictures of unbounded size."""
+    pieces = [["▁understanding", "▁オレンジ", "."][i % 3] for i in range(length)]
+    image = draw.heat_map(
+        np.eye(length), pieces, pieces, "t" * 30, row_name="reads", column_name="attends to", right=pieces, causal=True
+    )
+    assert max(image.shape[:2]) < 1800
+    edges = np.concatenate([image[:4].reshape(-1, 3), image[-4:].reshape(-1, 3), image[:, :4].reshape(-1, 3)])
+    assert (edges == 255).all()
+    assert (image[:, -4:] == 255).all()
+    assert (image < 200).any()
+
+
+def test_the_future_is_grey_and_not_a_small_weight() -> None:
+    """Guards the difference between "cannot see" and "does not look"."""
+    image = draw.heat_map(np.eye(20), ["a"] * 20, ["a"] * 20, causal=True).reshape(-1, 3)
+    hidden = (image == np.round(np.array(draw.HIDDEN) * 255)).all(axis=1).sum()
+    unseen = (image == np.round(np.array(draw.SCALE(0.0)[:3]) * 255)).all(axis=1).sum()
+    assert hidden > unseen > 0
+
+
+def test_small_maps_carry_their_numbers() -> None:
+    """Guards the values in the cells, and their absence where they would not fit."""
+    assert [labels.hundredths(weight) for weight in (0.0, 0.004, 0.42, 0.994, 0.999, 1.0)] == [
+        "0",
+        "0",
+        ".42",
+        ".99",
+        "1",
+        "1",
+    ]
+
+    def colours_in_map(length: int) -> int:
+        weights = np.full((length, length), 0.5)
+        image = draw.heat_map(weights, ["a"] * length, ["a"] * length, maximum=1)
+        left, top, right, bottom = changed(image, draw.heat_map(weights * 0, ["a"] * length, ["a"] * length, maximum=1))
+        return len(np.unique(image[top:bottom, left:right].reshape(-1, 3), axis=0))
+
+    assert colours_in_map(4) > 10  # ink and its soft edges
+    assert colours_in_map(60) == 2  # the cell and the hair between cells
+
+
+def test_a_diverged_model_is_shown_as_such() -> None:
+    """Guards against a crash, or a pleasant blue, where weights are NaN."""
+    weights = np.full((2, 2), np.nan)
+    image = draw.heat_map(weights, ["a", "b"], ["a", "b"])
+    assert (image == np.round(np.array(draw.INVALID) * 255)).all(axis=2).sum() > 1000
+
+
+def test_labels_must_fit_the_map() -> None:
+    """Guards against a map labelled with another sentence."""
+    with pytest.raises(ValueError, match="2 row and 3 column labels"):
+        draw.heat_map(np.ones((2, 2)), ["a", "b"], ["a", "b", "c"])
+    with pytest.raises(ValueError, match="without tokens"):
+        draw.heat_map(np.ones((0, 0)), [], [])
+    with pytest.raises(ValueError, match="no maps"):
+        draw.small_multiples({}, ["a"], ["a"])
+
+
+def test_panels_share_one_scale() -> None:
+    """Guards against each head stretched to its own maximum, which makes a flat head look sharp."""
+    flat = np.full((3, 3), 0.1)
+    image = draw.small_multiples({"flat": flat, "sharp": np.eye(3)}, "abc", "abc")
+    pale = np.round(np.array(draw.SCALE(0.1)[:3]) * 255)
+    assert (np.abs(image - pale) <= 1).all(axis=2).sum() > 9 * 300
+
+
+def test_a_picture_says_where_it_comes_from(lesson: Recording) -> None:
+    """Guards the title: layer, head and step each change it, above the map."""
+    before = pictures.picture(lesson, kind="encoder", layer=0)
+    later = pictures.picture(Recording(2000, lesson.samples), kind="encoder", layer=0)
+    layer = pictures.picture(lesson, kind="encoder", layer=1)
+    head = pictures.picture(lesson, kind="encoder", layer=0, head=0)
+    for other in (later, layer, head):  # the maps themselves are all alike
+        assert changed(before, other)[3] < 70
+    assert changed(before, later)[1] > changed(before, layer)[1]
+
+
+def test_pictures_of_every_kind_can_be_drawn(lesson: Recording) -> None:
+    """Guards labels of the right side and length for each kind, single map and small multiples."""
+    for kind in ("encoder", "decoder", "cross"):
+        for image in (pictures.picture(lesson, kind=kind, head=1), pictures.heads(lesson, kind=kind, layer=-1)):
+            assert image.shape[2] == 3
+            assert len(np.unique(image)) > 50
+    reads, predicts = (pictures.heads(lesson, kind="decoder", rows=rows) for rows in ("reads", "predicts"))
+    assert changed(reads, predicts)
+    np.testing.assert_array_equal(pictures.picture(lesson), pictures.picture(lesson, kind="cross", layer=0))
+
+
+def test_drawing_leaves_matplotlib_as_it_was() -> None:
+    """Guards the user's own plots: no pyplot, no changed settings, no package that changes them on import."""
+    program = """
+import sys, matplotlib
+def settings():  # all but the backend, which is looked up, and pyplot imported, when asked for
+    return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
+before = settings()
+from attention_maps.draw.heat_map import heat_map
+import numpy as np
+heat_map(np.ones((1, 1)), ["いいえ"], ["▁no"])
+print([name for name in ("matplotlib.pyplot", "matplotlib_fontja", "torch") if name in sys.modules])
+assert settings() == before
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]", done.stdout

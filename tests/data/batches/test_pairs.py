@@ -1,0 +1,206 @@
+"""Batches of sentence pairs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from data.batches.batch import IGNORED, Batch
+from data.batches.buckets import rows_per_batch, sorted_batches, training_batches
+from data.batches.pairs import encode_sources
+from data.config import TokenizerConfig
+from data.errors import DataError
+from data.prepare import PreparedPairs, prepare
+from tests.data.conftest import made_pairs
+
+CONTEXT = 24
+
+
+def prepared(
+    tmp_path: Path, pairs_config, context: int = CONTEXT, sampling: float = 0.0, shared: bool = True, **more
+) -> PreparedPairs:
+    for name, chosen in (("train", made_pairs()), ("valid", made_pairs(40))):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{en}\t{ja}\n" for en, ja in chosen), "utf-8")
+    config = pairs_config(tmp_path, batch_tokens=256, **more)
+    tokenizer = TokenizerConfig(kind="unigram", vocab_size=100 if shared else 45, sampling=sampling, shared=shared)
+    return prepare("translate", config, tokenizer, context, seed=3)
+
+
+def pairs_in(batch: Batch, data: PreparedPairs) -> list[tuple[str, str]]:
+    """The sentences of a batch, read back from its tensors."""
+    found = []
+    for source, target in zip(batch.source.tolist(), batch.targets.tolist(), strict=True):
+        found.append(
+            (data.source_tokenizer.decode(source), data.target_tokenizer.decode([t for t in target if t != IGNORED]))
+        )
+    return found
+
+
+@pytest.mark.parametrize("sampling", [0.0, 0.3])
+def test_every_pair_comes_exactly_once_per_epoch(tmp_path: Path, pairs_config, sampling: float) -> None:
+    """Guards bucketing: no pair lost or doubled when left-over rows move between buckets; sides stay together."""
+    data = prepared(tmp_path, pairs_config, context=100, sampling=sampling)
+    stream = data.training()
+    for epoch in (1.0, 2.0):
+        seen: Counter[tuple[str, str]] = Counter()
+        while stream.epoch < epoch:
+            seen.update(pairs_in(stream.next_batch(), data))
+        assert seen == Counter(made_pairs())
+        assert stream.epoch == epoch
+
+
+def test_inputs_start_with_bos_and_targets_end_with_eos(tmp_path: Path, pairs_config) -> None:
+    """Guards what the decoder learns from: teacher forcing by one position, padding ignored, source closed by eos."""
+    data = prepared(tmp_path, pairs_config, context=100)
+    stream = data.training()
+    for _ in range(stream.epoch_batches):
+        batch = stream.next_batch()
+        assert batch.inputs.dtype == batch.targets.dtype == batch.source.dtype == torch.int64
+        real = batch.targets != IGNORED
+        assert (batch.inputs[:, 0] == 2).all()
+        assert torch.equal(batch.inputs[:, 1:][real[:, 1:]], batch.targets[:, :-1][real[:, 1:]])
+        assert (batch.inputs[~real] == 0).all()
+        last = real.sum(1) - 1
+        assert (batch.targets.gather(1, last[:, None]) == 3).all()
+        mask = batch.source_mask if batch.source_mask is not None else torch.ones_like(batch.source, dtype=torch.bool)
+        assert (batch.source[~mask] == 0).all()
+        assert (batch.source.gather(1, mask.sum(1)[:, None] - 1) == 3).all()
+        assert batch.source_mask is None or not batch.source_mask.all()
+        assert batch.target_tokens == int(real.sum())
+        assert batch.tokens == int(real.sum() + mask.sum())
+        assert batch.source.shape[1] % 4 == 0
+        assert batch.inputs.shape[1] % 4 == 0
+
+
+@pytest.mark.parametrize("sampling", [0.0, 0.3])
+def test_a_resumed_stream_goes_on_exactly(tmp_path: Path, pairs_config, sampling: float) -> None:
+    """Guards resume across the border of an epoch, with segmentations drawn anew too."""
+    data = prepared(tmp_path, pairs_config, sampling=sampling)
+    stream = data.training()
+    for done in (stream.epoch_batches - 3, 3, 5):
+        for _ in range(done):
+            stream.next_batch()
+        resumed = data.training(seed=1234)
+        resumed.load_state_dict(stream.state_dict())
+        state = stream.state_dict()
+        for _ in range(6):
+            expected, found = stream.next_batch(), resumed.next_batch()
+            assert torch.equal(expected.inputs, found.inputs)
+            assert torch.equal(expected.source, found.source)
+        stream.load_state_dict(state)
+
+
+def test_processes_share_an_epoch_without_overlap(tmp_path: Path, pairs_config) -> None:
+    """Guards data-parallel training: the ranks' batches are those of one process, dealt out in turn."""
+    data = prepared(tmp_path, pairs_config)
+    alone = data.training()
+    ranks = [data.training(rank=rank, world=3) for rank in range(3)]
+    for _ in range(20):
+        for stream in ranks:
+            assert torch.equal(stream.next_batch().source, alone.next_batch().source)
+
+
+def test_long_pairs_leave_training_and_are_cut_in_evaluation_and_both_are_counted(tmp_path: Path, pairs_config) -> None:
+    """Guards against silently dropped data: the counts are told, and evaluation keeps every row."""
+    data = prepared(tmp_path, pairs_config)
+    lengths = [
+        max(len(data.source_tokenizer.encode(en)), len(data.target_tokenizer.encode(ja))) + 1 for en, ja in made_pairs()
+    ]
+    over = sum(length > CONTEXT for length in lengths)
+    assert 0 < over < 300
+    assert any(f"train: {over} of 300 pairs" in note and "left out" in note for note in data.notes)
+    assert any("valid:" in note and "cut" in note for note in data.notes)
+    stream = data.training()
+    assert sum(len(stream.next_batch().inputs) for _ in range(stream.epoch_batches)) == 300 - over
+    batches = list(data.evaluation("valid"))
+    assert sum(len(batch.inputs) for batch in batches) == 40
+    assert all(batch.inputs.shape[1] <= CONTEXT and batch.source.shape[1] <= CONTEXT for batch in batches)
+
+
+def test_a_context_shorter_than_every_pair_is_refused(tmp_path: Path, pairs_config) -> None:
+    """Guards against an endless search for a first batch."""
+    with pytest.raises(DataError, match=r"model.context=3 is shorter than every training pair"):
+        prepared(tmp_path, pairs_config, context=3)
+
+
+def test_evaluation_scores_every_target_token_once(tmp_path: Path, pairs_config) -> None:
+    """Guards the reported loss: each target with its eos, once, whatever the batch size."""
+    data = prepared(tmp_path, pairs_config, context=100)
+    expected = sum(len(data.target_tokenizer.encode(ja)) + 1 for _, ja in made_pairs(40))
+    for budget in (64, 256, 100_000):
+        batches = list(data.evaluation("valid", budget))
+        assert sum(batch.target_tokens for batch in batches) == expected
+        assert sorted(pair for batch in batches for pair in pairs_in(batch, data)) == sorted(made_pairs(40))
+
+
+def test_languages_may_have_vocabularies_of_their_own(tmp_path: Path, pairs_config) -> None:
+    """Guards tokenizer.shared=false: source ids come from the source tokenizer."""
+    data = prepared(tmp_path, pairs_config, context=100, shared=False)
+    assert not data.shared
+    assert data.source_tokenizer.fingerprint != data.target_tokenizer.fingerprint
+    assert data.target_tokenizer.unk_id in data.target_tokenizer.encode("Tea")
+    assert sorted(pair for batch in data.evaluation("valid") for pair in pairs_in(batch, data)) == sorted(
+        made_pairs(40)
+    )
+
+
+def test_bytes_are_those_of_what_is_predicted(tmp_path: Path, pairs_config) -> None:
+    """Guards bits per byte: line ends count, what is cut does not, nor its end."""
+    for context, cut in ((100, False), (CONTEXT, True)):
+        data = prepared(tmp_path, pairs_config, context=context, source_column="2", target_column="1")
+        for split in data.splits:
+            asked = [
+                [token for token in row if token != IGNORED]
+                for batch in data.evaluation(split)
+                for row in batch.targets.tolist()
+            ]
+            ends = sum(row[-1] == data.target_tokenizer.eos_id for row in asked)
+            assert (ends < len(asked)) == cut
+            texts = [data.target_tokenizer.decode(row) for row in asked]
+            assert data.bytes(split) == sum(len(text.encode()) for text in texts) + ends
+    whole = prepared(tmp_path, pairs_config, context=100)
+    assert whole.bytes("valid") == sum(len(ja.encode()) + 1 for _, ja in made_pairs(40))
+
+
+def test_an_epoch_has_few_shapes_and_little_padding() -> None:
+    """Guards speed: one batch size per shape but for the last, few shapes, most of the budget used."""
+    random = np.random.default_rng(0)
+    source = np.clip(random.poisson(9, 20_000), 2, 60)
+    target = np.clip(source + random.integers(-2, 8, 20_000), 2, 60)
+    batches = training_batches(source, target, 2048, 4, np.random.default_rng(1))
+    assert sorted(np.concatenate([batch.rows for batch in batches]).tolist()) == list(range(20_000))
+    assert all(source[rows].max() <= width and target[rows].max() <= height for rows, width, height in batches)
+    shapes = Counter((len(rows), width, height) for rows, width, height in batches)
+    odd = [shape for shape in shapes if shape[0] != rows_per_batch(shape[1], shape[2], 2048)]
+    assert len(odd) <= 1
+    assert len(shapes) < 80
+    real = int((source + target).sum())
+    assert real / sum(size * (width + height) * count for (size, width, height), count in shapes.items()) > 0.8
+
+
+def test_sorted_batches_keep_the_budget() -> None:
+    """Guards memory in evaluation: no batch beyond the budget unless one row alone is."""
+    random = np.random.default_rng(0)
+    source, target = random.integers(1, 50, 500), random.integers(1, 50, 500)
+    batches = list(sorted_batches(source, target, 300))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(500))
+    assert all(len(rows) == 1 or len(rows) * (source[rows].max() + target[rows].max()) <= 300 for rows in batches)
+
+
+def test_sources_to_translate_come_back_in_order(tmp_path: Path, pairs_config) -> None:
+    """Guards batch translation: sorted by length inside, restored by index; empty lines and overlong ones included."""
+    data = prepared(tmp_path, pairs_config)
+    texts = ["", *(en for en, _ in made_pairs(50)), "", "sat " * 100]
+    restored: list[str | None] = [None] * len(texts)
+    for batch in encode_sources(data.source_tokenizer, texts, 128, CONTEXT):
+        assert (batch.source_mask is None) == bool((batch.source != 0).all())
+        for index, row in zip(batch.indices, batch.source.tolist(), strict=True):
+            assert [token for token in row if token][-1] == 3
+            restored[index] = data.source_tokenizer.decode(row)
+    assert [text for text in restored if text is not None] == [
+        data.source_tokenizer.decode(data.source_tokenizer.encode(text)[: CONTEXT - 1]) for text in texts
+    ]

@@ -1,0 +1,116 @@
+"""Windows of running text."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from data.batches.windows import WindowStream, evaluation_windows
+
+
+def numbered(count: int) -> np.ndarray:
+    """Tokens that say where they are."""
+    return np.arange(count, dtype=np.uint16)
+
+
+@pytest.mark.parametrize("length", [9, 10, 17, 100, 103])
+def test_every_window_comes_exactly_once_per_epoch(length: int) -> None:
+    """Guards against skipped or repeated text: an epoch's windows lie on the ring without gap or overlap."""
+    context = 8
+    stream = WindowStream(numbered(length), 1, context, seed=3)
+    places = set()
+    for _ in range(20):
+        windows = [stream.next_batch().inputs[0].tolist() for _ in range(stream.epoch_batches)]
+        tokens = [token for window in windows for token in window]
+        assert len(tokens) == len(set(tokens)) > length - context
+        assert all(after == (token + 1) % length for window in windows for token, after in itertools.pairwise(window))
+        places |= {window.index(0) for window in windows if 0 in window}
+    assert len(places) > 3  # the first token is seen, and in more than one position
+
+
+def test_targets_are_the_inputs_one_further() -> None:
+    """Guards the shift: predicting the present token would look like learning."""
+    batch = WindowStream(numbered(100), 4, 8, seed=0).next_batch()
+    assert batch.inputs.shape == batch.targets.shape == (4, 8)
+    assert batch.inputs.dtype == batch.targets.dtype == torch.int64
+    assert torch.equal(batch.targets, (batch.inputs + 1) % 100)
+    assert batch.source is None
+    assert batch.tokens == batch.target_tokens == 32
+
+
+@pytest.mark.parametrize("done", [0, 5, 11, 12, 13, 40])
+def test_a_resumed_stream_goes_on_exactly(done: int) -> None:
+    """Guards resume, across the border of an epoch (12.4 batches here) too."""
+    stream = WindowStream(numbered(1005), 10, 8, seed=1)
+    for _ in range(done):
+        stream.next_batch()
+    resumed = WindowStream(numbered(1005), 10, 8, seed=99)
+    resumed.load_state_dict(stream.state_dict())
+    assert resumed.epoch == stream.epoch
+    for _ in range(30):
+        assert torch.equal(resumed.next_batch().inputs, stream.next_batch().inputs)
+
+
+def test_epochs_differ_and_seeds_differ() -> None:
+    """Guards against the same order every epoch, and against a seed without effect."""
+
+    def order(seed: int, epoch: int) -> list[int]:
+        stream = WindowStream(numbered(2000), 1, 8, seed)
+        stream.load_state_dict({"seed": seed, "epoch": epoch, "position": 0})
+        return [int(stream.next_batch().inputs[0, 0]) for _ in range(20)]
+
+    assert order(1, 0) == order(1, 0)
+    assert order(1, 0) != order(1, 1)
+    assert order(1, 0) != order(2, 0)
+
+
+def test_processes_share_an_epoch_without_overlap() -> None:
+    """Guards data-parallel training: together the ranks see what one process would see."""
+    alone = WindowStream(numbered(1001), 8, 8, seed=5)
+    ranks = [WindowStream(numbered(1001), 4, 8, seed=5, rank=rank, world=2) for rank in range(2)]
+    for _ in range(40):
+        together = torch.cat([stream.next_batch().inputs for stream in ranks])
+        assert torch.equal(together, alone.next_batch().inputs)
+    assert ranks[0].epoch_batches == alone.epoch_batches
+
+
+def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
+    """Guards texts larger than memory: a list of all windows of these 64 GB would be 2 GB."""
+    path = tmp_path / "tokens.bin"
+    with path.open("wb") as file:
+        file.truncate(1 << 36)  # a hole: takes no room on the disk
+    stream = WindowStream(np.memmap(path, dtype=np.uint16, mode="r"), 8, 128, seed=0)
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            stream.next_batch()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 << 20
+
+
+@pytest.mark.parametrize(("length", "batch_size"), [*itertools.product([2, 8, 9, 10, 65, 66, 100], [1, 3])])
+def test_evaluation_predicts_every_token_once(length: int, batch_size: int) -> None:
+    """Guards the reported loss: the same tokens every time, none twice, the last short window included."""
+    targets = [
+        token
+        for batch in evaluation_windows(numbered(length), batch_size, 8)
+        for token in batch.targets.flatten().tolist()
+    ]
+    assert targets == list(range(1, length))
+
+
+def test_a_part_of_a_text_is_spread_over_all_of_it() -> None:
+    """Guards evaluations of a part: whole windows, none twice, as far apart at the end as at the beginning."""
+    starts = [int(row[0]) for batch in evaluation_windows(numbered(1001), 4, 8, most=90) for row in batch.inputs]
+    assert len(starts) == 11
+    assert all(start % 8 == 0 for start in starts)
+    gaps = np.diff([*starts, 1000])
+    assert gaps.min() >= 80
+    assert gaps.max() <= 96

@@ -1,0 +1,160 @@
+"""What is said about files, tables, paths and settings that cannot serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from data.config import DataConfig, TokenizerConfig
+from data.errors import DataError
+from data.prepare import prepare
+from data.sources.sources import load_rows
+from tests.data.conftest import made_pairs, made_text, pairs, write
+
+PAIRS = made_pairs(40)
+Config = Callable[..., DataConfig]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"data.path=.*book.txt: no such file or folder"),
+        (b"", r"book.txt: the file is empty"),
+        (b"\n\n\r\n", r"book.txt: the file is empty"),
+        (
+            "良い\n日本".encode() + b"\n\x8b\xc7 Shift-JIS",
+            r"book.txt, line 3: not UTF-8 \(byte 0x8b at offset 14\); .*iconv",
+        ),
+        (b"cut off \xe3\x81", r"book.txt, line 1: not UTF-8 \(byte 0xe3 at offset 8\)"),
+        (b"x", r"data.path: the text is too short"),
+    ],
+)
+def test_a_bad_text_file_is_explained(tmp_path: Path, text_config: Config, content: bytes | None, message: str) -> None:
+    """Guards the first minute of a new user: file, line and fix; nothing half-made stays in the cache."""
+    if content is not None:
+        write(tmp_path / "book.txt", content)
+    with pytest.raises(DataError, match=message):
+        load_rows(text_config(tmp_path / "book.txt"), "gpt")
+    left = [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.suffix != ".lock"]
+    assert left == []
+
+
+def test_bytes_that_are_not_utf8_are_found_beyond_the_first_block(tmp_path: Path, text_config: Config) -> None:
+    """Guards the offset of an error in a large file, where a character may lie across two reads."""
+    good = "猫\n" * (2_000_000)
+    write(tmp_path / "book.txt", good.encode() + b"\xff\n")
+    with pytest.raises(DataError, match=rf"line 2000001: not UTF-8 \(byte 0xff at offset {4 * 2_000_000}\)"):
+        load_rows(text_config(tmp_path / "book.txt"), "gpt")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "a.tsv",
+            "one\t一\ntwo\n",
+            r"a.tsv, line 2: there is no column 2 \(data.target_column=target\); the line has 1",
+        ),
+        ("a.csv", "one,一\n\ntwo\n", r"a.csv, line 3: there is no column 2 \(data.target_column=target\)"),
+        ("a.jsonl", '{"source": "a", "target": "b"}\n{"source": \n', r"a.jsonl, line 2: cannot be read as json"),
+        ("a.jsonl", '{"source": "a"}\n', r"data.target_column=target: .*a.jsonl has no such column; it has: source"),
+        ("a.jsonl", '{"source": "a", "target": 3}\n', r"data.target_column=target: .*holds int there, not text"),
+        ("a.parquet", "no parquet", r"a.parquet: cannot be read as parquet"),
+        ("a.tsv", "\t\n\t\n", r"no rows are left: every line is empty"),
+        (
+            "a.tsv",
+            "source\ttarget\none\t一\n",
+            r"a.tsv: the first line holds the names .*source, target.*data.header=true",
+        ),
+        (
+            "a.tsv",
+            "\nsource\ttarget\none\t一\n",
+            r"a.tsv: the first line holds the names .*source, target.*data.header=true",
+        ),
+        ("a.csv", '"ID"," Target "\none,一\n', r"a.csv: the first line holds the names .*ID, Target.*data.header=true"),
+        (
+            "a.csv",
+            'one,一\ntwo,"二\nthree,三\n',
+            r"a.csv, line 2: not valid CSV \(a quote that opens here is never closed",
+        ),
+    ],
+)
+def test_a_bad_table_is_explained(tmp_path: Path, pairs_config: Config, name: str, content: str, message: str) -> None:
+    """Guards tables: the line where it goes wrong and the key that names the column."""
+    write(tmp_path / name, content)
+    with pytest.raises(DataError, match=message):
+        load_rows(pairs_config(tmp_path / name), "translate")
+
+
+def test_one_side_longer_than_the_other_names_both_counts(tmp_path: Path, pairs_config: Config) -> None:
+    """Guards aligned files: a shifted corpus trains to nonsense without any other sign."""
+    write(tmp_path / "a.en", "one\ntwo\nthree\n")
+    write(tmp_path / "a.ja", "一\n二")
+    with pytest.raises(DataError, match=r"a.en has 3 lines but .*a.ja has 2"):
+        load_rows(pairs_config(f"{tmp_path}/a.en,{tmp_path}/a.ja"), "translate")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"path": "*.nothing"}, r"data.path=.*: no file matches"),
+        ({"path": "."}, r"the folder is empty"),
+        ({"path": "a.txt,b.txt"}, r"data.path=.*: a list of two files is for data=pairs"),
+        ({"path": "book.txt", "valid_path": "gone.txt"}, r"data.valid_path=.*gone.txt: no such file"),
+        ({"path": "book.txt", "valid_fraction": 0.0}, r"no validation data: set data.valid_fraction .*data.valid_path"),
+        ({"path": "book.txt", "split": "random"}, r"1 rows are too few .*data.rows=paragraph"),
+    ],
+)
+def test_paths_and_splits_that_lead_nowhere_are_explained(
+    tmp_path: Path, text_config: Config, settings, message: str
+) -> None:
+    """Guards mistyped settings: the message names the key."""
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    if settings["path"] == "book.txt":
+        write(folder / "book.txt", made_text())
+    paths = {
+        name: ",".join(str(folder / part) for part in value.split(",")) if name.endswith("path") else value
+        for name, value in settings.items()
+    }
+    with pytest.raises(DataError, match=message):
+        load_rows(text_config(**paths), "gpt")
+
+
+@pytest.mark.parametrize(
+    ("context", "tokenizer", "message"),
+    [
+        (
+            50000,
+            TokenizerConfig(kind="char"),
+            r"model.context=50000 is longer than the text: .* has \d+ tokens; set model.context",
+        ),
+        (8, TokenizerConfig(kind="bpe", vocab_size=9999), r"tokenizer.vocab_size=9999 .* set it to at most \d+"),
+    ],
+)
+def test_settings_that_do_not_fit_the_text_are_explained(
+    tmp_path: Path, text_config: Config, context, tokenizer, message
+) -> None:
+    """Guards small texts with the settings of large ones."""
+    config = text_config(write(tmp_path / "book.txt", made_text(160)))
+    with pytest.raises(DataError, match=message):
+        prepare("gpt", config, tokenizer, context, seed=0)
+
+
+def test_names_of_columns_are_no_row_where_columns_are_numbers(
+    tmp_path: Path, pairs_config: Config, text_config: Config
+) -> None:
+    """Guards data.source_column=1 on a file with a header: its names were trained on; a word elsewhere in the line is a word."""
+    lines = "".join(f"{n}\t{en}\t{ja}\n" for n, (en, ja) in enumerate(PAIRS))
+    numbers = {"source_column": "2", "target_column": "3"}
+    named = write(tmp_path / "named.tsv", "id\tsource\ttarget\n" + lines)
+    with pytest.raises(DataError, match=r"data.header=true"):
+        load_rows(pairs_config(named, **numbers), "translate")
+    config = pairs_config(named, header=True, **numbers)
+    assert pairs(config) + pairs(config, "valid") == PAIRS
+    words = write(tmp_path / "words.tsv", "source\t1\t2\n" + lines)
+    assert pairs(pairs_config(words, **numbers))[0] == ("1", "2")
+    with pytest.raises(DataError, match=r"posts.csv: the first line holds the names .*data.header=true"):
+        load_rows(text_config(write(tmp_path / "posts.csv", "id,text\n1,hello\n")), "gpt")

@@ -1,0 +1,118 @@
+"""Steps that are recorded on a GPU keep the rules of a recording, as far as a CPU can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from generation.cuda.beam_search import LockstepSearch
+from generation.cuda.graph import Readback, Replay
+from generation.cuda.sampling import LockstepTexts
+from generation.sampling_config import SamplingConfig
+from generation.token_choice import Chances
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.fast.decoding import prepare
+from model.gpt import GPT
+
+Lockstep = LockstepTexts | LockstepSearch
+SAMPLING = SamplingConfig(temperature=0.8, top_k=9, top_p=0.9, min_p=0.01, repetition_penalty=1.2, max_tokens=20)
+
+
+def texts(config: ModelConfig, device: str) -> LockstepTexts:
+    """Two texts, in a model made ready for decoding, with all that there is to choose by."""
+    model = prepare(GPT(config, 19).to(device), "float32")
+    seen, banned = torch.zeros(2, 19, dtype=torch.bool, device=device), torch.tensor([2, 5], device=device)
+    return LockstepTexts(model, [[1, 4, 6], [3]], SAMPLING, Chances(2, 0), banned, seen)
+
+
+def search(config: ModelConfig, device: str) -> LockstepSearch:
+    """Two sources, one of them padded."""
+    model = prepare(EncoderDecoder(config, 11, 9).to(device), "float32")
+    source, mask = torch.ones(2, 4, dtype=torch.int64, device=device), torch.ones(2, 4, dtype=torch.bool, device=device)
+    mask[1, 2:] = False
+    banned = torch.tensor([0, 2], device=device)
+    return LockstepSearch(model, source, mask, bos_id=2, eos_id=3, limits=[12, 9], beam_size=3, banned=banned)
+
+
+@pytest.fixture(params=[texts, search], ids=["texts", "search"])
+def made(request: pytest.FixtureRequest, config: ModelConfig) -> Callable[[str], Lockstep]:
+    """What writes in lockstep, on a device of the test's choice."""
+    return lambda device: request.param(config, device)
+
+
+class Operations(TorchDispatchMode):
+    """Collects name and shapes of everything that torch computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[Any, ...]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        shapes = [tuple(value.shape) if isinstance(value, Tensor) else value for value in args]
+        self.found.append((str(func), [shape for shape in shapes if isinstance(shape, int | float | tuple)]))
+        return func(*args, **(kwargs or {}))
+
+
+@torch.no_grad()
+def test_a_step_asks_nothing_of_the_device(made: Callable[[str], Lockstep]) -> None:
+    """Guards: a step that waits for a value or brings one from the CPU: meta tensors have none, and mix with no others."""
+    lockstep = made("meta")
+    lockstep.cache.see(5)
+    for _ in range(2):
+        lockstep.step()
+
+
+@torch.no_grad()
+def test_all_steps_are_the_same_operations(made: Callable[[str], Lockstep]) -> None:
+    """Guards: numbers that Python counts, which a recording would repeat for ever."""
+    lockstep, steps = made("cpu"), []
+    lockstep.cache.see(5)
+    lockstep.step()
+    for _ in range(3):
+        with Operations() as operations:
+            lockstep.step()
+        steps.append(operations.found)
+    assert len(steps[0]) > 50
+    assert steps[0] == steps[1] == steps[2]
+
+
+@torch.no_grad()
+def test_all_that_outlives_a_step_stays_where_it_is(made: Callable[[str], Lockstep]) -> None:
+    """Guards: a name that gets a new tensor, while the recording goes on with the old one."""
+    lockstep = made("cpu")
+    lockstep.cache.see(5)
+    lockstep.step()
+
+    def places() -> dict[str, int]:
+        held = {**vars(lockstep), **vars(lockstep.cache)}
+        stores = dict(enumerate([*lockstep.cache._keys, *lockstep.cache._values]))
+        within_a_step = {"_mask", "_columns"}
+        tensors = {str(name): value for name, value in (held | stores).items() if isinstance(value, Tensor)}
+        return {name: value.data_ptr() for name, value in tensors.items() if name not in within_a_step}
+
+    before = places()
+    lockstep.step()
+    assert places() == before
+    assert len(before) > 8
+
+
+def test_without_a_gpu_a_step_is_run_each_time() -> None:
+    """Guards: decoding that stops, or counts twice, where nothing can be recorded."""
+    number, replay = torch.zeros(()), Replay(torch.device("cpu"))
+    for expected in range(1, 10):
+        replay(lambda: number.add_(1), 0)
+        assert number == expected
+
+
+def test_a_readback_has_the_values_of_its_time() -> None:
+    """Guards: reading the next step's token for this one's."""
+    tensor = torch.tensor([1, 2])
+    readback = Readback(tensor)
+    tensor.add_(10)
+    assert readback.values() == [1, 2]

@@ -1,0 +1,157 @@
+"""Decoding in steps of one shape writes and finds what decoding with growing caches does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from generation.beam_search import beam_search
+from generation.cuda.static_cache import StaticBeamCache, StaticCache, roomy
+from generation.sampling import SamplingConfig, generate
+from model.cache import BeamCache
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.fast.decoding import prepare
+from model.gpt import GPT
+
+Sharpen = Callable[[Any], Any]
+PROMPTS = [[7, 3, 5], [1], list(range(16)), [4, 4, 9, 2, 6, 18, 0], [*range(18), 3, 2, 1]]
+"""Of lengths 3, 1, 16, 7 and 21, for a context of 16: the last does not fit, and each overflows at another time."""
+
+
+@pytest.fixture
+def gpt(config: ModelConfig, sharpen: Sharpen) -> GPT:
+    """Each flavour, with a vocabulary of 19 padded to 32."""
+    return sharpen(GPT(replace(config, vocab_multiple=32), 19))
+
+
+def both_ways(gpt: GPT, config: SamplingConfig, **options: Any) -> list[list[list[int | None]]]:
+    """What `generate` yields with a growing cache, and in lockstep."""
+    return [list(generate(gpt, PROMPTS, config, lockstep=lockstep, **options)) for lockstep in (False, True)]
+
+
+@pytest.mark.usefixtures("poisoned_memory")
+def test_texts_in_lockstep_are_those_of_a_growing_cache(gpt: GPT) -> None:
+    """Guards: positions, masks and chances that only the device counts, past the context and past 64 steps, row by row."""
+    growing, static = both_ways(gpt, SamplingConfig(max_tokens=80), seed=3)
+    assert static == growing
+    assert len(growing) == 80
+
+
+def test_all_ways_of_choosing_are_the_same_in_lockstep(gpt: GPT) -> None:
+    """Guards: banned tokens, filters, and the tokens seen, which the step itself has to keep up to date."""
+    for config in (
+        SamplingConfig(temperature=0.0, repetition_penalty=1.7, max_tokens=30),
+        SamplingConfig(temperature=1.4, top_k=9, top_p=0.9, min_p=0.01, repetition_penalty=1.2, max_tokens=30),
+    ):
+        growing, static = both_ways(gpt, config, banned_ids={2, 5})
+        assert static == growing
+        assert not {2, 5} & {token for tokens in static for token in tokens}
+
+
+def test_texts_that_ended_stay_in_step_and_are_not_told(gpt: GPT) -> None:
+    """Guards: tokens after the end of a text, neighbours that are shifted by it, and steps after the end of all."""
+    free, _ = both_ways(gpt, SamplingConfig(max_tokens=60))
+    stop_ids = {token for token in free[20] if token is not None}
+    growing, static = both_ways(gpt, SamplingConfig(max_tokens=60), stop_ids=stop_ids)
+    assert static == growing
+    assert len({[*text, None].index(None) for text in zip(*growing, strict=True)}) > 1, "texts should end one by one"
+
+
+def test_one_token_asked_for_is_one_token_written(gpt: GPT) -> None:
+    """Guards: the step that runs ahead of what is yielded, where there is none to run."""
+    growing, static = both_ways(gpt, SamplingConfig(max_tokens=1))
+    assert static == growing
+    assert len(static) == 1
+
+
+def test_a_prepared_model_goes_in_lockstep_too(gpt: GPT) -> None:
+    """Guards: the short form of a block for a single token, which has no mask."""
+    ready = prepare(gpt, "float32")
+    growing, static = both_ways(ready, SamplingConfig(max_tokens=40))
+    assert static == growing
+
+
+@torch.no_grad()
+def test_longer_rows_make_attention_see_more(sharpen: Sharpen) -> None:
+    """Guards: keys beyond the length seen so far, when a text passes from one shape to the next."""
+    gpt: GPT = sharpen(GPT(ModelConfig(layers=2, heads=4, kv_heads=2, width=32, context=300), 19))
+    tokens = torch.randint(19, (2, 290))
+    lengths = [250, 120]
+    filled = gpt.new_cache()
+    gpt(tokens[:, :250], filled)
+    cache, shapes = StaticCache(filled, lengths, 290), set()
+    for step in range(20):
+        cache.see(250 + step + 1)
+        shapes.add(cache.width)
+        inputs = torch.stack([tokens[row, length + step] for row, length in enumerate(lengths)]).unsqueeze(1)
+        logits = gpt(inputs, cache)[:, -1]
+        for row, length in enumerate(lengths):
+            whole = gpt(tokens[row : row + 1, : length + step + 1])[0, -1]
+            torch.testing.assert_close(logits[row], whole, rtol=1e-4, atol=1e-4)
+    assert shapes == {256, 512}
+
+
+@pytest.mark.usefixtures("poisoned_memory")
+@pytest.mark.parametrize("beam_size", [1, 2, 4])
+@pytest.mark.parametrize("prepared", [True, False])
+def test_a_search_in_lockstep_finds_what_a_growing_one_finds(
+    config: ModelConfig, sharpen: Sharpen, beam_size: int, prepared: bool
+) -> None:
+    """Guards: the walk back along the trace, limits of single sentences, padding, and sentences that are done early."""
+    model: EncoderDecoder = sharpen(EncoderDecoder(replace(config, vocab_multiple=4), 11, 6))
+    if prepared:
+        model = prepare(model, "float32")
+    source = torch.randint(4, 11, (9, 6))
+    mask = torch.arange(6) < torch.tensor([6, 2, 1, 5, 6, 3, 4, 6, 1]).unsqueeze(1)
+    options: dict[str, Any] = {
+        "bos_id": 2, "eos_id": 3, "beam_size": beam_size, "n_best": beam_size, "banned_ids": {0, 2},
+        "max_length": torch.tensor([16, 4, 9, 1, 6, 16, 16, 2, 12]),
+    }  # fmt: skip
+    for source_mask in (mask, None):
+        growing = beam_search(model, source, source_mask, lockstep=False, **options)
+        static = beam_search(model, source, source_mask, lockstep=True, **options)
+        for row, expected in zip(static, growing, strict=True):
+            assert [h.tokens for h in row] == [h.tokens for h in expected]
+            assert [h.score for h in row] == pytest.approx([h.score for h in expected], abs=1e-5)
+
+
+def test_hypotheses_of_a_static_cache_see_what_those_of_a_growing_one_see() -> None:
+    """Guards: ancestors that are forgotten when more steps are seen, or that another sentence's parents reorder."""
+    growing, static = BeamCache(130, 3), StaticBeamCache(130, 3, torch.device("cpu"))
+    for step in range(130):
+        new = torch.randn(2, 1, 3, 4)
+        static.see(step + 1)
+        keys, _, mask = growing.append(0, new, -new)
+        fixed_keys, fixed_values, fixed_mask = static.append(0, new, -new)
+        assert mask is not None
+        assert fixed_mask is not None
+        assert fixed_keys.shape[2] == 3 * roomy(step + 1)
+        for sentence, hypothesis in ((0, 1), (1, 2)):
+            seen = fixed_keys[sentence, 0, fixed_mask[sentence, hypothesis]]
+            assert torch.equal(seen, keys[sentence, 0, mask[sentence, hypothesis]])
+            assert torch.equal(seen, -fixed_values[sentence, 0, fixed_mask[sentence, hypothesis]])
+        assert (static.positions(3)[0], static.positions(3)[1]) == (torch.tensor([step]), 1)
+        parents = torch.randint(3, (2, 3))
+        for cache in (growing, static):
+            cache.advance(3)
+            cache.follow(parents)
+
+
+def test_a_static_cache_refuses_what_it_cannot_do(sharpen: Sharpen) -> None:
+    """Guards: several tokens written over each other, and rows that recorded steps would not follow."""
+    gpt: GPT = sharpen(GPT(ModelConfig(layers=1, heads=2, width=32, context=8), 19))
+    filled = gpt.new_cache()
+    with torch.no_grad():
+        gpt(torch.ones(2, 3, dtype=torch.int64), filled)
+        cache = StaticCache(filled, [3, 3], 8)
+        cache.see(4)
+        with pytest.raises(ValueError, match="one token at a time, not by 2"):
+            gpt(torch.ones(2, 2, dtype=torch.int64), cache)
+    for fixed in (cache, StaticBeamCache(4, 2, torch.device("cpu"))):
+        with pytest.raises(TypeError, match="cannot change"):
+            fixed.keep(torch.tensor([0]))

@@ -1,0 +1,101 @@
+"""Many sentences: the same translations whoever shares the work, and no thread left behind."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from dataclasses import replace
+from itertools import cycle, islice
+
+import pytest
+import torch
+
+from data.config import DataConfig, TokenizerConfig
+from data.prepare import prepare
+from data.tokens.tokenizer import Tokenizer
+from generation.translation import TranslationOptions, best_translations, in_order, translate, windows
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from training.config import TrainConfig
+from training.run_folder.layout import build_model
+
+OPTIONS = TranslationOptions(beam_size=3, batch_tokens=60)
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> tuple[EncoderDecoder, list[Tokenizer], list[str]]:
+    """A tiny model of no importance, its tokenizers, and 60 sentences of the embedded corpus."""
+    config = TrainConfig(
+        task="translate",
+        data=DataConfig(sentences=300, cache=str(tmp_path_factory.mktemp("cache"))),
+        tokenizer=TokenizerConfig(kind="bpe", vocab_size=500),
+        model=ModelConfig(layers=1, heads=2, width=32, context=32),
+    )
+    prepared = prepare("translate", config.data, config.tokenizer, config.model.context, 1)
+    torch.manual_seed(1)
+    model = build_model(config, prepared.tokenizers).eval()
+    assert isinstance(model, EncoderDecoder)
+    return model, prepared.tokenizers, prepared.rows("train")["source"][:60]
+
+
+def test_translations_are_the_same_with_any_number_of_workers(
+    translator: tuple[EncoderDecoder, list[Tokenizer], list[str]],
+) -> None:
+    """Guards: batches that lose their place, a worker's numbers in another's batch, and threads that are not given back."""
+    model, tokenizers, sentences = translator
+    sentences = [*sentences, "", " "]
+    threads = torch.get_num_threads()
+    alone = best_translations(model, tokenizers, sentences, replace(OPTIONS, workers=1))
+    for workers in (2, 3):
+        assert best_translations(model, tokenizers, sentences, replace(OPTIONS, workers=workers)) == alone
+    assert [found.text for found in alone[-2:]] == ["", ""]
+    assert torch.get_num_threads() == threads
+
+
+def test_an_error_of_a_worker_arrives_and_ends_the_others(
+    translator: tuple[EncoderDecoder, list[Tokenizer], list[str]],
+) -> None:
+    """Guards: an exception that a thread swallows, and threads that go on after it."""
+    model, tokenizers, sentences = translator
+    before = threading.active_count()
+    with pytest.raises(ValueError, match=r"model\.eval\(\)"):
+        list(translate(model.train(), tokenizers, [sentences], replace(OPTIONS, workers=2)))
+    model.eval()
+    assert threading.active_count() == before
+
+
+def test_who_stops_early_leaves_no_thread_behind(
+    translator: tuple[EncoderDecoder, list[Tokenizer], list[str]],
+) -> None:
+    """Guards Ctrl-C in the middle of a file: the rest of it must not be translated first."""
+    model, tokenizers, sentences = translator
+    before, threads = threading.active_count(), torch.get_num_threads()
+    running = translate(model, tokenizers, [sentences * 20], replace(OPTIONS, workers=2))
+    next(running)
+    running.close()
+    assert threading.active_count() == before
+    assert torch.get_num_threads() == threads
+
+
+def test_a_stream_is_read_as_it_is_translated(translator: tuple[EncoderDecoder, list[Tokenizer], list[str]]) -> None:
+    """Guards: a file that must be read to its end, and fit into memory, before its first line is translated."""
+    model, tokenizers, sentences = translator
+    sentences = [*sentences[:20], " "]
+    options = replace(OPTIONS, beam_size=1, batch_tokens=64)
+    expected = best_translations(model, tokenizers, sentences, options)
+    for workers in (1, 2):
+        read = [0]
+        endless = (read.append(number) or sentence for number, sentence in enumerate(cycle(sentences), 1))
+        portions = windows(endless, options.batch_tokens)
+        with closing(translate(model, tokenizers, portions, replace(options, workers=workers))) as results:
+            for written, found in enumerate(islice(in_order(results), 100), 1):
+                assert found == [expected[(written - 1) % len(sentences)]]
+                assert read[-1] - written <= 4 * 32  # lines of a portion
+    assert [len(window) for window in windows(map(str, range(1000)), 512)] == [64, 128, 256, 256, 256, 40]
+    assert list(windows([], 512)) == []
+
+
+def test_where_a_stream_pauses_what_there_is_makes_a_portion() -> None:
+    """Guards: lines that have arrived kept back, or an end that is not told, while more is waited for."""
+    stream = [None, *"ab", None, *map(str, range(200)), None, "c"]
+    assert [len(window) for window in windows(stream, 512)] == [0, 2, 0, 128, 72, 0, 1]

@@ -1,0 +1,211 @@
+"""What only a GPU can show of decoding: `pytest -m gpu`. Recorded steps write what plain ones write."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from generation.beam_search import beam_search
+from generation.cuda.graph import Readback, Replay
+from generation.sampling import SamplingConfig, generate
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.fast.decoding import prepare
+from model.gpt import GPT
+from tests.conftest import ROOT, environment
+from training.hardware.machine import decoding_format
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+CONFIGS = {
+    "rotary": ModelConfig(layers=2, heads=4, width=128, context=192),
+    "grouped": ModelConfig(layers=2, heads=4, kv_heads=2, width=128, context=192, position="sinusoidal"),
+    "learned": ModelConfig(layers=2, heads=4, width=128, context=192, position="learned", norm="layer", bias=True),
+}
+SAMPLING = SamplingConfig(temperature=0.9, top_k=40, top_p=0.95, repetition_penalty=1.1, max_tokens=220)
+"""More tokens than the context of 192 holds: two widths of attention, and texts that are read anew."""
+VOCABULARY = 500
+
+
+@pytest.fixture(autouse=True)
+def _no_plain_decoding_by_surprise() -> Iterator[None]:
+    """A recording that fails goes on slowly with a warning: here that is a failure."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="decoding goes on without CUDA graphs")
+        yield
+
+
+def gpt(config: ModelConfig, weights: str) -> GPT:
+    """A random model on the GPU, as `generate.py` would prepare it."""
+    torch.manual_seed(0)
+    return prepare(GPT(config, VOCABULARY).cuda(), weights)
+
+
+def translator(config: ModelConfig, weights: str) -> EncoderDecoder:
+    """Likewise."""
+    torch.manual_seed(0)
+    return prepare(EncoderDecoder(config, VOCABULARY, VOCABULARY).cuda(), weights)
+
+
+def prompts(count: int) -> list[list[int]]:
+    """Of lengths 1, 8, 15, …"""
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randint(VOCABULARY, (1 + 7 * row % 150,), generator=generator).tolist() for row in range(count)]
+
+
+def sources(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Padded sources [B, 40] and their mask."""
+    torch.manual_seed(2)
+    lengths = torch.arange(count, device="cuda") % 40 + 1
+    mask = torch.arange(40, device="cuda") < lengths.unsqueeze(1)
+    return torch.randint(4, VOCABULARY, (count, 40), device="cuda"), mask
+
+
+SEARCH: dict[str, Any] = {
+    "bos_id": 2,
+    "eos_id": 3,
+    "beam_size": 5,
+    "n_best": 5,
+    "max_length": 150,
+    "banned_ids": {0, 2},
+}
+
+
+@pytest.mark.parametrize("weights", ["float32", "bf16"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_replayed_steps_write_what_plain_ones_write(name: str, weights: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: a recording that reads or writes at an address of its own, in several generations with other batches."""
+    model = gpt(CONFIGS[name], weights)
+    replayed = [list(generate(model, prompts(count), SAMPLING)) for count in (1, 32, 3, 1)]
+    monkeypatch.setattr(Replay, "PLAIN", 10**9)
+    assert [list(generate(model, prompts(count), SAMPLING)) for count in (1, 32, 3, 1)] == replayed
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_texts_in_lockstep_are_those_of_a_growing_cache(name: str) -> None:
+    """Guards: another function of the text than the plain one, in float32, where rounding does not choose the token."""
+    model = gpt(CONFIGS[name], "float32")
+    for count in (1, 32):
+        growing = list(generate(model, prompts(count), SAMPLING, lockstep=False, stop_ids={7}))
+        assert list(generate(model, prompts(count), SAMPLING, stop_ids={7})) == growing
+
+
+@pytest.mark.parametrize("weights", ["float32", "bf16"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_replayed_search_finds_what_a_plain_one_finds(
+    name: str, weights: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards: traces, ancestors and scores that a recording leaves where nobody looks."""
+    model = translator(CONFIGS[name], weights)
+    replayed = [beam_search(model, *sources(count), **SEARCH) for count in (1, 32, 7)]
+    monkeypatch.setattr(Replay, "PLAIN", 10**9)
+    assert [beam_search(model, *sources(count), **SEARCH) for count in (1, 32, 7)] == replayed
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_search_in_lockstep_finds_what_a_growing_one_finds(name: str) -> None:
+    """Guards: another search than the plain one; the best of each source, in float32."""
+    model = translator(CONFIGS[name], "float32")
+    for count in (1, 32):
+        growing = beam_search(model, *sources(count), lockstep=False, **SEARCH)
+        static = beam_search(model, *sources(count), **SEARCH)
+        same = [mine[0].tokens == other[0].tokens for mine, other in zip(static, growing, strict=True)]
+        assert sum(same) >= 0.95 * count, "a near tie may fall otherwise by rounding, not more"
+
+
+def test_memory_does_not_grow_with_generations() -> None:
+    """Guards: recordings, or the tensors that they know, that outlive their text."""
+    model, translating = gpt(CONFIGS["rotary"], "bf16"), translator(CONFIGS["rotary"], "bf16")
+    reserved = []
+    for _ in range(20):
+        list(generate(model, prompts(8), SAMPLING))
+        beam_search(translating, *sources(8), **SEARCH)
+        reserved.append(torch.cuda.memory_reserved())
+    assert max(reserved[3:]) <= reserved[2] + 16 * 2**20
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_allocated() < 200 * 2**20
+
+
+def test_a_text_that_is_given_up_leaves_nothing_behind() -> None:
+    """Guards: a conversation whose reader presses Ctrl-C: the next text, with a device that was a step ahead."""
+    model = gpt(CONFIGS["rotary"], "float32")
+    whole = list(generate(model, prompts(2), SAMPLING))
+    for steps in (1, 3, 5, 70):
+        given_up = generate(model, prompts(2), SAMPLING)
+        assert [next(given_up) for _ in range(steps)] == whole[:steps]
+        given_up.close()
+    assert list(generate(model, prompts(2), SAMPLING)) == whole
+
+
+def test_other_threads_may_use_the_device_while_a_step_is_recorded() -> None:
+    """Guards: samples written during training, while a thread pins and fetches the next batches."""
+    stop = threading.Event()
+
+    def fetch() -> None:
+        while not stop.is_set():
+            torch.ones(1000).pin_memory().to("cuda", non_blocking=True)
+
+    fetching = threading.Thread(target=fetch)
+    fetching.start()
+    try:
+        model = gpt(CONFIGS["rotary"], "bf16")
+        for _ in range(5):
+            list(generate(model, prompts(4), SAMPLING))
+    finally:
+        stop.set()
+        fetching.join()
+
+
+def test_a_step_is_recorded_after_a_few_runs_and_then_counts_on() -> None:
+    """Guards: a recording that also runs the step, or none at all."""
+    number, replay = torch.zeros((), device="cuda"), Replay(torch.device("cuda"))
+    for expected in range(1, 10):
+        replay(lambda: number.add_(1), 0)
+        assert Readback(number).values() == expected
+    assert len(replay._graphs) == 1
+
+
+UNRECORDABLE = """
+import warnings
+import torch
+from generation.cuda.graph import Readback, Replay
+
+number, stream, told = torch.zeros((), device="cuda"), torch.cuda.current_stream(), []
+warnings.showwarning = lambda message, *place: told.append(str(message))
+
+def step():
+    number.add_(1)
+    number.item()  # waits for the device, which a recording forbids
+
+for replay in (Replay(torch.device("cuda")), Replay(torch.device("cuda"))):
+    before = Readback(number).values()
+    for run in range(1, 10):
+        replay(step, 0)
+        assert Readback(number).values() == before + run
+        assert torch.cuda.current_stream() == stream
+print(len(told), told[0])
+"""
+
+
+def test_a_step_that_cannot_be_recorded_goes_on_plainly() -> None:
+    """Guards: a text that stops in the middle, computing on a stream that nobody waits for, a note for each text."""
+    ran = subprocess.run(
+        [sys.executable, "-c", UNRECORDABLE], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.startswith("1 decoding goes on without CUDA graphs, slower ("), ran.stderr
+
+
+def test_large_models_decode_in_bf16() -> None:
+    """Guards: twice the bytes to read for each token where the device multiplies bf16."""
+    device = torch.device("cuda")
+    fast = torch.cuda.get_device_capability() >= (8, 0)
+    assert decoding_format(device, 124_000_000) == ("bf16" if fast else "float32")
+    assert decoding_format(device, 800_000) == "float32"

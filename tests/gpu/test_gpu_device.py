@@ -1,0 +1,148 @@
+"""Which GPU a run uses, what it asks of it, and what is said when its memory is full: `pytest -m gpu`."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from attention_maps.record.record import Example, record
+from configs.errors import UserError
+from data.batches.batch import Batch
+from generation.sampling import SamplingConfig, generate
+from model.config import ModelConfig
+from model.gpt import GPT
+from tests.conftest import TINY
+from tests.gpu.test_gpu_step import trainer
+from training.command_line import compose_config
+from training.composed_run import to_dataclass
+from training.config import TrainConfig
+from training.evaluation.held_out import held_out_loss
+from training.hardware.attention_kernels import evaluation_kernels
+from training.hardware.device import choose_device
+from training.hardware.machine import choose_hardware
+from training.hardware.random_state import random_state, restore_random_state
+from training.run import train
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+several = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+
+
+class WithoutFloat64(TorchDispatchMode):
+    """Within, an operation whose result is float64 on a GPU fails."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = func(*args, **kwargs or {})
+        wide = [x for x in tree_leaves(results) if isinstance(x, Tensor) and x.is_cuda and x.dtype == torch.float64]
+        assert not wide, f"{func} makes float64 on the GPU"
+        return results
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_nothing_is_float64_on_the_gpu(task: str, kind: str) -> None:
+    """Guards: sums that a GPU without float64 cannot make, in training, evaluation and maps. (Recorded steps choose tokens by float64.)"""
+    each = trainer("cuda", torch.bfloat16, task, kind=kind, ema=0.9)
+    batches: list[Batch] = [each.stream.next_batch() for _ in range(3)]
+    with WithoutFloat64():
+        for _ in range(3):
+            each.step()
+        with each.evaluating():
+            found = held_out_loss(each.model, batches, 100)
+            example = Example([1, 2, 3], list("abc"), [2, 3, 4], list("bcd"))
+            if task == "translate":
+                example = Example([1, 2, 3], list("abc"), [2, 3, 4], list("bcd"), [5, 6], list("ef"))
+            recording = record(each.model, [example], {0}, 0)
+    assert found.per_token > 0
+    assert recording.samples
+
+
+def test_a_gpu_becomes_the_current_one_and_is_named(program: Run) -> None:
+    """Guards: `cuda` without a number, which is another GPU after somebody has set one."""
+    hardware = choose_hardware("cuda", "auto", None)
+    assert hardware.device == torch.device("cuda:0")
+    assert "(cuda:0)" in hardware.description
+    assert torch.cuda.current_device() == 0
+    missing = f"cuda:{torch.cuda.device_count()}"
+    done = program("train.py", *TINY, f"trainer.device={missing}")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: trainer.device={missing}: there ")
+
+
+def test_random_numbers_go_on_after_a_resume_on_a_machine_with_more_gpus() -> None:
+    """Guards: dropout that begins anew because a checkpoint has states of another number of GPUs."""
+    device = choose_device("cuda")
+    saved = random_state(device)
+    expected = torch.rand(4, device=device)
+    older = {"cpu": saved["cpu"], "cuda": saved["cuda"] * 8}
+    for state in (saved, older):
+        restore_random_state(state, device)
+        assert torch.equal(torch.rand(4, device=device), expected)
+
+
+@pytest.fixture
+def second() -> Iterator[torch.device]:
+    """The second GPU as the current one."""
+    yield choose_device("cuda:1")
+    torch.cuda.set_device(0)
+
+
+@several
+def test_all_of_a_run_is_on_the_gpu_that_was_asked_for(second: torch.device) -> None:
+    """Guards: kernels, CUDA graphs, events or buffers on the first GPU: its memory, which somebody else may need."""
+    before = torch.cuda.memory_reserved(0)
+    each = trainer("cuda:1", torch.bfloat16, compile="on", dropout=0.1)
+    for _ in range(5):
+        each.step()
+    each.report_step()
+    assert each.report is not None
+    each.report.loss_and_norm.values()
+    each.queue.drain()
+    model = GPT(ModelConfig(layers=2, heads=2, width=64, context=64), 50).to(second).eval()
+    with evaluation_kernels(second):
+        texts = list(generate(model, [[1, 2]] * 3, SamplingConfig(max_tokens=20)))
+    assert len(texts) == 20
+    assert torch.cuda.memory_allocated(1) > 0
+    assert torch.cuda.memory_reserved(0) == before
+
+
+@several
+def test_a_run_moves_from_one_gpu_to_another(program: Run) -> None:
+    """Guards: a checkpoint, or a program, that insists on the first GPU."""
+    assert program("train.py", *TINY, "name=run", "trainer.device=cuda:1", timeout=600).returncode == 0
+    resumed = program("train.py", "resume=runs/run", "trainer.device=cuda:0", "trainer.steps=9", timeout=600)
+    assert resumed.returncode == 0, resumed.stderr
+    written = program("generate.py", "run=runs/run", "prompt=The", "max_tokens=5", "device=cuda:1", timeout=600)
+    assert written.returncode == 0, written.stderr
+
+
+def test_a_full_gpu_is_one_line_with_a_remedy(tmp_path: Path) -> None:
+    """Guards: a traceback, and a run folder that has to be deleted by hand."""
+    settings = [
+        *TINY,
+        f"runs={tmp_path / 'runs'}",
+        f"data.cache={tmp_path / '.cache'}",
+        "model.width=1024",
+        "model.heads=16",
+        "model.layers=8",
+    ]
+    composed, problems = compose_config("train", TrainConfig, [*settings, "trainer.device=cuda"])
+    assert composed is not None
+    assert not problems
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(0.001)
+    try:
+        with pytest.raises(UserError, match=r"^out of memory \(.* more were asked for\): lower trainer\.batch_size"):
+            train(to_dataclass(composed, settings))
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert not (tmp_path / "runs").exists()

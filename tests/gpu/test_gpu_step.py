@@ -1,0 +1,202 @@
+"""The training step on a GPU: `pytest -m gpu`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from data.batches.batch import IGNORED, Batch, BatchStream
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from tests.conftest import TINY
+from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
+from training.hardware import compilation
+from training.hardware.attention_kernels import kernels_of
+from training.hardware.machine import Hardware
+from training.progress import Interval
+from training.run_folder.checkpoints import checkpoint_path, load_weights
+from training.trainer import Trainer
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+VOCABULARY, HALF, ROWS = 24, 32, 16
+
+
+class Repeats(BatchStream):
+    """Endless rows whose second half repeats the first: nothing but attention can tell what comes next."""
+
+    epoch_batches, epoch = 1, 0.0
+
+    def __init__(self, task: str, seed: int) -> None:
+        super().__init__(seed)
+        self.task = task
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def next_batch(self) -> Batch:
+        half = torch.randint(1, VOCABULARY, (ROWS, HALF), generator=self.generator)
+        if self.task == "gpt":
+            rows = torch.cat((half, half), dim=1)
+            return Batch(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())
+        real = torch.arange(HALF) < torch.randint(HALF // 2, HALF + 1, (ROWS, 1), generator=self.generator)
+        targets = half.masked_fill(~real, IGNORED)
+        return Batch(half.roll(1, dims=1), targets, half, real)
+
+
+def trainer(device: str, dtype: torch.dtype, task: str = "gpt", order: int = 1, **settings: object) -> Trainer:
+    """A small trainer; settings are those of `TrainerConfig`, and `dropout` and `kind` of the optimiser."""
+    dropout, kind = settings.pop("dropout", 0.0), settings.pop("kind", "adamw")
+    shape = ModelConfig(layers=2, heads=2, width=64, context=2 * HALF, dropout=dropout, vocab_multiple=64)  # type: ignore[arg-type]
+    config = TrainConfig(
+        task=task,
+        model=shape,
+        trainer=TrainerConfig(**({"steps": 10_000, "compile": "off"} | settings)),  # type: ignore[arg-type]
+        optim=OptimConfig(kind=kind, lr=1e-3),  # type: ignore[arg-type]
+        schedule=ScheduleConfig(kind="constant", warmup=0),
+    )
+    torch.manual_seed(1)
+    model = GPT(shape, VOCABULARY) if task == "gpt" else EncoderDecoder(shape, VOCABULARY, VOCABULARY, shared=True)
+    each = Trainer(config, model, Repeats(task, order), Hardware(torch.device(device), dtype, None, device), 1.0)
+    model.train()
+    return each
+
+
+def losses(each: Trainer, steps: int) -> Tensor:
+    """Training loss of each of so many steps."""
+    found = []
+    for _ in range(steps):
+        each.step()
+        found.append(each.since_log.mean_loss)
+        each.since_log = Interval()
+    return torch.tensor(found)
+
+
+def largest_gap(one: Tensor, other: Tensor) -> float:
+    """Between means of ten steps."""
+    return float((one - other).unflatten(0, (-1, 10)).mean(dim=1).abs().max())
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_the_loss_curve_is_that_of_a_cpu_in_float32(kind: str) -> None:
+    """Guards: a step that learns something else on a GPU: another scale of gradients, masters that are lost, batches that mix."""
+    reference = losses(trainer("cpu", torch.float32, kind=kind), 200)
+    noise = largest_gap(losses(trainer("cpu", torch.float32, order=2, kind=kind), 200), reference)
+    assert float(reference[:10].mean() - reference[-10:].mean()) > 5 * noise  # it learns
+    assert largest_gap(losses(trainer("cuda", torch.bfloat16, kind=kind), 200), reference) < noise
+    assert largest_gap(losses(trainer("cuda", torch.bfloat16, kind=kind, compile="on"), 200), reference) < noise
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+@pytest.mark.parametrize("recompute", [False, True])
+def test_the_compiled_step_equals_the_eager_one(graphs: bool, recompute: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: a graph that reads weights from before the update, gradients overwritten by the next micro-batch, a lost loss."""
+    if not graphs:
+        monkeypatch.setattr(compilation, "_GRAPH_PARAMETERS", 0)
+    eager = trainer("cuda", torch.float32, accumulate=2)
+    compiled = trainer("cuda", torch.float32, accumulate=2, compile="on", recompute=recompute)
+    torch.testing.assert_close(losses(compiled, 20), losses(eager, 20), rtol=2e-3, atol=0)
+    assert compiled.compiled, "the compilation was given up"
+    with torch.profiler.profile() as seen:  # what the CPU asks of the driver is recorded too
+        compiled.step()
+        torch.cuda.synchronize()
+    assert any("cudaGraphLaunch" in event.key for event in seen.key_averages()) == graphs
+
+
+def test_a_compiled_translator_equals_the_eager_one() -> None:
+    """Guards: masks of one batch that code for any length takes for those of all."""
+    eager, compiled = (trainer("cuda", torch.float32, "translate", compile=choice) for choice in ("off", "on"))
+    torch.testing.assert_close(losses(compiled, 10), losses(eager, 10), rtol=2e-3, atol=0)
+    assert compiled.compiled, "the compilation was given up"
+
+
+@pytest.mark.parametrize("compile", ["off", "on"])
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_no_step_waits_for_the_gpu(task: str, kind: str, compile: str) -> None:
+    """Guards: a number read in the middle of a step, for which the CPU waits while the GPU runs dry."""
+    each = trainer("cuda", torch.bfloat16, task, compile=compile, kind=kind, ema=0.99, dropout=0.1, accumulate=2)
+    for _ in range(5):
+        each.step()
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(4):
+            each.step()
+        each.report_step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert each.report is not None
+    assert each.report.loss_and_norm.values()[0] > 0
+
+
+def test_the_cpu_is_two_steps_ahead_and_no_more() -> None:
+    """Guards: a budget of minutes that ends with minutes of work still queued."""
+    each = trainer("cuda", torch.bfloat16)
+    for _ in range(10):
+        each.step()
+    assert len(each.queue.ends) == 2
+    before = each.progress.seconds
+    each.catch_up()
+    assert not each.queue.ends
+    assert each.progress.seconds > before
+
+
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_training_attention_runs_fused_kernels_alone(task: str) -> None:
+    """Guards: a mask or a layout of the real model that the check at the start does not know."""
+    each = trainer("cuda", torch.bfloat16, task)
+    each.step()
+    names = kernels_of(each.step)
+    assert names is not None
+    assert any(re.search("flash|fmha|sdpa", name) for name in names), names
+    assert not any(re.search("softmax_warp|SoftMaxForward", name) for name in names), names
+
+
+def test_recomputation_takes_less_memory() -> None:
+    """Guards: a setting that costs a third more time and saves nothing."""
+    peaks = []
+    for recompute in (False, True):
+        each = trainer("cuda", torch.bfloat16, recompute=recompute)
+        each.step()
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        each.step()
+        peaks.append(torch.cuda.max_memory_allocated() - before)
+        del each
+    assert peaks[1] < peaks[0]
+
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_a_deterministic_run_repeats_to_the_bit(program: Run, tmp_path: Path, task: str) -> None:
+    """Guards: a kernel whose sums depend on timing, or one that refuses to be deterministic."""
+    found = []
+    for name in ("one", "two"):
+        done = program(
+            "train.py", *TINY, f"task={task}", f"name={name}", "trainer.device=cuda", "trainer.deterministic=true", "model.dropout=0.1",
+            "trainer.test=false", "trainer.compile=on", timeout=600,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "does not work" not in done.stdout
+        found.append(load_weights(checkpoint_path(tmp_path / "runs" / name, "last")))
+    assert all(torch.equal(tensor, found[1][key]) for key, tensor in found[0].items())
+
+
+def test_every_line_of_the_log_is_written_though_figures_come_late(program: Run) -> None:
+    """Guards: the line of the last step before an evaluation, or of the last of all, that nobody waits for."""
+    done = program("train.py", *TINY, "trainer.device=cuda", "trainer.test=false", timeout=600)
+    assert done.returncode == 0, done.stderr
+    lines = [re.match(r"(validation at )?step (\d+)", line) for line in done.stdout.splitlines()]
+    told = [(int(line[2]), bool(line[1])) for line in lines if line]
+    assert told == [(1, False), (2, False), (3, False), (3, True), (4, False), (5, False), (6, False), (6, True)]
+    assert all(before <= after for before, after in pairwise(told))

@@ -1,0 +1,135 @@
+"""A model made ready for decoding computes what the plain one computes, up to the rounding that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from generation.beam_search import beam_search
+from generation.sampling import SamplingConfig, generate
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.fast.decoding import FORMATS, DecodingRMSNorm, Int8Linear, Int8Weights, prepare
+from model.gpt import GPT
+from model.layers import RMSNorm
+
+Sharpen = Callable[[Any], Any]
+ROUNDING = {"float32": 1e-5, "bf16": 0.04, "int8": 0.06}
+"""Allowed difference of logits as a share of their size."""
+
+
+def difference(ours: Tensor, plain: Tensor) -> float:
+    """Distance as a share of the length."""
+    return float((ours.float() - plain).norm() / plain.norm())
+
+
+FORMS = [*((weights, None) for weights in FORMATS), ("int8", 1), ("float32", 8)]
+"""Arguments of `prepare`: all forms that there are."""
+
+
+@pytest.mark.parametrize(("weights", "rows"), FORMS)
+@torch.no_grad()
+def test_prepared_logits_are_those_of_the_plain_model(
+    config: ModelConfig, sharpen: Sharpen, weights: str, rows: int | None
+) -> None:
+    """Guards biases, gains, scales and layouts of every layer, with a cache and without, in both kinds of model."""
+    gpt, tokens = sharpen(GPT(config, 19)), torch.randint(19, (max(3, rows or 0), 12))
+    ready = prepare(gpt, weights, rows)
+    assert difference(ready(tokens), gpt(tokens)) < ROUNDING[weights]
+    cache = ready.new_cache()
+    pieces = [ready(tokens[:, a:b], cache) for a, b in ((0, 5), (5, 6), (6, 12))]
+    assert difference(torch.cat(pieces, dim=1), gpt(tokens)) < ROUNDING[weights]
+    translator, source = sharpen(EncoderDecoder(config, 19, 23)), torch.randint(19, (len(tokens), 9))
+    assert (
+        difference(prepare(translator, weights, rows)(source, tokens), translator(source, tokens)) < ROUNDING[weights]
+    )
+
+
+def test_prepared_float32_writes_and_translates_the_same(config: ModelConfig, sharpen: Sharpen) -> None:
+    """Guards: faster forms of the same layers that choose other tokens."""
+    gpt: GPT = sharpen(GPT(config, 19))
+    settings = SamplingConfig(max_tokens=30)
+    prompts = [[1, 5, 2], [4]]
+    assert list(generate(prepare(gpt, "float32"), prompts, settings)) == list(generate(gpt, prompts, settings))
+    translator: EncoderDecoder = sharpen(EncoderDecoder(config, 19, 23))
+    options = {"bos_id": 2, "eos_id": 3, "beam_size": 3, "max_length": 10}
+    source = torch.randint(4, 19, (6, 9))
+    ready = beam_search(prepare(translator, "float32"), source, **options)
+    assert [best.tokens for (best,) in ready] == [best.tokens for (best,) in beam_search(translator, source, **options)]
+
+
+@pytest.mark.parametrize(("weights", "rows"), FORMS)
+def test_a_text_of_a_prepared_model_does_not_depend_on_the_others(
+    weights: str, rows: int | None, sharpen: Sharpen
+) -> None:
+    """Guards: one scale for the activations of a whole batch, so that a loud neighbour rounds a text away."""
+    gpt = sharpen(GPT(ModelConfig(layers=2, heads=4, width=64, context=32), 19))
+    ready = prepare(gpt, weights, rows)
+    settings = SamplingConfig(max_tokens=20)
+    (alone,) = zip(*generate(ready, [[1, 5, 2]], settings), strict=True)
+    together = list(zip(*generate(ready, [[1, 5, 2], [4], [7, 7, 7, 7]], settings), strict=True))
+    assert together[0] == alone
+
+
+@pytest.mark.parametrize("rows", [1, 16, 17])
+def test_int8_weights_alone_are_rounded_by_output_channel(rows: int) -> None:
+    """Guards both ways of the product, and that nothing but the weights is rounded to 8 bits."""
+    linear = nn.Linear(256, 33).requires_grad_(False)
+    linear.weight[3] *= 1000
+    ours = Int8Weights(linear)
+    rounded = ours.weight.float() * ours.scale.float().unsqueeze(1)  # [out, in]
+    assert ((rounded - linear.weight).abs().amax(dim=1) <= 0.51 * ours.scale.float()).all()
+    ours.bfloat16()
+    x = torch.randn(rows, 256).bfloat16()
+    plain = F.linear(x.float(), rounded, linear.bias.float())
+    torch.testing.assert_close(ours(x).float(), plain, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("library", [True, False])
+def test_int8_rounds_by_output_channel_and_by_row(library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards the error of the rounding itself: a channel or row of large numbers must not take the others' digits; and a traceback
+    where torch has no oneDNN."""
+    if not library:
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+        monkeypatch.setattr(torch.ops.onednn, "qlinear_prepack", None)
+    linear = nn.Linear(256, 32)
+    with torch.no_grad():
+        linear.weight[3] *= 1000
+        x = torch.randn(5, 256) * torch.tensor([1.0, 1e3, 1e-3, 1.0, 0.0]).unsqueeze(1)
+        ours, plain = Int8Linear(linear)(x), linear(x)
+        # A product of independent factors is of the size |w| |x|, whatever the luck of its sum.
+        size = x.norm(dim=1).unsqueeze(1) * linear.weight.norm(dim=1) / 256**0.5  # [5, 32]
+    assert torch.equal(ours[4], linear.bias)
+    assert ((ours - plain).abs() / size)[:4].max() < 0.06
+    assert ((ours - plain) / size)[:4].square().mean() < 0.015**2
+
+
+def test_the_short_form_of_the_norm_is_the_norm() -> None:
+    """Guards the place of epsilon, which rows near zero show."""
+    norm = RMSNorm(64)
+    with torch.no_grad():
+        norm.weight.normal_()
+        x = torch.randn(7, 64) * torch.tensor([0.0, 1e-6, 1e-4, 1e-3, 1.0, 30.0, 1e4]).unsqueeze(1)
+        torch.testing.assert_close(DecodingRMSNorm(norm)(x), norm(x), rtol=2e-6, atol=1e-7)
+
+
+def test_preparing_leaves_the_model_alone(sharpen: Sharpen) -> None:
+    """Guards: maps and training go on with the exact weights."""
+    gpt = sharpen(GPT(ModelConfig(layers=1, heads=2, width=32, context=8), 19)).train()
+    before = {name: tensor.clone() for name, tensor in gpt.state_dict().items()}
+    prepare(gpt, "int8")
+    assert gpt.training
+    assert all(parameter.requires_grad for parameter in gpt.parameters())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in gpt.state_dict().items())
+    assert isinstance(gpt.head, nn.Linear)
+
+
+def test_an_unknown_format_is_named() -> None:
+    """Guards: a typing error that silently decodes in float32."""
+    with pytest.raises(ValueError, match="float32, bf16, int8, not 'int4'"):
+        prepare(nn.Linear(2, 2), "int4")

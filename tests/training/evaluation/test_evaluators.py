@@ -1,0 +1,103 @@
+"""What an evaluation does where a part of it fails."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from attention_maps.files import store
+from configs.errors import UserError
+from data.config import DataConfig, TokenizerConfig
+from data.prepare import prepare
+from model.config import ModelConfig
+from training.config import TrainConfig, TrainerConfig
+from training.evaluation.evaluators import Evaluator, evaluator_for
+from training.run_folder.layout import build_model
+from training.run_folder.log import RunLog
+
+Make = Callable[..., Evaluator]
+
+
+@pytest.fixture
+def make(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """`make("gpt", importance=True)`: the evaluator of a run in `tmp_path` with a fresh tiny model."""
+    cache = str(tmp_path_factory.getbasetemp() / "evaluators_cache")
+
+    def build(task: str, **attention: object) -> Evaluator:
+        config = TrainConfig(
+            task=task,
+            data=DataConfig(sentences=600, stories=300, cache=cache),
+            tokenizer=TokenizerConfig(kind="bpe", vocab_size=700),
+            model=ModelConfig(layers=2, heads=2, width=32, context=200),
+            trainer=TrainerConfig(samples=1, evaluate_sentences=4, beam_size=1),
+        )
+        config.attention = replace(config.attention, **{"examples": 1, "scored": 8, "image": False, **attention})
+        prepared = prepare(task, config.data, config.tokenizer, config.model.context, 1)  # type: ignore[call-overload]
+        torch.manual_seed(1)
+        model = build_model(config, prepared.tokenizers).eval()
+        return evaluator_for(config, prepared, model, tmp_path, RunLog(tmp_path, 0))
+
+    return build
+
+
+def test_what_decorates_an_evaluation_may_fail_and_what_measures_may_not(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards: a run that ends because its maps cannot be written; a validation loss that is missing without a word."""
+    evaluator = make("gpt")
+    folder = store.path(tmp_path, 1).parent
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("a file where the folder of the maps should be", encoding="utf-8")
+    record: dict = {}
+    loss = evaluator.evaluate(1, record)
+    evaluator.log.close()
+    assert record["val/loss"] == loss
+    assert [event.value for event in EventAccumulator(str(tmp_path)).Reload().Scalars("val/loss")] == pytest.approx(
+        [loss]
+    )
+    shown = capsys.readouterr().out
+    assert "warning: no attention maps this time (" in shown
+    assert "Traceback" not in shown
+    assert "Traceback" in (tmp_path / "log.txt").read_text(encoding="utf-8")
+    with torch.no_grad():
+        next(evaluator.model.parameters()).fill_(torch.nan)
+    with pytest.raises(UserError, match="validation loss became nan"):
+        evaluator.evaluate(2, {})
+
+
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_the_terminal_gets_a_few_lines_of_a_test_and_log_txt_every_table(
+    task: str, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: a hundred lines of tables at the end of a run, over which nobody sees what came out."""
+    evaluator = make(task, importance=True)
+    evaluator.test(1)
+    evaluator.log.close()
+    shown, written = capsys.readouterr().out, (tmp_path / "log.txt").read_text(encoding="utf-8")
+    assert len(shown.splitlines()) <= 30
+    assert re.search(
+        r"^test: .*: [\d.]+ % by .*, chosen on validation \(.* [\d.]+ %, chance [\d.]+ %\)$", shown, re.MULTILINE
+    )
+    assert re.search(r"most important head: \w+ layer \d, head \d, [+-]0\.\d+ nats per token without it", shown)
+    for table in ("each head", "nats lost without the head"):
+        assert table not in shown
+        assert table in written
+
+
+def test_a_part_of_the_test_that_fails_costs_no_score(make: Make, tmp_path: Path) -> None:
+    """Guards: test.json, and the end of the run, lost to maps that cannot be written."""
+    evaluator = make("gpt", importance=True)
+    folder = store.path(tmp_path, 1).parent
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("a file where the folder of the maps should be", encoding="utf-8")
+    evaluator.test(1)
+    evaluator.log.close()
+    assert json.loads((tmp_path / "test.json").read_text(encoding="utf-8"))["test/loss"] > 0
+    assert "warning: no importance of heads this time (" in (tmp_path / "log.txt").read_text(encoding="utf-8")

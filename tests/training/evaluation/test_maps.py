@@ -1,0 +1,164 @@
+"""What an evaluation records of attention, on the real corpus with a model of no importance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from attention_maps.files import store
+from data.config import DataConfig, TokenizerConfig
+from data.prepare import prepare
+from model.config import ModelConfig
+from training.config import TrainConfig
+from training.evaluation.evaluators import evaluator_for
+from training.evaluation.maps import AttentionRecorder, record_generated
+from training.run_folder.layout import LoadedRun, build_model
+from training.run_folder.log import RunLog
+
+Make = Callable[..., AttentionRecorder]
+
+
+@pytest.fixture
+def make(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """`make("translate", examples=1, …)`: a recorder of a fresh tiny model with these attention settings."""
+    cache = str(tmp_path_factory.getbasetemp() / "recorder_cache")
+
+    def build(task: str, **attention: object) -> AttentionRecorder:
+        config = TrainConfig(
+            task=task,
+            data=DataConfig(sentences=600, stories=300, cache=cache),
+            tokenizer=TokenizerConfig(kind="bpe", vocab_size=700),
+            model=ModelConfig(layers=2, heads=2, width=32, context=200),
+        )
+        config.attention = replace(config.attention, **{"examples": 1, "scored": 8, **attention})
+        prepared = prepare(task, config.data, config.tokenizer, config.model.context, 1)  # type: ignore[call-overload]
+        torch.manual_seed(1)
+        model = build_model(config, prepared.tokenizers).eval()
+        return AttentionRecorder(config, prepared, model, tmp_path, RunLog(tmp_path, 0))
+
+    return build
+
+
+def events(run: Path) -> EventAccumulator:
+    """The event files of a run, as TensorBoard reads them."""
+    return EventAccumulator(str(run)).Reload()
+
+
+def test_a_translation_run_keeps_maps_scores_curves_and_a_picture(make: Make, tmp_path: Path) -> None:
+    """Guards what the tab, the charts and the Images tab are fed with at every evaluation."""
+    recorder = make("translate", probes=["I run. ||| 私は走る。", "I run.|||走る。", "I run."])
+    recorder.record(7)
+    recorder.log.close()
+    recorded = store.load(store.path(tmp_path, 7))
+    assert [sample.name for sample in recorded.samples] == ["probe 1", "probe 2", "probe 3", "valid 1"]
+    tokenizer = recorder.prepared.tokenizers[-1]
+    assert [tokenizer.decode(sample.predicts.ids) for sample in recorded.samples[:2]] == ["私は走る。", "走る。"]
+    assert tokenizer.decode((recorded.samples[2].source or recorded.samples[2].reads).ids) == "I run."
+    assert recorded.samples[3].links
+    assert len(recorded.measures["alignment_error"]["cross"]) == 2
+    assert {score.name for score in recorded.scores} >= {"chance", "along the diagonal", "mean of layer 1, grown"}
+    assert recorded.deviation < 1e-4
+    accumulated = events(tmp_path)
+    assert "val_attention/cross/1/alignment_error" in accumulated.Tags()["scalars"]
+    assert accumulated.Tags()["images"] == ["attention"]
+
+
+def test_settings_switch_parts_off(make: Make, tmp_path: Path) -> None:
+    """Guards `examples=0`, `scored=0` and `image=false`: less is kept, and nothing at all when nothing is left."""
+    recorder = make("gpt", examples=0, image=False)
+    recorder.record(1)
+    assert not store.load(store.path(tmp_path, 1)).samples
+    assert store.load(store.path(tmp_path, 1)).scores
+    make("gpt", examples=0, scored=0).record(2)
+    assert list(store.steps(tmp_path)) == [1]
+    unscored = make("gpt", scored=0, image=False)
+    unscored.record(3)
+    assert store.load(store.path(tmp_path, 3)).scores == ()
+    assert unscored.test("test", 3) == {}
+    recorder.log.close()
+    assert "images" not in events(tmp_path).Tags() or not events(tmp_path).Tags()["images"]
+
+
+def test_old_steps_are_thinned_to_the_number_kept(make: Make, tmp_path: Path) -> None:
+    """Guards a long run against filling the disk."""
+    recorder = make("gpt", keep=3, scored=0)
+    for step in range(0, 60, 10):
+        recorder.record(step)
+    assert len(store.steps(tmp_path)) == 3
+    assert {0, 50} < set(store.steps(tmp_path))
+    recorder.forget_after(20)
+    assert max(store.steps(tmp_path)) <= 20
+
+
+def test_heads_are_chosen_on_validation_and_reported_on_test(make: Make) -> None:
+    """Guards against the best of all heads on the very split that is reported."""
+    recorder = make("gpt")
+    chosen = recorder.head_scores("valid")
+    assert chosen is not None
+    worst = replace(chosen, scores=[replace(s, value=-s.value) if s.kind else s for s in chosen.scores])
+    recorder.__dict__["chosen"] = worst  # what the property remembers
+    found = recorder.test("test", 1)
+    again = recorder.head_scores("test", chosen=worst)
+    assert again is not None
+    assert found == {score.measure: again.named(score.measure, score.name).value for score in worst.best()}
+    assert set(found) == {"antecedent", "antecedent_agreeing"}
+    freely = recorder.head_scores("test")
+    assert freely is not None
+    assert [s.value for s in freely.scores] != [s.value for s in again.scores]
+
+
+def test_scores_are_counted_on_as_many_rows_as_asked_for(make: Make) -> None:
+    """Guards the cost of an evaluation."""
+    recorder = make("translate")
+    counts = [recorder.head_scores("valid", count) for count in (3, 5)]
+    assert [scores.count for scores in counts if scores] == [3, 5]
+
+
+@pytest.mark.parametrize("importance", [False, True])
+def test_importance_is_measured_when_asked_for_and_kept_with_the_step(
+    make: Make, tmp_path: Path, importance: bool
+) -> None:
+    """Guards the opt-in: minutes on a large model, and lost if it were only printed; and the test scores beside it."""
+    recorder = make("gpt", importance=importance)
+    evaluator = evaluator_for(recorder.config, recorder.prepared, recorder.model, tmp_path, recorder.log)
+    evaluator.test(9)
+    figures = json.loads((tmp_path / "test.json").read_text("utf-8"))
+    assert 0 < figures["test/antecedent"] < 100
+    assert (9 in store.steps(tmp_path)) == importance
+    if importance:
+        measures = store.load(store.path(tmp_path, 9)).measures
+        assert [len(layer) for layer in measures["importance"]["decoder"]] == [2, 2]
+        assert "nats lost" in (tmp_path / "log.txt").read_text("utf-8")
+
+
+def test_a_run_without_recording_says_nothing_of_heads(make: Make, tmp_path: Path) -> None:
+    """Guards `attention=off`: no tables and no time spent on them."""
+    recorder = make("gpt", enabled=False)
+    assert recorder.test("test", 1) == {}
+
+
+def test_maps_that_are_not_the_models_own_are_reported(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards the warning: a kernel that computes something else must not pass unnoticed."""
+    recorder = make("gpt", scored=0)
+    recorder.record(1)
+    assert not (tmp_path / "log.txt").exists()
+    monkeypatch.setattr("model.attention.attention", lambda query, *_arguments, **_settings: query)
+    recorder.record(2)
+    assert "not what the fused kernel computes" in (tmp_path / "log.txt").read_text("utf-8")
+
+
+def test_of_many_generated_texts_the_first_are_kept(make: Make, tmp_path: Path) -> None:
+    """Guards a run against the maps of a whole book that went through generate.py."""
+    recorder = make("gpt")
+    run = LoadedRun(tmp_path, recorder.config, recorder.model, recorder.prepared.tokenizers, 5)
+    path, recording = record_generated(run, recorder.examples() * 40)
+    assert len(recording.samples) == 16
+    assert store.load(path).step == 5

@@ -1,0 +1,105 @@
+"""Scoring a language model on pronouns whose antecedent is known."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from data.config import TokenizerConfig
+from data.primer import rows
+from data.primer.coreference import HEURISTICS, pronouns, share, turns
+from data.tokens.tokenizer import Tokenizer
+from model.config import ModelConfig
+from model.gpt import GPT
+from training.evaluation.pronouns import Choice, choice, log_probabilities, score_pronouns
+
+STORIES = rows("stories", 60, seed=3)
+CHOICES = [choice(row, p) for row in STORIES for p in pronouns(row, row["text"]) if p.contested]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    """Pieces of the stories."""
+    return Tokenizer.train([row["text"] for row in STORIES], TokenizerConfig(kind="bpe", vocab_size=300))
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer: Tokenizer) -> GPT:
+    """Untrained, with weights large enough to have opinions: what is tested here is the scoring."""
+    torch.manual_seed(0)
+    gpt = GPT(ModelConfig(layers=1, heads=2, width=32, context=256), tokenizer.vocab_size)
+    with torch.no_grad():
+        for parameter in gpt.parameters():
+            parameter.mul_(3.0)
+    return gpt.eval()
+
+
+def test_each_candidate_stands_in_place_of_the_pronoun() -> None:
+    """A candidate with a wrong article or capital would be improbable for that alone."""
+    assert len(CHOICES) > 100
+    for row in STORIES:
+        for turn in turns(row, row["text"]):
+            found = choice(row, turn)
+            assert len(found.texts) == 2
+            for referent, (first, rest) in found.texts.items():
+                name = row["names"][referent]
+                assert first.lower() == (row["text"][: turn.start] + name).lower()
+                assert rest == row["text"][turn.end :]
+                assert first[turn.start].isupper() == (row["text"][turn.start].isupper() or name[0].isupper())
+                assert name.startswith("the ") or name[0].isupper()
+
+
+def test_only_what_follows_counts_and_each_text_counts_alone(model: GPT, tokenizer: Tokenizer) -> None:
+    """Padding or sorting in the batch must not leak into a score, nor a frequent name gain by being frequent."""
+    texts = [text for one in CHOICES[:9] for text in one.texts.values()]
+    for (first, rest), score in zip(texts, log_probabilities(model, tokenizer, texts), strict=True):
+        before = [tokenizer.eos_id, *tokenizer.encode(first)]
+        ids = torch.tensor([[*before, *tokenizer.encode(rest), tokenizer.eos_id]])
+        assert ids[0, 1:-1].tolist() == tokenizer.encode(first + rest)
+        with torch.no_grad():
+            logits = model(ids[:, :-1])[0, len(before) - 1 :]
+        nats = F.cross_entropy(logits, ids[0, len(before) :], reduction="sum")
+        assert score == pytest.approx(-float(nats), rel=1e-4)
+
+
+def test_what_does_not_fit_is_left_out_and_counted(tokenizer: Tokenizer) -> None:
+    """Cut off, a story would look probable; counted as wrong or right, it would be a figure of nothing."""
+    lengths = sorted(len(tokenizer.encode(row["text"])) for row in STORIES)
+    half = GPT(ModelConfig(layers=1, heads=2, width=32, context=lengths[30]), tokenizer.vocab_size).eval()
+    scored = score_pronouns(half, tokenizer, CHOICES)
+    assert scored is not None
+    assert scored.left_out > 20
+    assert scored.count + scored.left_out == len(CHOICES)
+    none = GPT(ModelConfig(layers=1, heads=2, width=32, context=16), tokenizer.vocab_size).eval()
+    assert score_pronouns(none, tokenizer, CHOICES) is None
+
+
+def test_the_model_takes_the_noun_after_which_the_rest_is_most_probable(model: GPT, tokenizer: Tokenizer) -> None:
+    """The score is the share of pronouns for which the right noun does; the guesses beside it are of the same pronouns."""
+    right, asked = 0, [one for one in CHOICES if len({*one.texts.values()}) == len(one.texts)]
+    for one in asked:
+        scores = log_probabilities(model, tokenizer, list(one.texts.values()))
+        best = max(range(len(scores)), key=lambda n: scores[n] or 0.0)
+        right += [*one.texts][best] == one.pronoun.antecedent
+    scored = score_pronouns(model, tokenizer, asked)
+    assert scored is not None
+    assert scored.count == len(asked)
+    assert scored.model == pytest.approx(100 * right / len(asked), abs=0.01)
+    for name, rank in HEURISTICS.items():
+        assert scored.guesses[name] == pytest.approx(100 * sum(share(c.pronoun, rank) for c in asked) / len(asked))
+    assert scored.chance == pytest.approx(100 * sum(1 / len(c.texts) for c in asked) / len(asked))
+
+
+def test_candidates_of_one_name_are_one_answer(model: GPT, tokenizer: Tokenizer) -> None:
+    """'the plate' that broke and 'the plate' that was bought give the same text: which one a tie picks is no mistake."""
+    pronoun = next(c.pronoun for c in CHOICES if len(c.pronoun.candidates) > 1)
+    same = Choice(pronoun, dict.fromkeys(pronoun.candidates, ("A plate. The plate", " was new.")))
+    scored = score_pronouns(model, tokenizer, [same])
+    assert scored is not None
+    assert scored.model == 100.0
+
+
+def test_without_a_pronoun_there_is_nothing_to_score(model: GPT, tokenizer: Tokenizer) -> None:
+    """A share of nothing is no figure."""
+    assert score_pronouns(model, tokenizer, []) is None

@@ -1,0 +1,34 @@
+"""Scores and baselines."""
+
+from training.evaluation.translation_scores import TranslationMemory, constant_sentence, score, signatures
+
+
+def test_bleu_counts_characters_and_names_it() -> None:
+    """Guards: the default tokenizer, for which a Japanese sentence is one word and every score is 0 or 100."""
+    near = score(["彼は本を読みます。"] * 3, ["彼は本を読みました。"] * 3)
+    assert 50 < near.bleu < 90
+    assert near.exact == 0
+    assert score(["彼は本を読みます。"], ["彼は本を読みます。"]).bleu > 99.9
+    assert "tok:char" in signatures()
+    assert "chrF" in signatures()
+
+
+def test_exact_match_is_a_share_in_percent() -> None:
+    """Guards: a share reported as a count."""
+    assert score(["あ", "い", "う", "え"], ["あ", "い", "う", "お"]).exact == 75
+
+
+def test_the_translation_memory_answers_with_the_nearest_sentence() -> None:
+    """Guards: overlap without regard to length, which prefers the longest sentence."""
+    memory = TranslationMemory(
+        ["I like cats.", "I like cats and dogs and birds and fish.", "She runs."], ["a", "b", "c"]
+    )
+    assert memory.translate("I like cats!") == "a"
+    assert memory.translate("She runs fast.") == "c"
+    assert memory.translate("Dogs and birds.") == "b"
+    assert memory.translate("Unheard of.") in "abc"
+
+
+def test_the_constant_sentence_is_the_most_frequent_one() -> None:
+    """Guards: the first instead of the most frequent."""
+    assert constant_sentence(["a", "b", "b", "c"]) == "b"

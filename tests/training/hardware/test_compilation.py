@@ -1,0 +1,94 @@
+"""When training is compiled, and that compiled training is the same training."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import torch.compiler.config
+from omegaconf import OmegaConf
+
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from training.command_line import compose_config
+from training.config import TrainConfig
+from training.hardware import compilation
+from training.hardware.machine import Hardware
+from training.run import train
+
+CPU = Hardware(torch.device("cpu"), torch.bfloat16, None, "cpu")
+
+
+def configured(**trainer: object) -> TrainConfig:
+    """The default configuration with other settings of the trainer."""
+    config = TrainConfig()
+    for name, value in trainer.items():
+        setattr(config.trainer, name, value)
+    return config
+
+
+def test_only_runs_that_earn_it_back_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: a minute of compilation before half a minute of training; a rule that ignores the shorter of two budgets."""
+    monkeypatch.setattr(compilation, "has_compiler", lambda: True)
+
+    def compiles(config: TrainConfig) -> bool:
+        return compilation.decide(config, CPU, flops_per_token=6e6)[0]
+
+    assert not compiles(configured(steps=100))
+    assert compiles(configured(steps=100_000))
+    assert compiles(configured(steps=None, minutes=10.0))
+    assert not compiles(configured(steps=100_000, minutes=1.0))
+    deep = configured(steps=None, minutes=10.0)
+    deep.model.layers = 24  # code for each layer is made anew: it takes minutes
+    assert not compiles(deep)
+    assert not compiles(configured(steps=100_000, compile="off"))
+    assert compiles(configured(steps=1, compile="on"))
+    monkeypatch.setattr(compilation, "has_compiler", lambda: False)
+    assert not compiles(configured(steps=100_000))
+
+
+def test_code_on_disk_is_that_of_the_same_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: loops written for AVX2 that are found again and translated for AVX-512: they write beyond their buffers."""
+    tags = set()
+    for vectors in ("default", "avx2", "avx512"):
+        monkeypatch.setenv("ATEN_CPU_CAPABILITY", vectors)
+        compilation.compiled_loss(GPT(ModelConfig(layers=1, heads=1, width=8, context=8), 16))
+        tags.add(torch.compiler.config.cache_key_tag)
+    assert len(tags) >= 2
+    assert all(tags)
+
+
+def test_cuda_graphs_are_for_small_models_of_one_shape() -> None:
+    """Guards: a graph for every length of sentence, or one that keeps a second copy of a large model's activations."""
+    shape, cuda = ModelConfig(layers=1, heads=2, width=32), torch.device("cuda")
+    small = GPT(shape, 50)
+    assert compilation.uses_graphs(small, cuda)
+    assert not compilation.uses_graphs(small, torch.device("cpu"))
+    assert not compilation.uses_graphs(EncoderDecoder(shape, 50, 50), cuda)
+    assert not compilation.uses_graphs(GPT(shape, 1_000_000), cuda)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_compiled_training_follows_the_eager_one(tmp_path: Path, task: str) -> None:
+    """Guards: a compiled step that computes something else, and a failed compilation that passes for a success."""
+    losses = {}
+    for choice in ("off", "on"):
+        config, problems = compose_config(
+            "train",
+            TrainConfig,
+            [
+                f"task={task}", f"runs={tmp_path}", f"name={choice}", f"data.cache={tmp_path}/cache", "data.sentences=300",
+                "data.stories=200", "tokenizer.vocab_size=600", "model.layers=2", "model.width=32", "model.heads=2", "model.context=64",
+                "trainer.steps=12", "trainer.evaluate_every=12", "trainer.log_every=4", "trainer.test=false", "trainer.samples=0",
+                "trainer.evaluate_sentences=4", "attention.examples=0", "trainer.precision=float32", f"trainer.compile={choice}",
+                "schedule.warmup=2",
+            ],
+        )  # fmt: skip
+        assert not problems
+        losses[choice] = train(OmegaConf.to_object(config))
+        log = (tmp_path / choice / "log.txt").read_text()
+        assert f"torch.compile: {choice}" in log
+        assert "does not work" not in log
+    assert losses["on"] == pytest.approx(losses["off"], rel=2e-3)

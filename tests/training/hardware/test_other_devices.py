@@ -1,0 +1,155 @@
+"""Devices that are neither CPU nor CUDA: a stand-in for them (`tests.stand_in`), and Apple's GPU on a Mac that has one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+
+from data.batches.batch import IGNORED
+from data.config import TokenizerConfig
+from data.tokens.tokenizer import Tokenizer
+from generation.beam_search import beam_search
+from generation.cuda.graph import Readback
+from generation.sampling import SamplingConfig, generate
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from tests.conftest import TINY
+from tests.model.conftest import FLAVOURS
+from tests.stand_in import DEVICE, stand_in
+from tests.training.test_trainer import pairs, trainer
+from training import run
+from training.command_line import compose_config
+from training.composed_run import to_dataclass
+from training.config import TrainConfig
+from training.evaluation.held_out import held_out_loss
+from training.evaluation.pronouns import log_probabilities
+from training.hardware import apple_gpu
+from training.hardware.machine import Hardware
+
+There = Callable[[], AbstractContextManager[object]]
+"""Within its result the device can be used."""
+
+on_both = pytest.mark.parametrize(
+    ("device", "there"),
+    [
+        pytest.param(DEVICE, stand_in, id="stand-in"),
+        pytest.param(
+            torch.device("mps"),
+            nullcontext,
+            id="mps",
+            marks=pytest.mark.skipif(apple_gpu.obstacle() is not None, reason="needs an Apple GPU"),
+        ),
+    ],
+)
+CPU = torch.device("cpu")
+SHORT = (
+    "trainer.steps=2", "trainer.evaluate_every=2", "trainer.evaluate_sentences=2", "trainer.beam_size=2", "data.sentences=100",
+    "data.stories=60", "model.dropout=0", "tokenizer=char", "optim.kind=muon", "attention.importance=true",
+    "attention.scored=4", "attention.image=false",
+)  # fmt: skip
+
+
+@on_both
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_a_run_computes_there_what_it_computes_on_a_cpu(
+    device: torch.device,
+    there: There,
+    task: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Guards: float64, a kernel or an answer that only CPU and CUDA have, in training, evaluation, samples, translations, maps and
+    scores; memory read before the device has written to it."""
+    settings = [
+        *(s for s in TINY if "tokenizer" not in s),
+        *SHORT,
+        f"task={task}",
+        f"runs={tmp_path}",
+        f"data.cache={tmp_path / '.cache'}",
+    ]
+    found = {}
+    for name, where in (("here", CPU), ("there", device)):
+        composed, problems = compose_config("train", TrainConfig, [*settings, f"name={name}"])
+        assert composed is not None
+        assert not problems
+        hardware = Hardware(where, torch.float32, None, name)
+        monkeypatch.setattr(run, "choose_hardware", lambda *_, chosen=hardware: chosen)
+        with there() if where is device else nullcontext():
+            run.train(to_dataclass(composed, settings))
+        folder = tmp_path / name
+        metrics = json.loads((folder / "metrics.jsonl").read_text("utf-8").splitlines()[-1])
+        tested = json.loads((folder / "test.json").read_text("utf-8"))
+        found[name] = {key: value for key, value in (metrics | tested).items() if "loss" in key}
+    assert found["there"] == pytest.approx(found["here"], rel=1e-3)
+    assert "there, attention by scaled_dot_product_attention" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_no_step_waits_for_the_device(dtype: torch.dtype) -> None:
+    """Guards: a number that each step reads, for which the device runs dry."""
+    with stand_in() as stood_in:
+        each = trainer(pairs(), Hardware(DEVICE, dtype, None, "stand-in"), ema=0.9, accumulate=2)
+        before = stood_in.reads
+        for _ in range(3):
+            each.step()
+        assert stood_in.reads == before
+        assert each.since_log.mean_loss > 0
+        assert stood_in.reads > before
+
+
+@on_both
+@pytest.mark.parametrize("config", FLAVOURS.values(), ids=FLAVOURS)
+def test_texts_and_translations_are_those_of_a_cpu(config: ModelConfig, device: torch.device, there: There) -> None:
+    """Guards: a choice or a search that needs float64 there, or a cache or mask made on the wrong device."""
+    torch.manual_seed(0)
+    gpt, translator = GPT(config, 19).eval(), EncoderDecoder(config, 19, 19).eval()
+    sampling = SamplingConfig(temperature=0.9, top_k=12, top_p=0.9, min_p=0.01, repetition_penalty=1.2, max_tokens=20)
+    source, mask = torch.randint(4, 19, (3, 8)), torch.arange(8) < torch.tensor([[8], [5], [2]])
+    search = {"bos_id": 2, "eos_id": 3, "max_length": 10, "beam_size": 3, "n_best": 3, "banned_ids": {0, 2}}
+
+    def written(where: torch.device) -> tuple[list[list[int | None]], list[list[list[int]]]]:
+        prompts = [[1, 5, 2], [4], list(range(4, 18))]  # of which the last outgrows the context
+        texts = list(generate(gpt.to(where), prompts, sampling, stop_ids={3}, banned_ids={0}))
+        found = beam_search(translator.to(where), source.to(where), mask.to(where), **search)
+        return texts, [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in found]
+
+    expected = written(CPU)
+    with there():
+        assert written(device) == expected
+
+
+@on_both
+def test_pronouns_are_scored_as_on_a_cpu(device: torch.device, there: There) -> None:
+    """Guards: sums of losses in float64 there."""
+    tokenizer = Tokenizer.train(["the cat sees the dog and it runs"], TokenizerConfig(kind="char"))
+    model = GPT(ModelConfig(layers=1, heads=2, width=32, context=64), tokenizer.vocab_size).eval()
+    texts = [("the cat", " runs"), ("the dog sees the cat and it", " runs and"), ("a" * 80, " runs")]
+    expected = log_probabilities(model, tokenizer, texts)
+    with there():
+        found = log_probabilities(model.to(device), tokenizer, texts)
+    assert found[:2] == pytest.approx(expected[:2], rel=1e-4)
+    assert found[2] is expected[2] is None
+
+
+@on_both
+def test_values_are_read_when_they_are_there(device: torch.device, there: There) -> None:
+    """Guards: a copy that nobody waits for where only CUDA has the event to wait for: any number in the log, or a false NaN."""
+    with there():
+        assert Readback(torch.full((2,), 3.0, device=device)).values() == [3.0, 3.0]
+
+
+def test_the_held_out_loss_adds_up_batches_in_float64() -> None:
+    """Guards: a float32 sum over a large split, which stops growing by small batches."""
+    batches = pairs()
+    model = trainer(batches).model.eval()
+    one = held_out_loss(model, batches[:1], 1).nats
+    many = held_out_loss(model, batches[:1] * 500, 1)
+    assert many.nats == pytest.approx(500 * one, rel=1e-13)
+    assert many.tokens == 500 * int((batches[0].targets != IGNORED).sum())

@@ -1,0 +1,74 @@
+"""Running out of memory is one line with a remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from configs.errors import UserError
+from tests.training.test_trainer import pairs, train, trainer
+from training.config import TrainConfig
+from training.generation_config import GenerateConfig
+from training.hardware.device import is_out_of_memory
+from training.hardware.out_of_memory import advised, generation_advice, training_advice
+
+MESSAGES = [
+    torch.OutOfMemoryError(
+        "CUDA out of memory. Tried to allocate 12.50 GiB. GPU 0 has a total capacity of 79.10 GiB of which 3.20 GiB is free."
+    ),
+    RuntimeError("MPS backend out of memory (MPS allocated: 5.56 GB, max allowed: 6.80 GB). Tried to allocate 768.00 MB on private pool."),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"),
+    MemoryError(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("error", MESSAGES, ids=lambda error: str(error)[:24] or "python")
+def test_every_allocator_is_known(error: Exception) -> None:
+    """Guards: a traceback for the one that has no exception of its own."""
+    with (
+        pytest.raises(UserError, match=r"^out of memory.*: lower trainer\.batch_size"),
+        advised(lambda: training_advice(TrainConfig())),
+    ):
+        raise error
+
+
+def test_the_cpus_own_error_is_known_and_says_how_much_was_asked_for() -> None:
+    """Guards: `DefaultCPUAllocator: can't allocate memory` as a traceback: the message that torch really gives."""
+    with (
+        pytest.raises(UserError, match=r"^out of memory \(4000000000000000 bytes more were asked for\): less"),
+        advised(lambda: "less"),
+    ):
+        torch.empty(10**15)
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    """Guards: a mistake in the program passed off as a lack of memory."""
+    assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    with pytest.raises(RuntimeError, match="mat1"), advised(lambda: ""):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+
+def test_training_advice_names_what_the_task_has_and_what_is_not_set_yet(tmp_path: Path) -> None:
+    """Guards: advice to lower a setting without effect, or to set what is set."""
+    config = TrainConfig()
+    assert "trainer.batch_size (now 32) and raise trainer.accumulate (now 1)" in training_advice(config)
+    assert "trainer.recompute=true" in training_advice(config)
+    config.task, config.trainer.recompute = "translate", True
+    assert "data.batch_tokens (now" in training_advice(config)
+    assert "recompute" not in training_advice(config)
+    assert "nothing had been saved yet" in training_advice(config, tmp_path)
+    train(trainer(pairs()), tmp_path / "run")
+    assert f"the checkpoint of step 5 is kept: resume={tmp_path / 'run'} goes" in training_advice(
+        config, tmp_path / "run"
+    )
+
+
+def test_generation_advice_names_what_the_task_has() -> None:
+    """Guards: a translator told to write fewer samples."""
+    config = GenerateConfig()
+    assert generation_advice(config, "gpt") == "lower samples (now 1) or max_tokens (now 200), or choose device=cpu"
+    config.device = "cpu"
+    assert generation_advice(config, "translate") == "lower batch_tokens (now 1024) or beam_size (now 4)"

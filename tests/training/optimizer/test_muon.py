@@ -1,0 +1,61 @@
+"""Muon in batches against torch's, which goes matrix by matrix."""
+
+import pytest
+import torch
+
+from training.config import OptimConfig
+from training.optimizer.muon import Muon, orthogonalised
+from training.optimizer.optimizer import Optimizer
+from training.optimizer.weights import Weights
+
+SHAPES = [(24, 16), (16, 24), (24, 16), (16, 16), (64, 16), (16, 24)]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_updates_are_those_of_torch(dtype: torch.dtype) -> None:
+    """Guards: another scale for tall matrices, a momentum of its own, matrices that change places in a batch."""
+    torch.manual_seed(0)
+    mine = [torch.nn.Parameter(torch.randn(shape)) for shape in SHAPES]
+    theirs = [torch.nn.Parameter(p.detach().clone()) for p in mine]
+    start = [p.detach().clone() for p in mine]
+    optimizers = [
+        Muon([{"params": mine, "weight_decay": 0.1}], lr=0.02, dtype=dtype),
+        torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1),
+    ]
+    for _ in range(5):
+        for a, b in zip(mine, theirs, strict=True):
+            a.grad = torch.randn_like(a)
+            b.grad = a.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    for a, b, before in zip(mine, theirs, start, strict=True):
+        torch.testing.assert_close(a - before, b - before, rtol=0.05, atol=0.002)  # torch iterates in bfloat16
+
+
+@pytest.mark.parametrize("columns", [16, 40])
+def test_singular_values_come_close_to_one(columns: int) -> None:
+    """Guards: a coefficient mistyped, in either form of the iteration."""
+    torch.manual_seed(0)
+    values = torch.linalg.svdvals(orthogonalised(torch.randn(3, 8, columns)))
+    assert values.min() > 0.6
+    assert values.max() < 1.3
+
+
+def test_both_forms_of_the_iteration_agree() -> None:
+    """Guards: powers of x xᵀ that are not those of the definition, singular values that get lost when they are small."""
+    torch.manual_seed(0)
+    left, right = (torch.linalg.qr(torch.randn(3, size, 16))[0] for size in (16, 64))
+    x = left @ torch.logspace(0, -4, 16).diag() @ right.transpose(1, 2)  # [3, 16, 64], singular values 1 to 0.0001
+    definition = orthogonalised(x.double())
+    torch.testing.assert_close(
+        orthogonalised(x).double(), definition, rtol=0, atol=1e-3 * float(definition.abs().max())
+    )
+
+
+def test_products_are_in_bfloat16_only_where_that_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: bfloat16 in emulation, 40 times as slow as float32 on a CPU with AVX2."""
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    weights = Weights(torch.nn.Linear(8, 8, bias=False), torch.float32, 0.0)
+    muon = Optimizer(OptimConfig(kind="muon"), weights).optimizers[1]
+    assert isinstance(muon, Muon)
+    assert muon.dtype == torch.float32

@@ -1,0 +1,334 @@
+"""Checkpoints on disk."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from configs.errors import UserError
+from tests.conftest import environment
+from training.progress import Progress
+from training.run_folder.checkpoints import (
+    checkpoint_path,
+    checkpoint_step,
+    load_progress,
+    load_state,
+    load_weights,
+    read_checkpoint,
+    record_evaluation,
+    rewind,
+    save_checkpoint,
+)
+
+KILLED = 9
+
+
+def save(run: Path, step: int, best: bool = False, keep: int = 0, best_step: int | None = None) -> Path:
+    """Save a step as training does, with weights and state that tell it, and record its evaluation."""
+    folder, weights = run / "checkpoints", {"w": torch.full((3,), float(step))}
+    progress = Progress(step=step, best_step=best_step).state_dict()
+    checkpoint = save_checkpoint(folder, step, weights, {"of": step}, progress, keep=keep)
+    evaluated = progress | {"evaluated_step": step, "best_step": step if best else best_step}
+    record_evaluation(folder, evaluated, best=best, keep=keep)
+    return checkpoint
+
+
+def names(run: Path) -> list[str]:
+    return sorted(path.name for path in (run / "checkpoints").iterdir())
+
+
+def steps(run: Path) -> list[int]:
+    """The steps that a run has, which must be whole."""
+    found = sorted((run / "checkpoints").glob("step-*"))
+    for checkpoint in found:
+        step = checkpoint_step(checkpoint)
+        assert load_weights(checkpoint)["w"].tolist() == [float(step)] * 3
+        assert load_state(checkpoint)["of"] == step
+    return [checkpoint_step(checkpoint) for checkpoint in found]
+
+
+def test_last_and_best_point_at_their_steps_and_others_are_dropped(tmp_path: Path) -> None:
+    """Guards: a disk that fills, and `best` overwritten by the latest."""
+    for step, best in ((10, False), (20, True), (30, False), (40, False)):
+        save(tmp_path, step, best)
+    assert names(tmp_path) == ["best", "last", "step-00000020", "step-00000040"]
+    assert checkpoint_path(tmp_path, "best").name == "step-00000020"
+    assert checkpoint_path(tmp_path, "last").name == "step-00000040"
+    assert steps(tmp_path) == [20, 40]
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3, 5])
+def test_keep_leaves_that_many_older_ones(tmp_path: Path, keep: int) -> None:
+    """Guards: an off-by-one in what is deleted, or a slice that counts from the end while there are few."""
+    for step in range(1, 7):
+        save(tmp_path, step, keep=keep)
+        assert steps(tmp_path) == list(range(max(1, step - keep), step + 1))
+
+
+def test_a_half_written_checkpoint_is_never_picked_up(tmp_path: Path) -> None:
+    """Guards: a kill during the write leaving a folder that resume trusts."""
+    save(tmp_path, 10)
+    half = tmp_path / "checkpoints" / ".tmp-step-00000020"
+    half.mkdir()
+    (half / "weights.safetensors").write_bytes(b"half")
+    assert checkpoint_path(tmp_path).name == "step-00000010"
+    save(tmp_path, 30)
+    assert not half.exists()
+
+
+def test_an_evaluation_changes_the_counters_of_a_checkpoint_alone(tmp_path: Path) -> None:
+    """Guards: an evaluation that was made up for after a resume being forgotten, or paid for with a second whole save."""
+    checkpoint = save(tmp_path, 10)
+    before = {path.name: path.stat().st_ino for path in checkpoint.iterdir()}
+    record_evaluation(tmp_path / "checkpoints", {"step": 10, "evaluated_step": 10}, best=True, keep=0)
+    assert names(tmp_path) == ["best", "last", "step-00000010"]
+    assert load_state(checkpoint_path(tmp_path, "best"))["progress"] == {"step": 10, "evaluated_step": 10}
+    after = {path.name: path.stat().st_ino for path in checkpoint.iterdir()}
+    assert {name for name in before if before[name] != after[name]} == {"state.json"}
+
+
+def test_a_step_that_is_saved_again_has_weights_and_state_of_the_same_training(tmp_path: Path) -> None:
+    """Guards: after training was repeated from an older step, the old weights beside the new state."""
+    folder = tmp_path / "checkpoints"
+    for value in (1.0, 2.0):
+        save_checkpoint(folder, 10, {"w": torch.full((3,), value)}, {"of": value}, {"step": 10}, keep=0)
+    last = checkpoint_path(tmp_path, "last")
+    assert load_weights(last)["w"].tolist() == [2.0] * 3
+    assert load_state(last)["of"] == 2.0
+    assert len(list(folder.glob("step-*"))) == 1
+
+
+def test_weights_and_state_of_different_saves_are_refused(tmp_path: Path) -> None:
+    """Guards: a file copied from another run or step, which fits by shape and goes on with moments of other weights."""
+    one, other = save(tmp_path / "one", 10), save(tmp_path / "other", 10)
+    shutil.copy(other / "weights.safetensors", one)
+    with pytest.raises(UserError, match=r"weights\.safetensors and state\.pt were not saved together"):
+        load_state(one)
+
+
+def test_a_checkpoint_of_an_older_version_still_loads_unless_its_steps_differ(tmp_path: Path) -> None:
+    """Guards: a refusal of every run that was written before a save had a mark, and its best loss `Infinity`."""
+    checkpoint = save(tmp_path, 10)
+    weights = load_weights(checkpoint)
+    torch.save({"of": 10, "progress": {"step": 10}}, checkpoint / "state.pt")
+    (checkpoint / "state.json").write_text('{"step": 10, "best_loss": Infinity}', encoding="utf-8")
+    save_file(weights, checkpoint / "weights.safetensors", metadata={"step": "10"})
+    progress = Progress()
+    progress.load_state_dict(load_state(checkpoint)["progress"])
+    assert progress == Progress(step=10)
+    progress.load_state_dict({"step": 10, "evaluated_step": 10, "best_loss": 1.0, "evaluations_without_best": 0})
+    assert progress.best_step == 10, "the last evaluation was the best, as its counter says"
+    save_file(weights, checkpoint / "weights.safetensors", metadata={"step": "20"})
+    with pytest.raises(UserError, match="not saved together"):
+        load_state(checkpoint)
+
+
+def test_counters_are_valid_json_before_the_first_evaluation(tmp_path: Path) -> None:
+    """Guards: `Infinity`, which Python alone reads."""
+    checkpoint = save(tmp_path, 10)
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    text = (checkpoint / "state.json").read_text(encoding="utf-8")
+    assert json.loads(text, parse_constant=refuse)["best_loss"] is None
+    progress = Progress(best_loss=1.0)
+    progress.load_state_dict(load_progress(checkpoint))
+    assert progress.best_loss == float("inf")
+
+
+def test_left_over_links_and_folders_of_a_kill_are_removed(tmp_path: Path) -> None:
+    """Guards: a kill between making a link and moving it breaking every later save."""
+    save(tmp_path, 10)
+    (tmp_path / "checkpoints" / ".tmp-best").symlink_to("step-00000010")
+    (tmp_path / "checkpoints" / ".tmp-step-00000015").mkdir()
+    save(tmp_path, 20)
+    assert names(tmp_path) == ["last", "step-00000020"]
+
+
+def test_a_copy_without_symbolic_links_still_has_its_newest_checkpoint(tmp_path: Path) -> None:
+    """Guards: a run folder carried over a file system that drops links."""
+    save(tmp_path, 10)
+    (tmp_path / "checkpoints" / "last").unlink()
+    assert checkpoint_path(tmp_path).name == "step-00000010"
+
+
+def test_a_copy_that_followed_the_links_goes_on(tmp_path: Path) -> None:
+    """Guards: `cp -rL` or an archive turning `last` and `best` into folders, which no link can replace."""
+    save(tmp_path / "run", 10, best=True)
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path / "run", copy)
+    assert not (copy / "checkpoints" / "last").is_symlink()
+    assert checkpoint_step(checkpoint_path(copy, "best")) == 10
+    assert rewind(checkpoint_path(copy, "last"), 10) == []
+    save(copy, 20, best_step=10)
+    assert checkpoint_step(checkpoint_path(copy, "last")) == 20
+    assert checkpoint_step(checkpoint_path(copy, "best")) == 10
+
+
+def test_a_folder_without_checkpoint_is_named(tmp_path: Path) -> None:
+    """Guards: a traceback for an empty run."""
+    with pytest.raises(UserError, match="no checkpoint"):
+        checkpoint_path(tmp_path)
+
+
+def test_a_step_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
+    """Guards: another checkpoint than the one that was asked for."""
+    save(tmp_path, 10, keep=1)
+    save(tmp_path, 20, keep=1)
+    assert checkpoint_path(tmp_path, "step-00000010").name == "step-00000010"
+    with pytest.raises(UserError, match=r"step-00000015: no such checkpoint; there are step-00000010, step-00000020"):
+        checkpoint_path(tmp_path, "step-00000015")
+
+
+def test_going_back_drops_what_is_later_and_the_best_is_the_one_up_to_then(tmp_path: Path) -> None:
+    """Guards: `best` and its loss from a training that was abandoned, beside the checkpoints of another."""
+    save(tmp_path, 10, best=True, keep=5)
+    save(tmp_path, 20, best_step=10, keep=5)
+    save(tmp_path, 30, best=True, keep=5)
+    save(tmp_path, 40, best_step=30, keep=5)
+    assert rewind(checkpoint_path(tmp_path, "step-00000020"), 10) == ["step-00000030", "step-00000040"]
+    assert names(tmp_path) == ["best", "last", "step-00000010", "step-00000020"]
+    assert checkpoint_step(checkpoint_path(tmp_path, "last")) == 20
+    assert checkpoint_step(checkpoint_path(tmp_path, "best")) == 10
+
+
+def test_going_back_to_where_the_best_is_gone_leaves_none(tmp_path: Path) -> None:
+    """Guards: `best` pointing at a checkpoint that was dropped, or at a later one."""
+    save(tmp_path, 10, best=True, keep=1)
+    save(tmp_path, 20, best_step=10, keep=1)
+    save(tmp_path, 30, best=True, keep=1)
+    assert rewind(checkpoint_path(tmp_path, "step-00000020"), 10) == ["step-00000030"]
+    assert names(tmp_path) == ["last", "step-00000020"]
+
+
+def test_a_run_of_an_older_version_keeps_its_best_on_resume(tmp_path: Path) -> None:
+    """Guards: `best` forgotten where the counters do not name its step yet."""
+    save(tmp_path, 10, best=True)
+    save(tmp_path, 20)
+    assert rewind(checkpoint_path(tmp_path, "last"), None) == []
+    assert checkpoint_step(checkpoint_path(tmp_path, "best")) == 10
+
+
+def test_a_reader_finds_a_whole_checkpoint_while_training_drops_others(tmp_path: Path) -> None:
+    """Guards: generating while training: the checkpoint vanishes between its name and its weights, and is called damaged."""
+    save(tmp_path, 1, best=True)
+    child = os.fork()
+    if child == 0:
+        for step in range(2, 150):
+            save(tmp_path, step, best=True)
+        os._exit(0)
+    read: set[int] = set()
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        found = read_checkpoint(tmp_path, "best")
+        assert found.weights["w"].tolist() == [float(found.step)] * 3
+        read.add(found.step)
+    assert len(read) > 10, "the point is to read while others are dropped"
+
+
+@pytest.mark.parametrize("file", ["weights.safetensors", "state.pt"])
+@pytest.mark.parametrize("damage", ["truncate", "empty", "remove"])
+def test_a_damaged_file_is_named_with_the_fix(tmp_path: Path, file: str, damage: str) -> None:
+    """Guards: a torch traceback for a truncated copy."""
+    save(tmp_path, 10, keep=1)
+    checkpoint = save(tmp_path, 20, keep=1)
+    path = checkpoint / file
+    content = path.read_bytes()
+    path.unlink()
+    if damage != "remove":
+        path.write_bytes(content[: len(content) // 2] if damage == "truncate" else b"")
+    with pytest.raises(UserError, match=rf"{file}.*damaged.*step-00000010"):
+        load_weights(checkpoint) if file.startswith("weights") else load_state(checkpoint)
+
+
+@pytest.mark.parametrize("file", ["weights.safetensors", "state.pt", "state.json"])
+def test_what_cannot_be_opened_is_not_to_be_deleted(tmp_path: Path, file: str) -> None:
+    """Guards: `To mend it: delete …` for a checkpoint that is whole, where permission or the network file system fails."""
+    save(tmp_path, 10, keep=1)
+    checkpoint = save(tmp_path, 20, keep=1)
+    (checkpoint / file).unlink()
+    (checkpoint / file).symlink_to(file)  # to itself, which the system refuses to open
+    with pytest.raises(UserError, match=rf"{file}: cannot be read \(Too many levels of symbolic links\)$"):
+        load_weights(checkpoint) if file.startswith("weights") else load_state(checkpoint)
+
+
+IN_LITTLE_MEMORY = """
+import resource, sys
+from pathlib import Path
+from training.run_folder.checkpoints import load_state
+pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
+limit = pages * resource.getpagesize() + 10_000_000
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    load_state(Path(sys.argv[1]))
+except (RuntimeError, MemoryError) as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_state_that_does_not_fit_into_memory_is_not_damaged(tmp_path: Path) -> None:
+    """Guards: the advice to delete the last checkpoint because another program takes the memory just now."""
+    checkpoint = save_checkpoint(tmp_path, 1, {}, {"s": torch.zeros(10_000_000)}, {"step": 1}, keep=0)
+    # A process of its own: one that has freed much memory finds room for the state in it.
+    done = subprocess.run(
+        [sys.executable, "-c", IN_LITTLE_MEMORY, checkpoint],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "memory" in done.stdout
+    assert "damaged" not in done.stdout
+
+
+def killed_before_file_operation(number: int, action: Callable[[], object]) -> bool:
+    """Do `action` in a process of its own, which dies before its file operation of that number -> whether it did."""
+    child = os.fork()
+    if child == 0:
+        seen = 0
+
+        def count(event: str, arguments: tuple) -> None:
+            nonlocal seen
+            if event in ("open", "os.mkdir", "os.rename", "os.symlink", "os.remove", "os.rmdir", "shutil.rmtree"):
+                if seen == number:
+                    os._exit(KILLED)
+                seen += 1
+
+        sys.addaudithook(count)
+        try:
+            action()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
+
+
+@pytest.mark.parametrize("best", [True, False])
+def test_a_kill_at_any_moment_of_a_save_loses_neither_last_nor_best(tmp_path: Path, best: bool) -> None:
+    """Guards: the best checkpoint dropped because a kill came before `best` was pointed at the newer one; half a folder."""
+    number = 0
+    while True:
+        run = tmp_path / str(number)
+        save(run, 10, best=True)
+        save(run, 20, best_step=10)
+        if not killed_before_file_operation(number, partial(save, run, 30, best=best, best_step=10)):
+            break
+        assert {10, 20} <= set(steps(run)) or {30} <= set(steps(run)), "whole, whatever there is"
+        last = checkpoint_path(run, "last")
+        assert checkpoint_step(last) in (20, 30)
+        assert checkpoint_step(checkpoint_path(run, "best")) in (10, 30)
+        best_step = load_progress(last)["best_step"]
+        rewind(last, best_step)  # as a resume does
+        assert checkpoint_step(checkpoint_path(run, "best")) == best_step
+        save(run, 40, best_step=best_step)
+        assert steps(run) == [best_step, 40]
+        assert names(run) == ["best", "last", f"step-{best_step:08d}", "step-00000040"]
+        number += 1
+    assert number > 15, "the point is a kill between any two operations"

@@ -1,0 +1,241 @@
+"""A disk that is full, for a while or until the end: training goes on, and nothing that was there is lost."""
+
+import errno
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from configs.errors import UserError
+from data.batches.batch import Batch
+from tests.conftest import TINY, Run
+from tests.training.test_trainer import Listed, pairs, trainer
+from training.run_folder.checkpoints import (
+    NotSaved,
+    checkpoint_path,
+    checkpoint_step,
+    load_state,
+    load_weights,
+    save_checkpoint,
+    write_state,
+)
+from training.run_folder.log import RunLog
+from training.trainer import Evaluate, Trainer
+
+
+class Disk:
+    """A small file system that can be filled to the last byte."""
+
+    refusal = os.strerror(errno.ENOSPC)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.filler = path / "filler"
+
+    def fill(self) -> None:
+        """Leave no room."""
+        with self.filler.open("ab", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+        assert shutil.disk_usage(self.path).free == 0
+
+    def free(self) -> None:
+        """Make room again."""
+        self.filler.unlink(missing_ok=True)
+
+
+class Limit(Disk):
+    """The same without a file system of our own: no file may grow beyond a megabyte, or beyond nothing."""
+
+    refusal = os.strerror(errno.EFBIG)
+
+    def set(self, size: int) -> None:
+        """Let files grow to `size` bytes."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+    def fill(self) -> None:
+        """Let nothing be written."""
+        self.set(0)
+
+    def free(self) -> None:
+        """Let it be written again."""
+        self.set(1 << 20)
+
+
+@pytest.fixture(params=["file system", "limit"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
+    """A real file system of one megabyte; and, for those who may mount none, a limit, which tests/conftest.py lifts."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    if request.param == "limit":
+        limit = Limit(path)
+        limit.free()
+        yield limit
+        return
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", path]
+    if not shutil.which("mount") or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no permission to mount a file system")
+    try:
+        yield Disk(path)
+    finally:
+        subprocess.run(["umount", path], check=True)
+
+
+def train(each: Trainer, folder: Path, evaluate: Evaluate) -> None:
+    """Train in `folder` with a loss of our own choosing."""
+    folder.mkdir(exist_ok=True)
+    log = RunLog(folder, 0)
+    try:
+        each.train(folder, log, evaluate)
+    finally:
+        log.close()
+
+
+def whole_checkpoints(folder: Path) -> list[int]:
+    """Steps that can be loaded; there may be nothing else."""
+    found = [path for path in (folder / "checkpoints").iterdir() if path.name not in ("last", "best")]
+    for checkpoint in found:
+        load_weights(checkpoint)
+        load_state(checkpoint)
+    return sorted(checkpoint_step(checkpoint) for checkpoint in found)
+
+
+def test_what_cannot_be_saved_leaves_the_checkpoint_before_and_no_half_files(disk: Disk) -> None:
+    """Guards: a traceback of safetensors or of torch, and the room that a half-written checkpoint takes."""
+    folder, weights = disk.path / "checkpoints", {"w": pairs()[0].inputs.float()}
+    save_checkpoint(folder, 1, weights, {"s": weights["w"]}, {"step": 1}, keep=0)
+    used, large = shutil.disk_usage(disk.path).used, weights["w"].new_zeros(300_000)
+    for saved, state in ((large, weights["w"]), (weights["w"], large)):
+        with pytest.raises(NotSaved, match=rf"step 2 could not be saved \({disk.refusal}\)"):
+            save_checkpoint(folder, 2, {"w": saved}, {"s": state}, {"step": 2}, keep=0)
+        assert sorted(path.name for path in folder.iterdir()) == ["last", "step-00000001"]
+        assert isinstance(disk, Limit) or shutil.disk_usage(disk.path).used == used, "a file left open takes room too"
+    assert whole_checkpoints(disk.path) == [1]
+    assert checkpoint_step(checkpoint_path(disk.path)) == 1
+
+
+@pytest.mark.parametrize(
+    "size", [10, 10_000, 1_000_000]
+)  # refused when the file is closed, by the archive's end, or at once
+@pytest.mark.parametrize("name", ["state.pt", "重み.pt"])  # torch opens only names in ASCII itself
+def test_what_refuses_a_state_is_named(tmp_path: Path, size: int, name: str) -> None:
+    """Guards: `unexpected pos 640 vs 534`, or `is the disk full?` where it is not."""
+    (tmp_path / name).symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        write_state({"s": torch.zeros(size)}, tmp_path / name)
+
+
+def test_a_failure_that_is_not_of_the_disk_is_not_taken_for_one(tmp_path: Path) -> None:
+    """Guards: a GPU that failed, or a fault of our own, called a full disk, and training that goes on without checkpoints."""
+
+    class Failing:
+        def __reduce__(self) -> str:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    with pytest.raises(RuntimeError, match="CUDA error"):
+        save_checkpoint(tmp_path, 1, {}, {"s": Failing()}, {"step": 1}, keep=0)
+
+
+def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_there_is_room(
+    disk: Disk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: hours of training lost to a full disk, lines lost or cut in half, a line each second that says so."""
+    folder = disk.path / "run"
+    each = trainer(pairs(), steps=8, evaluate_every=2)
+
+    def evaluate(step: int, record: dict) -> float:
+        if step == 2:
+            disk.fill()
+        if step == 4:
+            assert whole_checkpoints(folder) == [2]
+        if step == 6:
+            disk.free()
+        each.log.line("x" * 5000)  # a page of the file system: what fits into the last one hides a full disk
+        return 1.0 / step
+
+    train(each, folder, evaluate)
+    assert checkpoint_step(checkpoint_path(folder, "best")) == 8
+    assert whole_checkpoints(folder) == [8]
+    said = capsys.readouterr().out
+    refused = (
+        3 if isinstance(disk, Limit) else 2
+    )  # log.txt and TensorBoard; metrics.jsonl has room in a page of its own
+    assert said.count(f"{disk.refusal}): training goes on, it is tried again") == refused
+    assert said.count(f"{disk.refusal}); training goes on, the next try is in 60 seconds") == 1
+    assert said.count("step 6 is saved: there is room again") == 1
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [2, 4, 6, 8]
+    log = (folder / "log.txt").read_text(encoding="utf-8")
+    assert re.findall(r"^step (\d)/8", log, re.MULTILINE) == list("12345678")
+    events = EventAccumulator(str(folder)).Reload()
+    assert [event.step for event in events.Scalars("train/loss")] == list(range(1, 9))
+
+
+def test_a_checkpoint_is_tried_again_before_the_next_evaluation(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: a whole interval of training without a checkpoint because the disk was full for a moment."""
+    monkeypatch.setattr("training.trainer.RETRY_SECONDS", 0)
+    each = trainer(pairs(), steps=9, evaluate_every=8)
+
+    class Freeing(Listed):
+        def next_batch(self) -> Batch:
+            if each.progress.step == 1:
+                disk.fill()
+                each.retry_at = 0  # as after a failure
+            if each.progress.step == 4:
+                disk.free()
+                each.config.trainer.steps = 5
+            return super().next_batch()
+
+    each.stream = Freeing(pairs())
+    saved: list[int] = []
+
+    def evaluate(step: int, record: dict) -> float:
+        saved.extend(whole_checkpoints(disk.path / "run"))
+        return 1.0
+
+    train(each, disk.path / "run", evaluate)
+    assert saved == [5]
+
+
+def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) -> None:
+    """Guards: exit code 0 for a training whose weights are nowhere; `best` of a step that was never saved."""
+    folder = disk.path / "run"
+    each = trainer(pairs(), steps=6, evaluate_every=2)
+
+    def evaluate(step: int, record: dict) -> float:
+        if step == 4:
+            disk.fill()
+        return 1.0 / step
+
+    said = rf"of step-00000004 could not be saved \({disk.refusal}\); the checkpoint of step 4 is kept: resume=.* goes on from it"
+    with pytest.raises(UserError, match=said):
+        train(each, folder, evaluate)
+    assert checkpoint_step(checkpoint_path(folder, "best")) == 2, "that step 4 was better could not be saved"
+    assert whole_checkpoints(folder) == [2, 4]
+
+
+def test_a_program_that_cannot_save_leaves_with_2_and_goes_on_when_it_can(program: Run, book: Path) -> None:
+    """Guards: the same through train.py, where files of any size are refused rather than the last bytes of a disk."""
+    recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
+    assert program("train.py", *recipe).returncode == 0
+    command = 'ulimit -f 40; exec "$0" "$@"'
+    limited = program("train.py", "resume=runs/run", "trainer.steps=9", before=["bash", "-c", command])
+    assert limited.returncode == 2, limited.stdout
+    assert limited.stderr == (
+        "error: the checkpoint of step 9 could not be saved (File too large); "
+        "the checkpoint of step 6 is kept: resume=runs/run goes on from it\n"
+    )
+    assert "Traceback" not in limited.stdout
+    run = book.parent / "runs" / "run"
+    assert whole_checkpoints(run) == [6]
+    assert program("train.py", "resume=runs/run", "trainer.steps=9").returncode == 0
+    assert whole_checkpoints(run) == [9]

@@ -1,0 +1,67 @@
+"""What a run says, as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams import metadata
+
+from training.config import TrainConfig, TrainerConfig, plain_settings
+from training.run_folder.log import RunLog, code_block, table, truncate_metrics
+
+
+def test_a_long_line_of_a_sample_goes_on_in_the_next() -> None:
+    """A story is one line of 300 characters: TensorBoard would show its beginning and a scroll bar. Nothing may get lost."""
+    story = "One day, Emi lost a ring.  " + "She looked for it in the garden. " * 9
+    lines = code_block(f"{story}\n\n  short", 100).split("\n")
+    assert all(line.startswith("    ") and len(line) <= 104 for line in lines)
+    assert "".join(line[4:] for line in lines[:-2]) == story
+    assert lines[-2:] == ["    ", "      short"]
+
+
+def test_without_a_width_every_line_stays_as_it_is() -> None:
+    """The config is copied from there: a wrapped line would be another YAML."""
+    text = "probes:\n- " + "word " * 60
+    assert code_block(text) == "    probes:\n    - " + "word " * 60
+
+
+def test_columns_of_a_table_are_aligned_and_cells_cannot_break_out() -> None:
+    """Guards: tables that can be read only as rendered Markdown; a bar or line break in a sentence that adds a column or row."""
+    assert table(["test", "exact"], [["this model", "9.0 %"], ["a|b\nc", "100.0 %"]]).split("\n") == [
+        "| test       | exact   |",
+        "| ---------- | ------- |",
+        "| this model | 9.0 %   |",
+        "| a\\|b c     | 100.0 % |",
+    ]
+
+
+def test_settings_reach_tensorboards_hparams_tab_without_a_run_of_their_own(tmp_path: Path) -> None:
+    """Guards: a sweep whose points cannot be compared; `add_hparams`, which makes a second run of every run."""
+    log = RunLog(tmp_path, 0)
+    log.settings("my_run", plain_settings(TrainConfig(trainer=TrainerConfig(steps=7, minutes=None))))
+    log.scalars({"best/val_loss": 1.5}, 7)
+    log.close()
+    assert [path.name.split(".")[0] for path in tmp_path.rglob("events*")] == ["events"]
+    content = EventAccumulator(str(tmp_path)).Reload().PluginTagToContent(metadata.PLUGIN_NAME)
+    session = metadata.parse_session_start_info_plugin_data(content[metadata.SESSION_START_INFO_TAG])
+    assert session.group_name == "my_run"
+    assert session.hparams["optim.lr"].number_value == TrainConfig().optim.lr
+    assert session.hparams["schedule.kind"].string_value == "cosine"
+    assert session.hparams["trainer.steps"].number_value == 7
+    assert session.hparams["trainer.test"].bool_value
+    assert "trainer.minutes" not in session.hparams
+    assert "attention.probes" not in session.hparams
+
+
+def test_what_a_crash_leaves_of_a_line_is_dropped_and_the_lines_around_it_are_kept(tmp_path: Path) -> None:
+    """Guards: a run that cannot be resumed because of bytes that are no text; good lines lost because of a bad one."""
+    path = tmp_path / "metrics.jsonl"
+    one, two, three = (b'{"step": %d, "val/loss": 1.0}\n' % step for step in (1, 2, 3))
+    for damage in (b'{"step": 2, "val', b"\0" * 30, b"\xff\xfe", b"[]", b"{}", b"2"):
+        path.write_bytes(one + damage + b"\n" + two + three + damage)
+        truncate_metrics(path, 2)
+        assert path.read_bytes() == one + two
+    file = path.stat().st_ino
+    truncate_metrics(path, 2)
+    assert path.stat().st_ino == file, "nothing to drop, nothing to write: a full disk does not matter then"

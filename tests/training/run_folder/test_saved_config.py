@@ -1,0 +1,105 @@
+"""config.yaml: what is written comes back as it was, and nothing in it is looked up."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from configs.errors import UserError
+from tests.conftest import TINY
+from training.composed_run import to_dataclass
+from training.config import TrainConfig
+from training.generate_command import generate_command
+from training.run_folder.saved_config import load_config, save_config, to_omegaconf
+from training.train_command import train_command
+
+ODD = [
+    "${x}", "/tmp/${oc.env:CHUMOKU_SECRET}/b.txt", "a${b", "\\${x}", "a\\\\${x}\\", "$HOME", "$", "${", "}", "1e3", "null", "yes",
+    "2026-01-01", "12:30", "", " ", "# no comment", "'\"", "りんご: {a}", "two\nlines", "\udcff", "???.txt",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHUMOKU_SECRET", "hunter2")
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_any_text_comes_back_as_it_was(tmp_path: Path, text: str) -> None:
+    """Guards: a finished run that can neither be used nor resumed because a path in it has `${`; a name read as a number."""
+    config = TrainConfig(name=text, resume=text)
+    config.data.path = text
+    config.attention.probes = [text]
+    save_config(config, tmp_path)
+    assert load_config(tmp_path) == config
+    assert to_dataclass(to_omegaconf(config), []) == config
+
+
+def test_the_config_of_a_foreign_run_is_not_interpolated(tmp_path: Path) -> None:
+    """Guards: `${oc.env:SECRET}` in a downloaded run's data.path sending the secret to a URL."""
+    url = "https://example.org/${oc.env:CHUMOKU_SECRET}"
+    (tmp_path / "config.yaml").write_text(
+        f"format: 2\nname: ${{data.path}}\ndata:\n  path: {url}\nattention:\n  probes: ['${{oc.env:CHUMOKU_SECRET}}']\n",
+        encoding="utf-8",
+    )
+    config = load_config(tmp_path)
+    assert (config.name, config.data.path) == ("${data.path}", url)
+    assert config.attention.probes == ["${oc.env:CHUMOKU_SECRET}"]
+    (tmp_path / "config.yaml").write_text("format: 2\nmodel:\n  width: ${oc.env:CHUMOKU_SECRET}\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"config\.yaml: cannot be read as a config") as refused:
+        load_config(tmp_path)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["model:\n  width: ???\n", "model: [", "- 1\n", "modl: {}\n", "seed: one\n", "\x00"])
+def test_what_is_no_config_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    """Guards: a traceback of the YAML parser or of OmegaConf for a damaged or foreign file."""
+    (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"config\.yaml") as refused:
+        load_config(tmp_path)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_run_on_a_path_with_an_interpolation_in_it_is_resumed_and_used(
+    tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: the same through both command lines: on start, with resume, with a path given anew on resume, in generate.py."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("${oc.env:CHUMOKU_SECRET}", "a\\${x}", "b${c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "book.txt").write_bytes(book.read_bytes())
+
+    def run(command: object, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["program", *arguments])
+        assert callable(command)
+        command()
+        return capsys.readouterr().out
+
+    text = [*TINY, "data=text", "tokenizer=char", "trainer.test=false", "name=run"]
+    run(train_command, *text, "data.path=${oc.env:CHUMOKU_SECRET}/book.txt")
+    assert "step 7/7" in run(train_command, "resume=runs/run", "trainer.steps=7")
+    for steps, path in ((8, "a\\${x}/book.txt"), (9, "b${c/book.txt")):
+        assert f"data.path={path} (was" in run(
+            train_command, "resume=runs/run", f"trainer.steps={steps}", f"data.path={path}"
+        )
+        assert load_config(Path("runs/run")).data.path == path
+    assert run(generate_command, "run=runs/run", "prompt=The", "max_tokens=3").startswith("The")
+
+
+def test_three_question_marks_are_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards: OmegaConf's mark for a missing value taken for a text, which no later start could read."""
+    monkeypatch.chdir(tmp_path)
+    for key, given in (("data.path", "data.path=???"), ("attention.probes[0]", 'attention.probes=["???"]')):
+        monkeypatch.setattr(sys, "argv", ["train.py", "data=text", given])
+        with pytest.raises(SystemExit):
+            train_command()
+        assert capsys.readouterr().err.startswith(f"error: {key}=???: three question marks")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_of_before_the_limit_evaluates_all_of_its_validation_split(tmp_path: Path) -> None:
+    """Guards: a best loss on the whole split compared with later ones on a part of it."""
+    (tmp_path / "config.yaml").write_text("format: 2\ndata:\n  source: text\n", encoding="utf-8")
+    assert load_config(tmp_path).data.valid_tokens is None

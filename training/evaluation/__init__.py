@@ -1,0 +1,1 @@
+"""What is measured at an evaluation: losses, translations, heads, attention maps."""

@@ -1,0 +1,214 @@
+"""What heads get right on the embedded corpus, where word alignments and antecedents are known: for the log, the curves and the tab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from attention_maps.record.gold import READOUTS, AlignmentTally, AntecedentTally
+from attention_maps.record.record import undisturbed
+from attention_maps.record.recording import Measures, Score
+from data.primer.coreference import HEURISTICS, Mention, Pronoun, pronouns, share, with_candidates
+from data.tokens.tokenizer import Tokenizer
+from data.tokens.word_alignment import groups, possible, project
+from model.attention import record_attention
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+
+BATCH = 16
+"""Sentences or stories in one forward pass."""
+
+
+class Case(NamedTuple):
+    """A row with what the model reads of it."""
+
+    row: dict[str, Any]
+    source: list[int]
+    """Ids for the encoder; none for a GPT."""
+    target: list[int]
+
+
+@dataclass(frozen=True)
+class HeadScores:
+    """Read-outs with their baselines, and the same for every head."""
+
+    scores: list[Score]
+    measures: Measures
+    count: int
+    """Pairs, or pronouns."""
+
+    def best(self) -> list[Score]:
+        """The best read-out of each measure."""
+        measures = dict.fromkeys(score.measure for score in self.scores)
+        return [_best(s for s in self.scores if s.measure == measure and s.kind is not None) for measure in measures]
+
+    def best_guess(self, measure: str) -> Score:
+        """The best of the simple rules that know nothing of the model."""
+        guesses = (s for s in self.scores if s.measure == measure and s.kind is None and s.name != "chance")
+        return _best(guesses)
+
+    def named(self, measure: str, name: str) -> Score:
+        """A read-out or a guess by name."""
+        return next(score for score in self.scores if (score.measure, score.name) == (measure, name))
+
+
+def _best(scores: Iterable[Score]) -> Score:
+    """The best of scores of one measure: the lowest error, the highest accuracy."""
+    return min(scores, key=lambda score: score.value if score.measure == "alignment_error" else -score.value)
+
+
+def alignment_scores(
+    model: EncoderDecoder,
+    tokenizers: Sequence[Tokenizer],
+    rows: Iterable[dict[str, Any]],
+    *,
+    lenient: bool = True,
+    chosen: HeadScores | None = None,
+) -> HeadScores | None:
+    """Alignment error rate of the cross-attention against gold links between words; None where no row fits.
+
+    Rows have `source`, `target`, `words` and `alignment` as those of the embedded corpus. `lenient`: a particle may go with its
+    noun and an article too (`data.tokens.word_alignment.possible`); without, every link is sure or wrong. `chosen`: scores of
+    another split, whose best head is measured here, best or not.
+    """
+    source, target = tokenizers[0], tokenizers[-1]
+    tally, diagonal = AlignmentTally(), AlignmentTally()
+    hits, drawn = 0.0, 0  # of a guess that links every target word to any source word
+    cases = (
+        Case(row, [*source.encode(row["source"]), source.eos_id], [target.bos_id, *target.encode(row["target"])])
+        for row in rows
+    )
+    for row, weights in maps(model, cases, "cross", source.pad_id):
+        (_, source_spans), (_, target_spans) = source.spans(row["source"]), target.spans(row["target"])
+        words = row["words"]
+        sure = set(project(row["alignment"], *words))
+        allowed = possible(sure, *map(len, words)) if lenient else sure
+        sources, targets = groups(words[0], source_spans), groups(words[1], target_spans)
+        tally.add(weights, targets, sources, sure, allowed)
+        place = np.linspace(0, len(source_spans) - 1, max(len(target_spans), 2)).round().astype(int)
+        along = np.zeros((1, 1, *weights.shape[2:]))
+        along[0, 0, np.arange(len(target_spans)), place[: len(target_spans)]] = 1
+        diagonal.add(along, targets, sources, sure, allowed)
+        hits += (len(sure) + len(allowed)) / len(sources)
+        drawn += len(targets) + len(sure)
+    if not tally.pairs:
+        return None
+    layers, heads = (size - 1 for size in tally.error_rates().shape)
+    scores = []
+    for rows_read, note in (("predicts", ""), ("reads", ", shifted")):
+        for layer in range(layers):
+            for name in READOUTS:
+                value = float(tally.error_rates(rows_read, name)[layer, -1])
+                title = f"mean of layer {layer}, {name}{note}"
+                scores.append(Score("alignment_error", title, value, "cross", layer))
+    for name in READOUTS:
+        value = float(tally.error_rates("predicts", name)[layers, -1])
+        scores.append(Score("alignment_error", f"mean of all layers, {name}", value, "cross"))
+    each = tally.error_rates()[:layers, :heads]
+    layer, head = _place(-each, "alignment_error", "best head, argmax", chosen)
+    scores.append(Score("alignment_error", "best head, argmax", float(each[layer, head]), "cross", layer, head))
+    scores.append(Score("alignment_error", "along the diagonal", float(diagonal.error_rates()[0, 0])))
+    scores.append(Score("alignment_error", "chance", 100 * (1 - hits / drawn)))
+    return HeadScores(scores, {"alignment_error": {"cross": _listed(each)}}, tally.pairs)
+
+
+def maps(
+    model: GPT | EncoderDecoder, cases: Iterable[Case], kind: str, padding: int
+) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
+    """Each row with its weights [L,H,Q,K] of one kind; rows longer than the model's context are left out."""
+    context = model.config.context
+    fitting = [case for case in cases if max(len(case.source), len(case.target)) <= context]
+    fitting.sort(key=lambda case: len(case.target))  # little padding
+    device = next(model.parameters()).device
+    for start in range(0, len(fitting), BATCH):
+        batch = fitting[start : start + BATCH]
+        sources = _padded([case.source for case in batch], padding).to(device)
+        targets = _padded([case.target for case in batch], padding).to(device)
+        with undisturbed(model), record_attention(model) as seen:
+            inputs = (targets,) if isinstance(model, GPT) else (sources, targets, sources != padding)
+            model.features(*inputs)
+        layers = [seen.weights[key].cpu().numpy() for key in sorted(seen.weights) if key[0] == kind]
+        for number, (row, source, target) in enumerate(batch):
+            queries, keys = (len(source if side == "source" else target) for side in _sides(kind))
+            yield row, np.stack([layer[number, :, :queries, :keys] for layer in layers])
+
+
+def _sides(kind: str) -> tuple[str, str]:
+    return {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}[kind]
+
+
+def _padded(rows: list[list[int]], padding: int) -> torch.Tensor:
+    longest = max(map(len, rows))
+    return torch.tensor([row + [padding] * (longest - len(row)) for row in rows])
+
+
+def _listed(heads: np.ndarray) -> list[list[float]]:
+    return [[round(float(head), 3) for head in layer] for layer in heads]
+
+
+AMONG = ("antecedent", "antecedent_agreeing")
+"""What the antecedent is sought among, as two measures: everybody and everything that the story has named before, or those of them
+that agree with the pronoun, often only one."""
+
+ROWS = {"reads": "read", "predicts": "written"}
+"""A pronoun has two rows: the one that reads it, and the one before, which writes it."""
+
+
+def antecedent_scores(
+    model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]], *, chosen: HeadScores | None = None
+) -> HeadScores | None:
+    """How often heads look from a pronoun at what it means; None where no story fits. `chosen` as in `alignment_scores`."""
+    tallies = {(rows, measure): AntecedentTally() for rows in ROWS for measure in AMONG}
+    asked: dict[str, list[Pronoun]] = {measure: [] for measure in AMONG}
+    cases = (Case(story, [], [tokenizer.eos_id, *tokenizer.encode(story["text"])]) for story in stories)
+    for story, weights in maps(model, cases, "decoder", tokenizer.pad_id):
+        spans = [(-1, -1), *tokenizer.spans(story["text"])[1]]  # the eos in front covers no character
+        for agreeing in pronouns(story, story["text"]):
+            span, everything = (agreeing.start, agreeing.end), set(range(len(story["names"])))
+            whole = with_candidates(story, story["text"], span, agreeing.antecedent, everything)
+            (tokens,) = groups([span], spans)
+            for measure, pronoun in zip(AMONG, (whole, agreeing), strict=True):
+                asked[measure].append(pronoun)
+                candidates = [_mentioned(found, spans) for found in pronoun.candidates.values()]
+                right = list(pronoun.candidates).index(pronoun.antecedent)
+                tallies["reads", measure].add(weights, tokens[-1], candidates, right)
+                tallies["predicts", measure].add(weights, tokens[0] - 1, candidates, right)
+    if not asked["antecedent"]:
+        return None
+    scores = []
+    for measure, found in asked.items():
+        for rows, verb in ROWS.items():
+            each = tallies[rows, measure].accuracies()[:-1, :-1]
+            layer, head = _place(each, measure, name := f"best head, pronoun {verb}", chosen)
+            scores.append(Score(measure, name, float(each[layer, head]), "decoder", layer, head))
+        guesses = {name: _mean(share(pronoun, rank) for pronoun in found) for name, rank in HEURISTICS.items()}
+        guesses["chance"] = _mean(1 / len(pronoun.candidates) for pronoun in found)
+        scores += [Score(measure, name, 100 * value) for name, value in guesses.items()]
+    better = {m: np.maximum(*(tallies[rows, m].accuracies()[:-1, :-1] for rows in ROWS)) for m in AMONG}
+    measures = {
+        measure: {"decoder": _listed(heads)} for measure, heads in better.items()
+    }  # each head in its better row
+    return HeadScores(scores, measures, len(asked["antecedent"]))
+
+
+def _place(heads: np.ndarray, measure: str, name: str, chosen: HeadScores | None) -> tuple[int, int]:
+    """Layer and head with the largest value, or those that were chosen under this name elsewhere."""
+    if chosen is None:
+        layer, head = np.unravel_index(heads.argmax(), heads.shape)
+        return int(layer), int(head)
+    score = chosen.named(measure, name)
+    assert score.layer is not None
+    assert score.head is not None
+    return score.layer, score.head
+
+
+def _mentioned(found: Sequence[Mention], spans: Sequence[Sequence[int]]) -> list[list[int]]:
+    return groups([(mention.start, mention.end) for mention in found], spans)
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))

@@ -1,0 +1,189 @@
+"""Attention maps of a run: recorded at evaluations, measured against gold where the corpus knows it, kept beside the event files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+from attention_maps.files import store
+from attention_maps.record.measures import scalars
+from attention_maps.record.record import Example, record
+from attention_maps.record.recording import Measures, Recording, Score
+from data.batches.batch import Batch
+from data.prepare import PreparedPairs, PreparedText
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from training.config import TrainConfig
+from training.evaluation.head_importance import head_importance
+from training.evaluation.head_scores import HeadScores, alignment_scores, antecedent_scores
+from training.evaluation.probes import pair_examples, text_examples
+from training.run_folder.layout import LoadedRun
+from training.run_folder.log import RunLog, table
+
+TOLERANCE = 0.05
+"""Largest deviation of the recorded weights from the fused kernel, as a share of the largest output: bfloat16 rounds to 1 in 256, and
+the sum of many such values is off by a few times that."""
+
+GENERATED = 16
+"""Texts or translations whose maps `generate.py attention=true` keeps at most."""
+
+
+class AttentionRecorder:
+    """Records the same few examples of a run at every evaluation."""
+
+    def __init__(
+        self, config: TrainConfig, prepared: PreparedText | PreparedPairs, model: GPT | EncoderDecoder, run: Path, log: RunLog
+    ) -> None:  # fmt: skip
+        self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
+        self.gold = config.data.source == "primer" and config.attention.scored > 0
+
+    def record(self, step: int) -> None:
+        """Store the maps, their measures as curves, and one picture; nothing where there is nothing to look at."""
+        attention = self.config.attention
+        recording = self.recording(step)
+        if not recording.samples and not recording.scores:
+            return
+        if recording.deviation > TOLERANCE:
+            self.log.line(
+                f"warning: attention maps of step {step} are not what the fused kernel computes (off by {recording.deviation:.1%} of the "
+                "largest output): please report this with the line that names the kernel"
+            )
+        store.save(recording, self.run)
+        if attention.keep is not None:
+            store.thin(self.run, attention.keep)
+        # The prefix also sorts these many charts behind the curves that people look for first.
+        self.log.scalars({f"val_{tag}": value for tag, value in scalars(recording.measures).items()}, step)
+        if attention.image and recording.samples:
+            from attention_maps.draw.pictures import (
+                picture,  # matplotlib: 30 MB and 0.3 s, which no start need wait for
+            )
+
+            self.log.image("attention", picture(recording), step)
+
+    def recording(self, step: int, measured: Measures | None = None) -> Recording:
+        """The maps of all examples and what heads get right; `measured` is kept with them."""
+        gold = self.head_scores("valid", self.config.attention.scored)
+        labels = self.prepared.tokenizers[-1]
+        return record(
+            self.model,
+            self.examples(),
+            labels.special_ids,
+            step,
+            pieces=labels.pieces,
+            max_tokens=self.config.attention.max_tokens,
+            scores=gold.scores if gold else (),
+            measured=(gold.measures if gold else {}) | (measured or {}),
+        )
+
+    def examples(self) -> list[Example]:
+        """The probes and the first validation examples."""
+        if isinstance(self.prepared, PreparedText):
+            return text_examples(self.config.attention, self.prepared, self.gold)
+        assert isinstance(self.model, EncoderDecoder)
+        return pair_examples(self.config.attention, self.prepared, self.model)
+
+    def head_scores(self, split: str, count: int | None = None, chosen: HeadScores | None = None) -> HeadScores | None:
+        """What heads get right in the first `count` rows (all of them if None) of a split whose gold is known."""
+        if not self.gold:
+            return None
+        rows = islice(self.prepared.rows(split), count)
+        if isinstance(self.model, EncoderDecoder):
+            return alignment_scores(self.model, self.prepared.tokenizers, rows, chosen=chosen)
+        return antecedent_scores(self.model, self.prepared.tokenizers[0], rows, chosen=chosen)
+
+    def test(self, split: str, step: int) -> dict[str, float]:
+        """Say what heads get right in a split, all read-outs in log.txt, and return one figure for each measure.
+
+        Head and read-out are those that are best on the validation split: picking them here would flatter.
+        """
+        chosen = self.chosen if self.config.attention.enabled else None
+        found = self.head_scores(split, chosen=chosen) if chosen else None
+        if chosen is None or found is None:
+            return {}
+        best = [found.named(score.measure, score.name) for score in chosen.best()]
+        tables, chosen_lines = describe(split, found), [compared(split, found, score) for score in best]
+        self.log.detail(f"\n{tables}\n")
+        for line in chosen_lines:
+            self.log.line(line)
+        self.log.markdown(f"{split} heads", "\n\n".join([tables, *chosen_lines]), step)
+        return {score.measure: score.value for score in best}
+
+    @cached_property
+    def chosen(self) -> HeadScores | None:
+        """The whole validation split's scores, by which heads and read-outs are chosen for the test splits."""
+        return self.head_scores("valid")
+
+    def measure_importance(self, step: int, batches: Iterable[Batch]) -> None:
+        """Say what each head is worth to the model as it is, and keep it with the maps of `step`, recorded anew."""
+        importance = head_importance(self.model, batches)
+        tables = []
+        for kind, layers in importance.items():
+            header = [f"{kind}: nats lost without the head", *(f"head {head}" for head in range(len(layers[0])))]
+            lines = [[f"layer {layer}", *(f"{value:+.4f}" for value in heads)] for layer, heads in enumerate(layers)]
+            tables.append(table(header, lines))
+        report = "\n\n".join(tables)
+        path = store.save(self.recording(step, {"importance": importance}), self.run)
+        self.log.detail(f"\n{report}\n")
+        rises = {(kind, layer, head): rise for kind, layers in importance.items()
+                 for layer, heads in enumerate(layers) for head, rise in enumerate(heads)}  # fmt: skip
+        kind, layer, head = max(rises, key=lambda place: rises[place])
+        self.log.line(
+            f"most important head: {kind} layer {layer}, head {head}, {rises[kind, layer, head]:+.4f} nats per token without it; "
+            f"all heads are in log.txt, and with the maps in {path}"
+        )
+        self.log.markdown("head importance", report, step)
+
+    def forget_after(self, step: int) -> None:
+        """Resuming: drop the maps of steps that are about to be taken again."""
+        store.remove_after(self.run, step)
+
+
+TITLES = {
+    "alignment_error": "alignment error rate of cross-attention, {count} pairs",
+    "antecedent": "antecedents found by decoder heads, {count} pronouns, among all nouns before",
+    "antecedent_agreeing": "antecedents found by decoder heads, {count} pronouns, among nouns that agree",
+}
+
+
+def describe(split: str, found: HeadScores) -> str:
+    """Markdown: for each measure its read-outs with their baselines, and every head."""
+    parts = []
+    for measure, kinds in found.measures.items():
+        title = f"{split}: {TITLES[measure].format(count=found.count)}"
+        scores = [score for score in found.scores if score.measure == measure]
+        parts.append(table([title, "%"], [[described(score), f"{score.value:.1f}"] for score in scores]))
+        for layers in kinds.values():
+            header = ["each head", *(f"head {head}" for head in range(len(layers[0])))]
+            lines = [[f"layer {number}", *(f"{value:.1f} %" for value in heads)] for number, heads in enumerate(layers)]
+            parts.append(table(header, lines))
+    return "\n\n".join(parts)
+
+
+def compared(split: str, found: HeadScores, score: Score) -> str:
+    """One line: a read-out that was chosen elsewhere, beside the best simple rule and chance."""
+    guess, chance = found.best_guess(score.measure), found.named(score.measure, "chance")
+    return (
+        f"{split}: {TITLES[score.measure].format(count=found.count)}: {score.value:.1f} % by {described(score)}, chosen on validation "
+        f"({guess.name} {guess.value:.1f} %, chance {chance.value:.1f} %)"
+    )
+
+
+def described(score: Score) -> str:
+    """A read-out by name, a single head with its place."""
+    return score.name if score.head is None else f"{score.name} (layer {score.layer}, head {score.head})"
+
+
+def record_generated(run: LoadedRun, examples: Sequence[Example]) -> tuple[Path, Recording]:
+    """Record what a trained run has just written or translated, into its own folder; the first `GENERATED` examples."""
+    labels = run.tokenizers[-1]
+    recording = record(
+        run.model,
+        examples[:GENERATED],
+        labels.special_ids,
+        run.step,
+        pieces=labels.pieces,
+        max_tokens=run.config.attention.max_tokens,
+    )
+    return store.save_generated(recording, run.folder), recording

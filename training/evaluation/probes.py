@@ -1,0 +1,93 @@
+"""Which texts and pairs have their attention recorded: the probes of the config, and the same few validation examples every time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from attention_maps.config import AttentionConfig
+from attention_maps.record.record import Example
+from attention_maps.record.recording import Antecedents
+from data.prepare import PreparedPairs, PreparedText
+from data.tokens.tokenizer import Tokenizer
+from data.tokens.word_alignment import groups, project
+from generation.translation import Translation, TranslationOptions, best_translations
+from model.encoder_decoder import EncoderDecoder
+
+
+def text_examples(attention: AttentionConfig, prepared: PreparedText, gold: bool) -> list[Example]:
+    """Texts, each read from its beginning; those of the embedded corpus (`gold`) know whom their pronouns mean."""
+    tokenizer = prepared.tokenizer
+    examples = [text_example(tokenizer, text, name) for name, text in _named("probe", attention.probes)]
+    if not gold:
+        texts = prepared.texts("valid", attention.examples)
+        return examples + [text_example(tokenizer, text, name) for name, text in _named("valid", texts)]
+    stories = _rows(prepared, attention.examples)
+    return examples + [
+        text_example(tokenizer, story["text"], name, story["antecedents"]) for name, story in _named("valid", stories)
+    ]
+
+
+def text_example(
+    tokenizer: Tokenizer, text: str, name: str = "", antecedents: Sequence[Sequence[int]] | None = None
+) -> Example:
+    """A text after an eos, as every document in training. `antecedents`: spans [pronoun start, end, noun start, end] in characters."""
+    ids, spans = tokenizer.spans(text)
+    known = None if antecedents is None else _antecedents("reads", antecedents, [(-1, -1), *spans])
+    return Example.text([tokenizer.eos_id, *ids], tokenizer, name, known)
+
+
+def pair_examples(attention: AttentionConfig, prepared: PreparedPairs, model: EncoderDecoder) -> list[Example]:
+    """Pairs; a probe that is given without its translation is shown with the one that the model makes now."""
+    tokenizers = [prepared.source_tokenizer, prepared.target_tokenizer]
+    probes = [[side.strip() for side in probe.split("|||", 1)] for probe in attention.probes]
+    alone = [sides[0] for sides in probes if len(sides) == 1 or not sides[1]]
+    made = iter(best_translations(model, tokenizers, alone, TranslationOptions(beam_size=1)))
+    examples = [
+        pair_example(tokenizers, {"source": sides[0], "target": sides[1]}, name)
+        if len(sides) > 1 and sides[1]
+        else translated_example(tokenizers, sides[0], next(made), name)
+        for name, sides in _named("probe", probes)
+    ]
+    shown = _named("valid", _rows(prepared, attention.examples))
+    return examples + [pair_example(tokenizers, row, name) for name, row in shown]
+
+
+def translated_example(
+    tokenizers: Sequence[Tokenizer], sentence: str, translation: Translation, name: str = ""
+) -> Example:
+    """A sentence with the very tokens that a model translated it into."""
+    source, target = tokenizers[0], tokenizers[-1]
+    return Example.pair(source.encode(sentence), translation.tokens, source, target, name)
+
+
+def pair_example(tokenizers: Sequence[Tokenizer], row: dict[str, Any], name: str = "") -> Example:
+    """A row with `source` and `target`; its gold columns `alignment` and `antecedents` go with it where it has them."""
+    source, target = tokenizers[0], tokenizers[-1]
+    (source_ids, source_spans), (target_ids, target_spans) = source.spans(row["source"]), target.spans(row["target"])
+    return Example.pair(
+        source_ids,
+        target_ids,
+        source,
+        target,
+        name,
+        project(row["alignment"], source_spans, target_spans) if "alignment" in row else None,
+        _antecedents("source", row["antecedents"], source_spans) if "antecedents" in row else None,
+    )
+
+
+def _antecedents(side: Any, spans: Iterable[Sequence[int]], tokens: Sequence[Sequence[int]]) -> Antecedents:
+    pairs = []
+    for a, b, c, d in spans:
+        pronoun, noun = groups([(a, b), (c, d)], tokens)
+        pairs.append((pronoun[0], pronoun[-1] + 1, noun[0], noun[-1] + 1))
+    return Antecedents(side, tuple(pairs))
+
+
+def _rows(prepared: PreparedText | PreparedPairs, count: int) -> list[dict[str, Any]]:
+    columns = prepared.rows("valid")[:count]
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def _named(kind: str, items: Iterable[Any]) -> list[tuple[str, Any]]:
+    return [(f"{kind} {number}", item) for number, item in enumerate(items, 1)]

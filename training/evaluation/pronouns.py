@@ -1,0 +1,111 @@
+"""Which noun a language model takes a pronoun for, on the embedded stories, where the answer is known.
+
+The pronoun is replaced by each noun that it could mean, and the model takes the one after which the rest of the story is most probable
+(Trinh & Le 2018, "A Simple Method for Commonsense Reasoning", partial scoring: the noun itself does not count, so that frequent names
+have no advantage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from data.batches.batch import IGNORED
+from data.primer.coreference import HEURISTICS, Pronoun, share
+from data.tokens.tokenizer import Tokenizer
+from model.gpt import GPT
+from training.loss import token_losses
+
+BATCH_TOKENS = 8192
+"""Tokens scored at once."""
+
+
+@dataclass(frozen=True)
+class PronounScores:
+    """How many pronouns are understood, in percent."""
+
+    count: int
+    left_out: int
+    """Pronouns of stories that do not fit into the model's context; no figure here counts them."""
+    model: float
+    guesses: dict[str, float]
+    """The same for guesses that need no understanding."""
+    chance: float
+    """Drawing one of the candidates."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A pronoun, and for each noun that it could mean the story up to that noun and the rest."""
+
+    pronoun: Pronoun
+    texts: dict[int, tuple[str, str]]
+
+
+def choice(story: dict[str, Any], pronoun: Pronoun) -> Choice:
+    """A pronoun of a row of stories with each candidate in its place."""
+    text, texts = story["text"], {}
+    for referent in pronoun.candidates:
+        name = story["names"][referent]
+        name = name[0].upper() + name[1:] if text[pronoun.start].isupper() else name
+        texts[referent] = text[: pronoun.start] + name, text[pronoun.end :]
+    return Choice(pronoun, texts)
+
+
+def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, str]]) -> list[float | None]:
+    """Natural log of the probability of the second part of each text, to its end, after the first; None for a text longer than
+    the model's context."""
+    device = next(model.parameters()).device
+    firsts, rests = (tokenizer.encode_batch([text[part] for text in texts]) for part in (0, 1))
+    documents = [[tokenizer.eos_id, *first, *rest, tokenizer.eos_id] for first, rest in zip(firsts, rests, strict=True)]
+    fitting = [number for number, document in enumerate(documents) if len(document) <= model.config.context + 1]
+    fitting.sort(key=lambda number: len(documents[number]))  # little padding
+    size = max(1, BATCH_TOKENS // (model.config.context + 1))
+    batches = [fitting[start : start + size] for start in range(0, len(fitting), size)]
+    scores: list[float | None] = [None] * len(texts)
+    for batch in tqdm(batches, desc="pronouns", leave=False, disable=None, delay=2, unit="batch"):
+        longest = len(documents[batch[-1]])
+        padded = [documents[number] + [tokenizer.pad_id] * (longest - len(documents[number])) for number in batch]
+        tokens = torch.tensor(padded, device=device)
+        targets = tokens[:, 1:].masked_fill(tokens[:, 1:] == tokenizer.pad_id, IGNORED)
+        for row, number in enumerate(batch):
+            targets[row, : len(firsts[number])] = IGNORED
+        losses = token_losses(model, (tokens[:, :-1],), targets).cpu().double()
+        for number, nats in zip(batch, losses.sum(dim=1).tolist(), strict=True):
+            scores[number] = -nats
+    return scores
+
+
+def score_pronouns(model: GPT, tokenizer: Tokenizer, choices: Iterable[Choice]) -> PronounScores | None:
+    """Resolve pronouns of stories; None where there is none to resolve. The model is used as it is: the caller puts it into `eval()`.
+
+    Candidates that English calls the same (the plate that broke and the new one) are one answer.
+    """
+    asked = list(choices)
+    scores = iter(log_probabilities(model, tokenizer, [text for one in asked for text in one.texts.values()]))
+    scored = [(one, {referent: next(scores) for referent in one.texts}) for one in asked]
+    fitting = [
+        (one, {r: score for r, score in found.items() if score is not None})
+        for one, found in scored
+        if None not in found.values()
+    ]
+    if not fitting:
+        return None
+    right = 0
+    for one, found in fitting:
+        taken = max(found, key=lambda referent: found[referent])
+        right += one.texts[taken] == one.texts[one.pronoun.antecedent]
+    guesses = {name: sum(share(one.pronoun, rank) for one, _ in fitting) for name, rank in HEURISTICS.items()}
+    chance = sum(1 / len(one.texts) for one, _ in fitting)
+    percent = 100 / len(fitting)
+    return PronounScores(
+        len(fitting),
+        len(asked) - len(fitting),
+        percent * right,
+        {name: percent * hits for name, hits in guesses.items()},
+        percent * chance,
+    )

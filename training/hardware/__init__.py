@@ -1,0 +1,1 @@
+"""Device, number formats, memory, kernels and compilation: what depends on the machine."""

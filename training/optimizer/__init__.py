@@ -1,0 +1,1 @@
+"""Optimisers, learning-rate schedules, and the copies of the weights that they update."""

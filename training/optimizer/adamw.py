@@ -1,0 +1,38 @@
+"""AdamW (Loshchilov & Hutter 2019) by torch's own kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.optim.adamw import adamw
+
+from training.optimizer.base import Group, State, StatefulOptimizer
+
+
+class AdamW(StatefulOptimizer):
+    """Steps and state are those of torch.optim.AdamW to the last bit."""
+
+    def __init__(
+        self, groups: Sequence[Group], *, lr: float, betas: tuple[float, float], eps: float, fused: bool
+    ) -> None:
+        """groups: `params` and `weight_decay` of each. fused: one pass over memory, where the device has the kernel."""
+        self.betas, self.eps, self.fused = betas, eps, fused
+        super().__init__(groups, lr)
+
+    def new_state(self, parameter: Tensor) -> State:
+        """The count of steps, where the kernel wants it, and the two moments."""
+        return {
+            "step": torch.zeros((), device=parameter.device if self.fused else "cpu"),
+            "exp_avg": torch.zeros_like(parameter),
+            "exp_avg_sq": torch.zeros_like(parameter),
+        }
+
+    def update(self, group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[State]) -> None:
+        """One step of a group."""
+        adamw(
+            parameters, gradients, [state["exp_avg"] for state in states], [state["exp_avg_sq"] for state in states], [],
+            [state["step"] for state in states], fused=self.fused, amsgrad=False, beta1=self.betas[0], beta2=self.betas[1],
+            lr=group["lr"], weight_decay=group["weight_decay"], eps=self.eps, maximize=False,
+        )  # fmt: skip

@@ -1,0 +1,94 @@
+"""Muon (Jordan et al. 2024) for many small matrices: those of one shape are orthogonalised together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from training.optimizer.base import Group, State, StatefulOptimizer
+
+_A, _B, _C = 3.4445, -4.7750, 2.0315
+"""Coefficients of the quintic iteration, steepest at zero (Jordan et al. 2024)."""
+
+
+class Muon(StatefulOptimizer):
+    """`torch.optim.Muon` with its defaults, in batched products: half the time for a model of a few million
+    parameters, whose matrices are too small to keep two cores busy one by one.
+
+    The update of a matrix [A, B] is its gradient's Nesterov momentum with all singular values set to about 1, times
+    √max(1, A/B).
+    """
+
+    def __init__(
+        self, groups: Sequence[Group], *, lr: float, dtype: torch.dtype, momentum: float = 0.95, steps: int = 5
+    ) -> None:
+        """groups: `params`, which are matrices, and `weight_decay` of each. dtype: of the orthogonalisation, bfloat16 where
+        its products are fast, else float32. steps: iterations of the orthogonalisation."""
+        self.momentum, self.steps, self.dtype = momentum, steps, dtype
+        super().__init__(groups, lr)
+
+    def new_state(self, parameter: Tensor) -> State:
+        """The running mean of the gradients."""
+        return {"momentum_buffer": torch.zeros_like(parameter)}
+
+    def update(self, group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[State]) -> None:
+        """One step of a group."""
+        momenta = [state["momentum_buffer"] for state in states]
+        torch._foreach_lerp_(momenta, gradients, 1 - self.momentum)
+        updates = torch._foreach_lerp(gradients, momenta, self.momentum)
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        for indices in _by_shape(parameters):
+            rows, columns = parameters[indices[0]].shape
+            wide = [updates[i] if rows <= columns else updates[i].t() for i in indices]
+            turned = orthogonalised(torch.stack(wide).to(self.dtype), self.steps).to(parameters[0].dtype)
+            rate = group["lr"] * max(1.0, rows / columns) ** 0.5
+            parts = turned.unbind() if rows <= columns else turned.transpose(1, 2).unbind()
+            torch._foreach_add_([parameters[i] for i in indices], list(parts), alpha=-rate)
+
+
+def _by_shape(matrices: list[Tensor]) -> list[list[int]]:
+    """Indices of the matrices of each shape."""
+    shapes: defaultdict[torch.Size, list[int]] = defaultdict(list)
+    for index, matrix in enumerate(matrices):
+        shapes[matrix.shape].append(index)
+    return list(shapes.values())
+
+
+def orthogonalised(x: Tensor, steps: int = 5) -> Tensor:
+    """U Vᵀ for each x = U S Vᵀ of [N, A, B], A <= B, about: singular values come to lie between 0.7 and 1.2.
+
+    A Newton-Schulz iteration, which converges from bfloat16 too.
+    """
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
+    if x.dtype == torch.float32 and 2 * x.shape[1] <= x.shape[2]:
+        return torch.bmm(_gram_polynomial(torch.bmm(x, x.transpose(1, 2)), steps), x)
+    for _ in range(steps):
+        square = torch.bmm(x, x.transpose(1, 2))  # [N, A, A]
+        polynomial = torch.baddbmm(square, square, square, beta=_B, alpha=_C)
+        x = torch.baddbmm(x, polynomial, x, beta=_A)
+    return x
+
+
+def _gram_polynomial(gram: Tensor, steps: int) -> Tensor:
+    """The matrices Q [N, A, A] for which Q x is the result of the iteration, from x xᵀ [N, A, A] alone.
+
+    Each step multiplies x by a polynomial P of the present x xᵀ, which thereby becomes P x xᵀ P. For float32: small singular values
+    are lost when x xᵀ is rounded to bfloat16. Of the time of products with x it takes 0.6 for B = 4 A, 0.85 for B = 2 A, and more
+    than 1 below (CPU, A = 128 and 192).
+    """
+    product: Tensor | None = None
+    for step in range(steps):
+        rest = torch.baddbmm(gram, gram, gram, beta=_B, alpha=_C)  # P = _A + rest
+        if product is None:
+            product = rest.clone()
+            product.diagonal(dim1=1, dim2=2).add_(_A)
+        else:
+            product = torch.baddbmm(product, product, rest, beta=_A)
+        if step + 1 < steps:
+            gram = torch.baddbmm(gram, gram, rest, beta=_A)
+            gram = torch.baddbmm(gram, gram, rest, beta=_A)
+    assert product is not None
+    return product

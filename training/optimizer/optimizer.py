@@ -1,0 +1,97 @@
+"""The optimiser: AdamW for everything, or Muon for the matrices inside the blocks and AdamW for the rest."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from configs.errors import UserError
+from training.config import OptimConfig
+from training.hardware.machine import bf16_is_fast
+from training.optimizer.adamw import AdamW
+from training.optimizer.base import State, StatefulOptimizer
+from training.optimizer.muon import Muon
+from training.optimizer.weights import HIDDEN, OUTER, VECTORS, Weights, section
+
+_PIECE = 1 << 18
+"""Entries of the gradient whose squares are added up at a time."""
+
+
+class Optimizer:
+    """One or two optimisers behind one `step`, with clipping and learning rates set from outside each step.
+
+    AdamW goes entry by entry, so that it is given whole sections of the weights as one long parameter each.
+    """
+
+    def __init__(self, config: OptimConfig, weights: Weights) -> None:
+        self.clip = config.clip
+        self.gradient = weights.gradient
+        self.everything = weights.flat_masters
+        self.everything.grad = self.gradient
+
+        def with_gradient(kind: str) -> Tensor:
+            part = weights.flat_masters[weights.sections[kind]]
+            part.grad = weights.gradient[weights.sections[kind]]
+            return part
+
+        muon = []
+        if config.kind == "muon":
+            parts = zip(weights.names, weights.masters, weights.gradients, strict=True)
+            for name, master, gradient in parts:
+                if section(name, master) == HIDDEN:
+                    master.grad = gradient
+                    muon.append(master)
+        self.optimizers: list[StatefulOptimizer] = [
+            AdamW(
+                [
+                    {
+                        "params": [with_gradient(kind) for kind in ((OUTER,) if muon else (HIDDEN, OUTER))],
+                        "weight_decay": config.weight_decay,
+                        "peak": config.lr,
+                    },
+                    {"params": [with_gradient(VECTORS)], "weight_decay": 0.0, "peak": config.lr},
+                ],
+                lr=config.lr,
+                betas=(config.beta1, config.beta2),
+                eps=config.eps,
+                fused=self.everything.device.type in ("cpu", "cuda"),
+            )
+        ]
+        if muon:
+            # Decoupled decay is scaled by the learning rate; Muon's is larger, so the same strength needs a smaller factor.
+            decay = config.weight_decay * config.lr / config.muon_lr
+            dtype = torch.bfloat16 if bf16_is_fast(self.everything.device) else torch.float32
+            group = {"params": muon, "weight_decay": decay, "peak": config.muon_lr}
+            self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=dtype))
+
+    def step(self, factor: float) -> Tensor:
+        """One update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32."""
+        # In pieces: on a CPU torch adds up squares in float32, which of 100 million entries loses more than a hundredth. A GPU
+        # has many sums that it adds up in the end.
+        pieces = self.gradient.split(_PIECE) if self.gradient.device.type == "cpu" else self.gradient
+        norm = torch.nn.utils.get_total_norm(pieces)
+        if self.clip:
+            torch.nn.utils.clip_grads_with_norm_(self.everything, self.clip, norm)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["peak"] * factor
+            optimizer.step()
+        return norm
+
+    def state_dict(self) -> list[list[State]]:
+        """States of the optimisers, in order."""
+        return [optimizer.state_dict() for optimizer in self.optimizers]
+
+    def load_state_dict(self, states: list[list[State]]) -> None:
+        """Restore the moments; rates and decays stay those of the present config.
+
+        Raises UserError where the state does not fit: it is of another kind of optimiser.
+        """
+        try:
+            for optimizer, state in zip(self.optimizers, states, strict=True):
+                optimizer.load_state_dict(state)
+        except (ValueError, TypeError, AttributeError):  # more or fewer optimisers, other sizes, another form
+            raise UserError(
+                "the checkpoint's optimiser state does not fit this configuration (another optim.kind?); "
+                "generate.py and init_from=… read its weights, but its training cannot go on"
+            ) from None

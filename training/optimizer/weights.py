@@ -1,0 +1,158 @@
+"""The copies of the weights: those that compute, their float32 masters, and their running average.
+
+Each copy is one long tensor, of which the parameters are parts. What is done to all of them (a sum, a norm, an update, a copy)
+is then one operation instead of one for each: a quarter of the step's fixed cost in a small model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from configs.errors import UserError
+
+_ALIGNMENT = 64
+"""Entries: parts begin at multiples of 256 bytes in float32, 128 in bfloat16, as matrix products like them."""
+
+HIDDEN, OUTER, VECTORS = "hidden matrices", "embeddings and heads", "vectors"
+SECTIONS = (HIDDEN, OUTER, VECTORS)
+"""Parameters that optimisers treat alike lie side by side, in this order: matrices are decayed, vectors are not; matrices
+inside the network suit Muon, those at its ends AdamW (Jordan et al. 2024)."""
+
+
+def section(name: str, parameter: Tensor) -> str:
+    """Which of SECTIONS a parameter belongs to."""
+    if parameter.ndim < 2:
+        return VECTORS
+    return OUTER if "embedding" in name or name.startswith("head.") or parameter.ndim > 2 else HIDDEN
+
+
+class Weights:
+    """Parameters of `model` in the dtype that computes, with float32 masters that the optimiser updates.
+
+    In float32 the model's own parameters are the masters. In bf16 the masters live beside them:
+    an update of relative size 1e-3 would vanish in bf16's 8 bits of mantissa (Micikevicius et al. 2018).
+    """
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype, ema: float) -> None:
+        named = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+        self.names = list(named)
+        self.shapes = [parameter.shape for parameter in named.values()]
+        self.starts: dict[str, int] = {}
+        self.sections: dict[str, slice] = {}
+        self.length = 0
+        for kind in SECTIONS:
+            first = self.length
+            for name, parameter in named.items():
+                if section(name, parameter) == kind:
+                    self.starts[name] = self.length
+                    self.length += -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT
+            self.sections[kind] = slice(first, self.length)
+        device = next(iter(named.values())).device
+        self.flat_masters = torch.zeros(self.length, device=device)
+        self.masters = self.parts(self.flat_masters)
+        with torch.no_grad():
+            torch._foreach_copy_(self.masters, list(named.values()))
+        model.to(dtype)
+        self.separate = dtype != torch.float32
+        self.flat_computing = self.flat_masters.to(dtype)  # in float32 the same tensor
+        self.computing = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.compute_with(self.flat_computing)
+        self.gradient = torch.zeros_like(self.flat_masters)
+        self.gradients = self.parts(self.gradient)
+        self.gradient_is_old = True
+        self.decay = ema
+        self.flat_average = self.flat_masters.clone() if ema else None
+        self.updates = 0
+
+    def parts(self, flat: Tensor) -> list[Tensor]:
+        """Views of a long tensor in the shapes of the parameters, in the model's order."""
+        return [
+            flat[self.starts[name] : self.starts[name] + shape.numel()].view(shape)
+            for name, shape in zip(self.names, self.shapes, strict=True)
+        ]
+
+    @property
+    def average(self) -> list[Tensor]:
+        """The averaged parameters; empty where no average is kept."""
+        return [] if self.flat_average is None else self.parts(self.flat_average)
+
+    @torch.no_grad()
+    def collect_gradients(self) -> None:
+        """Add the gradients of one micro-batch to `gradient` in float32 and free them; after an update begin from zero."""
+        found = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.computing]
+        if self.gradient_is_old:
+            torch._foreach_copy_(self.gradients, found)
+        else:
+            for total, gradient in zip(self.gradients, found, strict=True):  # a list in float32 would be a copy of all
+                total.add_(gradient)
+        self.gradient_is_old = False
+        for parameter in self.computing:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def publish(self) -> None:
+        """After an update of the masters: refresh the computing copy and the average."""
+        self.updates += 1
+        self.gradient_is_old = True
+        if self.separate:
+            self.flat_computing.copy_(self.flat_masters)
+        if self.flat_average is not None:
+            # Early on a long memory would average in the random start: the decay grows to its value with the updates.
+            decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+            self.flat_average.lerp_(self.flat_masters, 1 - decay)
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Within: the model computes with the weights that are evaluated and saved (the average, where one is kept).
+
+        The parameters are views of another tensor meanwhile, and no copy of the weights is written to: an exception at any
+        point, a signal's too, leaves masters and average as they are.
+        """
+        if self.flat_average is None:
+            yield
+            return
+        try:
+            self.compute_with(self.flat_average.to(self.flat_computing.dtype))
+            yield
+        finally:
+            self.compute_with(self.flat_computing)
+
+    def compute_with(self, flat: Tensor) -> None:
+        """Make the model's parameters views of `flat`, which has the dtype that computes."""
+        for parameter, part in zip(self.computing, self.parts(flat), strict=True):
+            parameter.data = part
+
+    def best(self) -> dict[str, Tensor]:
+        """The float32 weights to generate with: the average where one is kept, else the masters."""
+        return dict(zip(self.names, self.average or self.masters, strict=True))
+
+    def state_dict(self) -> dict[str, object]:
+        """What `best()` does not hold."""
+        masters = dict(zip(self.names, self.masters, strict=True)) if self.decay else None
+        return {"updates": self.updates, "masters": masters, "starts": self.starts}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: dict, best: dict[str, Tensor]) -> None:
+        """Restore from `state_dict()` and the saved `best()`.
+
+        Raises UserError where the parts lie elsewhere: the optimiser's long tensors would then be those of other parameters.
+        """
+        if state.get("starts") != self.starts:
+            raise UserError(
+                "the checkpoint was written by an older version of this program, which kept the optimiser's state in another order; "
+                "generate.py and init_from=… read its weights, but its training cannot go on"
+            )
+        self.updates = state["updates"]
+        self.fill(self.flat_masters, state["masters"] or best)
+        if self.flat_average is not None:
+            self.fill(self.flat_average, best)
+        if self.separate:
+            self.flat_computing.copy_(self.flat_masters)
+
+    def fill(self, flat: Tensor, named: dict[str, Tensor]) -> None:
+        """Copy parameters into a long tensor."""
+        torch._foreach_copy_(self.parts(flat), [named[name].to(flat.device) for name in self.names])

@@ -1,0 +1,1 @@
+"""The files of a run: config, checkpoints, logs, event files."""

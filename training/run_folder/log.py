@@ -1,0 +1,164 @@
+"""Everything a run says: the terminal and log.txt, TensorBoard, metrics.jsonl."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+from torch.utils.tensorboard import summary
+
+from configs.whole_file import write_whole
+from training.run_folder.event_file import EventFile
+from training.run_folder.growing_file import GrowingFile
+from training.run_folder.terminal import say
+
+METRICS = "metrics.jsonl"
+
+
+class RunLog:
+    """Writes into one run folder.
+
+    Going on with a run drops the curves after `step` and the evaluations after `evaluated_step`, so that they join without a fold.
+    """
+
+    def __init__(self, run: Path, step: int, evaluated_step: int = 0) -> None:
+        truncate_metrics(run / METRICS, evaluated_step)
+        self.text, self.lines = GrowingFile(run / "log.txt"), GrowingFile(run / METRICS, durable=True)
+        goes_on = any(run.glob("events.out.tfevents.*"))
+        self.events = EventFile(run, purge_step=step + 1 if goes_on else None)
+        self.held: list[tuple[Summary, int]] | None = None
+
+    def line(self, message: str) -> None:
+        """One line on the terminal and in log.txt."""
+        say(message)
+        self.detail(message)
+
+    def detail(self, text: str) -> None:
+        """Text for log.txt alone: tables that would push the lines worth reading off the terminal."""
+        self.text.write(f"{text}\n".encode(errors="surrogateescape"))
+
+    @contextmanager
+    def attempt(self, what: str) -> Iterator[None]:
+        """Within: what training can do without. A failure is one line, with its traceback in log.txt."""
+        try:
+            yield
+        except Exception as error:
+            reason = textwrap.shorten(f"{type(error).__name__}: {error}", 200)
+            self.line(f"warning: no {what} this time ({reason}); log.txt has the details")
+            self.detail(traceback.format_exc())
+
+    def scalars(self, values: dict[str, float | None], step: int) -> None:
+        """Points of TensorBoard curves; None is left out."""
+        points = [summary.scalar(tag, value) for tag, value in values.items() if value is not None]
+        self.show(Summary(value=[point.value[0] for point in points]), step)
+
+    @contextmanager
+    def whole_or_nothing(self) -> Iterator[None]:
+        """Within: TensorBoard gets nothing until the end, and nothing at all where an exception comes first.
+
+        What is made up for after a resume would stand there twice.
+        """
+        held: list[tuple[Summary, int]] = []
+        self.held = held
+        try:
+            yield
+        finally:
+            self.held = None
+        for shown, step in held:
+            self.events.add_summary(shown, step)
+
+    def show(self, shown: Summary, step: int) -> None:
+        """Write into TensorBoard, now or at the end of `whole_or_nothing`."""
+        if self.held is None:
+            self.events.add_summary(shown, step)
+        else:
+            self.held.append((shown, step))
+
+    def metrics(self, record: dict) -> None:
+        """One line of metrics.jsonl, on the disk at once: an evaluation that a checkpoint counts as done is not repeated."""
+        self.lines.write(f"{json.dumps(finite(record), ensure_ascii=False, allow_nan=False)}\n".encode())
+
+    def settings(self, name: str, values: dict[str, float | str]) -> None:
+        """What TensorBoard's HParams tab compares runs by, beside the last value of every curve."""
+        shown = {key: as_unicode(value) if isinstance(value, str) else value for key, value in values.items()}
+        self.show(hparams_pb(shown, trial_id=as_unicode(name)), 0)
+
+    def markdown(self, tag: str, text: str, step: int) -> None:
+        """Text for TensorBoard's Text tab."""
+        self.show(summary.text(tag, as_unicode(text)), step)
+
+    def image(self, tag: str, pixels: np.ndarray, step: int) -> None:
+        """A picture [height, width, 3] uint8 for TensorBoard's Images tab."""
+        self.show(summary.image(tag, pixels, dataformats="HWC"), step)
+
+    def close(self) -> None:
+        """Try a last time to write what a full disk has refused."""
+        for file in (self.lines, self.events, self.text):
+            file.close()
+
+
+def truncate_metrics(path: Path, step: int) -> None:
+    """Drop lines after `step`, and what a kill or a power cut has left of a line."""
+    if not path.exists():
+        return
+    content, kept = path.read_bytes(), []
+    for line in content.splitlines():
+        with suppress(ValueError, TypeError, KeyError):  # no JSON, or none of ours
+            if json.loads(line)["step"] <= step:
+                kept.append(line + b"\n")
+    if b"".join(kept) != content:
+        write_whole(path, b"".join(kept))
+
+
+def finite(record: dict) -> dict:
+    """JSON has no infinity: a perplexity that is too large for a number is null."""
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in record.items()
+    }
+
+
+def as_unicode(text: str) -> str:
+    """Text for TensorBoard, which takes UTF-8 alone: a path in another encoding shows a mark for each byte."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def code_block(text: str, width: int | None = None) -> str:
+    """Text as Markdown that keeps every line as it is; with a `width`, a longer line goes on in the next."""
+    lines = text.splitlines()
+    if width is not None:
+        wrapped = (textwrap.wrap(line, width, replace_whitespace=False, drop_whitespace=False) for line in lines)
+        lines = [part for parts in wrapped for part in parts or [""]]
+    return "\n".join("    " + line for line in lines)
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table with aligned columns; bars and line breaks inside cells are defused."""
+    lines = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in (header, *rows)]
+    widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in lines
+    )
+
+
+def short(number: float) -> str:
+    """12345 as 12.3k, 1234567 as 1.23M."""
+    for size, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= size:
+            return f"{number / size:.3g}{suffix}"
+    return f"{number:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as 1:23 or 2:03:04."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
