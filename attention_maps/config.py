@@ -22,10 +22,12 @@ class AttentionConfig:
     """Longest recorded sequence in tokens; longer ones are cut and say so. A map has up to max_tokens^2 numbers."""
 
     keep: int | None = 200
-    """Recorded steps kept per run: beyond that old ones are thinned evenly; the first and the last stay. null keeps all."""
+    """Recorded steps kept per run: beyond that old ones are thinned evenly; the first and the last stay. null keeps
+    all."""
 
     scored: int = 64
-    """Embedded corpus: validation rows on which all heads are scored against gold alignments or antecedents; 0 is off."""
+    """Embedded corpus: validation rows on which all heads are scored against gold alignments or antecedents; 0 is off.
+    """
 
     importance: bool = False
     """After training, measure how much the validation loss rises without each head: a pass for every head over up to 32

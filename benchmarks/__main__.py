@@ -12,21 +12,21 @@ from configs.program import exit_code_of, importing
 from configs.settings import CommandError, describe, parse
 from data.errors import DataError
 
-HELP = """Measure this project beside its peers. Every contender runs in a process of its own; they take turns, medians count.
+HELP = """Measure this project beside its peers. Every contender runs in a process of its own, in turns; medians count.
 
-  python -m benchmarks train_gpt nanogpt=CHECKOUT data=input.txt        training steps of a GPT
-  python -m benchmarks train_translator data=FOLDER                     training steps of an encoder-decoder
-  python -m benchmarks sample model=10.7M batch=32 nanogpt=CHECKOUT      sampling from a GPT
-  python -m benchmarks beam run=RUN sentences=test.en                   translating by beam search
-  python -m benchmarks data text=input.txt pairs=FOLDER                 batches, without a model
-  python -m benchmarks recording                                        attention maps of one example
-  python -m benchmarks scaling data=input.txt                           speed and memory against width, depth, context, batch
-  python -m benchmarks curves data=input.txt                             loss curves of bf16 and compiled code beside float32
-  python -m benchmarks peak                                             the matrix peak of this machine
-  python -m benchmarks gpu text=input.txt pairs=FOLDER nanogpt=CHECKOUT  all of it on a GPU, in stages: gpu_machine, gpu_attention, …
-  python -m benchmarks table                                            results into README.md, docs/speed.md and docs/gpu.md
+  python -m benchmarks train_gpt nanogpt=CHECKOUT data=input.txt    training steps of a GPT
+  python -m benchmarks train_translator data=FOLDER                 training steps of an encoder-decoder
+  python -m benchmarks sample model=10.7M batch=32 nanogpt=CHECKOUT  sampling from a GPT
+  python -m benchmarks beam run=RUN sentences=test.en               translating by beam search
+  python -m benchmarks data text=input.txt pairs=FOLDER             batches, without a model
+  python -m benchmarks recording                                    attention maps of one example
+  python -m benchmarks scaling data=input.txt                       speed and memory by width, depth, context, batch
+  python -m benchmarks curves data=input.txt                        loss curves: bf16, compiled, float32
+  python -m benchmarks peak                                         the matrix peak of this machine
+  python -m benchmarks gpu text=T.txt pairs=DIR nanogpt=CHECKOUT    all of it on a GPU, in stages: gpu_machine, …
+  python -m benchmarks table                                        results into README.md and docs/
 
-Nothing else should run meanwhile. `python -m benchmarks train_gpt --help` lists the settings of `train_gpt`, and so on."""
+Nothing else should run meanwhile. `python -m benchmarks train_gpt --help` lists the settings of `train_gpt`."""
 
 COMMANDS = {
     "train_gpt": ("training.train_gpt", "train_gpt", "TrainGPTSettings"),

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Step = Callable[[], int]
-"""Does one step of the work and returns how many units (tokens, sentences, …) it did; what precedes it is set up once."""
+"""Does one step of the work and returns how many units (tokens, sentences, …) it did; what precedes it is set up once.
+"""
 
 
 class Skipped(Exception):
-    """A contender that cannot take part here; the message says why. A peer's missing package says so by itself (ImportError)."""
+    """A contender that cannot take part here; the message says why. A peer's missing package says so by itself
+    (ImportError)."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class Contender:
     """Whether it is this project. A peer that cannot be imported is skipped, ours has then failed."""
 
     operations_per_unit: float | None = None
-    """Model floating-point operations of a unit of work, where they are counted: gives FLOP/s and the share of the matrix peak."""
+    """Model floating-point operations of a unit of work, where they are counted: gives FLOP/s and the share of the
+    matrix peak."""
 
     facts: Mapping[str, float] = field(default_factory=dict)
     """Numbers that describe the work, kept with the results for formulas."""

@@ -1,4 +1,5 @@
-"""Measures contenders beside each other: each in a process of its own, taking turns, so that all meet the same noise of the machine."""
+"""Measures contenders beside each other: each in a process of its own, taking turns, so that all meet the same noise of
+the machine."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ from configs.settings import CommandError
 ROOT = Path(__file__).resolve().parent.parent
 
 _ROOM = 1.4
-"""What turns take beside their seconds, as a factor: the step before each that brings memory back, and a last step that is long."""
+"""What turns take beside their seconds, as a factor: the step before each that brings memory back, and a last step that
+is long."""
 
 
 @dataclass
@@ -54,15 +56,16 @@ class MeasureSettings:
     """Folder of the results, one JSON file for each benchmark."""
 
     instructions: Literal["native", "avx512", "avx2"] = "native"
-    """What the libraries may use of the processor: `avx2` is what nearly every computer has. Other results than the native ones are
-    kept in files of their own."""
+    """What the libraries may use of the processor: `avx2` is what nearly every computer has. Other results than the
+    native ones are kept in files of their own."""
 
     at_once: int = 1
-    """Contenders that are set up at the same time: compilers need many cores, not the GPU. Who fails in company is set up again, alone.
-    The turns that count are always taken one at a time."""
+    """Contenders that are set up at the same time: compilers need many cores, not the GPU. Who fails in company is set
+    up again, alone. The turns that count are always taken one at a time."""
 
     limit: float | None = None
-    """Seconds for everything: who is not ready in time is given up, and rounds for which no time is left are left out."""
+    """Seconds for everything: who is not ready in time is given up, and rounds for which no time is left are left out.
+    """
 
 
 class Worker:
@@ -76,11 +79,16 @@ class Worker:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker"],
             env=os.environ | {"PYTHONPATH": paths} | LIMITS[instructions] | dict(contender.environment),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, encoding="utf-8",
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            encoding="utf-8",
+        )
 
     def set_up(self, seconds: float, deadline: float = math.inf) -> None:
-        """Build the step and take the turn that is not counted; whoever is not ready at `deadline` (time.monotonic) is given up."""
+        """Build the step and take the turn that is not counted; whoever is not ready at `deadline` (time.monotonic) is
+        given up."""
         contender = self.contender
         with self.given_up_at(deadline) as given_up:
             answer = self.ask(
@@ -162,11 +170,17 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
     native = settings.instructions == "native"
     name = benchmark.name if native else f"{benchmark.name}_{settings.instructions}"
     result = Result(
-        benchmark=name, title=benchmark.title, unit=benchmark.unit, reference=benchmark.reference,
+        benchmark=name,
+        title=benchmark.title,
+        unit=benchmark.unit,
+        reference=benchmark.reference,
         comparisons=[asdict(one) for one in benchmark.comparisons],
-        date=date.today().isoformat(), machine=describe_machine() | ({} if native else {"instructions": settings.instructions}),
-        versions=versions(), peak=peak or matrix_peak(settings.instructions), rows=[],
-    )  # fmt: skip
+        date=date.today().isoformat(),
+        machine=describe_machine() | ({} if native else {"instructions": settings.instructions}),
+        versions=versions(),
+        peak=peak or matrix_peak(settings.instructions),
+        rows=[],
+    )
     emulated = [one for one in chosen if emulates(settings.instructions, one.name)]
     chosen = [one for one in chosen if one not in emulated]
     turns = settings.rounds * settings.seconds * len(chosen)
@@ -224,7 +238,10 @@ def matrix_peak(instructions: str) -> dict[str, float]:
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "peak", "json=true"],
-        env=os.environ | {"PYTHONPATH": paths} | LIMITS[instructions], check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        env=os.environ | {"PYTHONPATH": paths} | LIMITS[instructions],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     found: dict[str, float] = json.loads(done.stdout)
     return found

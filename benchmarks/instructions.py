@@ -1,4 +1,5 @@
-"""Contenders held to the instruction set of an older processor: what most computers have can be measured on a new one."""
+"""Contenders held to the instruction set of an older processor: what most computers have can be measured on a
+new one."""
 
 from __future__ import annotations
 

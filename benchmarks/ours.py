@@ -64,7 +64,8 @@ def folder_until_exit() -> Path:
 def trainer_of(settings: list[str], vocabulary: int = 0) -> Trainer:
     """The project's trainer, ready to take steps; ends its contender where compilation fails.
 
-    With `vocabulary` a GPT learns numbers drawn by Zipf's law instead of a text: speed at a vocabulary that no small text has.
+    With `vocabulary` a GPT learns numbers drawn by Zipf's law instead of a text: speed at a vocabulary that no small
+    text has.
     """
     config = composed(["trainer.steps=1000000", *settings])
     hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
@@ -84,7 +85,8 @@ def trainer_of(settings: list[str], vocabulary: int = 0) -> Trainer:
 
 
 def training(settings: list[str], vocabulary: int = 0) -> Step:
-    """One optimiser step of the project's trainer, counted in real tokens (source and target). Arguments as `trainer_of`."""
+    """One optimiser step of the project's trainer, counted in real tokens (source and target). Arguments as
+    `trainer_of`."""
     trainer = trainer_of(settings, vocabulary)
 
     def step() -> int:

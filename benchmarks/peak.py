@@ -42,7 +42,8 @@ def measure_peak() -> dict[str, dict[str, float]]:
 
 
 def product_rate(shape: tuple[int, int, int], dtype: torch.dtype, device: str) -> float:
-    """FLOP/s of one product, the median of `REPEATS` after one that is not counted: what is sustained, not a lucky burst."""
+    """FLOP/s of one product, the median of `REPEATS` after one that is not counted: what is sustained, not a lucky
+    burst."""
     rows, inner, columns = shape
     x = torch.randn(rows, inner, device=device).to(dtype)
     weight = torch.randn(columns, inner, device=device).to(dtype)

@@ -19,8 +19,8 @@ def full_table(result: Result) -> str:
         if row.measured:
             ratio = f"{reference.rate / row.rate:.2f} x" if reference else "–"
             lines.append(
-                f"| {label(row)} | {number(row.rate)} | {number(min(row.rates))} – {number(max(row.rates))} | {number(row.milliseconds)} "
-                f"| {use(row, result)} | {row.peak_memory / 1e9:.2f} | {ratio} |"
+                f"| {label(row)} | {number(row.rate)} | {number(min(row.rates))} – {number(max(row.rates))} |"
+                f" {number(row.milliseconds)} | {use(row, result)} | {row.peak_memory / 1e9:.2f} | {ratio} |"
             )
         else:
             lines.append(f"| {label(row)} | {row.status} |" + " |" * 6)
@@ -57,7 +57,8 @@ def place(result: Result) -> str:
 
 
 def summary_table(results: Sequence[Result]) -> str:
-    """The first comparison of each benchmark beside the fastest peer of all; folded away all comparisons, and who is missing."""
+    """The first comparison of each benchmark beside the fastest peer of all; folded away all comparisons, and who is
+    missing."""
     first = [line for result in results if (line := headline(result))]
     others = [line for result in results for line in comparisons(result)]
     missing = [f"{row.name} ({row.status})" for result in results for row in result.rows if not row.measured]
@@ -73,7 +74,8 @@ HEADING = ["| what | ours | fastest peer | ratio |", "|---|---|---|---|"]
 
 
 def headline(result: Result) -> str | None:
-    """What, ours, the peer of the first comparison, and the fastest of all peers that the same rows of ours are compared with."""
+    """What, ours, the peer of the first comparison, and the fastest of all peers that the same rows of ours are
+    compared with."""
     first = result.comparisons[0]
     ours, usual = result.fastest(first["ours"]), result.fastest(first["peers"])
     if ours is None:

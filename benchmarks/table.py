@@ -1,4 +1,5 @@
-"""Results into the pages: what stands between markers in README.md and docs/ is written from JSON files, never by hand."""
+"""Results into the pages: what stands between markers in README.md and docs/ is written from JSON files,
+never by hand."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The process of one contender: builds its step, then repeats it whenever the harness asks for a turn.
 
-Requests and answers are lines of JSON on standard input and output. Between turns the process sleeps in a read, so that the others
-have the machine to themselves.
+Requests and answers are lines of JSON on standard input and output. Between turns the process sleeps in a read, so that
+the others have the machine to themselves.
 """
 
 from __future__ import annotations
@@ -107,10 +107,11 @@ def wait_for_device() -> None:
 
 
 def give_memory_back() -> None:
-    """Return freed blocks to the GPU, and to the system when less than a third of it is left: a dozen idle contenders that each
-    keep a large step's activations may not fit.
+    """Return freed blocks to the GPU, and to the system when less than a third of it is left: a dozen idle contenders
+    that each keep a large step's activations may not fit.
 
-    No program does so in the midst of training. Ours, which keeps its memory in huge pages, is then 2-5 % slower for a while.
+    No program does so in the midst of training. Ours, which keeps its memory in huge pages, is then 2-5 % slower for a
+    while.
     """
     if gpu := gpu_in_use():
         gpu.empty_cache()
@@ -126,7 +127,8 @@ def available_memory() -> float:
 
 
 def peak_memory() -> int:
-    """The most bytes this process has held: of the GPU where it uses one, since it was set up; else of main memory (VmHWM)."""
+    """The most bytes this process has held: of the GPU where it uses one, since it was set up; else of main memory
+    (VmHWM)."""
     if gpu := gpu_in_use():
         return int(gpu.max_memory_reserved())
     status = Path("/proc/self/status")

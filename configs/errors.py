@@ -6,7 +6,8 @@ import math
 
 
 class UserError(Exception):
-    """Bad config, data, file or checkpoint; one argument for each problem, which names the key or file and the fix. Exit code 2."""
+    """Bad config, data, file or checkpoint; one argument for each problem, which names the key or file and the fix.
+    Exit code 2."""
 
 
 def check_finite(what: str, value: float, step: int) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 
 def literal(value: Any) -> Any:
-    """Text, also inside lists and dicts, in which `${…}` is escaped: OmegaConf would look it up, in the environment say."""
+    """Text, also inside lists and dicts, in which `${…}` is escaped: OmegaConf would look it up, in the environment
+    say."""
     if isinstance(value, str):
         return re.sub(r"(\\*)\$\{", lambda match: 2 * match[1] + "\\${", value)
     if isinstance(value, list):

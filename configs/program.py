@@ -1,4 +1,5 @@
-"""What all commands of the project share: UTF-8 on their streams, one line for an error, exit codes, Ctrl-C while they start."""
+"""What all commands of the project share: UTF-8 on their streams, one line for an error, exit codes, Ctrl-C while they
+start."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from typing import TextIO
 
 
 def check_system() -> None:
-    """Leave with one line where the program cannot run: Windows lacks the signals and symbolic links that a run needs."""
+    """Leave with one line where the program cannot run: Windows lacks the signals and symbolic links that a
+    run needs."""
     if sys.platform == "win32":
         complain("Windows is not supported; WSL, the Windows Subsystem for Linux, is")
         raise SystemExit(2)
@@ -26,14 +28,17 @@ def expanded(path: str) -> Path:
 
 
 def utf8(argument: str) -> str:
-    """A command-line argument, its bytes read as UTF-8 whatever the locale; bytes that are not become lone surrogates."""
+    """A command-line argument, its bytes read as UTF-8 whatever the locale; bytes that are not become lone
+    surrogates."""
     return os.fsencode(argument).decode("utf-8", "surrogateescape")
 
 
 def exit_code_of(action: Callable[[], object], *expected: type[Exception]) -> int:
-    """Run a command and return its exit code: 0, or 2 with one line on standard error for each message of an `expected` exception.
+    """Run a command and return its exit code: 0, or 2 with one line on standard error for each message of an `expected`
+    exception.
 
-    What the operating system refuses (OSError) is such a line too. 130 after Ctrl-C, 141 when the reader of our output has gone.
+    What the operating system refuses (OSError) is such a line too. 130 after Ctrl-C, 141 when the reader of our output
+    has gone.
     """
     speak_utf8()
     try:
@@ -60,7 +65,8 @@ def exit_code_of(action: Callable[[], object], *expected: type[Exception]) -> in
 
 
 def speak_utf8() -> None:
-    """Read and write UTF-8 whatever the locale; bytes that are not UTF-8 come out as they went in. A closed output takes anything."""
+    """Read and write UTF-8 whatever the locale; bytes that are not UTF-8 come out as they went in. A closed output
+    takes anything."""
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     streams = ((sys.stdin, "surrogateescape"), (sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace"))
@@ -82,7 +88,8 @@ def messages_of(error: Exception) -> list[str]:
 
 
 def complain(message: str) -> None:
-    """One line on standard error; line breaks, and whatever else would steer a terminal, are written as their `[code]`."""
+    """One line on standard error; line breaks, and whatever else would steer a terminal, are written as their
+    `[code]`."""
     # Spaces of other widths, as in Japanese file names, are not "printable" and steer nothing.
     harmless = (character.isprintable() or unicodedata.category(character) == "Zs" for character in message)
     shown = "".join(c if fine else f"[{ord(c):X}]" for c, fine in zip(message, harmless, strict=True))
@@ -91,7 +98,8 @@ def complain(message: str) -> None:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """While slow modules are imported Ctrl-C ends the process at once: an exception would be a traceback, or be lost in a callback."""
+    """While slow modules are imported Ctrl-C ends the process at once: an exception would be a traceback, or be lost in
+    a callback."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # one that is ignored (a background job) stays ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -11,8 +11,8 @@ from pathlib import Path
 def write_whole(final: Path, content: bytes, *, replace: bool = True, durable: bool = True) -> None:
     """The file appears complete or not at all. Raises OSError naming it; FileExistsError if it may not be replaced.
 
-    durable: it is on the disk when this returns. False is for what can be made again: after a power cut such a file may be
-    empty under its name.
+    durable: it is on the disk when this returns. False is for what can be made again: after a power cut such a file may
+    be empty under its name.
     """
     partial = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}")
     try:

@@ -44,8 +44,8 @@ def read_prepared(file: Path) -> Any:
 
 
 def cached_folder(root: Path, key: str, build: Callable[[Path], None]) -> Path:
-    """The folder `root/key`; if it is not there, `build` fills an empty one, which then gets that name in one step: it is
-    whole, after a power cut too.
+    """The folder `root/key`; if it is not there, `build` fills an empty one, which then gets that name in one step: it
+    is whole, after a power cut too.
 
     Of several processes that start together one builds and the others wait for it. A failed build leaves nothing
     behind.

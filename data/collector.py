@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without looking for cycles. Rows with spans are millions of lists and hold none: to look through them again and again takes a
-    quarter of the time that drawing them does, and nine tenths of the time of reading them from a table."""
+    """Without looking for cycles. Rows with spans are millions of lists and hold none: to look through them again and
+    again takes a quarter of the time that drawing them does, and nine tenths of the time of reading them from a table.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

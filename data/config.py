@@ -14,10 +14,10 @@ class DataConfig:
     dataset hub name)."""
 
     path: str | None = None
-    """A file, a folder, a glob, an http(s) URL, `a.en,b.ja`-style list of two aligned files, or (hub) `owner/name`.
-    A folder is searched for files named after the splits: train, valid|validation|val|dev, test; if none is, all its files are
-    the training text. A download that breaks off is tried again; where the server states no length and sends no chunks
-    (HTTP/1.0), a part cannot be told from the whole file."""
+    """A file, a folder, a glob, an http(s) URL, `a.en,b.ja`-style list of two aligned files, or (hub) `owner/name`. A
+    folder is searched for files named after the splits: train, valid|validation|val|dev, test; if none is, all its
+    files are the training text. A download that breaks off is tried again; where the server states no length and sends
+    no chunks (HTTP/1.0), a part cannot be told from the whole file."""
 
     valid_path: str | None = None
     """Validation file(s) of their own; null means those found in the folder, else split off from `path`."""
@@ -38,7 +38,8 @@ class DataConfig:
     """Column of the target sentence, likewise."""
 
     header: bool = False
-    """CSV/TSV files start with a line of column names. Needed where that line holds a wanted name: it is refused as a row."""
+    """CSV/TSV files start with a line of column names. Needed where that line holds a wanted name: it is refused as a
+    row."""
 
     rows: str = "document"
     """What one row of running text is: `document` (a file), `paragraph` (blank-line separated) or `line`. The end token
@@ -56,17 +57,17 @@ class DataConfig:
     """Share split off for test, likewise."""
 
     valid_tokens: int | None = 400_000
-    """Most tokens of the validation split that are evaluated during training; null means all. Of a larger split these are
-    passages (or pairs) spread evenly over it, the same ones every time. A token costs a third of what it does in training:
-    400000 take as long as 33 training steps of 4096 tokens, however many steps lie between evaluations."""
+    """Most tokens of the validation split that are evaluated during training; null means all. Of a larger split these
+    are passages (or pairs) spread evenly over it, the same ones every time. A token costs a third of what it does in
+    training: 400000 take as long as 33 training steps of 4096 tokens, however many steps lie between evaluations."""
 
     split_seed: int = 0
     """Seed of random and component splits and of the embedded corpus. Apart from the run's seed: runs stay
     comparable."""
 
     max_rows: int | None = None
-    """Use only the first so many rows of the training split (of text with `rows=document`: files); validation and test stay
-    whole. null means all."""
+    """Use only the first so many rows of the training split (of text with `rows=document`: files); validation and test
+    stay whole. null means all."""
 
     streaming: bool = False
     """Tokenise without ever holding the text in memory (text larger than memory)."""
@@ -96,9 +97,9 @@ class TokenizerConfig:
     """`char`, `bpe` or `unigram`."""
 
     vocab_size: int | None = None
-    """Pieces in the vocabulary (char: an upper limit, the alphabet of the text decides). null fits it to the training text:
-    its alphabet and a piece more for every 400 characters, up to 1024 in all or 400 beyond the alphabet, whichever is more
-    (char: the alphabet, up to 10000)."""
+    """Pieces in the vocabulary (char: an upper limit, the alphabet of the text decides). null fits it to the training
+    text: its alphabet and a piece more for every 400 characters, up to 1024 in all or 400 beyond the alphabet,
+    whichever is more (char: the alphabet, up to 10000)."""
 
     character_coverage: float = 1.0
     """Share of character occurrences that get a piece of their own; 0.9995 is customary for Japanese with byte
@@ -170,6 +171,7 @@ def problems(data: DataConfig, tokenizer: TokenizerConfig, task: str) -> list[st
         found.append("tokenizer.sampling: is for translation; running text is tokenised once")
     if tokenizer.sampling and tokenizer.kind != "unigram":
         found.append(
-            f"tokenizer.sampling: needs tokenizer.kind=unigram, which knows other segmentations ({tokenizer.kind} has one)"
+            f"tokenizer.sampling: needs tokenizer.kind=unigram, which knows other segmentations ({tokenizer.kind} has"
+            " one)"
         )
     return found

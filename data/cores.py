@@ -8,13 +8,15 @@ from pathlib import Path
 
 
 def cores() -> int:
-    """Cores that this process may use: those it may run on, but no more than the CPU quota of its container, rounded."""
+    """Cores that this process may use: those it may run on, but no more than the CPU quota of its container,
+    rounded."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, round(min(allowed, cpu_quota())))
 
 
 def workers() -> int:
-    """Threads or processes whose results one process takes in: a worker a core, but beyond 8 that process cannot keep up."""
+    """Threads or processes whose results one process takes in: a worker a core, but beyond 8 that process cannot keep
+    up."""
     return min(8, cores())
 
 
@@ -22,8 +24,8 @@ def cpu_quota(membership: Path = Path("/proc/self/cgroup"), mount: Path = Path("
     """CPU time per second of real time that the control groups of this process allow (`docker run --cpus`, a Kubernetes
     limit); infinite without a limit.
 
-    A limit of any group on the way to the root counts. Inside a container the listed group may be one of the host, which is not
-    mounted; the container's own is then the root of the mount.
+    A limit of any group on the way to the root counts. Inside a container the listed group may be one of the host,
+    which is not mounted; the container's own is then the root of the mount.
     """
     try:
         groups = [line.split(":", 2)[1:] for line in membership.read_text("utf-8").splitlines()]

@@ -205,7 +205,8 @@ def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: 
 
 
 def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator[str]:
-    """Texts to train a tokenizer on; where the corpus knows its words (`words`: spans of both sides), with their borders marked."""
+    """Texts to train a tokenizer on; where the corpus knows its words (`words`: spans of both sides), with their
+    borders marked."""
     known = "words" in (rows.column_names or ()) and config.kind != "char"
     for batch in rows.select_columns([*columns, "words"] if known else list(columns)).iter(batch_size=4096):
         for column in columns:
@@ -224,7 +225,8 @@ def _fitted_notes(config: TokenizerConfig, tokenizers: Sequence[Tokenizer]) -> l
     if config.vocab_size is not None or config.kind == "char" or set(sizes) == {LARGEST_FITTED[config.kind]}:
         return []
     return [
-        f"tokenizer.vocab_size={' and '.join(map(str, sizes))}: fitted to the training text; set a number to choose another"
+        f"tokenizer.vocab_size={' and '.join(map(str, sizes))}: fitted to the training text; set a number to choose"
+        " another"
     ]
 
 

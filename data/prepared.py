@@ -72,8 +72,8 @@ class Prepared(ABC):
 
     @abstractmethod
     def evaluation(self, split: str, batch_size: int, /) -> Iterator[Batch]:
-        """One pass over a split, the same every time; over a large validation split, a part of it (`data.valid_tokens`).
-        `batch_size` as in `training`."""
+        """One pass over a split, the same every time; over a large validation split, a part of it
+        (`data.valid_tokens`). `batch_size` as in `training`."""
 
     def _most_tokens(self, split: str) -> int | None:
         """Tokens that an evaluation of the split may take; None is no limit. A test, made once, is always of all."""
@@ -84,8 +84,8 @@ class Prepared(ABC):
         if size >= least:
             return []
         return [
-            f"train: {size:,} {self.unit} are few: the model will soon know them by heart, and its validation loss rise; "
-            "give more text"
+            f"train: {size:,} {self.unit} are few: the model will soon know them by heart, and its validation loss"
+            " rise; give more text"
         ]
 
     def _part_note(self, part: int, whole: int) -> list[str]:
@@ -148,7 +148,8 @@ class PreparedText(Prepared):
     def _limit_bytes(self, split: str) -> int:
         """Reduce the bytes of a split to those of the tokens that an evaluation takes -> their number.
 
-        It is their share in the bytes of all pieces, which are those of the text but for unknown characters and normalisation.
+        It is their share in the bytes of all pieces, which are those of the text but for unknown characters and
+        normalisation.
         """
         lengths = self.tokenizer.byte_lengths.copy()
         lengths[self.tokenizer.eos_id] = 1
@@ -279,7 +280,8 @@ class PreparedPairs(Prepared):
         return len(self._pairs[split].target.lengths)
 
     def bytes(self, split: str) -> int:
-        """UTF-8 bytes of a split's targets and one for each line end; of a target that is cut, of what is left of it."""
+        """UTF-8 bytes of a split's targets and one for each line end; of a target that is cut, of what is
+        left of it."""
         if split not in self._bytes:
             rows = self._evaluated(split)
             texts = self._rows[split].select(rows)["target"][:]
@@ -306,8 +308,8 @@ class PreparedPairs(Prepared):
         )
 
     def evaluation(self, split: str, batch_tokens: int | None = None) -> Iterator[Batch]:
-        """One pass over a split, sorted by length; pairs beyond the context are cut (see `notes`). Of a large validation
-        split, pairs spread evenly (`data.valid_tokens`)."""
+        """One pass over a split, sorted by length; pairs beyond the context are cut (see `notes`). Of a large
+        validation split, pairs spread evenly (`data.valid_tokens`)."""
         chosen = self._evaluated(split)
         budget = self._config.batch_tokens if batch_tokens is None else batch_tokens
         source, target = self._cut_lengths(split)

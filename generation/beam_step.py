@@ -63,15 +63,19 @@ def beam_step(log_probabilities: Tensor, scores: Tensor, count: Tensor, last: Te
     on, place = best.masked_fill(ends, float("-inf")).topk(beam_size)  # [N, K]
     enough = count >= beam_size
     return BeamStep(
-        ended, parent[:, :beam_size], token.gather(1, place), parent.gather(1, place),
+        ended,
+        parent[:, :beam_size],
+        token.gather(1, place),
+        parent.gather(1, place),
         cut=on.masked_fill(~(last & ~enough).unsqueeze(1), float("-inf")),
         scores=on.masked_fill((last | enough).unsqueeze(1), float("-inf")),
         count=count,
-    )  # fmt: skip
+    )
 
 
 def _likeliest(log_probabilities: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The `count` likeliest continuations of each sentence, best first: (log-probability, hypothesis, token), each [N, M].
+    """The `count` likeliest continuations of each sentence, best first: (log-probability, hypothesis, token), each [N,
+    M].
 
     log_probabilities [N, K, V] of the next token; scores [N, K] of the hypotheses so far. The vocabulary is cut into
     groups, and only those with the largest maxima are searched: a fifth of the time of a selection among all K V.

@@ -25,7 +25,8 @@ HELP = """Type {input} and press Enter. Settings are given when the program star
 
 
 PATIENCE = 0.05
-"""Seconds that what has arrived waits for more, all its pauses together: longer than a busy machine delays a program that writes fast."""
+"""Seconds that what has arrived waits for more, all its pauses together: longer than a busy machine delays a program
+that writes fast."""
 
 _BLOCK = 1 << 16  # bytes; as many as a pipe holds
 
@@ -38,8 +39,8 @@ def standard_input() -> io.BufferedReader:
 
 
 def read_lines() -> Iterator[str | None]:
-    """The lines of standard input as they arrive, without their ends (LF or CR LF) and without a byte order mark; None where
-    the next ones have to be waited for.
+    """The lines of standard input as they arrive, without their ends (LF or CR LF) and without a byte order mark; None
+    where the next ones have to be waited for.
 
     Raises UserError at a line that is not UTF-8, and where standard input cannot be read.
     """
@@ -54,7 +55,8 @@ def read_lines() -> Iterator[str | None]:
             yield raw.removesuffix(b"\r\n").removesuffix(b"\n").decode()
     except UnicodeDecodeError as error:
         raise UserError(
-            f"standard input: line {number} is not UTF-8 (its byte {error.start + 1}); convert it first (iconv -t UTF-8)"
+            f"standard input: line {number} is not UTF-8 (its byte {error.start + 1}); convert it first (iconv -t"
+            " UTF-8)"
         ) from error
     except OSError as error:
         raise UserError(f"standard input cannot be read: {error.strerror}") from error

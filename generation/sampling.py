@@ -37,8 +37,8 @@ def generate(
     filled the context, its last `context // 2` tokens are read anew and it goes on from there: a token costs one step
     and, once per half context, one short pass.
 
-    lockstep: write by `LockstepTexts`, in steps of one shape that a GPU replays; None means on a GPU. A CPU is faster with
-    steps that shrink when texts end.
+    lockstep: write by `LockstepTexts`, in steps of one shape that a GPU replays; None means on a GPU. A CPU is faster
+    with steps that shrink when texts end.
 
     Raises ValueError for an empty prompt, an impossible `config`, or a model that is not in evaluation mode.
     """
@@ -53,7 +53,8 @@ def generate(
     if lockstep is None:
         # CUDA's cumulative sums do not repeat to the last bit, and are refused where that is asked for.
         lockstep = device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
-    # Tokens are chosen on the CPU unless a recorded step chooses them: `choose` adds up in float64, which Apple's GPUs do not have.
+    # Tokens are chosen on the CPU unless a recorded step chooses them: `choose` adds up in float64, which Apple's GPUs
+    # do not have.
     chooser = device if lockstep else torch.device("cpu")
     banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=chooser)
     seen: Tensor | None = None

@@ -1,4 +1,5 @@
-"""How a GPT's next token is drawn: the settings and what they may be. No torch, so that a command line can ask at once."""
+"""How a GPT's next token is drawn: the settings and what they may be. No torch, so that a command line can
+ask at once."""
 
 from __future__ import annotations
 
@@ -36,10 +37,14 @@ def problems(config: SamplingConfig) -> list[str]:
     """
     rules = (
         ("repetition_penalty", 0.01 <= config.repetition_penalty <= 100, "must be from 0.01 to 100"),
-        ("temperature", config.temperature == 0 or 0.001 <= config.temperature <= 1000, "must be 0, or from 0.001 to 1000"),
+        (
+            "temperature",
+            config.temperature == 0 or 0.001 <= config.temperature <= 1000,
+            "must be 0, or from 0.001 to 1000",
+        ),
         ("top_k", config.top_k is None or config.top_k >= 1, "must be at least 1"),
         ("top_p", config.top_p is None or 0 < config.top_p <= 1, "must be greater than 0 and at most 1"),
         ("min_p", config.min_p is None or 0 <= config.min_p <= 1, "must be from 0 to 1"),
         ("max_tokens", config.max_tokens >= 1, "must be at least 1"),
-    )  # fmt: skip
+    )
     return [f"{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]

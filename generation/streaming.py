@@ -1,4 +1,5 @@
-"""Texts that are being written: shown as their tokens come, never half a character, never the beginning of a stop text."""
+"""Texts that are being written: shown as their tokens come, never half a character, never the beginning of a
+stop text."""
 
 from __future__ import annotations
 

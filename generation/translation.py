@@ -56,9 +56,9 @@ def translate(
 ) -> Generator[tuple[int, list[Translation]], None, None]:
     """Translate sentences portion by portion, each longest first; yields (index, n-best list) as they get ready.
 
-    Indices count the sentences of all portions. A portion is asked for while those before it are still being translated.
-    Empty sentences (white space only) are not asked of the model: their translation is empty. Sources longer than the
-    model's context are cut to it.
+    Indices count the sentences of all portions. A portion is asked for while those before it are still being
+    translated. Empty sentences (white space only) are not asked of the model: their translation is empty. Sources
+    longer than the model's context are cut to it.
     """
     source, target = tokenizers[0], tokenizers[-1]
     device = next(model.parameters()).device
@@ -66,11 +66,17 @@ def translate(
 
     def search(places: list[int], batch: SourceBatch) -> Found:
         hypotheses = beam_search(
-            model, batch.source.to(device), None if batch.source_mask is None else batch.source_mask.to(device),
-            bos_id=target.bos_id, eos_id=target.eos_id, beam_size=options.beam_size,
-            max_length=longest_targets(batch.lengths, context), length_penalty=options.length_penalty,
-            n_best=options.n_best, banned_ids=target.never_written,
-        )  # fmt: skip
+            model,
+            batch.source.to(device),
+            None if batch.source_mask is None else batch.source_mask.to(device),
+            bos_id=target.bos_id,
+            eos_id=target.eos_id,
+            beam_size=options.beam_size,
+            max_length=longest_targets(batch.lengths, context),
+            length_penalty=options.length_penalty,
+            n_best=options.n_best,
+            banned_ids=target.never_written,
+        )
         found = ([readable(hypothesis, target) for hypothesis in best] for best in hypotheses)
         return list(zip(places, found, strict=True))
 
@@ -106,9 +112,9 @@ def in_order(results: Iterator[tuple[int, list[Translation]]]) -> Iterator[list[
 def windows(lines: Iterable[str | None], batch_tokens: int) -> Iterator[list[str]]:
     """Lines of a stream in portions for `translate`, so that memory does not grow with the stream.
 
-    Batches of like length need many lines to choose from: `batch_tokens` / 2 lines fill about ten. The first portions are
-    smaller, so that the first translations come early. Where the stream pauses (None), what there is makes a portion, and
-    an empty one follows.
+    Batches of like length need many lines to choose from: `batch_tokens` / 2 lines fill about ten. The first portions
+    are smaller, so that the first translations come early. Where the stream pauses (None), what there is makes a
+    portion, and an empty one follows.
     """
     largest = max(1, batch_tokens // 2)
     size = min(FIRST_WINDOW, largest)

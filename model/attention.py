@@ -34,8 +34,9 @@ keys, 1.9 x at 256, 1.5 x at 512; at 1024 the fused kernel is 1.6 x faster."""
 
 _DECODING_QUERIES = 8
 DECODING_HEADS = 64
-"""Up to so many queries in each of so many heads of a batch or more, plain float32 products beat the fused kernel on a CPU:
-one query of 32 rows with 4 heads takes 0.6 of its time, one of 1 row 1.6. In bfloat16 the kernel is always faster."""
+"""Up to so many queries in each of so many heads of a batch or more, plain float32 products beat the fused kernel on a
+CPU: one query of 32 rows with 4 heads takes 0.6 of its time, one of 1 row 1.6. In bfloat16 the kernel is always faster.
+"""
 
 
 def attention(
@@ -52,16 +53,16 @@ def attention(
     query [B, H, T, D], key and value [B, Hkv, S, D] with Hkv dividing H (query head h reads key head h // (H / Hkv)).
     causal: query t sees keys up to its own position; with T < S the queries are the last T positions (cached decoding).
     key_mask [B, S] bool: True where a key is a real token; None when all are. Every query must see at least one key.
-    [B, T, S]: the keys that each query sees, whose order then means nothing (the hypotheses of a beam search, the documents
-    of a window); the same in blocks from `document_mask`, without dropout.
-    dropout: probability of dropping a weight; not 0 in training only.
-    Returns [B, H, T, D] in the query's dtype.
+    [B, T, S]: the keys that each query sees, whose order then means nothing (the hypotheses of a beam search, the
+    documents of a window); the same in blocks from `document_mask`, without dropout. dropout: probability of dropping a
+    weight; not 0 in training only. Returns [B, H, T, D] in the query's dtype.
 
-    On a CUDA device all of it is fused, by torch's rules of choice (sdp_utils.cpp, 2.11 to 2.13). A decoder's training gives
-    the flag and no mask, which flash and cuDNN take in bf16. An encoder and cross-attention give neither where no row of
-    the batch is padded, and so run the same kernels; else [B, 1, 1, S], which flash refuses, cuDNN and the efficient kernel
-    do not. (Any S: the latter reads rows of 8, to which torch pads the mask itself.) The efficient kernel alone takes
-    float32. Which goes first where several fit is the caller's to say (`torch.nn.attention.sdpa_kernel`).
+    On a CUDA device all of it is fused, by torch's rules of choice (sdp_utils.cpp, 2.11 to 2.13). A decoder's training
+    gives the flag and no mask, which flash and cuDNN take in bf16. An encoder and cross-attention give neither where no
+    row of the batch is padded, and so run the same kernels; else [B, 1, 1, S], which flash refuses, cuDNN and the
+    efficient kernel do not. (Any S: the latter reads rows of 8, to which torch pads the mask itself.) The efficient
+    kernel alone takes float32. Which goes first where several fit is the caller's to say
+    (`torch.nn.attention.sdpa_kernel`).
     """
     if key_mask is not None and not isinstance(key_mask, Tensor):
         return block_attention(query, key, value, key_mask)
@@ -99,8 +100,8 @@ def attention_backend(
 ) -> str:
     """Name of the kernel that `attention` would run for these arguments, for the log.
 
-    The fused kernel's name is torch's own answer: the choice depends on device, dtype, head width, mask and versions. For some
-    devices, such as Apple's GPUs, torch has no answer; then the name of the function is all there is to say.
+    The fused kernel's name is torch's own answer: the choice depends on device, dtype, head width, mask and versions.
+    For some devices, such as Apple's GPUs, torch has no answer; then the name of the function is all there is to say.
     """
     if _explicit_is_faster(query, key, value, dropout):
         return f"explicit {str(query.dtype).removeprefix('torch.')} products"
@@ -131,12 +132,12 @@ def _fused_arguments(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, bool]:
     """(query, key, value, attn_mask, is_causal) for torch's fused attention.
 
-    Never mask and flag: torch documents the pair as an error, and its CPU kernel applies both without a word. The flag is
-    kept where it says the same as the mask would, because flash kernels refuse masks. (Torch's flag aligns the first
+    Never mask and flag: torch documents the pair as an error, and its CPU kernel applies both without a word. The flag
+    is kept where it says the same as the mask would, because flash kernels refuse masks. (Torch's flag aligns the first
     positions of queries and keys, ours the last.)
 
-    Heads that share keys are spread out where the efficient kernel, which wants as many of both (torch 2.11 to 2.13), may be
-    the only one that fits: under a mask and in float32.
+    Heads that share keys are spread out where the efficient kernel, which wants as many of both (torch 2.11 to 2.13),
+    may be the only one that fits: under a mask and in float32.
     """
     flag = False
     if causal and key_mask is None and query.shape[2] == key.shape[2]:  # decided here: torch takes no symbolic flag
@@ -157,10 +158,11 @@ def _grouped(query: Tensor, key: Tensor) -> bool:
 def ungrouped(
     query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Grouped-query attention as one with equally many heads: (query, key, value, mask); its output, reshaped, is the same.
+    """Grouped-query attention as one with equally many heads: (query, key, value, mask); its output, reshaped, is the
+    same.
 
-    Query heads that share a key head become more queries of it, [B, Hkv, G T, D], and no key is copied, unless `causal`: that
-    rule would take their order for one of positions.
+    Query heads that share a key head become more queries of it, [B, Hkv, G T, D], and no key is copied, unless
+    `causal`: that rule would take their order for one of positions.
     """
     kv_heads = key.shape[1]
     groups = query.shape[1] // kv_heads
@@ -172,7 +174,8 @@ def ungrouped(
 
 
 def _explicit_is_faster(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> bool:
-    """On a CPU the fused kernel is slow backwards in bfloat16, with dropout, and for the few queries of a decoding step."""
+    """On a CPU the fused kernel is slow backwards in bfloat16, with dropout, and for the few queries of a decoding
+    step."""
     if query.device.type != "cpu":
         return False
     if dropout > 0:

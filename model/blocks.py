@@ -54,7 +54,8 @@ class DecoderBlock(nn.Module):
         cache: KVCache | None = None,
         documents: Tensor | BlockMask | None = None,
     ) -> Tensor:
-        """x [B, T, C] to [B, T, C]; with a cache, x are the tokens that follow those in it; documents as in attention."""
+        """x [B, T, C] to [B, T, C]; with a cache, x are the tokens that follow those in it; documents as in
+        attention."""
         x = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache, documents))
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 

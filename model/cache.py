@@ -38,8 +38,8 @@ class KVCache:
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Add keys and values [B, Hkv, T, D] of T new tokens to a layer and return all that it holds.
 
-        Returns keys and values [B, Hkv, S, D] (views of the cache) and their mask, bool, None when all are seen: [B, S],
-        or [B, T, S] where it differs between the new tokens and their order means nothing. The tokens count from
+        Returns keys and values [B, Hkv, S, D] (views of the cache) and their mask, bool, None when all are seen: [B,
+        S], or [B, T, S] where it differs between the new tokens and their order means nothing. The tokens count from
         `advance` on, which the model calls after its last layer. Raises ValueError when they do not fit.
         """
         batch, heads, tokens, width = key.shape
@@ -56,7 +56,8 @@ class KVCache:
         else:
             if tokens != 1:
                 raise ValueError(f"rows of different lengths grow by one token at a time, not by {tokens}")
-            # Shorter rows leave the new column unwritten: hidden, but 0 times what uninitialised memory holds may be NaN.
+            # Shorter rows leave the new column unwritten: hidden, but 0 times what uninitialised memory holds may be
+            # NaN.
             keys[:, :, self.length] = 0
             values[:, :, self.length] = 0
             rows = torch.arange(batch, device=key.device)

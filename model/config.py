@@ -20,8 +20,8 @@ class ModelConfig:
     """Encoder blocks (translation only); null means as many as `layers`."""
 
     heads: int = 4
-    """Attention heads per block; must divide `width`. On a GPU few wide heads (width 768: 6 of 128, not 12 of 64) keep the
-    matrix units busier, as a score is then a product of 128 numbers for one exponential."""
+    """Attention heads per block; must divide `width`. On a GPU few wide heads (width 768: 6 of 128, not 12 of 64) keep
+    the matrix units busier, as a score is then a product of 128 numbers for one exponential."""
 
     kv_heads: int | None = None
     """Key/value heads for grouped-query attention (Ainslie et al. 2023); must divide `heads`; null means `heads`."""
@@ -36,8 +36,8 @@ class ModelConfig:
     """Longest sequence in tokens: the training window of a GPT, the longest source or target of a translation."""
 
     mask_documents: bool = False
-    """GPT: a token sees only its own document, not the end of another one before it in the window. Pays where documents are
-    shorter than windows (`data.rows` says what a document is)."""
+    """GPT: a token sees only its own document, not the end of another one before it in the window. Pays where documents
+    are shorter than windows (`data.rows` says what a document is)."""
 
     norm: str = "rms"
     """`rms` (Zhang & Sennrich 2019) or `layer` (Ba et al. 2016). Blocks are always pre-norm."""

@@ -112,11 +112,7 @@ class EncoderDecoder(nn.Module):
         return [block.cross_attention.keys_values(encoded) for block in blocks]
 
     def _decode(
-        self,
-        target: Tensor,
-        memory: list[tuple[Tensor, Tensor]],
-        source_mask: Tensor | None,
-        cache: KVCache | None,
+        self, target: Tensor, memory: list[tuple[Tensor, Tensor]], source_mask: Tensor | None, cache: KVCache | None
     ) -> Tensor:
         start, length = (0, target.shape[1]) if cache is None else cache.positions(target.shape[1])
         x = self.target_embedding(target, start, length)  # [B, T, C]

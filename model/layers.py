@@ -96,7 +96,8 @@ def dropout(x: Tensor, probability: float) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _mask_pool(probability: float, entries: int, dtype: torch.dtype) -> Tensor:
-    """1 / (1 - p) with probability 1 - p, else 0: [entries], the same in every process, so that a resumed run repeats."""
+    """1 / (1 - p) with probability 1 - p, else 0: [entries], the same in every process, so that a resumed run
+    repeats."""
     draws = torch.randint(2**16, (entries,), dtype=torch.int32, generator=torch.Generator().manual_seed(0))
     return (draws >= round(probability * 2**16)).to(dtype).mul_(1 / (1 - probability))
 

@@ -108,8 +108,10 @@ def rotate(x: Tensor, rotation: Tensor) -> Tensor:
     if torch.compiler.is_compiling():  # the compiler makes one pass of this, and scalar code of the form below
         half = x.shape[-1] // 2
         first, second = x.chunk(2, dim=-1)
-        return torch.cat((first * cos[..., :half] + second * sin[..., :half],
-                          second * cos[..., half:] + first * sin[..., half:]), dim=-1)  # fmt: skip
+        return torch.cat(
+            (first * cos[..., :half] + second * sin[..., :half], second * cos[..., half:] + first * sin[..., half:]),
+            dim=-1,
+        )
     return _EagerRotation.apply(x, cos, sin) if torch.is_grad_enabled() else _turned(x, cos, sin)
 
 

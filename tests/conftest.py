@@ -14,9 +14,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 TINY = (
-    "model.layers=1 model.heads=2 model.width=32 model.context=32 trainer.steps=6 trainer.evaluate_every=3 trainer.log_every=1 "
-    "trainer.batch_size=4 trainer.samples=1 trainer.evaluate_sentences=8 data.sentences=600 data.stories=300 data.batch_tokens=512 "
-    "tokenizer.vocab_size=700 attention.examples=1 schedule.warmup=2"
+    "model.layers=1 model.heads=2 model.width=32 model.context=32 trainer.steps=6 trainer.evaluate_every=3"
+    " trainer.log_every=1 trainer.batch_size=4 trainer.samples=1 trainer.evaluate_sentences=8 data.sentences=600"
+    " data.stories=300 data.batch_tokens=512 tokenizer.vocab_size=700 attention.examples=1 schedule.warmup=2"
 ).split()
 """The real config, shrunk until a run takes a second or two."""
 
@@ -27,7 +27,8 @@ FILE_SIZE = resource.getrlimit(resource.RLIMIT_FSIZE)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> Generator[None, object, object]:
-    """A limit to the size of files ends with the test that sets it: pytest writes its results before fixtures end, to a file perhaps."""
+    """A limit to the size of files ends with the test that sets it: pytest writes its results before fixtures end, to a
+    file perhaps."""
     try:
         return (yield)
     finally:
@@ -35,8 +36,8 @@ def pytest_pyfunc_call() -> Generator[None, object, object]:
 
 
 def environment() -> dict[str, str]:
-    """The user's environment, with packages that lie elsewhere (`wheels=` of gpu.sh); one thread for each process, since tests share few
-    cores."""
+    """The user's environment, with packages that lie elsewhere (`wheels=` of gpu.sh); one thread for each process,
+    since tests share few cores."""
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
 
@@ -53,9 +54,14 @@ def program(tmp_path: Path) -> Run:
     ) -> subprocess.CompletedProcess[str]:
         data = input.encode() if isinstance(input, str) else input
         done = subprocess.run(
-            [*before, sys.executable, str(ROOT / script), *arguments], cwd=tmp_path, env=environment(), input=data, capture_output=True,
-            timeout=timeout, check=False,
-        )  # fmt: skip
+            [*before, sys.executable, str(ROOT / script), *arguments],
+            cwd=tmp_path,
+            env=environment(),
+            input=data,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run
@@ -65,8 +71,13 @@ def program(tmp_path: Path) -> Run:
 def book(tmp_path: Path) -> Path:
     """A small text file."""
     path = tmp_path / "book.txt"
-    lines = [f"The {a} {b} {c} the {d}." for a in ("red", "old", "shy") for b in ("fox", "cat", "hen", "cow")
-             for c in ("sees", "likes", "finds", "wants") for d in ("barn", "tree", "road", "pond", "hill")]  # fmt: skip
+    lines = [
+        f"The {a} {b} {c} the {d}."
+        for a in ("red", "old", "shy")
+        for b in ("fox", "cat", "hen", "cow")
+        for c in ("sees", "likes", "finds", "wants")
+        for d in ("barn", "tree", "road", "pond", "hill")
+    ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
@@ -75,16 +86,23 @@ def book(tmp_path: Path) -> Path:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny run of each task; the story model spells unknown characters as bytes."""
     folder = tmp_path_factory.mktemp("trained")
-    for task, more in {
-        "gpt": ["tokenizer.byte_fallback=true"],
-        "translate": ["trainer.steps=40"],
-    }.items():
+    for task, more in {"gpt": ["tokenizer.byte_fallback=true"], "translate": ["trainer.steps=40"]}.items():
         done = subprocess.run(
             [
-                sys.executable, str(ROOT / "train.py"), *TINY, f"task={task}", f"name={task}", "trainer.test=false",
-                "trainer.evaluate_every=50", *more,
+                sys.executable,
+                str(ROOT / "train.py"),
+                *TINY,
+                f"task={task}",
+                f"name={task}",
+                "trainer.test=false",
+                "trainer.evaluate_every=50",
+                *more,
             ],
-            cwd=folder, env=environment(), capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            cwd=folder,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
     return folder

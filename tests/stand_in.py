@@ -1,4 +1,5 @@
-"""A stand-in for a device that is neither a CPU nor CUDA, such as Apple's GPU: torch's device `meta`, here with values."""
+"""A stand-in for a device that is neither a CPU nor CUDA, such as Apple's GPU: torch's device `meta`, here
+with values."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ COPIES = {torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default, torch.o
 class StandIn(TorchDispatchMode):
     """Within, each storage on `meta` has a twin on the CPU, and operations compute with the twins.
 
-    Operations fail where they would on Apple's GPU: for float64, and where torch's own table of kernels has none for it. A copy to the CPU
-    that nobody waits for holds no values.
+    Operations fail where they would on Apple's GPU: for float64, and where torch's own table of kernels has none for
+    it. A copy to the CPU that nobody waits for holds no values.
     """
 
     def __init__(self) -> None:

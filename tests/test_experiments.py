@@ -21,11 +21,27 @@ GROUPS = [
 ]
 
 SHRUNK = [
-    "model.layers=1", "model.encoder_layers=null", "model.heads=2", "model.kv_heads=null", "model.width=32", "model.context=32",
-    "trainer.steps=2", "trainer.minutes=null", "trainer.evaluate_every=2", "trainer.evaluate_minutes=null", "trainer.batch_size=2",
-    "trainer.accumulate=1", "trainer.log_every=1", "trainer.samples=1", "trainer.evaluate_sentences=4", "trainer.compile=off",
-    "data.batch_tokens=256", "data.sentences=400", "data.stories=200", "attention.examples=1",
-]  # fmt: skip
+    "model.layers=1",
+    "model.encoder_layers=null",
+    "model.heads=2",
+    "model.kv_heads=null",
+    "model.width=32",
+    "model.context=32",
+    "trainer.steps=2",
+    "trainer.minutes=null",
+    "trainer.evaluate_every=2",
+    "trainer.evaluate_minutes=null",
+    "trainer.batch_size=2",
+    "trainer.accumulate=1",
+    "trainer.log_every=1",
+    "trainer.samples=1",
+    "trainer.evaluate_sentences=4",
+    "trainer.compile=off",
+    "data.batch_tokens=256",
+    "data.sentences=400",
+    "data.stories=200",
+    "attention.examples=1",
+]
 
 
 @pytest.fixture
@@ -118,7 +134,8 @@ def test_every_experiment_says_how_to_run_it(experiment: str) -> None:
 def test_a_run_on_the_stories_tells_which_pronouns_it_understands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: the one figure that says whether a GPT has learnt meaning must be told beside its baselines, and stored."""
+    """Guards: the one figure that says whether a GPT has learnt meaning must be told beside its baselines,
+    and stored."""
     monkeypatch.chdir(tmp_path)
     run = compose_and_train("+experiment=demo_gpt", *SHRUNK, "model.context=96", "tokenizer.vocab_size=800")
     figures = json.loads((run / "test.json").read_text())

@@ -41,7 +41,8 @@ def shell(trained: Path) -> Run:
 
 
 def test_nasty_prompts_pass_through_a_real_shell(shell: Run, tmp_path: Path) -> None:
-    """Guards: a prompt that the shell can pass but our command line mangles: each must come back at the head of the text."""
+    """Guards: a prompt that the shell can pass but our command line mangles: each must come back at the head of the
+    text."""
     prompts = [*NASTY, "no UTF-8: \udcff"]
     lines = []
     for number, prompt in enumerate(prompts, 1):
@@ -108,7 +109,8 @@ def test_stop_text_ends_a_sample_and_is_not_shown(shell: Run) -> None:
 
 
 def test_samples_written_together_are_those_written_alone(shell: Run) -> None:
-    """Guards: samples in another order, with another's seed, or gone on with behind a stop text; the second batch of them."""
+    """Guards: samples in another order, with another's seed, or gone on with behind a stop text; the second batch of
+    them."""
     line = "generate run=runs/gpt prompt=The max_tokens=40 stop=e"
     together = shell(f"{line} samples=34 seed=5").stdout.split("\n" + "-" * 20 + "\n")
     alone = shell(f"for seed in 5 6 36 38; do {line} seed=$seed; printf '\\0'; done").stdout.split("\n\0")
@@ -127,10 +129,22 @@ def test_a_prompt_beyond_the_context_is_told_what_the_model_reads(shell: Run) ->
 def test_an_interrupt_ends_with_130_and_without_a_traceback(trained: Path) -> None:
     """Guards: Ctrl-C in the middle of a text ending in a page of Python."""
     process = subprocess.Popen(
-        [sys.executable, str(ROOT / "generate.py"), "run=runs/gpt", "prompt=The", "max_tokens=1000000", "samples=1000000"],
-        cwd=trained, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
-    )  # fmt: skip
+        [
+            sys.executable,
+            str(ROOT / "generate.py"),
+            "run=runs/gpt",
+            "prompt=The",
+            "max_tokens=1000000",
+            "samples=1000000",
+        ],
+        cwd=trained,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=functools.partial(
+            signal.signal, signal.SIGINT, signal.SIG_DFL
+        ),  # a shell's background jobs ignore it
+    )
     assert process.stdout is not None
     assert len(process.stdout.read(200)) == 200
     process.send_signal(signal.SIGINT)
@@ -171,7 +185,8 @@ def test_lines_out_are_lines_in_however_the_file_ends(shell: Run) -> None:
 
 
 def test_translations_are_written_while_the_input_goes_on_and_kept_at_ctrl_c(trained: Path, shell: Run) -> None:
-    """Guards: hours of translating that are printed at the end, or lost; a half line; a traceback; an exit code of success."""
+    """Guards: hours of translating that are printed at the end, or lost; a half line; a traceback; an exit code of
+    success."""
     lines = [
         f"{name} {verb} a {thing}.\n"
         for name in ("Emi", "Ken")
@@ -181,9 +196,14 @@ def test_translations_are_written_while_the_input_goes_on_and_kept_at_ctrl_c(tra
     expected = shell("generate run=runs/translate beam_size=1", "".join(lines).encode()).stdout.splitlines()
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "generate.py"), "run=runs/translate", "beam_size=1", "batch_tokens=64"],
-        cwd=trained, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=trained,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write("".join(lines) * 20)
@@ -202,13 +222,19 @@ def test_translations_are_written_while_the_input_goes_on_and_kept_at_ctrl_c(tra
 
 
 def test_a_slow_stream_is_translated_line_by_line(trained: Path, shell: Run) -> None:
-    """Guards: someone who types, or follows a log, waiting for an answer until there are 64 lines; answers in another order."""
+    """Guards: someone who types, or follows a log, waiting for an answer until there are 64 lines; answers in another
+    order."""
     lines = ["Emi has a dog.\n", "\n", "Ken likes a book.\n", "Emi ran.\n", "Ken ran.\n"]
     expected = shell("generate run=runs/translate n_best=2", "".join(lines).encode()).stdout.splitlines()
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "generate.py"), "run=runs/translate", "n_best=2"],
-        cwd=trained, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=trained,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     patience = threading.Timer(60, process.kill)
@@ -291,11 +317,26 @@ def test_a_device_that_is_not_there_is_named_by_its_setting(shell: Run) -> None:
 @pytest.mark.parametrize(
     "setting",
     [
-        "temperature=nan", "temperature=inf", "temperature=1e-300", "temperature=-1", "repetition_penalty=0", "top_k=0", "min_p=1.5",
-        "max_tokens=0", "samples=0", f"seed={10**23}", "seed=-1", "length_penalty=9999", "length_penalty=nan",
-        "beam_size=1000000", "n_best=5", "batch_tokens=0", "checkpoint=first", "device=tpu",
+        "temperature=nan",
+        "temperature=inf",
+        "temperature=1e-300",
+        "temperature=-1",
+        "repetition_penalty=0",
+        "top_k=0",
+        "min_p=1.5",
+        "max_tokens=0",
+        "samples=0",
+        f"seed={10**23}",
+        "seed=-1",
+        "length_penalty=9999",
+        "length_penalty=nan",
+        "beam_size=1000000",
+        "n_best=5",
+        "batch_tokens=0",
+        "checkpoint=first",
+        "device=tpu",
     ],
-)  # fmt: skip
+)
 def test_a_number_out_of_bounds_is_refused_before_any_work(setting: str) -> None:
     """Guards: nan and overflow reaching the model, and a traceback from there."""
     with pytest.raises(UserError) as refused:

@@ -54,10 +54,15 @@ def at_a_terminal(folder: Path, *arguments: str, **variables: str) -> Iterator[T
     """generate.py with a terminal of its own, which Ctrl-C in it reaches."""
     control, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, str(ROOT / "generate.py"), *arguments], cwd=folder, env=environment() | {"TERM": "dumb"} | variables,
-        stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+        [sys.executable, str(ROOT / "generate.py"), *arguments],
+        cwd=folder,
+        env=environment() | {"TERM": "dumb"} | variables,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    )  # fmt: skip
+    )
     os.close(terminal)
     try:
         yield Terminal(process, control)
@@ -82,7 +87,8 @@ def alone(folder: Path, prompt: str, seed: int) -> str:
 
 
 def test_a_prompt_typed_again_gets_another_text_whose_seed_is_told(trained: Path) -> None:
-    """Guards: the same text for the same prompt every time; a good one that cannot be had again; no way to leave but Ctrl-D."""
+    """Guards: the same text for the same prompt every time; a good one that cannot be had again; no way to leave but
+    Ctrl-D."""
     with at_a_terminal(trained, "run=runs/gpt", "max_tokens=30") as terminal:
         assert "quit leaves" in terminal.read_until("> ")
         (first, seed), (second, next_seed) = terminal.answer("Emi ran."), terminal.answer("Emi ran.")

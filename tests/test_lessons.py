@@ -1,6 +1,7 @@
 """The five lessons: each runs as it stands, and finds what its text prints.
 
-Expected figures are typed from the texts here once more, so that a lesson cannot agree with a figure that it got wrong itself.
+Expected figures are typed from the texts here once more, so that a lesson cannot agree with a figure that it got wrong
+itself.
 """
 
 from __future__ import annotations
@@ -72,11 +73,17 @@ def test_a_lesson_runs_and_agrees_with_its_text(lesson: Lesson, number: int) -> 
 @pytest.mark.parametrize(
     ("kind", "query", "key", "percent"),
     [
-        ("encoder", "I", "win", 20), ("encoder", "win", "I", 50), ("encoder", "d", "nah", 30),
-        ("decoder", "I", "win", 0), ("decoder", "win", "I", 50), ("decoder", "d", "nah", 80),
-        ("cross", "I", "いいえ", 30), ("cross", "win", "勝つ", 80), ("cross", "I", "勝つ", 60),
+        ("encoder", "I", "win", 20),
+        ("encoder", "win", "I", 50),
+        ("encoder", "d", "nah", 30),
+        ("decoder", "I", "win", 0),
+        ("decoder", "win", "I", 50),
+        ("decoder", "d", "nah", 80),
+        ("cross", "I", "いいえ", 30),
+        ("cross", "win", "勝つ", 80),
+        ("cross", "I", "勝つ", 60),
     ],
-)  # fmt: skip
+)
 def test_lesson_1_answers_who_attends_to_whom(lesson: Lesson, kind: str, query: str, key: str, percent: float) -> None:
     """Guards: rows and columns exchanged, or the wrong map asked."""
     assert lesson(1).found["answers"][kind, query, key] == pytest.approx(percent, abs=0.01)
@@ -110,18 +117,27 @@ def test_lesson_1_finds_no_difference_between_the_kernels(lesson: Lesson) -> Non
 CAUSAL_2 = [[1.0, 0, 0], [0.9546, 0.0454, 0], [0.2563, 0.7156, 0.0281]]
 OUTPUT_2 = [[-0.9285, 0.3301, 1.8359, -1.3448], [-0.8652, 0.3082, 1.7268, -1.2445], [0.1138, 0.0517, 0.0270, 0.1831]]
 FIGURES_2: dict[str, list[list[float]]] = {
-    "T": [[0.3367, 0.1288, 0.2345, 0.2303, -1.1229], [-0.1863, 2.2082, -0.6380, 0.4617, 0.2674],
-          [0.5349, 0.8094, 1.1103, -1.6898, -0.9890]],
+    "T": [
+        [0.3367, 0.1288, 0.2345, 0.2303, -1.1229],
+        [-0.1863, 2.2082, -0.6380, 0.4617, 0.2674],
+        [0.5349, 0.8094, 1.1103, -1.6898, -0.9890],
+    ],
     "similarity": [[1.4988, -0.1217, 1.2659], [-0.1217, 5.6025, -0.0653], [1.2659, -0.0653, 6.0074]],
-    "naive": [[1.2045, 0.9488, 1.8346, -1.8501, -2.9674], [-1.1198, 12.3029, -3.6754, 2.6688, 1.6991],
-              [3.6518, 4.8810, 7.0084, -9.8898, -7.3800]],
+    "naive": [
+        [1.2045, 0.9488, 1.8346, -1.8501, -2.9674],
+        [-1.1198, 12.3029, -3.6754, 2.6688, 1.6991],
+        [3.6518, 4.8810, 7.0084, -9.8898, -7.3800],
+    ],
     "K": [[0.6023, -0.7260, 1.1799, 0.2383], [-0.6521, 4.4224, -3.7460, -1.2657], [-0.7106, -4.3429, 4.2984, -2.3664]],
     "Q": [[-1.6964, 1.3355, -0.5133, 0.0674], [1.6595, -0.4445, -0.1917, 1.7729], [-0.1650, -2.9899, -3.8893, 1.2756]],
     "scores": [[-2.5809, 8.8498, -6.9600], [1.5185, -4.5739, -4.2686], [-2.2135, -0.1601, -6.6347]],
     "scaled": [[-1.2905, 4.4249, -3.4800], [0.7593, -2.2869, -2.1343], [-1.1067, -0.0801, -3.3173]],
     "V": [[-0.9285, 0.3301, 1.8359, -1.3448], [0.4676, -0.1512, -0.5678, 0.8648], [0.6143, 2.6772, -1.3256, -3.2423]],
-    "weights": CAUSAL_2, "our_weights": CAUSAL_2, "result": OUTPUT_2, "fused": OUTPUT_2,
-}  # fmt: skip
+    "weights": CAUSAL_2,
+    "our_weights": CAUSAL_2,
+    "result": OUTPUT_2,
+    "fused": OUTPUT_2,
+}
 
 
 @pytest.mark.parametrize("name", FIGURES_2)
@@ -145,8 +161,12 @@ def test_lesson_2_gets_the_same_from_the_module(lesson: Lesson) -> None:
     np.testing.assert_allclose(found["module_weights"][0], CAUSAL_2, rtol=0, atol=5.1e-5)
 
 
-CAUSAL_3 = [[1.0, 0, 0, 0], [0.45111887, 0.54888113, 0, 0],
-            [0.22436527, 0.31900079, 0.45663394, 0], [0.61822085, 0.08185993, 0.14258168, 0.15733755]]  # fmt: skip
+CAUSAL_3 = [
+    [1.0, 0, 0, 0],
+    [0.45111887, 0.54888113, 0, 0],
+    [0.22436527, 0.31900079, 0.45663394, 0],
+    [0.61822085, 0.08185993, 0.14258168, 0.15733755],
+]
 OUTPUT_3 = [
     [-1.20455614, -0.78141984, -0.60550966, -0.49607676, 0.05358656, 0.31648808, 1.97222775, 0.97455048],
     [-0.66957881, -1.64706996, -0.00307428, -0.63292153, -0.2669993, 0.0131296, 1.32977774, 0.97090339],
@@ -154,12 +174,24 @@ OUTPUT_3 = [
     [-0.84228483, -0.96535234, -0.71058386, 0.14229459, -0.20809817, 0.29146427, 1.44269616, 0.98682583],
 ]
 FIGURES_3: dict[str, list[list[float]]] = {
-    "scores": [[1.20239352, -0.44310134, 1.479061, -0.80531921], [0.53823363, 1.09303249, 4.61797795, 0.95396625],
-               [-0.21525807, 0.78011689, 1.79464107, 0.87754205], [4.11701088, -1.60160544, -0.03209583, 0.24644341]],
-    "scaled": [[0.42511031, -0.15665998, 0.52292703, -0.28472334], [0.19029433, 0.38644534, 1.63270176, 0.337278],
-               [-0.07610522, 0.27581297, 0.63450144, 0.31025797], [1.45558315, -0.56625303, -0.01134759, 0.0871309]],
-    "weights": CAUSAL_3, "our_weights": CAUSAL_3, "plus_one": CAUSAL_3, "outputs": OUTPUT_3, "ours": OUTPUT_3,
-}  # fmt: skip
+    "scores": [
+        [1.20239352, -0.44310134, 1.479061, -0.80531921],
+        [0.53823363, 1.09303249, 4.61797795, 0.95396625],
+        [-0.21525807, 0.78011689, 1.79464107, 0.87754205],
+        [4.11701088, -1.60160544, -0.03209583, 0.24644341],
+    ],
+    "scaled": [
+        [0.42511031, -0.15665998, 0.52292703, -0.28472334],
+        [0.19029433, 0.38644534, 1.63270176, 0.337278],
+        [-0.07610522, 0.27581297, 0.63450144, 0.31025797],
+        [1.45558315, -0.56625303, -0.01134759, 0.0871309],
+    ],
+    "weights": CAUSAL_3,
+    "our_weights": CAUSAL_3,
+    "plus_one": CAUSAL_3,
+    "outputs": OUTPUT_3,
+    "ours": OUTPUT_3,
+}
 
 
 @pytest.mark.parametrize("name", FIGURES_3)
@@ -202,13 +234,23 @@ def test_lesson_4_measures_similarity_like_the_text(lesson: Lesson) -> None:
 
 
 TOKENS_4: dict[str, dict[int, float]] = {
-    "I": {0: 1.0}, "prefer": {1: 1.0}, "apple": {1: 0.1, 2: 1.0, 3: 0.2, 6: 0.1}, "over": {3: 1.0},
-    "orange": {1: 0.1, 2: 1.0, 3: 0.2, 6: 0.3}, "because": {4: 1.0, 6: 0.1}, "it": {2: 0.4, 5: 1.0, 6: 0.1}, "is": {4: 0.2},
-    "less": {4: 0.1, 6: 0.4, 7: 1.0}, "acidic": {2: 0.2, 4: 0.4, 6: 1.0},
-}  # fmt: skip
+    "I": {0: 1.0},
+    "prefer": {1: 1.0},
+    "apple": {1: 0.1, 2: 1.0, 3: 0.2, 6: 0.1},
+    "over": {3: 1.0},
+    "orange": {1: 0.1, 2: 1.0, 3: 0.2, 6: 0.3},
+    "because": {4: 1.0, 6: 0.1},
+    "it": {2: 0.4, 5: 1.0, 6: 0.1},
+    "is": {4: 0.2},
+    "less": {4: 0.1, 6: 0.4, 7: 1.0},
+    "acidic": {2: 0.2, 4: 0.4, 6: 1.0},
+}
 HEADS_4 = {
-    "fruit/category": [2], "preference/comparison": [1, 3], "explanation/acidity": [4, 6, 7], "pronoun/coreference": [2, 5],
-}  # fmt: skip
+    "fruit/category": [2],
+    "preference/comparison": [1, 3],
+    "explanation/acidity": [4, 6, 7],
+    "pronoun/coreference": [2, 5],
+}
 
 
 def by_the_text(features: list[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -310,9 +352,13 @@ def test_a_picture_looks_like_what_its_lesson_draws(lesson: Lesson, images: Path
 def test_a_lesson_runs_as_a_script_from_anywhere(tmp_path: Path) -> None:
     """Guards: a lesson that only runs from its own folder, or writes somewhere else than it says."""
     done = subprocess.run(
-        [sys.executable, str(LESSONS / "2_from_averages_to_attention.py")], cwd=tmp_path, capture_output=True, check=False,
-        env=environment() | {"LESSON_IMAGES": str(tmp_path / "drawn")}, timeout=120,
-    )  # fmt: skip
+        [sys.executable, str(LESSONS / "2_from_averages_to_attention.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+        env=environment() | {"LESSON_IMAGES": str(tmp_path / "drawn")},
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr.decode()
     assert "the text says" in done.stdout.decode()
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.png")] == ["drawn/2_four_ways_to_mix.png"]

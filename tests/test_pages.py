@@ -23,7 +23,8 @@ SETTING = re.compile(r"`\+?([a-z_]+(?:\.[a-z_]+)?)(?:=([^`\s]*))?[^`]*`")
 
 
 def commands(program: str) -> list[tuple[str, list[str]]]:
-    """Every command of a program in the pages -> (page, arguments), without runs of the reader's own; `…` stands for the data."""
+    """Every command of a program in the pages -> (page, arguments), without runs of the reader's own; `…` stands for
+    the data."""
     found = []
     for page in PAGES:
         for name, rest in COMMAND.findall(page.read_text(encoding="utf-8")):

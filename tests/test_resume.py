@@ -40,9 +40,13 @@ def curve(run: Path) -> list[dict]:
 def start_and_stop(folder: Path, arguments: list[str], after: str, number: int) -> tuple[int, str]:
     """Start train.py and send a signal once its output shows `after` -> exit code and the rest of the output."""
     process = subprocess.Popen(
-        [sys.executable, "-u", str(ROOT / "train.py"), *arguments], cwd=folder, env=environment(), stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        [sys.executable, "-u", str(ROOT / "train.py"), *arguments],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert process.stdout is not None
     seen = ""
     for line in process.stdout:
@@ -98,7 +102,8 @@ def test_a_kill_without_warning_resumes_from_the_last_evaluation(program: Run, b
 def test_resume_says_what_changed_and_refuses_what_would_be_another_run(
     program: Run, book: Path, tmp_path: Path
 ) -> None:
-    """Guards: `resume=… model.width=…` training something else under the old name; a finished run that seems to do nothing."""
+    """Guards: `resume=… model.width=…` training something else under the old name; a finished run that seems to do
+    nothing."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
     assert program("train.py", *recipe).returncode == 0
     done = program("train.py", "resume=runs/run")

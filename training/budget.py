@@ -11,7 +11,8 @@ LONG = 5.0
 """Seconds from which on an evaluation is long: only then is one left out, or a note written."""
 
 STEPS_PER_EVALUATION = 2.0
-"""Least time of training steps after a long evaluation, in multiples of its own: evaluations take a third of the time at most."""
+"""Least time of training steps after a long evaluation, in multiples of its own: evaluations take a third of the time
+at most."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Budget:
         return seconds / (60 * self.trainer.minutes) if self.trainer.minutes else 0.0
 
     def share_warmed_up(self) -> float:
-        """The part of `trainer.minutes` by which warm-up goes: that of training steps, and a fifth of all time at least.
+        """The part of `trainer.minutes` by which warm-up goes: that of training steps, and a fifth of all time at
+        least.
 
         Else a run that spends nearly all its time on many short evaluations would end before its warm-up does.
         """
@@ -71,6 +73,6 @@ class Budget:
         if took < LONG or training >= STEPS_PER_EVALUATION * took or self.end_of_training():
             return None
         return (
-            f"no evaluation at step {self.progress.step}: the last one took {took:.0f} s, the training steps since then {training:.0f} s; "
-            "evaluations take a third of the time at most"
+            f"no evaluation at step {self.progress.step}: the last one took {took:.0f} s, the training steps since then"
+            f" {training:.0f} s; evaluations take a third of the time at most"
         )

@@ -1,4 +1,5 @@
-"""From the command line to a checked config: Hydra composes, we report every problem at once, exit code 2, no traceback."""
+"""From the command line to a checked config: Hydra composes, we report every problem at once, exit code 2, no
+traceback."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ VERBATIM = (
     "name",
     "runs",
 )
-"""Names of the user's own files and columns, taken verbatim: Hydra's grammar has no room for '=', ',' or Japanese without quotes."""
+"""Names of the user's own files and columns, taken verbatim: Hydra's grammar has no room for '=', ',' or Japanese
+without quotes."""
 
 
 def compose_config(
@@ -88,7 +90,8 @@ def compose_config(
 
 @functools.cache
 def compose_groups(name: str, schema: type, groups: tuple[str, ...]) -> DictConfig:
-    """`configs/<name>.yaml` with these choices of groups. Kept: it takes Hydra 90 ms, and the runs of a sweep share few of them."""
+    """`configs/<name>.yaml` with these choices of groups. Kept: it takes Hydra 90 ms, and the runs of a sweep share few
+    of them."""
     ConfigStore.instance().store(name=f"{name}_schema", node=schema)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         return compose(name, overrides=list(groups))

@@ -1,4 +1,5 @@
-"""From the settings of one run to its config: a new run, one that goes on (`resume`), or one that starts from another's weights."""
+"""From the settings of one run to its config: a new run, one that goes on (`resume`), or one that starts from another's
+weights."""
 
 from __future__ import annotations
 
@@ -16,9 +17,19 @@ from training.optimizer.schedules import WARMUP_SHARE
 from training.run_folder.saved_config import load_config, run_and_checkpoint, to_omegaconf
 
 FREE_ON_RESUME = (
-    "resume", "runs", "optim", "schedule", "trainer", "attention", "model.dropout", "model.attention_dropout",
-    "data.path", "data.valid_path", "data.test_path", "data.cache",
-)  # fmt: skip
+    "resume",
+    "runs",
+    "optim",
+    "schedule",
+    "trainer",
+    "attention",
+    "model.dropout",
+    "model.attention_dropout",
+    "data.path",
+    "data.valid_path",
+    "data.test_path",
+    "data.cache",
+)
 """What a resumed run may change; anything else would make it another run, which `init_from` starts."""
 
 FROM_ORIGIN = ("model", "tokenizer")
@@ -73,7 +84,8 @@ def to_dataclass(composed: DictConfig, settings: list[str]) -> TrainConfig:
 
 
 def settle_budget(composed: DictConfig, settings: list[str]) -> None:
-    """Steps or minutes that are given alone are the whole budget: the other, which nobody gave, would end the run early or late."""
+    """Steps or minutes that are given alone are the whole budget: the other, which nobody gave, would end the run early
+    or late."""
     given = keys_of(settings)
     for key, other in (("steps", "minutes"), ("minutes", "steps")):
         if f"trainer.{key}" in given and f"trainer.{other}" not in given and composed.trainer[key] is not None:
@@ -81,7 +93,8 @@ def settle_budget(composed: DictConfig, settings: list[str]) -> None:
 
 
 def settle_warmup(config: TrainConfig | DictConfig, settings: list[str]) -> None:
-    """A warm-up that nobody gave leaves most of the steps to training, as it does of minutes; one that is given is taken as it is."""
+    """A warm-up that nobody gave leaves most of the steps to training, as it does of minutes; one that is given is
+    taken as it is."""
     steps = config.trainer.steps
     if steps is not None and "schedule.warmup" not in keys_of(settings):
         config.schedule.warmup = max(0, min(config.schedule.warmup, int(WARMUP_SHARE * steps)))
@@ -122,7 +135,8 @@ def init_from_problems(composed: DictConfig, settings: list[str]) -> list[str]:
 
 
 def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -> tuple[TrainConfig, list[str]]:
-    """The saved config of the run to go on with, new settings applied -> (config, what changed); problems go to `found`."""
+    """The saved config of the run to go on with, new settings applied -> (config, what changed); problems go to
+    `found`."""
     path = expanded(composed.resume)
     run, _ = run_and_checkpoint(path)
     saved = load_config(run)
@@ -135,7 +149,8 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
         if override is None or key not in (*keys, *GROUPS):
             continue  # reported when the settings were composed
         if not any(key == free or key.startswith(free + ".") for free in FREE_ON_RESUME):
-            # What the run has anyway may be repeated: the command that began it, say. A folder may have been renamed since.
+            # What the run has anyway may be repeated: the command that began it, say. A folder may have been renamed
+            # since.
             repeated = key in keys and repeats(key, OmegaConf.select(composed, key), OmegaConf.select(before, key))
             if not repeated and (key, composed.name) != ("name", run.name):
                 found.append(f"{key}: {elsewhere}")

@@ -18,7 +18,8 @@ class OptimConfig:
     """The optimiser."""
 
     kind: str = "adamw"
-    """`adamw` (Loshchilov & Hutter 2019), or `muon` (Jordan et al. 2024) for the matrices inside blocks and AdamW for the rest."""
+    """`adamw` (Loshchilov & Hutter 2019), or `muon` (Jordan et al. 2024) for the matrices inside blocks and AdamW for
+    the rest."""
 
     lr: float = 1e-3
     """Peak learning rate of AdamW."""
@@ -50,9 +51,9 @@ class ScheduleConfig:
     """`cosine`, `linear`, `inverse_sqrt` (Vaswani et al. 2017), `wsd` (warm-up, stable, decay) or `constant`."""
 
     warmup: int = 100
-    """Steps of linear warm-up from 0 to the peak. In a new run, what is not given on the command line is a tenth of `trainer.steps` at
-    most. With `trainer.minutes` it ends at the latest when training steps have taken a tenth of that time, not counting the first
-    step of each start, which may have to compile."""
+    """Steps of linear warm-up from 0 to the peak. In a new run, what is not given on the command line is a tenth of
+    `trainer.steps` at most. With `trainer.minutes` it ends at the latest when training steps have taken a tenth of that
+    time, not counting the first step of each start, which may have to compile."""
 
     final: float = 0.0
     """Rate at the end as a share of the peak (cosine, linear, wsd)."""
@@ -66,11 +67,13 @@ class TrainerConfig:
     """The loop: budget, batches, evaluation, checkpoints, hardware."""
 
     steps: int | None = 2000
-    """Optimiser steps. Given alone on the command line they are the whole budget, whatever minutes a recipe or a resumed run has."""
+    """Optimiser steps. Given alone on the command line they are the whole budget, whatever minutes a recipe or a
+    resumed run has."""
 
     minutes: float | None = None
-    """Wall-clock budget of training in minutes, evaluations and all starts of the run included. Given alone on the command line it is
-    the whole budget; with `steps` beside it the run ends, and the schedule anneals, by whichever is further on."""
+    """Wall-clock budget of training in minutes, evaluations and all starts of the run included. Given alone on the
+    command line it is the whole budget; with `steps` beside it the run ends, and the schedule anneals, by whichever is
+    further on."""
 
     batch_size: int = 32
     """Windows per micro-batch (text; pairs are batched by `data.batch_tokens`)."""
@@ -79,16 +82,17 @@ class TrainerConfig:
     """Micro-batches per optimiser step. The loss is exact per token: 4 x 1 equals 1 x 4."""
 
     label_smoothing: float = 0.0
-    """Share of the target probability spread over the vocabulary (Szegedy et al. 2016); 0.1 is customary for translation.
-    The training loss includes it, the validation loss does not."""
+    """Share of the target probability spread over the vocabulary (Szegedy et al. 2016); 0.1 is customary for
+    translation. The training loss includes it, the validation loss does not."""
 
     ema: float = 0.0
     """Decay of an exponential moving average of the weights, which is then what is evaluated and saved; 0 is off."""
 
     evaluate_every: int = 250
-    """Steps between evaluations: full-pass validation loss, samples or translations, attention maps, a checkpoint. Evaluations take a
-    third of the time at most: after one of more than 5 seconds, those are left out that come before training steps have taken
-    twice its time, except the last one of the run; their checkpoints are saved all the same."""
+    """Steps between evaluations: full-pass validation loss, samples or translations, attention maps, a checkpoint.
+    Evaluations take a third of the time at most: after one of more than 5 seconds, those are left out that come before
+    training steps have taken twice its time, except the last one of the run; their checkpoints are saved all the same.
+    """
 
     evaluate_minutes: float | None = None
     """With a value, evaluate after so many minutes instead of after `evaluate_every` steps (for wall-clock budgets)."""
@@ -112,17 +116,19 @@ class TrainerConfig:
     """Steps between log lines."""
 
     patience: int | None = None
-    """Stop after so many evaluations without a better validation loss; null never stops early. Those that are left out, because
-    evaluations would take more than a third of the time, do not count."""
+    """Stop after so many evaluations without a better validation loss; null never stops early. Those that are left out,
+    because evaluations would take more than a third of the time, do not count."""
 
     keep: int = 0
     """Older checkpoints kept besides `last` and `best`."""
 
     device: str = "auto"
-    """`cpu`, `cuda`, `cuda:N` for the GPU of that number, `mps` (Apple's GPU, not tried yet), or `auto`: a CUDA GPU where there is one."""
+    """`cpu`, `cuda`, `cuda:N` for the GPU of that number, `mps` (Apple's GPU, not tried yet), or `auto`: a CUDA GPU
+    where there is one."""
 
     precision: str = "auto"
-    """`float32`, `bf16` (bf16 weights with float32 master copies), or `auto`: bf16 where the hardware multiplies it fast."""
+    """`float32`, `bf16` (bf16 weights with float32 master copies), or `auto`: bf16 where the hardware multiplies it
+    fast."""
 
     compile: str = "auto"
     """torch.compile: `on`, `off`, or `auto`: in runs long enough to earn it back (on a CPU, five minutes)."""
@@ -131,10 +137,12 @@ class TrainerConfig:
     """CPU threads; null takes the physical cores, or as many as a container's quota allows."""
 
     recompute: bool = False
-    """Keep the input of each block alone and compute its activations again in the backward pass: less memory, a third more time."""
+    """Keep the input of each block alone and compute its activations again in the backward pass: less memory, a third
+    more time."""
 
     slow_attention: bool = False
-    """On a GPU, allow attention that keeps the whole matrix of weights where no fused kernel fits; without, such a run is refused."""
+    """On a GPU, allow attention that keeps the whole matrix of weights where no fused kernel fits; without, such a run
+    is refused."""
 
     deterministic: bool = False
     """Refuse kernels whose result depends on timing (CUDA); CPU runs repeat to the last bit anyway."""
@@ -157,18 +165,20 @@ class TrainConfig:
     """The recipe this config was composed from; it names the run when `name` is null."""
 
     name: str | None = None
-    """The run is the folder `runs/<name>`; null takes the experiment's or `<task>-<data>` and the next free number. The runs of a sweep
-    add what differs to it: `<name>-lr-0.003`."""
+    """The run is the folder `runs/<name>`; null takes the experiment's or `<task>-<data>` and the next free number. The
+    runs of a sweep add what differs to it: `<name>-lr-0.003`."""
 
     runs: str = "runs"
     """Folder of all runs."""
 
     resume: str | None = None
-    """A run folder to go on with, exactly where it stopped. Or one of its checkpoints (`runs/NAME/checkpoints/step-00000500`, `…/best`):
-    training goes back to that step, and checkpoints, metrics, curves and attention maps from after it are dropped."""
+    """A run folder to go on with, exactly where it stopped. Or one of its checkpoints
+    (`runs/NAME/checkpoints/step-00000500`, `…/best`): training goes back to that step, and checkpoints, metrics, curves
+    and attention maps from after it are dropped."""
 
     init_from: str | None = None
-    """A run folder to take the best weights and the tokenizer from, or one of its checkpoints; optimiser and step start afresh."""
+    """A run folder to take the best weights and the tokenizer from, or one of its checkpoints; optimiser and step start
+    afresh."""
 
     seed: int = 1
     """Seed of initialisation, data order and dropout."""
@@ -191,14 +201,34 @@ CHOICES = {
 }
 
 POSITIVE = (
-    "optim.lr", "optim.muon_lr", "optim.eps", "trainer.batch_size", "trainer.accumulate", "trainer.evaluate_every", "trainer.beam_size",
-    "trainer.log_every", "trainer.steps", "trainer.minutes", "trainer.evaluate_minutes", "trainer.threads", "trainer.patience",
-    "attention.max_tokens", "attention.keep",
-)  # fmt: skip
+    "optim.lr",
+    "optim.muon_lr",
+    "optim.eps",
+    "trainer.batch_size",
+    "trainer.accumulate",
+    "trainer.evaluate_every",
+    "trainer.beam_size",
+    "trainer.log_every",
+    "trainer.steps",
+    "trainer.minutes",
+    "trainer.evaluate_minutes",
+    "trainer.threads",
+    "trainer.patience",
+    "attention.max_tokens",
+    "attention.keep",
+)
 NOT_NEGATIVE = (
-    "seed", "optim.weight_decay", "optim.clip", "schedule.warmup", "trainer.samples", "trainer.keep", "trainer.evaluate_sentences",
-    "trainer.length_penalty", "attention.examples", "attention.scored",
-)  # fmt: skip
+    "seed",
+    "optim.weight_decay",
+    "optim.clip",
+    "schedule.warmup",
+    "trainer.samples",
+    "trainer.keep",
+    "trainer.evaluate_sentences",
+    "trainer.length_penalty",
+    "attention.examples",
+    "attention.scored",
+)
 SHARES = ("optim.beta1", "optim.beta2", "trainer.label_smoothing", "trainer.ema", "schedule.final", "schedule.decay")
 
 
@@ -230,12 +260,14 @@ def is_device(name: str) -> bool:
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether `name` can be a folder anywhere, and a value on the command line, without quoting: letters, digits and `_ . + - @ %`."""
+    """Whether `name` can be a folder anywhere, and a value on the command line, without quoting: letters, digits and `_
+    . + - @ %`."""
     return re.fullmatch(r"[\w+@%][\w.+@%-]*", name) is not None and len(name.encode()) <= 250
 
 
 def problems(config: TrainConfig) -> list[str]:
-    """Everything that is impossible in `config`, one sentence each, naming the key and the fix; empty when all is well."""
+    """Everything that is impossible in `config`, one sentence each, naming the key and the fix; empty when
+    all is well."""
     found = []
     for key, choices in CHOICES.items():
         if value_at(config, key) not in choices:

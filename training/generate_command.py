@@ -18,10 +18,10 @@ VERBATIM = ("run", "prompt", "stop")
 
 HELP = """Write with a GPT run, or translate with a translation run.
 
-  python generate.py run=runs/demo_gpt prompt='Emi had a small dog.'     the prompt is taken verbatim, quotes, commas and all
-  python generate.py run=runs/demo_enja < english.txt > japanese.txt     a line for each line, in order, written as it gets ready
-  python generate.py run=runs/demo_gpt < beginning.txt                   a GPT goes on with the whole text
-  python generate.py run=runs/NAME                                       interactive when standard input is a terminal
+  python generate.py run=runs/demo_gpt prompt='Emi had a small dog.'  the prompt is taken verbatim
+  python generate.py run=runs/demo_enja < english.txt > japanese.txt  line by line, in order, as it gets ready
+  python generate.py run=runs/demo_gpt < beginning.txt            a GPT goes on with the whole text
+  python generate.py run=runs/NAME                                interactive when standard input is a terminal
 
 What is written goes to standard output, notes and progress to standard error.
 
@@ -56,7 +56,8 @@ def parse_command(arguments: list[str]) -> Command:
         found.append("run= is given twice")
     if len(verbatim["prompt"]) > 1:
         found.append(
-            "prompt= is given twice: one text is wanted (quote it whole); a translator takes many lines on standard input"
+            "prompt= is given twice: one text is wanted (quote it whole); a translator takes many lines on standard"
+            " input"
         )
     if composed is None:
         raise UserError(*found)

@@ -25,7 +25,8 @@ class GeneratedMaps:
         """How many were written, and of how many examples the maps show only a part."""
 
     def add_text(self, tokens: list[int], name: str) -> None:
-        """A GPT's text, prompt and leading eos included; of a long one the maps show the end, which is what was written."""
+        """A GPT's text, prompt and leading eos included; of a long one the maps show the end, which is what was
+        written."""
         if self._counted():
             self.examples.append(Example.text(tokens[-self.limit :], self.run.tokenizers[0], name))
             self.cut += len(tokens) > self.limit

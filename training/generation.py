@@ -81,7 +81,8 @@ def converse(answer: Callable[[GenerateConfig, list[str]], None], config: Genera
 
 
 def ready_to_decode(model: Model, config: GenerateConfig, device: torch.device) -> Model:
-    """The model in the asked-for format, or the one that is fast here; the caller keeps the exact weights for the maps."""
+    """The model in the asked-for format, or the one that is fast here; the caller keeps the exact weights for
+    the maps."""
     quantize = config.quantize
     if quantize == "int8":
         if device.type != "cpu":
@@ -128,9 +129,13 @@ def stream_samples(
     for first in range(0, config.samples, WRITTEN_TOGETHER):
         texts = [StreamedText(tokenizer, config.stop) for _ in range(min(WRITTEN_TOGETHER, config.samples - first))]
         steps = generate(
-            model, [start] * len(texts), config.sampling, seed=config.seed + first, stop_ids={tokenizer.eos_id},
+            model,
+            [start] * len(texts),
+            config.sampling,
+            seed=config.seed + first,
+            stop_ids={tokenizer.eos_id},
             banned_ids=tokenizer.never_written,
-        )  # fmt: skip
+        )
         for sample, shown in enumerate(texts, first):
             show("-" * 20 + "\n" + echo(prompt) if sample else echo(prompt))
             while not shown.ended:
@@ -158,9 +163,9 @@ def translate_lines(
 ) -> None:
     """Translate lines as they come; output lines keep order and count, empty lines included.
 
-    Each is written as soon as it and those before it are ready: an interruption leaves everything that is done. Where the
-    next line has to be waited for (None), all before it are written first. White space around a line is dropped, as it is
-    from the sentences of training.
+    Each is written as soon as it and those before it are ready: an interruption leaves everything that is done. Where
+    the next line has to be waited for (None), all before it are written first. White space around a line is dropped, as
+    it is from the sentences of training.
     """
     model = run.model
     assert isinstance(model, EncoderDecoder)

@@ -25,25 +25,27 @@ class GenerateConfig:
     """The folder of a trained run, runs/NAME; taken verbatim but for a leading ~."""
 
     prompt: str | None = None
-    """The text to go on with, or the sentence to translate (several lines are several sentences); taken verbatim. Without it
-    standard input is read."""
+    """The text to go on with, or the sentence to translate (several lines are several sentences); taken verbatim.
+    Without it standard input is read."""
 
     checkpoint: str = "best"
     """`best` (lowest validation loss) or `last`."""
 
     device: str = "auto"
-    """`cpu`, `cuda`, `cuda:N` for the GPU of that number, `mps` (Apple's GPU, not tried yet), or `auto`: a CUDA GPU where there is one."""
+    """`cpu`, `cuda`, `cuda:N` for the GPU of that number, `mps` (Apple's GPU, not tried yet), or `auto`: a CUDA GPU
+    where there is one."""
 
     quantize: str | None = None
-    """Round the weights to `bf16` or `int8`: less to read from memory for each token. Null means `float32`, or `bf16` where
-    the CPU or GPU multiplies it faster and the model is large enough."""
+    """Round the weights to `bf16` or `int8`: less to read from memory for each token. Null means `float32`, or `bf16`
+    where the CPU or GPU multiplies it faster and the model is large enough."""
 
     attention: bool = False
-    """Store the attention maps of what is written or translated in the run, for TensorBoard's Attention tab (the first 16
-    texts or lines)."""
+    """Store the attention maps of what is written or translated in the run, for TensorBoard's Attention tab (the first
+    16 texts or lines)."""
 
     samples: int = 1
-    """GPT: texts to write, up to 32 at the same time. (With `quantize=int8` several texts round the activations as well.)"""
+    """GPT: texts to write, up to 32 at the same time. (With `quantize=int8` several texts round the activations as
+    well.)"""
 
     temperature: float = 0.8
     """GPT: below 1 favours likely tokens, above 1 unlikely ones; 0 always takes the likeliest token."""
@@ -58,14 +60,15 @@ class GenerateConfig:
     """GPT: sample among tokens at least this fraction as likely as the likeliest (Nguyen et al. 2024)."""
 
     repetition_penalty: float = 1.0
-    """GPT: above 1 makes tokens less likely that the text already holds, except the end of the text (Keskar et al. 2019)."""
+    """GPT: above 1 makes tokens less likely that the text already holds, except the end of the text (Keskar et al.
+    2019)."""
 
     max_tokens: int = 200
     """GPT: the most tokens to write, for each sample."""
 
     seed: int = 1
-    """GPT: the same seed writes the same text; the second sample has the next seed, and so on. At a terminal each text has
-    another seed, shown below it; one that is given here is that of the first text."""
+    """GPT: the same seed writes the same text; the second sample has the next seed, and so on. At a terminal each text
+    has another seed, shown below it; one that is given here is that of the first text."""
 
     stop: list[str] = field(default_factory=list)
     """GPT: end before this text; taken verbatim, and may be given several times."""
@@ -77,10 +80,12 @@ class GenerateConfig:
     """Translation: hypotheses are ranked by log-probability / length ** length_penalty; larger prefers longer ones."""
 
     n_best: int = 1
-    """Translation: hypotheses to print for each line; above 1 as `line TAB rank TAB score TAB text`. At most `beam_size`."""
+    """Translation: hypotheses to print for each line; above 1 as `line TAB rank TAB score TAB text`. At most
+    `beam_size`."""
 
     batch_tokens: int = 1024
-    """Translation: source tokens decoded together, padding included; fewer need less memory, more are faster on a GPU."""
+    """Translation: source tokens decoded together, padding included; fewer need less memory, more are faster on a GPU.
+    """
 
     @property
     def sampling(self) -> SamplingConfig:
@@ -89,7 +94,8 @@ class GenerateConfig:
 
 
 def problems(config: GenerateConfig, task: str | None, given: set[str]) -> list[str]:
-    """What is wrong with the settings; `given` are the keys that the user wrote, `task` the run's (None: not known yet)."""
+    """What is wrong with the settings; `given` are the keys that the user wrote, `task` the run's (None: not known
+    yet)."""
     found = [] if config.run else ["run=runs/NAME is needed: the folder of a trained model"]
     rules = (
         ("checkpoint", config.checkpoint in ("best", "last"), "must be best or last"),

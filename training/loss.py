@@ -15,9 +15,9 @@ from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 
 _LOGITS, _GPU_LOGITS, _TOKENS = 1 << 23, 1 << 28, 1024
-"""Logits that exist at a time: on a CPU 16 MB in bfloat16, on a GPU, which wants larger products, half a gigabyte
-(and float32 temporaries of twice that where nothing is compiled); or those of 1,024 tokens if they are more: each stretch passes
-over the gradient of the whole projection."""
+"""Logits that exist at a time: on a CPU 16 MB in bfloat16, on a GPU, which wants larger products, half a gigabyte (and
+float32 temporaries of twice that where nothing is compiled); or those of 1,024 tokens if they are more: each stretch
+passes over the gradient of the whole projection."""
 
 LossAndGradient = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
 
@@ -45,18 +45,23 @@ def projected_loss(
     kernel: LossAndGradient | None = None,
     vocabulary: int | None = None,
 ) -> Tensor:
-    """Cross-entropy in nats of the logits features · weightᵀ, which are never kept, summed over real tokens: for training.
+    """Cross-entropy in nats of the logits features · weightᵀ, which are never kept, summed over real tokens: for
+    training.
 
     features [B, T, C] and weight [V, C] of one dtype, targets [B, T] int64 with IGNORED at padding -> scalar float32.
-    Label smoothing after Szegedy et al. 2016, section 7. Each stretch of logits becomes its
-    own gradient at once (Hsu et al. 2024, Liger Kernel, section 3.2), so that few of them are alive at a time.
-    kernel: `loss_and_gradient`, or a compiled form of it. vocabulary: rows of weight that count; those after them are padding,
-    which has no logits and no gradient, but makes products whose rows begin at multiples of 128 bytes.
+    Label smoothing after Szegedy et al. 2016, section 7. Each stretch of logits becomes its own gradient at once (Hsu
+    et al. 2024, Liger Kernel, section 3.2), so that few of them are alive at a time. kernel: `loss_and_gradient`, or a
+    compiled form of it. vocabulary: rows of weight that count; those after them are padding, which has no logits and no
+    gradient, but makes products whose rows begin at multiples of 128 bytes.
     """
     return _ProjectedLoss.apply(
-        features.flatten(0, 1), weight, targets.flatten(), label_smoothing, kernel or loss_and_gradient,
+        features.flatten(0, 1),
+        weight,
+        targets.flatten(),
+        label_smoothing,
+        kernel or loss_and_gradient,
         len(weight) if vocabulary is None else vocabulary,
-    )  # fmt: skip
+    )
 
 
 def batch_loss(
@@ -66,7 +71,8 @@ def batch_loss(
     label_smoothing: float = 0.0,
     kernel: LossAndGradient | None = None,
 ) -> Tensor:
-    """`projected_loss` of a model on what `Batch.model_inputs` gives it: the whole forward pass of training, scalar float32."""
+    """`projected_loss` of a model on what `Batch.model_inputs` gives it: the whole forward pass of training, scalar
+    float32."""
     features = model.features(*inputs)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
     return projected_loss(features, model.head.weight, targets, label_smoothing, kernel, model.vocab_size)
 
@@ -118,7 +124,8 @@ class _ProjectedLoss(torch.autograd.Function):
 
 
 def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Summed cross-entropy of logits [N, V] and targets [N], scalar float32, and its gradient [N, V] in the logits' dtype."""
+    """Summed cross-entropy of logits [N, V] and targets [N], scalar float32, and its gradient [N, V] in the logits'
+    dtype."""
     real = (targets != IGNORED).unsqueeze(1).float()  # [N, 1]
     place = targets.clamp(min=0).unsqueeze(1)  # [N, 1]
     share = smoothing / logits.shape[1]

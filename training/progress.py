@@ -118,7 +118,8 @@ class Interrupted(BaseException):
 
 
 class StopRequest:
-    """Turns SIGINT, SIGTERM and SIGHUP into a wish that the loop fulfils after the step; a second signal has its usual effect."""
+    """Turns SIGINT, SIGTERM and SIGHUP into a wish that the loop fulfils after the step; a second signal has its usual
+    effect."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -138,7 +139,8 @@ class StopRequest:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Within, for work that only reads, an evaluation: a signal does not wait, it raises `Interrupted`; one that came before too."""
+        """Within, for work that only reads, an evaluation: a signal does not wait, it raises `Interrupted`; one that
+        came before too."""
         self.raising = True
         try:
             if self.received:

@@ -55,9 +55,9 @@ def train(config: TrainConfig, changes: list[str] | None = None) -> float:
     """Train as `config` says and return the best validation loss in nats per token.
 
     With `config.resume` set, `config` is the run's own config with `changes` (for the log) applied to it. With
-    `config.init_from` set, shape and tokenizer are those of that run, whatever `config` says.
-    Raises UserError or data.errors.DataError before anything is written when something is wrong with config, data or files,
-    and Interrupted, with everything saved, when a signal asks to stop.
+    `config.init_from` set, shape and tokenizer are those of that run, whatever `config` says. Raises UserError or
+    data.errors.DataError before anything is written when something is wrong with config, data or files, and
+    Interrupted, with everything saved, when a signal asks to stop.
     """
     with advised(lambda: training_advice(config)):
         return resume(config, changes or []) if config.resume else start(config)
@@ -113,7 +113,8 @@ def restored(config: TrainConfig, run: Path, which: str) -> tuple[Parts, list[st
 
 
 def build(config: TrainConfig, checkpoint: Checkpoint | None, tokenizers: list[Tokenizer] | None) -> Parts:
-    """Prepare the data and build the model, with the weights of `checkpoint` where there is one: all that can go wrong early."""
+    """Prepare the data and build the model, with the weights of `checkpoint` where there is one: all that can go wrong
+    early."""
     hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
     if config.trainer.deterministic:
         set_deterministic()
@@ -132,7 +133,8 @@ def build(config: TrainConfig, checkpoint: Checkpoint | None, tokenizers: list[T
 
 
 def go_back(run: Path, checkpoint: Checkpoint, progress: Progress) -> list[str]:
-    """Drop what the run has from after `checkpoint`, and the best loss where its checkpoint is gone -> lines for the log."""
+    """Drop what the run has from after `checkpoint`, and the best loss where its checkpoint is gone -> lines for the
+    log."""
     notes = []
     if dropped := rewind(checkpoint.path, progress.best_step):
         notes.append(f"back at step {checkpoint.step}: what came after it is dropped ({', '.join(dropped)})")
@@ -203,8 +205,8 @@ def announce(config: TrainConfig, log: RunLog, run: Path, parts: Parts, notes: l
     for note in notes:
         log.line(note)
     log.line(
-        f"{run}: {config.task}, {short(count_parameters(parts.model))} parameters, {describe_tokenizers(config, prepared.tokenizers)}, "
-        f"{parts.description}"
+        f"{run}: {config.task}, {short(count_parameters(parts.model))} parameters,"
+        f" {describe_tokenizers(config, prepared.tokenizers)}, {parts.description}"
     )
     log.line(f"data: {prepared.summary()}")
     for note in prepared.notes:

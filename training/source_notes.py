@@ -59,7 +59,8 @@ class SourceNotes:
 
 
 def unknown_characters(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> str:
-    """A sentence that names the characters of `text` (its `ids` are known already) that the vocabulary lacks; "" if none."""
+    """A sentence that names the characters of `text` (its `ids` are known already) that the vocabulary lacks; "" if
+    none."""
     if tokenizer.unk_id not in ids:
         return ""
     unknown = sorted(character for character in set(text) if tokenizer.unk_id in tokenizer.encode(character))

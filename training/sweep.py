@@ -46,12 +46,14 @@ class Outcome:
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """Sorts the best first and failures last. Bits per byte compare across tokenizers too, which losses per token do not."""
+        """Sorts the best first and failures last. Bits per byte compare across tokenizers too, which losses per token
+        do not."""
         return self.failure is not None, self.best.get("val/bits_per_byte", math.inf)
 
     @property
     def figures(self) -> list[str]:
-        """Best validation loss in nats per token and in bits per byte, its step, the time of the whole run, its folder or what ended it."""
+        """Best validation loss in nats per token and in bits per byte, its step, the time of the whole run, its folder
+        or what ended it."""
         best, took = self.best, duration(self.seconds)
         if self.failure:
             return ["failed", "", "", took, f"{self.run}: {self.failure}" if self.run.exists() else self.failure]
@@ -113,7 +115,8 @@ def train_point(config: TrainConfig, varied: dict[str, str]) -> Outcome:
 
 
 def best_evaluation(run: Path) -> dict[str, float]:
-    """Step and figures of the lowest validation loss in metrics.jsonl, or nothing. Raises UserError where a line is none of ours."""
+    """Step and figures of the lowest validation loss in metrics.jsonl, or nothing. Raises UserError where a line is
+    none of ours."""
     path = run / METRICS
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -135,7 +138,8 @@ def run_name(config: TrainConfig, varied: dict[str, str]) -> str:
 
 
 def short_keys(keys: Iterable[str]) -> list[str]:
-    """Each key without the parts before its last one, unless two would be the same: `lr`, but `optim-kind` beside `schedule-kind`."""
+    """Each key without the parts before its last one, unless two would be the same: `lr`, but `optim-kind` beside
+    `schedule-kind`."""
     parts = [key.split(".") for key in keys]
     last = [each[-1] for each in parts]
     return [each[-1] if last.count(each[-1]) == 1 else "-".join(each) for each in parts]

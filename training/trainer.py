@@ -45,7 +45,8 @@ Evaluate = Callable[[int, dict], float]
 
 
 class Trainer:
-    """Trains `model` on `stream`. Building one writes nothing; `restore` puts it where a checkpoint was, `train` begins."""
+    """Trains `model` on `stream`. Building one writes nothing; `restore` puts it where a checkpoint was, `train`
+    begins."""
 
     run_folder: Path
     log: RunLog
@@ -69,7 +70,8 @@ class Trainer:
         self.budget = Budget(config.trainer, self.progress)
         self.saved_step: int | None = None
         self.unrecorded: tuple[dict, bool] | None = None
-        """Counters after an evaluation that could not be saved yet, and whether it was the best; `last` is its checkpoint."""
+        """Counters after an evaluation that could not be saved yet, and whether it was the best; `last` is its
+        checkpoint."""
         self.failure: str | None = None
         self.retry_at = math.inf
         self.since_log, self.since_evaluation = Interval(), Interval()
@@ -92,7 +94,8 @@ class Trainer:
     # --- the loop
 
     def train(self, run: Path, log: RunLog, evaluate: Evaluate, data_key: str = "") -> None:
-        """Train until the budget is spent or patience ends; raises Interrupted, with everything saved, when a signal came.
+        """Train until the budget is spent or patience ends; raises Interrupted, with everything saved, when a signal
+        came.
 
         `data_key` names the prepared data in checkpoints, so that a resume can tell that it is the same.
         """
@@ -135,7 +138,8 @@ class Trainer:
             raise Interrupted(stop.received)
 
     def step(self) -> None:
-        """One optimiser step over `accumulate` micro-batches. On a GPU it is queued, and nothing in it waits for a result."""
+        """One optimiser step over `accumulate` micro-batches. On a GPU it is queued, and nothing in it waits for a
+        result."""
         batches = self.next_batches()
         targets = sum(batch.target_tokens for batch in batches)
         total = torch.zeros((), device=self.hardware.device)
@@ -204,7 +208,8 @@ class Trainer:
         self.first_step = False
 
     def lap(self) -> float:
-        """Seconds since the last lap: from step to step, so that work a GPU still has queued is counted when it is waited for."""
+        """Seconds since the last lap: from step to step, so that work a GPU still has queued is counted when it is
+        waited for."""
         last, self.mark = self.mark, time.perf_counter()
         return self.mark - last
 
@@ -224,8 +229,8 @@ class Trainer:
     def evaluate(self, stop: StopRequest) -> None:
         """Save a checkpoint, measure with the weights that are saved, remember the best.
 
-        What happens to the evaluation cannot lose the steps before it: a resume makes up for it. One that comes too soon
-        after a long one is left out, and the checkpoint alone is saved.
+        What happens to the evaluation cannot lose the steps before it: a resume makes up for it. One that comes too
+        soon after a long one is left out, and the checkpoint alone is saved.
         """
         self.catch_up()
         interval, progress = self.since_evaluation, self.progress
@@ -272,14 +277,16 @@ class Trainer:
         self.record_pending()
 
     def record_pending(self) -> None:
-        """Save what an evaluation has found, unless that is done; before any newer checkpoint, which would drop the one it is about."""
+        """Save what an evaluation has found, unless that is done; before any newer checkpoint, which would drop the one
+        it is about."""
         if self.unrecorded is not None:
             progress, best = self.unrecorded
             record_evaluation(self.checkpoints, progress, best=best, keep=self.config.trainer.keep)
             self.unrecorded = None
 
     def attempt(self, write: Callable[[], None]) -> bool:
-        """Whether a checkpoint could be written. Where it could not, a line says so, training goes on, and it is tried again soon."""
+        """Whether a checkpoint could be written. Where it could not, a line says so, training goes on, and it is tried
+        again soon."""
         try:
             write()
         except NotSaved as error:
@@ -300,7 +307,8 @@ class Trainer:
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Within: the model is what is saved and used later, in eval mode; training goes on with the random state of before."""
+        """Within: the model is what is saved and used later, in eval mode; training goes on with the random state of
+        before."""
         with (
             undisturbed(self.model),
             self.weights.averaged(),
@@ -330,9 +338,13 @@ class Trainer:
             "intervals": [vars(i) | {"loss": float(i.loss)} for i in (self.since_log, self.since_evaluation)],
         }
         save_checkpoint(
-            self.checkpoints, self.progress.step, self.weights.best(), state, self.progress.state_dict(),
+            self.checkpoints,
+            self.progress.step,
+            self.weights.best(),
+            state,
+            self.progress.state_dict(),
             keep=self.config.trainer.keep,
-        )  # fmt: skip
+        )
         self.saved_step = self.progress.step
 
     def restore(self, weights: dict[str, Tensor], state: dict) -> None:
@@ -349,7 +361,8 @@ class Trainer:
         restore_random_state(state["rng"], self.hardware.device)
 
     def report_step(self) -> None:
-        """Note what the log will say of this step. A CPU's line is written at once, a GPU's when the next step is queued."""
+        """Note what the log will say of this step. A CPU's line is written at once, a GPU's when the next step is
+        queued."""
         interval, progress, trainer = self.since_log, self.progress, self.config.trainer
         rate, peak, done = interval.tokens_per_second, self.hardware.peak_flops, self.budget.share_done()
         assert isinstance(interval.loss, Tensor)

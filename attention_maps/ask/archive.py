@@ -1,11 +1,11 @@
-"""What an exported page carries instead of a server: the answers to everything that the tab may ask, as one JSON object.
+"""What an exported page carries instead of a server: answers to everything that the tab may ask, as one JSON object.
 
     {"index": {"runs": {run: {"steps": [step, …], "generated": [number, …]}}},
      "meta": {"run|recording": …}, "curves": {run: …},
      "tensors": {"run|recording|sample|kind|layer|what": {"shape": […], "data": base64 of little-endian float16}}}
 
 The rollout is of all layers together: its `layer` is empty.
-"""  # fmt: skip
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ class ExportSettings(MapSettings):
     readout: Readout = "argmax"
     """.pharaoh: `argmax` links every word of the translation to where it looked most; `mutual` keeps the links that
     are strongest from both sides, `grown` adds pairs beside these that are strongest from one side; `threshold` takes
-    every pair of at least that weight. Special tokens take no part but are counted: with rows=reads, bos is number 0."""
+    every pair of at least that weight. Special tokens take no part but are counted: with rows=reads, bos is number 0.
+    """
 
     threshold: float = 0.5
     """.pharaoh with readout=threshold: the smallest weight that is a link."""

@@ -1,4 +1,5 @@
-"""The Attention tab as one HTML file: its own scripts and style, and recordings, inside; it asks nothing of any network.
+"""The Attention tab as one HTML file: its own scripts and style, and recordings, inside; it asks nothing of any
+network.
 
 Every module of the tab becomes a `data:` URL in an import map under a bare name, because a page that is opened from a
 disk may not import files beside it; the relative names by which modules import each other are rewritten to those names.
@@ -26,7 +27,10 @@ PREFIX = "chumoku/"
 RELATIVE = re.compile(r"""(\bfrom\s*|\bimport\s*\(?\s*)(["'])(\.\.?/[^"'\n]+)\2""")
 """`from "./x.js"` of import and export, `import "./x.js"` and `import("./x.js")`."""
 
-POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:; font-src data:"
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:; font-src"
+    " data:"
+)
 """No browser will load anything from elsewhere."""
 
 PAGE = """<!doctype html><html lang="en">

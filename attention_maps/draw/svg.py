@@ -1,4 +1,5 @@
-"""Maps as SVG text that browsers and Inkscape open alike: a heat map with numbers, or lines between two columns of tokens.
+"""Maps as SVG text that browsers and Inkscape open alike: a heat map with numbers, or lines between two columns of
+tokens.
 
 The fonts are the reader's own, so places are computed from rough widths of characters and leave some room.
 """
@@ -28,7 +29,7 @@ LINE = "#1f5fc4"
 """The colour of links."""
 
 STYLE = """text{font-family:system-ui,"Hiragino Sans","Yu Gothic","Noto Sans CJK JP","Noto Sans JP",Meiryo,sans-serif;fill:#1f2937}
-.title{font-size:14px;font-weight:600}.name,.special{fill:#6b7280}.name{font-size:11px}.number{text-anchor:middle}"""
+.title{font-size:14px;font-weight:600}.name,.special{fill:#6b7280}.name{font-size:11px}.number{text-anchor:middle}"""  # noqa: E501
 
 MARGIN, GAP, LEADING = 16, 6, 1.15
 TOP = MARGIN + 56  # where "attends to" stands
@@ -77,7 +78,8 @@ def heat_map(question: Question) -> str:
 
 
 def lines(question: Question, top: int = 3) -> str:
-    """Queries on the left, keys on the right, and the `top` strongest links of each query: width and opacity by weight."""
+    """Queries on the left, keys on the right, and the `top` strongest links of each query: width and opacity
+    by weight."""
     weights, rows, columns = question.matrix, question.queries, question.keys
     step, size, across = 22, 13.0, 190
     left = MARGIN + _widest(rows, size) + GAP
@@ -93,7 +95,10 @@ def lines(question: Question, top: int = 3) -> str:
         told = f"{visible(rows.pieces[row])} → {visible(columns.pieces[column])}: {100 * weight:.1f} %"
         a, b, middle = y + (row + 0.5) * step, y + (column + 0.5) * step, (left + right) / 2
         path = f"M{left:g} {a:g}C{middle:g} {a:g} {middle:g} {b:g} {right:g} {b:g}"
-        ink = f'fill="none" stroke="{LINE}" stroke-width="{0.5 + 5 * weight:.2f}" stroke-opacity="{0.1 + 0.9 * weight:.2f}"'
+        ink = (
+            f'fill="none" stroke="{LINE}" stroke-width="{0.5 + 5 * weight:.2f}"'
+            f' stroke-opacity="{0.1 + 0.9 * weight:.2f}"'
+        )
         parts.append(f'<path d="{path}" {ink}><title>{_safe(told)}</title></path>')
     parts += _side(rows, left - GAP, y, step, size, "end")
     parts += _side(columns, right + GAP, y, step, size, "start")

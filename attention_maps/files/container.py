@@ -1,7 +1,7 @@
 """Reading safetensors files without the library, and without trusting a byte of them.
 
-A file is the header's length (8 bytes, little-endian), the header (a JSON object: dtype, shape and place of every tensor)
-and the tensors' bytes, one after the other without a gap.
+A file is the header's length (8 bytes, little-endian), the header (a JSON object: dtype, shape and place of every
+tensor) and the tensors' bytes, one after the other without a gap.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Header:
-    """A checked header: tensors by name lie within the file without overlap, and float16 ones have their shape's size."""
+    """A checked header: tensors by name lie within the file without overlap, and float16 ones have their
+    shape's size."""
 
     tensors: dict[str, Tensor]
     metadata: dict[str, str]

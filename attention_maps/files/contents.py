@@ -142,7 +142,8 @@ def read_scores(header: Header, kinds: Kinds) -> list[dict[str, Any]]:
 
 
 def read_deviation(header: Header) -> float:
-    """Largest difference between the maps and what the model computed; 0 in older recordings, NaN if it was no number."""
+    """Largest difference between the maps and what the model computed; 0 in older recordings, NaN if it was
+    no number."""
     deviation = _parsed(header, "deviation", 0.0)
     need(is_number_or_none(deviation), "its deviation is no number")
     return math.nan if deviation is None else float(deviation)

@@ -1,7 +1,8 @@
 """How well heads do what is known to be right: word alignments and antecedents of pronouns.
 
-Everything is counted for all heads at once. Shapes: L layers, H heads, Q queries, K keys; a group is a list of the token positions of
-one word or mention. Results are [L+1,H+1]: index H of a layer is the mean of its heads, and [L,H] the mean of all heads of all layers.
+Everything is counted for all heads at once. Shapes: L layers, H heads, Q queries, K keys; a group is a list of the
+token positions of one word or mention. Results are [L+1,H+1]: index H of a layer is the mean of its heads, and [L,H]
+the mean of all heads of all layers.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def argmax(weights: np.ndarray) -> np.ndarray:
 
 
 def grown(weights: np.ndarray) -> np.ndarray:
-    """bool like `weights` [...,Q,K]: the mutual pairs, and those of either side that touch them (grow-diag, Koehn et al. 2003)."""
+    """bool like `weights` [...,Q,K]: the mutual pairs, and those of either side that touch them (grow-diag, Koehn et
+    al. 2003)."""
     linked, either = mutual(weights), _best(weights, -1) | _best(weights, -2)
     flat_links, flat_either = linked.reshape(-1, *linked.shape[-2:]), either.reshape(-1, *linked.shape[-2:])
     for links, candidates in zip(flat_links, flat_either, strict=True):
@@ -76,8 +78,8 @@ READOUTS = {"argmax": argmax, "mutual": mutual, "grown": grown}
 
 @dataclass
 class AlignmentTally:
-    """Links of every head counted over sentence pairs. AER = 1 − (|A∩S| + |A∩P|) / (|A| + |S|) with sure links S, possible ones P that
-    contain them, and the head's own A (Och & Ney 2003)."""
+    """Links of every head counted over sentence pairs. AER = 1 − (|A∩S| + |A∩P|) / (|A| + |S|) with sure links S,
+    possible ones P that contain them, and the head's own A (Och & Ney 2003)."""
 
     sure: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
     """Per (rows, read-out), how many sure links every head found, [L+1,H+1]."""
@@ -87,10 +89,15 @@ class AlignmentTally:
     pairs: int = 0
 
     def add(
-        self, weights: np.ndarray, targets: Sequence[Group], sources: Sequence[Group], sure: WordLinks, possible: WordLinks
-    ) -> None:  # fmt: skip
-        """Count one pair. `weights` [L,H,Q,K] of cross-attention, row i predicting token i of the target; groups in tokens; links are
-        (source word, target word)."""
+        self,
+        weights: np.ndarray,
+        targets: Sequence[Group],
+        sources: Sequence[Group],
+        sure: WordLinks,
+        possible: WordLinks,
+    ) -> None:
+        """Count one pair. `weights` [L,H,Q,K] of cross-attention, row i predicting token i of the target; groups in
+        tokens; links are (source word, target word)."""
         gold = _matrix(sure, len(targets), len(sources))
         allowed = gold | _matrix(possible, len(targets), len(sources))
         last = weights.shape[2] - 1
@@ -130,8 +137,8 @@ class AntecedentTally:
     pronouns: int = 0
 
     def add(self, weights: np.ndarray, query: int, candidates: Sequence[Sequence[Group]], antecedent: int) -> None:
-        """Count one pronoun. `weights` [L,H,Q,K]; `candidates`: for each referent that it could mean the tokens of its mentions; the head
-        takes the referent whose mentions it looks at most, all together."""
+        """Count one pronoun. `weights` [L,H,Q,K]; `candidates`: for each referent that it could mean the tokens of its
+        mentions; the head takes the referent whose mentions it looks at most, all together."""
         row = with_means(weights)[:, :, query]  # [L,H+1,K]
         mass = np.stack(
             [row[..., sorted({token for group in groups for token in group})].sum(axis=-1) for groups in candidates], -1

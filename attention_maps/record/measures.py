@@ -110,14 +110,18 @@ def head_measures(samples: Sequence[Sample]) -> Measures:
 
 
 def head_labels(measures: Measures) -> dict[str, list[list[str]]]:
-    """What every head does in a word, `[kind][layer][head]`; empty where no rule fits. The first rule that fits names it."""
+    """What every head does in a word, `[kind][layer][head]`; empty where no rule fits. The first rule that fits names
+    it."""
     return {
         kind: [
-            [_label({name: kinds[kind][layer][head] for name, kinds in measures.items() if kind in kinds}) for head in range(len(heads))]
+            [
+                _label({name: kinds[kind][layer][head] for name, kinds in measures.items() if kind in kinds})
+                for head in range(len(heads))
+            ]
             for layer, heads in enumerate(layers)
         ]
         for kind, layers in measures.get("entropy", {}).items()
-    }  # fmt: skip
+    }
 
 
 def _label(head: dict[str, float]) -> str:
@@ -136,8 +140,8 @@ def _label(head: dict[str, float]) -> str:
 
 
 COREFERENCE = 50.0
-"""Percent of the pronouns whose antecedent gets more attention than anybody or anything else mentioned before; on the embedded stories
-an untrained head has 30, the subject of the last sentence is right 56 times in 100."""
+"""Percent of the pronouns whose antecedent gets more attention than anybody or anything else mentioned before; on the
+embedded stories an untrained head has 30, the subject of the last sentence is right 56 times in 100."""
 
 ALIGNMENT = 50.0
 """Alignment error rate in percent."""

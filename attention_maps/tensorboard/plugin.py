@@ -1,7 +1,7 @@
 """The tab as TensorBoard sees it: its routes below `data/plugin/attention/`, and the page's own files.
 
-Importing this module must never fail and pull in nothing heavy: TensorBoard loads it, without a safety net, for everybody
-in whose environment the project is installed.
+Importing this module must never fail and pull in nothing heavy: TensorBoard loads it, without a safety net, for
+everybody in whose environment the project is installed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class AttentionPlugin(base_plugin.TBPlugin):
         return _json(request, {"run": run, "recording": recording} | meta)
 
     def _tensor(self, request: Request) -> Response:
-        """`run`, `recording`, `sample`, `kind`, `what` (weights if missing) and, but for the rollout, `layer`: bytes."""
+        """`run`, `recording`, `sample`, `kind`, `what` (weights if missing) and, but for the rollout,
+        `layer`: bytes."""
         path = self._runs.run(_argument(request, "run")).path(_argument(request, "recording"))
         what = _choice(request, "what", tuple(AXES), "weights")
         sample, kind = _number(request, "sample"), _choice(request, "kind", KINDS)

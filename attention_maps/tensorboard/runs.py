@@ -56,7 +56,8 @@ class Runs:
         self._until = float("-inf")
 
     def find(self) -> dict[str, Run]:
-        """Runs with at least one recording, sorted by name: the path below the log folder, "." for the folder itself."""
+        """Runs with at least one recording, sorted by name: the path below the log folder, "." for the folder
+        itself."""
         with self._lock:
             started = time.monotonic()
             if started >= self._until:

@@ -2,9 +2,10 @@
 
     python benchmarks/attention/attention_page.py
 
-Serves a run of 12 steps of 6 layers x 8 heads with three maps of 128 tokens, opens the tab, waits until the neighbouring steps are in
-memory and moves the slider step by step: overview of 48 heads and heat map. Then a text of 512 tokens. Prints medians and maxima in
-milliseconds, as the page itself measures them, from the wish to the finished drawing (the compositor's own work is not in it).
+Serves a run of 12 steps of 6 layers x 8 heads with three maps of 128 tokens, opens the tab, waits until the
+neighbouring steps are in memory and moves the slider step by step: overview of 48 heads and heat map. Then a text of
+512 tokens. Prints medians and maxima in milliseconds, as the page itself measures them, from the wish to the finished
+drawing (the compositor's own work is not in it).
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def main() -> None:
 
 
 def redraws(driver: webdriver.Chrome, address: str, moves: int) -> list[float]:
-    """Milliseconds of each move to the step before, after all are in memory; of the first drawing where there are no moves."""
+    """Milliseconds of each move to the step before, after all are in memory; of the first drawing where there are no
+    moves."""
     driver.get("about:blank")
     driver.get(address)
     settled(driver)
@@ -105,9 +107,16 @@ def long_text(length: int) -> Recording:
     names = [f"▁w{number}" for number in range(length)]
     reads, predicts = tokens(range(length), names, frozenset()), tokens(range(1, length), names[1:], frozenset())
     sample = Sample(
-        reads=reads, predicts=predicts, source=None, losses=(1.0,) * (length - 1), predictions=((),) * length,
-        weights={("decoder", 0): weights}, norms={("decoder", 0): np.ones((8, length), np.float16)}, name="long", length=length,
-    )  # fmt: skip
+        reads=reads,
+        predicts=predicts,
+        source=None,
+        losses=(1.0,) * (length - 1),
+        predictions=((),) * length,
+        weights={("decoder", 0): weights},
+        norms={("decoder", 0): np.ones((8, length), np.float16)},
+        name="long",
+        length=length,
+    )
     return Recording(0, (sample,))
 
 

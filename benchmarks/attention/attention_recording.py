@@ -2,9 +2,10 @@
 
     python benchmarks/attention/attention_recording.py
 
-Trains a translator of 6 + 6 layers x 8 heads on the embedded corpus for a few dozen steps and times the recording of one example of 128
-tokens a side (three kinds of maps), with all that belongs to it: scores against gold, curves, picture, file. Prints medians and the share
-of the training time at the default interval between evaluations. Takes some minutes; nothing else should run.
+Trains a translator of 6 + 6 layers x 8 heads on the embedded corpus for a few dozen steps and times the recording of
+one example of 128 tokens a side (three kinds of maps), with all that belongs to it: scores against gold, curves,
+picture, file. Prints medians and the share of the training time at the default interval between evaluations. Takes some
+minutes; nothing else should run.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ def built(folder: str) -> TrainConfig:
     from omegaconf import OmegaConf
 
     settings = (
-        f"task=translate name=cost runs={folder} model.layers=6 model.heads=8 model.width=256 model.context={LENGTH} attention.examples=0 "
-        "data.sentences=6000 tokenizer.vocab_size=1000 trainer.steps=35 "
-        "trainer.evaluate_every=5 trainer.evaluate_sentences=8 trainer.test=false"
+        f"task=translate name=cost runs={folder} model.layers=6 model.heads=8 model.width=256 model.context={LENGTH}"
+        " attention.examples=0 data.sentences=6000 tokenizer.vocab_size=1000 trainer.steps=35 trainer.evaluate_every=5"
+        " trainer.evaluate_sentences=8 trainer.test=false"
     )
     composed, problems = compose_config("train", TrainConfig, settings.split())
     if problems:

@@ -2,8 +2,9 @@
 
     python benchmarks/attention/attention_tab.py
 
-Prints one table: writing a recording, finding 20,000 of them, and what TensorBoard takes to answer the tab, as a process asked
-over HTTP by one client. Every figure is a median in milliseconds. Takes a few seconds and 20 MB of the temporary folder.
+Prints one table: writing a recording, finding 20,000 of them, and what TensorBoard takes to answer the tab, as a
+process asked over HTTP by one client. Every figure is a median in milliseconds. Takes a few seconds and 20 MB of the
+temporary folder.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ def listing(folder: Path) -> Iterator[Row]:
 
 
 def server(folder: Path) -> Iterator[Row]:
-    """TensorBoard's answers over HTTP; the recordings of a run are one file under many names, so that little is written."""
+    """TensorBoard's answers over HTTP; the recordings of a run are one file under many names, so that little is
+    written."""
     first = store.save(recording(), folder / "run")
     for step in range(1, STEPS):
         os.link(first, store.path(folder / "run", step * 1000))
@@ -105,9 +107,17 @@ def recording() -> Recording:
     }
     guesses = tuple(Prediction(number, pieces[number], 0.2) for number in range(5))
     sample = Sample(
-        reads=text, predicts=text, source=text, losses=(1.2345,) * LENGTH, predictions=(guesses,) * LENGTH, weights=weights,
-        norms={key: maps[:, :, 0] for key, maps in weights.items()}, name="probe 1", length=LENGTH, source_length=LENGTH,
-    )  # fmt: skip
+        reads=text,
+        predicts=text,
+        source=text,
+        losses=(1.2345,) * LENGTH,
+        predictions=(guesses,) * LENGTH,
+        weights=weights,
+        norms={key: maps[:, :, 0] for key, maps in weights.items()},
+        name="probe 1",
+        length=LENGTH,
+        source_length=LENGTH,
+    )
     measures = {
         name: {kind: generator.random((LAYERS, HEADS)).round(6).tolist() for kind in KINDS} for name in MEASURES
     }

@@ -2,8 +2,9 @@
 
     python benchmarks/attention/kftt_alignment.py runs/tatoeba KFTT_FOLDER
 
-KFTT_FOLDER holds `jaen.src-tgt` (`ja tokens ||| en tokens`) and `jaen.gold` (1-based `ja-en` links, all of them sure). Wikipedia
-sentences about Kyoto: far from what a model of everyday sentences knows, so the figure says how the attention does out of its domain.
+KFTT_FOLDER holds `jaen.src-tgt` (`ja tokens ||| en tokens`) and `jaen.gold` (1-based `ja-en` links, all of them sure).
+Wikipedia sentences about Kyoto: far from what a model of everyday sentences knows, so the figure says how the attention
+does out of its domain.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Every attention map of one sentence pair: ours beside transformers' `output_attentions`.
 
-Ours also checks the maps against the fused kernel, measures the heads' outputs, and notes losses and likeliest next tokens; with the file
-it is what a training run does at every evaluation. `attention_recording.py` says what that costs a real run.
+Ours also checks the maps against the fused kernel, measures the heads' outputs, and notes losses and likeliest next
+tokens; with the file it is what a training run does at every evaluation. `attention_recording.py` says what that costs
+a real run.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def recording(settings: RecordingSettings) -> None:
 
 
 def ours(file: bool, precision: str) -> Step:
-    """`attention_maps.record.record` on a fresh model; with `file` the recording is saved each time, over the last one."""
+    """`attention_maps.record.record` on a fresh model; with `file` the recording is saved each time, over the
+    last one."""
     from attention_maps.files import store
     from attention_maps.record.record import Example, record
     from benchmarks.ours import folder_until_exit
@@ -85,10 +87,19 @@ def marian() -> Step:
 
     torch.manual_seed(1)
     config = MarianConfig(
-        vocab_size=VOCABULARY, d_model=WIDTH, encoder_layers=LAYERS, decoder_layers=LAYERS, encoder_attention_heads=HEADS,
-        decoder_attention_heads=HEADS, encoder_ffn_dim=4 * WIDTH, decoder_ffn_dim=4 * WIDTH, max_position_embeddings=LENGTH,
-        pad_token_id=0, decoder_start_token_id=2, forced_eos_token_id=None,
-    )  # fmt: skip
+        vocab_size=VOCABULARY,
+        d_model=WIDTH,
+        encoder_layers=LAYERS,
+        decoder_layers=LAYERS,
+        encoder_attention_heads=HEADS,
+        decoder_attention_heads=HEADS,
+        encoder_ffn_dim=4 * WIDTH,
+        decoder_ffn_dim=4 * WIDTH,
+        max_position_embeddings=LENGTH,
+        pad_token_id=0,
+        decoder_start_token_id=2,
+        forced_eos_token_id=None,
+    )
     model: Any = MarianMTModel(config)
     model.set_attn_implementation("eager")  # the fused one keeps no weights
     model.to(device()).eval()

@@ -1,16 +1,18 @@
-"""Translating with a beam: ours beside Hugging Face `generate` and CTranslate2, all with the weights of one trained run.
+"""Translating with a beam: ours beside Hugging Face `generate` and CTranslate2, all with the weights of one trained
+run.
 
-Every contender gets the same sentences as text and gives translations as text. A run that the peers can load, trained in minutes:
+Every contender gets the same sentences as text and gives translations as text. A run that the peers can load, trained
+in minutes:
 
-    python train.py +experiment=small_parallel_enja data.path=FOLDER model.norm=layer model.position=sinusoidal model.activation=gelu \\
-        model.qk_norm=false name=beam
+    python train.py +experiment=small_parallel_enja data.path=FOLDER name=beam \\
+        model.norm=layer model.position=sinusoidal model.activation=gelu model.qk_norm=false
 
-No translation is longer than three times its source and a little: ours by each sentence's length, Hugging Face by the longest of a batch,
-CTranslate2, which has one limit for all, by the context. Hypotheses of a trained model end by themselves long before. Where there is a GPU
-all compute on it.
+No translation is longer than three times its source and a little: ours by each sentence's length, Hugging Face by the
+longest of a batch, CTranslate2, which has one limit for all, by the context. Hypotheses of a trained model end by
+themselves long before. Where there is a GPU all compute on it.
 
-Beside the speed, a second table says whether all found the same: hypotheses equal to ours, and to those of a search that is too slow and
-simple to be wrong.
+Beside the speed, a second table says whether all found the same: hypotheses equal to ours, and to those of a search
+that is too slow and simple to be wrong.
 """
 
 from __future__ import annotations
@@ -95,7 +97,10 @@ def benchmark(work: dict[str, Any], folder: Path) -> Benchmark:
             for label, arguments in ctranslate2_settings().items()
         ),
     ]
-    title = f"Beam search, {work['beam_size']} hypotheses, over the sentences of {Path(work['sentences']).name}, text to text"
+    title = (
+        f"Beam search, {work['beam_size']} hypotheses, over the sentences of {Path(work['sentences']).name}, text to"
+        " text"
+    )
     what = f"Translating with a beam of {work['beam_size']}"
     comparisons = decoding_comparisons(what, contenders)
     return Benchmark("beam", title, "sentences", tuple(contenders), REFERENCE, comparisons)
@@ -190,9 +195,13 @@ def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) 
             source = torch.zeros(real.shape, dtype=torch.int64)  # [B, S]
             source[real] = torch.tensor([token for row in rows for token in sources[row]])
             written = peer.generate(
-                source.to(device()), attention_mask=real.long().to(device()), num_beams=beam_size, early_stopping=True, length_penalty=1.0,
+                source.to(device()),
+                attention_mask=real.long().to(device()),
+                num_beams=beam_size,
+                early_stopping=True,
+                length_penalty=1.0,
                 max_new_tokens=int(longest_targets(lengths, context).max()),
-            )  # fmt: skip
+            )
             for row, tokens in zip(rows, written.tolist(), strict=True):
                 found[row] = without_ends(tokens)
         return found, [tokenizer.decode(tokens) for tokens in found]
@@ -217,9 +226,12 @@ def ctranslate2(run: str, sentences: str, beam_size: int, to: str, compute: str,
 
     def translate() -> tuple[Hypotheses, list[str]]:
         results = translator.translate_batch(
-            [words(source) for source in encoded(tokenizers[0], texts, context)], beam_size=beam_size, length_penalty=1.0,
-            max_batch_size=BATCH_SIZE, max_decoding_length=context - 1,
-        )  # fmt: skip
+            [words(source) for source in encoded(tokenizers[0], texts, context)],
+            beam_size=beam_size,
+            length_penalty=1.0,
+            max_batch_size=BATCH_SIZE,
+            max_decoding_length=context - 1,
+        )
         found = [[int(word) for word in result.hypotheses[0]] for result in results]
         return found, [tokenizers[-1].decode(tokens) for tokens in found]
 

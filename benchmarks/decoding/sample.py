@@ -1,7 +1,9 @@
-"""Writing text with a GPT: ours beside Hugging Face `generate`, CTranslate2 and nanoGPT, all with the same random weights.
+"""Writing text with a GPT: ours beside Hugging Face `generate`, CTranslate2 and nanoGPT, all with the same random
+weights.
 
-Every text begins with one token and is continued at temperature 0.8 to the same length; no token ends it. Peers are set up as their
-documentation says and at every thread setting that makes sense; the fastest counts. Where there is a GPU all compute on it.
+Every text begins with one token and is continued at temperature 0.8 to the same length; no token ends it. Peers are set
+up as their documentation says and at every thread setting that makes sense; the fastest counts. Where there is a GPU
+all compute on it.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class Shape:
     """Per text. With the prompt's one token they fit the context: beyond it the peers cannot write."""
     top_k: int | None
     uncached_tokens: int
-    """What nanoGPT writes per text at a batch above 1: it reads all of a text anew for each token, so that few are to its advantage."""
+    """What nanoGPT writes per text at a batch above 1: it reads all of a text anew for each token, so that few are to
+    its advantage."""
 
 
 SHAPES = {
@@ -92,13 +95,17 @@ def benchmark(name: str, batch: int, checkout: str) -> Benchmark:
         contender("nanoGPT float32", "nanogpt", checkout=checkout and str(expanded(checkout).absolute())),
     ]
     title = (
-        f"Sampling from a GPT of {name} parameters ({shape.layers}L/{shape.heads}H/{shape.width}, context {shape.context}, vocabulary "
-        f"{shape.vocabulary}): {batch} x {shape.new_tokens} tokens after a prompt of one"
+        f"Sampling from a GPT of {name} parameters ({shape.layers}L/{shape.heads}H/{shape.width}, context"
+        f" {shape.context}, vocabulary {shape.vocabulary}): {batch} x {shape.new_tokens} tokens after a prompt of one"
     )
     return Benchmark(
-        f"sample_{name}_batch_{batch}", title, "tokens", tuple(contenders), "ours float32",
+        f"sample_{name}_batch_{batch}",
+        title,
+        "tokens",
+        tuple(contenders),
+        "ours float32",
         decoding_comparisons(f"Sampling, {name} parameters, batch {batch}", contenders),
-    )  # fmt: skip
+    )
 
 
 def ctranslate2_settings() -> dict[str, dict[str, Any]]:
@@ -136,9 +143,15 @@ def random_gpt(shape: Shape) -> GPT:
 
     torch.manual_seed(0)
     config = ModelConfig(
-        layers=shape.layers, heads=shape.heads, width=shape.width, context=shape.context, norm="layer", position="learned",
-        activation="gelu", qk_norm=False,
-    )  # fmt: skip
+        layers=shape.layers,
+        heads=shape.heads,
+        width=shape.width,
+        context=shape.context,
+        norm="layer",
+        position="learned",
+        activation="gelu",
+        qk_norm=False,
+    )
     return GPT(config, shape.vocabulary).eval()
 
 
@@ -181,7 +194,8 @@ def our_device(weights: str) -> torch.device:
 
 
 def hugging_face(name: str, batch: int, dtype: str, cache: str | None = None) -> Step:
-    """`GPT2LMHeadModel.generate` with its key/value cache. With a static one that library compiles the step, on a GPU alone."""
+    """`GPT2LMHeadModel.generate` with its key/value cache. With a static one that library compiles the step, on a GPU
+    alone."""
     import torch
 
     from benchmarks.peers.gpt import device
@@ -196,9 +210,14 @@ def hugging_face(name: str, batch: int, dtype: str, cache: str | None = None) ->
     @torch.inference_mode()
     def write() -> int:
         written = model.generate(
-            prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=shape.new_tokens,
-            do_sample=True, temperature=TEMPERATURE, top_k=shape.top_k or 0, cache_implementation=cache,
-        )  # fmt: skip
+            prompts,
+            attention_mask=torch.ones_like(prompts),
+            max_new_tokens=shape.new_tokens,
+            do_sample=True,
+            temperature=TEMPERATURE,
+            top_k=shape.top_k or 0,
+            cache_implementation=cache,
+        )
         return written.numel() - prompts.numel()
 
     return counted(write, batch * shape.new_tokens)
@@ -220,10 +239,14 @@ def ctranslate2(name: str, batch: int, compute: str, threads: int, workers: int)
 
     def write() -> int:
         results = generator.generate_batch(
-            prompts, max_batch_size=-(-batch // workers), include_prompt_in_result=False,
-            min_length=shape.new_tokens, max_length=shape.new_tokens,
-            sampling_topk=shape.top_k or 0, sampling_temperature=TEMPERATURE,
-        )  # fmt: skip
+            prompts,
+            max_batch_size=-(-batch // workers),
+            include_prompt_in_result=False,
+            min_length=shape.new_tokens,
+            max_length=shape.new_tokens,
+            sampling_topk=shape.top_k or 0,
+            sampling_temperature=TEMPERATURE,
+        )
         return sum(len(result.sequences_ids[0]) for result in results)
 
     return counted(write, batch * shape.new_tokens)

@@ -1,7 +1,8 @@
 """Fused attention alone, forwards and backwards, by backend, length, head width and mask.
 
-Operations by the convention of the FlashAttention papers: 4 B H T² D forwards, half of that when causal, 2.5 times the forward pass
-backwards (five products instead of two). B T and H D stay the same over all lengths, so that every call has the same inputs.
+Operations by the convention of the FlashAttention papers: 4 B H T² D forwards, half of that when causal, 2.5 times the
+forward pass backwards (five products instead of two). B T and H D stay the same over all lengths, so that every call
+has the same inputs.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """What a decoder needs first, then an encoder without and with padding. (Flash kernels take no mask, and say so once.)"""
+    """What a decoder needs first, then an encoder without and with padding. (Flash kernels take no mask, and say so
+    once.)"""
     for causal, masked in ((True, False), (False, False), (False, True)):
         for head_width in (128, 64):
             for backend in BACKENDS:
@@ -81,17 +83,24 @@ def attention(settings: StageSettings) -> None:
 
 
 def line(case: Case, rates: dict[int, tuple[float, float]], peak: float, refused: str, names: list[str]) -> Figure:
-    """All lengths of a case: forward/backward TFLOP/s, the best forward's share of the peak, and the kernels that the profiler saw."""
+    """All lengths of a case: forward/backward TFLOP/s, the best forward's share of the peak, and the kernels that the
+    profiler saw."""
     shown = ", ".join(
         f"{short(length)} {rates[length][0] / 1e12:.3g}/{rates[length][1] / 1e12:.3g}" for length in sorted(rates)
     )
     best = max(rates.values())
     share = f"{100 * best[0] / peak:.0f}/{100 * best[1] / peak:.0f} % of the peak" if peak else ""
     facts = {
-        "backend": case.backend, "head_width": case.head_width, "causal": case.causal, "masked": case.masked, "kernels": names,
-        "rates": [{"length": length, "forward": rates[length][0], "backward": rates[length][1]} for length in sorted(rates)],
+        "backend": case.backend,
+        "head_width": case.head_width,
+        "causal": case.causal,
+        "masked": case.masked,
+        "kernels": names,
+        "rates": [
+            {"length": length, "forward": rates[length][0], "backward": rates[length][1]} for length in sorted(rates)
+        ],
         "stopped": refused,
-    }  # fmt: skip
+    }
     return Figure(case.name, f"{shown} TFLOP/s", share, facts=facts)
 
 
@@ -106,7 +115,8 @@ def operations(tokens: int, width: int, length: int, causal: bool) -> float:
 
 
 def inputs(case: Case, length: int, tokens: int, width: int) -> tuple[list[Tensor], Tensor | None]:
-    """Query, key, value [B, H, T, D] that want gradients, and a mask of keys [B, 1, 1, T] for sentences of half to full length."""
+    """Query, key, value [B, H, T, D] that want gradients, and a mask of keys [B, 1, 1, T] for sentences of half to full
+    length."""
     rows = max(1, tokens // length)
     shape = (rows, length, width // case.head_width, case.head_width)
     found = [
@@ -136,7 +146,8 @@ def measured(case: Case, length: int, tokens: int, width: int) -> tuple[float, f
 
 
 def kernels(case: Case, length: int, tokens: int, width: int) -> list[str]:
-    """Names of the GPU kernels (without a GPU: of the operators) of one forward and backward pass, as the profiler saw them."""
+    """Names of the GPU kernels (without a GPU: of the operators) of one forward and backward pass, as the profiler saw
+    them."""
     (query, key, value), mask = inputs(case, length, tokens, width)
     gpu = torch.cuda.is_available()
     activities = [ProfilerActivity.CUDA] if gpu else [ProfilerActivity.CPU]

@@ -1,6 +1,8 @@
-"""Writing and translating on a GPU: our sampling and beam search beside Hugging Face `generate`, random weights of real sizes.
+"""Writing and translating on a GPU: our sampling and beam search beside Hugging Face `generate`, random weights of real
+sizes.
 
-The models are those of `benchmarks/decoding/sample.py`, the format of the weights is what `generate.py` would choose on this machine.
+The models are those of `benchmarks/decoding/sample.py`, the format of the weights is what `generate.py` would choose on
+this machine.
 """
 
 from __future__ import annotations
@@ -27,9 +29,14 @@ def decoding(settings: StageSettings) -> None:
     sizes, batches = (("0.8M",), (2,)) if settings.dry_run else (("10.7M", "124M"), BATCHES)
     sampled = [contender(who, size, batch) for size in sizes for batch in batches for who in ("ours", "Hugging Face")]
     beamed = Contender(
-        f"beam {BEAM_SIZE} of tatoeba's shape, {SENTENCES} sentences of {SOURCE_TOKENS} tokens, {TARGET_TOKENS} written, ours",
-        "benchmarks.gpu.decoding:beam", {"tiny": settings.dry_run}, True, facts={"beam": BEAM_SIZE}, environment=ENVIRONMENT,
-    )  # fmt: skip
+        f"beam {BEAM_SIZE} of tatoeba's shape, {SENTENCES} sentences of {SOURCE_TOKENS} tokens, {TARGET_TOKENS}"
+        " written, ours",
+        "benchmarks.gpu.decoding:beam",
+        {"tiny": settings.dry_run},
+        True,
+        facts={"beam": BEAM_SIZE},
+        environment=ENVIRONMENT,
+    )
     benchmark = Benchmark("gpu_decoding", "Decoding", "tokens", (*sampled, beamed), sampled[0].name)
     result = measured(benchmark, settings)
     for row in result.rows:
@@ -48,9 +55,12 @@ def contender(who: str, size: str, batch: int) -> Contender:
     build = "ours" if who == "ours" else "hugging_face"
     arguments: dict[str, Any] = {"name": size, "batch": batch}
     return Contender(
-        f"sampling {size}, batch {batch} x {SHAPES[size].new_tokens}, {who}", f"benchmarks.gpu.decoding:{build}", arguments,
-        who == "ours", environment=ENVIRONMENT,
-    )  # fmt: skip
+        f"sampling {size}, batch {batch} x {SHAPES[size].new_tokens}, {who}",
+        f"benchmarks.gpu.decoding:{build}",
+        arguments,
+        who == "ours",
+        environment=ENVIRONMENT,
+    )
 
 
 def ours(name: str, batch: int) -> Step:
@@ -82,16 +92,21 @@ def hugging_face(name: str, batch: int) -> Step:
     @torch.inference_mode()
     def write() -> int:
         written = model.generate(
-            prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=shape.new_tokens,
-            do_sample=True, temperature=TEMPERATURE, top_k=shape.top_k or 0,
-        )  # fmt: skip
+            prompts,
+            attention_mask=torch.ones_like(prompts),
+            max_new_tokens=shape.new_tokens,
+            do_sample=True,
+            temperature=TEMPERATURE,
+            top_k=shape.top_k or 0,
+        )
         return written.numel() - prompts.numel()
 
     return counted(write, batch * shape.new_tokens)
 
 
 def beam(tiny: bool) -> Step:
-    """Beam search of random weights, whose hypotheses do not end by themselves: every sentence is written to its limit."""
+    """Beam search of random weights, whose hypotheses do not end by themselves: every sentence is written to
+    its limit."""
     from generation.beam_search import beam_search
     from model.config import ModelConfig
     from model.encoder_decoder import EncoderDecoder
@@ -112,7 +127,7 @@ def beam(tiny: bool) -> Step:
     def step() -> int:
         found = beam_search(
             model, source, bos_id=2, eos_id=3, max_length=TARGET_TOKENS, beam_size=BEAM_SIZE, banned_ids=(0, 1)
-        )  # fmt: skip
+        )
         return len(found)
 
     return step

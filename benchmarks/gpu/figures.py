@@ -83,7 +83,8 @@ class Stage:
 
 
 class Sheet:
-    """The figures of the stage that is running; each is on disk as soon as it is known, so that a stage that is stopped keeps them."""
+    """The figures of the stage that is running; each is on disk as soon as it is known, so that a stage that is stopped
+    keeps them."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)

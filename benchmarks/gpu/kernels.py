@@ -1,6 +1,8 @@
-"""Where the time of a training step goes, by the profiler: every kernel by name, and how much of the step the GPU is at work.
+"""Where the time of a training step goes, by the profiler: every kernel by name, and how much of the step the GPU is at
+work.
 
-A step whose kernels take less time than the step is waiting for launches, for data, or for the host to read something back.
+A step whose kernels take less time than the step is waiting for launches, for data, or for the host to read something
+back.
 """
 
 from __future__ import annotations
@@ -78,21 +80,25 @@ def described(name: str, milliseconds: float, found: list[dict[str, Any]]) -> li
     busy = sum(one["milliseconds"] for one in found)
     launches = sum(one["calls"] for one in found)
     whole = Figure(
-        f"{name}: a step", f"{milliseconds:.3g} ms", f"kernels {busy:.3g} ms ({100 * busy / milliseconds:.0f} %), {launches:.0f} launches",
+        f"{name}: a step",
+        f"{milliseconds:.3g} ms",
+        f"kernels {busy:.3g} ms ({100 * busy / milliseconds:.0f} %), {launches:.0f} launches",
         facts={"milliseconds": milliseconds, "busy": busy, "launches": launches, "kernels": found},
-    )  # fmt: skip
+    )
     fused = [one for one in found if any(word in one["kernel"].lower() for word in ATTENTION)]
     attention = Figure(
-        f"{name}: attention kernels", f"{sum(one['milliseconds'] for one in fused):.3g} ms",
+        f"{name}: attention kernels",
+        f"{sum(one['milliseconds'] for one in fused):.3g} ms",
         "; ".join(clipped(one["kernel"]) for one in fused[:3]) or "none by name",
-    )  # fmt: skip
+    )
     lines = [
         Figure(
-            f"{name}: {clipped(one['kernel'])}", f"{one['milliseconds']:.3g} ms",
+            f"{name}: {clipped(one['kernel'])}",
+            f"{one['milliseconds']:.3g} ms",
             f"{100 * one['milliseconds'] / busy:.1f} %, {one['calls']:.0f} calls",
         )
         for one in found[:SHOWN]
-    ]  # fmt: skip
+    ]
     return [whole, attention, *lines]
 
 

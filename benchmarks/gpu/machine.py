@@ -1,4 +1,5 @@
-"""What the machine can do at most, measured: matrix products and copies. Every share in the other stages is a share of these."""
+"""What the machine can do at most, measured: matrix products and copies. Every share in the other stages is a share of
+these."""
 
 from __future__ import annotations
 
@@ -47,10 +48,12 @@ def machine(settings: StageSettings) -> None:
         rate = 2 * rows * inner * columns / seconds
         sheet.add(
             Figure(
-                f"bf16 product, {what}: {rows} x {inner} x {columns}", f"{rate / 1e12:.4g} TFLOP/s",
-                data_sheet_share(rate, name, PEAK_FLOPS), facts={"product": [rows, inner, columns], "flops": rate},
+                f"bf16 product, {what}: {rows} x {inner} x {columns}",
+                f"{rate / 1e12:.4g} TFLOP/s",
+                data_sheet_share(rate, name, PEAK_FLOPS),
+                facts={"product": [rows, inner, columns], "flops": rate},
             )
-        )  # fmt: skip
+        )
         del x, weight
     size = 1 << 20 if settings.dry_run else COPIED
     source, target = (torch.zeros(size, dtype=torch.uint8, device=device) for _ in range(2))
@@ -58,10 +61,12 @@ def machine(settings: StageSettings) -> None:
     bandwidth = 2 * size / median_seconds(lambda: target.copy_(source), 0.3)
     sheet.add(
         Figure(
-            f"copy of {size / 2**30:.3g} GiB, bytes read and written", f"{bandwidth / 1e12:.3g} TB/s",
-            data_sheet_share(bandwidth, name, DATA_SHEET), facts={"bandwidth": bandwidth},
+            f"copy of {size / 2**30:.3g} GiB, bytes read and written",
+            f"{bandwidth / 1e12:.3g} TB/s",
+            data_sheet_share(bandwidth, name, DATA_SHEET),
+            facts={"bandwidth": bandwidth},
         )
-    )  # fmt: skip
+    )
 
 
 def matrix_peak(figures: list[Figure]) -> float:

@@ -1,4 +1,5 @@
-"""What recording every attention map costs a training run: a recording with its file beside the steps between two evaluations."""
+"""What recording every attention map costs a training run: a recording with its file beside the steps between two
+evaluations."""
 
 from __future__ import annotations
 
@@ -53,8 +54,10 @@ def maps(settings: StageSettings) -> None:
     share = examples * recording / (interval * step)
     sheet.add(
         Figure(
-            f"{model.name}, one example of {length} tokens, all maps, to disk", f"{1000 * recording:.3g} ms",
-            f"{examples} examples every {interval} steps of {1000 * step:.3g} ms: {100 * share:.2g} % of the training time",
+            f"{model.name}, one example of {length} tokens, all maps, to disk",
+            f"{1000 * recording:.3g} ms",
+            f"{examples} examples every {interval} steps of {1000 * step:.3g} ms: {100 * share:.2g} % of the training"
+            " time",
             facts={"recording": recording, "step": step, "share": share},
         )
-    )  # fmt: skip
+    )

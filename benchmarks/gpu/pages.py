@@ -24,7 +24,8 @@ TITLES = {
 
 
 def newest(folder: Path) -> tuple[str, list[Stage]]:
-    """(date, stages) of the last results in `folder`, gpu-DATE/gpu.json; dry runs do not count. ("", []) where there are none."""
+    """(date, stages) of the last results in `folder`, gpu-DATE/gpu.json; dry runs do not count. ("", []) where there
+    are none."""
     for path in sorted(folder.glob("gpu-*/gpu.json"), reverse=True):
         values = json.loads(path.read_text(encoding="utf-8"))
         if not values["dry_run"]:

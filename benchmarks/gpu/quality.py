@@ -14,14 +14,16 @@ from benchmarks.harness import ROOT
 from configs.program import expanded
 
 AROUND_TEXT, AROUND_PAIRS = 35.0, 75.0
-"""Seconds that a run takes beside its training: start, data, the test at the end (a beam search over a thousand sentences)."""
+"""Seconds that a run takes beside its training: start, data, the test at the end (a beam search over a thousand
+sentences)."""
 
 SHORTEST = 0.25
 """Minutes below which a run says nothing."""
 
 TINY = (
-    "model.layers=1 model.heads=2 model.width=32 model.context=32 trainer.batch_size=4 trainer.steps=2 trainer.evaluate_sentences=2 "
-    "trainer.beam_size=2 attention.examples=1 attention.image=false data.batch_tokens=256 trainer.samples=0"
+    "model.layers=1 model.heads=2 model.width=32 model.context=32 trainer.batch_size=4 trainer.steps=2"
+    " trainer.evaluate_sentences=2 trainer.beam_size=2 attention.examples=1 attention.image=false data.batch_tokens=256"
+    " trainer.samples=0"
 ).split()
 TINY_TEXT = ["data.max_rows=50"]
 TINY_PAIRS = ["tokenizer.vocab_size=300", "tokenizer.byte_fallback=false", "data.max_rows=60"]
@@ -65,9 +67,14 @@ def train(
         return
     run = Path("runs") / f"{experiment}_{time.time_ns()}"
     command = [
-        sys.executable, str(ROOT / "train.py"), f"+experiment={experiment}", f"name={run.name}", f"runs={run.parent.absolute()}",
-        f"trainer.minutes={minutes:.3f}", *overrides,
-    ]  # fmt: skip
+        sys.executable,
+        str(ROOT / "train.py"),
+        f"+experiment={experiment}",
+        f"name={run.name}",
+        f"runs={run.parent.absolute()}",
+        f"trainer.minutes={minutes:.3f}",
+        *overrides,
+    ]
     print(" ".join(command), flush=True)
     started = time.perf_counter()
     done = subprocess.run(command, check=False)
@@ -79,7 +86,8 @@ def train(
 
 
 def reached(experiment: str, run: Path, minutes: float, wanted: float, took: float) -> Figure:
-    """The best validation loss, full pass, with the time when it was reached; test scores where the run measured any."""
+    """The best validation loss, full pass, with the time when it was reached; test scores where the run
+    measured any."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     evaluated = [line for line in lines if "val/loss" in line]
     best = min(evaluated, key=lambda line: line["val/loss"])

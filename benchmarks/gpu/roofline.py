@@ -5,12 +5,13 @@
     memory    = (156 C L N + 12 V N + 40 P) / B
     launches  = (40 L + 30) x 4 µs      where no CUDA graph replays them
 
-R, B: matrix and memory rate, of the data sheet until they are measured; a: the share of R that a fused attention kernel reaches.
-156 bytes per token, layer and unit of width: what norms, activations, residuals and the inputs of attention read and write in bf16 when
-each is fused as far as it goes, 26 numbers forwards and twice that backwards. 12 bytes per token and word: logits and their gradient,
-six passes in bf16. 40 bytes per weight: gradient, master copy, two moments, the new weight.
-The first two use the matrix units, and the third can be done while they work only where a kernel does both; the fourth runs beside all of
-them: a step takes at least the larger of (products + attention + memory) and launches.
+R, B: matrix and memory rate, of the data sheet until they are measured; a: the share of R that a fused attention kernel
+reaches. 156 bytes per token, layer and unit of width: what norms, activations, residuals and the inputs of attention
+read and write in bf16 when each is fused as far as it goes, 26 numbers forwards and twice that backwards. 12 bytes per
+token and word: logits and their gradient, six passes in bf16. 40 bytes per weight: gradient, master copy, two moments,
+the new weight. The first two use the matrix units, and the third can be done while they work only where a kernel does
+both; the fourth runs beside all of them: a step takes at least the larger of (products + attention + memory) and
+launches.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from dataclasses import dataclass
 from benchmarks.training.projection import Model
 
 MATRIX_RATE, MEMORY_RATE, LINK_RATE = 989e12, 4.8e12, 450e9
-"""Of one H200 by the data sheet: dense bf16 FLOP/s, bytes/s of its memory, bytes/s to the others over NVLink in one direction."""
+"""Of one H200 by the data sheet: dense bf16 FLOP/s, bytes/s of its memory, bytes/s to the others over NVLink in one
+direction."""
 
 ATTENTION_SHARE = {64: 0.25, 128: 0.4}
-"""By head width, at 1,024 tokens: an assumption, from kernels that were published for other shapes, until it is measured."""
+"""By head width, at 1,024 tokens: an assumption, from kernels that were published for other shapes, until it is
+measured."""
 
 PER_LAUNCH = 4e-6
 """Seconds that the host needs for a kernel."""
@@ -75,9 +78,15 @@ class Work:
 def of_gpt(model: Model, batch: int) -> Work:
     """A step of a GPT."""
     return Work(
-        f"{model.name}, batch {batch}", model.parameters, model.layers, model.width, model.heads, model.context, model.vocabulary,
+        f"{model.name}, batch {batch}",
+        model.parameters,
+        model.layers,
+        model.width,
+        model.heads,
+        model.context,
+        model.vocabulary,
         batch * model.context,
-    )  # fmt: skip
+    )
 
 
 def steps() -> list[Work]:
@@ -95,7 +104,8 @@ def steps() -> list[Work]:
 
 
 def roofline_table(matrix_rate: float = 0.0, memory_rate: float = 0.0) -> str:
-    """Every step: its times, the largest of them, the utilisation at which it would run, and eight GPUs. Rates of 0: the data sheet's."""
+    """Every step: its times, the largest of them, the utilisation at which it would run, and eight GPUs. Rates of 0:
+    the data sheet's."""
     measured = bool(matrix_rate and memory_rate)
     rates = (matrix_rate, memory_rate) if measured else (MATRIX_RATE, MEMORY_RATE)
     source = "measured on the machine" if measured else "of the data sheet, which no program reaches"

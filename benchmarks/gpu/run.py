@@ -2,9 +2,9 @@
 
     bash benchmarks/gpu.sh [--dry-run] [out=FOLDER] [nanogpt=CHECKOUT] [text=FILE] [pairs=FOLDER]
 
-The output folder holds three files, written anew after every stage so that a run that is stopped leaves what it had: `gpu.json` (the
-figures with the raw numbers behind them), `gpu.md` (the table) and `gpu.log` (all that the stages printed). A second call into the same
-folder, with `stages=…`, replaces what it measures and leaves the rest.
+The output folder holds three files, written anew after every stage so that a run that is stopped leaves what it had:
+`gpu.json` (the figures with the raw numbers behind them), `gpu.md` (the table) and `gpu.log` (all that the stages
+printed). A second call into the same folder, with `stages=…`, replaces what it measures and leaves the rest.
 """
 
 from __future__ import annotations
@@ -164,7 +164,8 @@ class Results:
         return max((figure.facts.get("flops", 0.0) for stage in self.stages for figure in stage.figures), default=0.0)
 
     def keep(self, stage: Stage) -> None:
-        """Add a stage and write both files. One that came to nothing, for want of time, leaves the figures of an earlier call."""
+        """Add a stage and write both files. One that came to nothing, for want of time, leaves the figures of an
+        earlier call."""
         nothing = not stage.measured and not stage.failures
         if nothing and any(one.name == stage.name and one.measured for one in self.stages):
             return
@@ -209,7 +210,8 @@ def default_folder() -> str:
 
 
 def inputs(settings: GPUSettings, work: Path) -> list[str]:
-    """The settings that every stage gets. A dry run without text and pairs writes a few of its own. Raises CommandError."""
+    """The settings that every stage gets. A dry run without text and pairs writes a few of its own. Raises
+    CommandError."""
     paths = {"nanogpt": settings.nanogpt, "text": settings.text, "pairs": settings.pairs}
     for key, value in paths.items():
         if value and not expanded(value).exists():
@@ -250,16 +252,27 @@ def run(planned: Planned, seconds: float, given: list[str], work: Path, log: IO[
         return Stage(planned.name, [Figure(planned.name, status="cut: no time left")])
     figures = work / f"{planned.name}.json"
     command = [
-        sys.executable, "-m", "benchmarks", f"gpu_{planned.name}", f"to={figures}", f"seconds={seconds:.1f}", *given
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "benchmarks",
+        f"gpu_{planned.name}",
+        f"to={figures}",
+        f"seconds={seconds:.1f}",
+        *given,
+    ]
     log.write(f"\n===== {planned.name}: {' '.join(command)}\n")
     log.flush()
     print(f"{planned.name}: at most {seconds:.0f} s", file=sys.stderr, flush=True)
     started = time.monotonic()
     process = subprocess.Popen(
-        command, cwd=work, env=environment(work, dry_run), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+        command,
+        cwd=work,
+        env=environment(work, dry_run),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
         start_new_session=True,
-    )  # fmt: skip
+    )
     problem, interrupted = "", False
     try:
         code = process.wait(seconds + GRACE)

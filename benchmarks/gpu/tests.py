@@ -19,7 +19,8 @@ AT_ONCE = 3
 
 
 def tests(settings: StageSettings) -> None:
-    """`pytest -m gpu` over tests/gpu/test_*.py, all files at the same time: how many passed, and the name of each that did not."""
+    """`pytest -m gpu` over tests/gpu/test_*.py, all files at the same time: how many passed, and the name of each that
+    did not."""
     sheet = Sheet(settings.to)
     deadline = time.monotonic() + settings.seconds
     with tempfile.TemporaryDirectory() as folder:
@@ -47,8 +48,18 @@ def command(path: Path, report: Path) -> list[str]:
     """pytest over one file."""
     workers = ["-n", str(AT_ONCE)] if find_spec("xdist") else []
     return [
-        sys.executable, "-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", f"--junitxml={report}", "-ra", *workers, str(path)
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        "gpu",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+        "-ra",
+        *workers,
+        str(path),
+    ]
 
 
 def outcome(report: ElementTree.Element, what: str = "tests marked gpu") -> list[Figure]:

@@ -1,8 +1,8 @@
 """Training steps of four models: ours compiled, beside nanoGPT and Hugging Face GPT-2, compiled too.
 
-All GPTs have GPT-2's architecture (LayerNorm, learned positions, GELU, tied embeddings; biases in Hugging Face's alone), no dropout, and
-learn the same numbers, drawn by Zipf's law from a vocabulary of the true size. Utilisation counts 6 N + 12 L T C operations per token for
-everybody, N = 12 L C² + V C.
+All GPTs have GPT-2's architecture (LayerNorm, learned positions, GELU, tied embeddings; biases in Hugging Face's
+alone), no dropout, and learn the same numbers, drawn by Zipf's law from a vocabulary of the true size. Utilisation
+counts 6 N + 12 L T C operations per token for everybody, N = 12 L C² + V C.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ TRANSLATOR_TOKENS = (32768, 131072)
 """Padded tokens in a batch of the translation model."""
 
 SENTENCE = 16
-"""Tokens of a sentence for the count of its operations, of which lengths decide little: attention is a hundredth of them."""
+"""Tokens of a sentence for the count of its operations, of which lengths decide little: attention is a hundredth of
+them."""
 
 TINY_TRANSLATOR = (
-    "model.width=32 model.layers=1 model.heads=2 data.max_rows=60 tokenizer.vocab_size=300 tokenizer.byte_fallback=false "
-    "data.sentences=200"
+    "model.width=32 model.layers=1 model.heads=2 data.max_rows=60 tokenizer.vocab_size=300"
+    " tokenizer.byte_fallback=false data.sentences=200"
 ).split()
 
 
@@ -65,45 +66,69 @@ def of_model(rows: Rows, settings: StageSettings) -> list[Contender]:
     model = rows.model
     compiled = not settings.dry_run
     size: dict[str, Any] = {
-        "text": "", "vocabulary": model.vocabulary, "layers": model.layers, "heads": model.heads, "width": model.width,
-        "context": model.context, "dropout": 0.0, "bf16": True, "compiled": compiled,
-    }  # fmt: skip
+        "text": "",
+        "vocabulary": model.vocabulary,
+        "layers": model.layers,
+        "heads": model.heads,
+        "width": model.width,
+        "context": model.context,
+        "dropout": 0.0,
+        "bf16": True,
+        "compiled": compiled,
+    }
     checkout = settings.nanogpt and str(expanded(settings.nanogpt).absolute())
 
     def contender(who: str, batch: int, build: str, arguments: dict[str, Any]) -> Contender:
         facts = {
-            "batch": batch, "context": model.context, "layers": model.layers, "heads": model.heads, "width": model.width,
+            "batch": batch,
+            "context": model.context,
+            "layers": model.layers,
+            "heads": model.heads,
+            "width": model.width,
             "parameters": model.parameters,
-        }  # fmt: skip
+        }
         name = f"{model.name}, {who}, batch {batch} x {model.context}"
         return Contender(name, build, arguments, who == "ours", model.operations_per_token, facts, ENVIRONMENT)
 
     return [
         *(
-            contender("ours", batch, "benchmarks.ours:training", {
-                "settings": own_settings(model, batch, compiled), "vocabulary": model.vocabulary,
-            })
+            contender(
+                "ours",
+                batch,
+                "benchmarks.ours:training",
+                {"settings": own_settings(model, batch, compiled), "vocabulary": model.vocabulary},
+            )
             for batch in rows.ours
         ),
         *(
-            contender("nanoGPT", batch, "benchmarks.peers.gpt:nanogpt", size | {"batch_size": batch, "checkout": checkout})
+            contender(
+                "nanoGPT", batch, "benchmarks.peers.gpt:nanogpt", size | {"batch_size": batch, "checkout": checkout}
+            )
             for batch in rows.nanogpt
         ),
         *(
-            contender("Hugging Face GPT-2", batch, "benchmarks.peers.gpt:transformers_gpt2", size | {"batch_size": batch})
+            contender(
+                "Hugging Face GPT-2", batch, "benchmarks.peers.gpt:transformers_gpt2", size | {"batch_size": batch}
+            )
             for batch in rows.hugging_face
         ),
-    ]  # fmt: skip
+    ]
 
 
 def own_settings(model: Model, batch: int, compiled: bool) -> list[str]:
     """Of `python train.py`: GPT-2's architecture in this size, without biases, as nanoGPT trains it."""
     return [
-        "task=gpt", "model=gpt2", "model.bias=false", f"model.layers={model.layers}", f"model.heads={model.heads}",
+        "task=gpt",
+        "model=gpt2",
+        "model.bias=false",
+        f"model.layers={model.layers}",
+        f"model.heads={model.heads}",
         f"model.width={model.width}",
-        f"model.context={model.context}", "model.dropout=0", f"trainer.batch_size={batch}",
+        f"model.context={model.context}",
+        "model.dropout=0",
+        f"trainer.batch_size={batch}",
         f"trainer.compile={'on' if compiled else 'off'}",
-    ]  # fmt: skip
+    ]
 
 
 def translators(settings: StageSettings) -> list[Contender]:
@@ -120,15 +145,21 @@ def translators(settings: StageSettings) -> list[Contender]:
     operations = flops_per_token(EncoderDecoder(config.model, vocabulary, vocabulary, shared=True), SENTENCE)
     return [
         Contender(
-            f"translator, ours, {tokens} padded tokens", "benchmarks.ours:training",
-            {"settings": [*own, f"data.batch_tokens={tokens}"]}, True, operations, {"batch": tokens}, ENVIRONMENT,
+            f"translator, ours, {tokens} padded tokens",
+            "benchmarks.ours:training",
+            {"settings": [*own, f"data.batch_tokens={tokens}"]},
+            True,
+            operations,
+            {"batch": tokens},
+            ENVIRONMENT,
         )
         for tokens in ((512,) if settings.dry_run else TRANSLATOR_TOKENS)
-    ]  # fmt: skip
+    ]
 
 
 def line(row: Row, result: Result, peak: float) -> Figure:
-    """Tokens per second and memory; utilisation of the data sheet's peak and of the measured one; ours beside nanoGPT's best."""
+    """Tokens per second and memory; utilisation of the data sheet's peak and of the measured one; ours beside nanoGPT's
+    best."""
     if not row.measured:
         return Figure(row.name, status=row.status, facts=dict(row.facts))
     assert row.operations is not None
@@ -143,9 +174,13 @@ def line(row: Row, result: Result, peak: float) -> Figure:
                 f"{row.rate / rival.rate:.2f} x nanoGPT's best, {row.peak_memory / rival.peak_memory:.2f} x its memory"
             )
     facts = dict(row.facts) | {
-        "tokens_per_second": row.rate, "milliseconds": row.milliseconds, "mfu": row.operations / PEAK,
-        "peak_memory": row.peak_memory, "set_up_seconds": row.set_up_seconds, "rates": row.rates,
-    }  # fmt: skip
+        "tokens_per_second": row.rate,
+        "milliseconds": row.milliseconds,
+        "mfu": row.operations / PEAK,
+        "peak_memory": row.peak_memory,
+        "set_up_seconds": row.set_up_seconds,
+        "rates": row.rates,
+    }
     assert row.status == MEASURED
     shown = f"{number(row.rate)} tokens/s, {row.milliseconds:.3g} ms, {row.peak_memory / 1e9:.3g} GB"
     return Figure(row.name, shown, ", ".join(shares), facts=facts)

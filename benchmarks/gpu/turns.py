@@ -17,7 +17,8 @@ ROUNDS, TURN, WARM_UP, AT_ONCE = 3, 1.0, 0.5, 4
 """As many are set up at the same time as fit into an H200's memory by estimate (nanoGPT at 64 x 1024: some 50 GB)."""
 
 ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
-"""Of every contender: as many compile at the same time, each with as many threads as there are cores would be too many."""
+"""Of every contender: as many compile at the same time, each with as many threads as there are cores would be too many.
+"""
 
 
 def measured(benchmark: Benchmark, settings: StageSettings) -> Result:

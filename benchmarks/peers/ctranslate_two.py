@@ -32,8 +32,8 @@ def words(ids: list[int]) -> list[str]:
 
 
 def comparable_device(threads: int, workers: int) -> str:
-    """The device to compare on: where there is a GPU, on it. Raises Skipped where CTranslate2 cannot use it, or for further
-    rows that would differ in what they do with the cores alone.
+    """The device to compare on: where there is a GPU, on it. Raises Skipped where CTranslate2 cannot use it, or for
+    further rows that would differ in what they do with the cores alone.
     """
     if not torch.cuda.is_available():
         return "cpu"

@@ -1,7 +1,8 @@
 """Peers that train a GPT: nanoGPT from a checkout, and GPT2LMHeadModel of Hugging Face transformers.
 
-Each in its own words: nanoGPT's model and optimiser as its checkout has them, in a loop that does what its `train.py` does in a step
-(random windows, forward, loss, the next batch, backward, clipping at 1, AdamW); transformers' model in the loop that its users write.
+Each in its own words: nanoGPT's model and optimiser as its checkout has them, in a loop that does what its `train.py`
+does in a step (random windows, forward, loss, the next batch, backward, clipping at 1, AdamW); transformers' model in
+the loop that its users write.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def random_windows(ids: np.ndarray, batch_size: int, context: int) -> Iterator[t
 
 
 def tokens(text: str, vocabulary: int) -> tuple[np.ndarray, int]:
-    """What is learnt, and the size of its vocabulary: the characters of a text, or `vocabulary` numbers drawn by Zipf's law."""
+    """What is learnt, and the size of its vocabulary: the characters of a text, or `vocabulary` numbers drawn by Zipf's
+    law."""
     if vocabulary:
         return zipf_ids(vocabulary), vocabulary
     ids = characters(text)
@@ -68,9 +70,12 @@ def compiled_form(model: nn.Module) -> nn.Module:
 
 
 def training_loop(
-    model: nn.Module, optimizer: torch.optim.Optimizer, batches: Iterator[tuple[Tensor, Tensor]],
-    loss_of: Callable[[Tensor, Tensor], Tensor], bf16: bool,
-) -> Step:  # fmt: skip
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterator[tuple[Tensor, Tensor]],
+    loss_of: Callable[[Tensor, Tensor], Tensor],
+    bf16: bool,
+) -> Step:
     """One update per step, counted in target tokens."""
     model.train()
     waiting = [next(batches)]
@@ -90,10 +95,20 @@ def training_loop(
 
 
 def nanogpt(
-    checkout: str, text: str, layers: int, heads: int, width: int, context: int, dropout: float, batch_size: int,
-    bf16: bool = False, compiled: bool = False, vocabulary: int = 0,
-) -> Step:  # fmt: skip
-    """nanoGPT's model and optimiser; without biases, as in its recipes. A large vocabulary is rounded up to 64, as its train.py does."""
+    checkout: str,
+    text: str,
+    layers: int,
+    heads: int,
+    width: int,
+    context: int,
+    dropout: float,
+    batch_size: int,
+    bf16: bool = False,
+    compiled: bool = False,
+    vocabulary: int = 0,
+) -> Step:
+    """nanoGPT's model and optimiser; without biases, as in its recipes. A large vocabulary is rounded up to 64, as its
+    train.py does."""
     if not checkout:
         raise Skipped("nanogpt=CHECKOUT was not given")
     file = expanded(checkout) / "model.py"
@@ -109,9 +124,14 @@ def nanogpt(
     ids, size = tokens(text, vocabulary)
     torch.manual_seed(1)
     shape = module.GPTConfig(
-        block_size=context, vocab_size=-(-size // 64) * 64 if size > 1000 else size, n_layer=layers, n_head=heads, n_embd=width,
-        dropout=dropout, bias=False,
-    )  # fmt: skip
+        block_size=context,
+        vocab_size=-(-size // 64) * 64 if size > 1000 else size,
+        n_layer=layers,
+        n_head=heads,
+        n_embd=width,
+        dropout=dropout,
+        bias=False,
+    )
     model = module.GPT(shape).to(device())
     optimizer = model.configure_optimizers(WEIGHT_DECAY, LEARNING_RATE, BETAS, device().type)
     forward = compiled_form(model) if compiled else model
@@ -120,18 +140,36 @@ def nanogpt(
 
 
 def transformers_gpt2(
-    text: str, layers: int, heads: int, width: int, context: int, dropout: float, batch_size: int, bf16: bool = False,
-    compiled: bool = False, vocabulary: int = 0,
-) -> Step:  # fmt: skip
+    text: str,
+    layers: int,
+    heads: int,
+    width: int,
+    context: int,
+    dropout: float,
+    batch_size: int,
+    bf16: bool = False,
+    compiled: bool = False,
+    vocabulary: int = 0,
+) -> Step:
     """GPT2LMHeadModel with torch's own AdamW."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     ids, size = tokens(text, vocabulary)
     torch.manual_seed(1)
     config = GPT2Config(
-        vocab_size=size, n_positions=context, n_embd=width, n_layer=layers, n_head=heads, activation_function="gelu",
-        resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout, use_cache=False, bos_token_id=0, eos_token_id=0,
-    )  # fmt: skip
+        vocab_size=size,
+        n_positions=context,
+        n_embd=width,
+        n_layer=layers,
+        n_head=heads,
+        activation_function="gelu",
+        resid_pdrop=dropout,
+        embd_pdrop=dropout,
+        attn_pdrop=dropout,
+        use_cache=False,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
     model: nn.Module = GPT2LMHeadModel(config)
     model.to(device())
     fused = device().type == "cuda"

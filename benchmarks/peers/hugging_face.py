@@ -1,7 +1,7 @@
 """Our weights in Hugging Face transformers: a GPT as GPT-2, a translator as Pegasus.
 
-Pegasus, because of the encoder-decoders in that library it is the one built as ours: pre-norm with a final norm on either
-side, and positions from a table (Marian and BART are post-norm, T5 has relative positions).
+Pegasus, because of the encoder-decoders in that library it is the one built as ours: pre-norm with a final norm on
+either side, and positions from a table (Marian and BART are post-norm, T5 has relative positions).
 """
 
 from __future__ import annotations
@@ -30,11 +30,19 @@ def gpt2(model: GPT) -> GPT2LMHeadModel:
     require_exportable(config, ("learned",))
     peer = GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=model.vocab_size, n_positions=config.context, n_embd=config.width, n_layer=config.layers,
-            n_head=config.heads, n_inner=config.hidden_width, activation_function="gelu", layer_norm_epsilon=1e-5,
-            bos_token_id=None, eos_token_id=None, pad_token_id=0,
+            vocab_size=model.vocab_size,
+            n_positions=config.context,
+            n_embd=config.width,
+            n_layer=config.layers,
+            n_head=config.heads,
+            n_inner=config.hidden_width,
+            activation_function="gelu",
+            layer_norm_epsilon=1e-5,
+            bos_token_id=None,
+            eos_token_id=None,
+            pad_token_id=0,
         )
-    )  # fmt: skip
+    )
     fill_gpt2(peer.transformer, model)
     return peer.eval()
 
@@ -52,15 +60,24 @@ def pegasus(model: EncoderDecoder) -> PegasusForConditionalGeneration:
         raise ValueError("Hugging Face's Pegasus cannot run this model: its vocabulary must be shared by both sides")
     peer = PegasusForConditionalGeneration(
         PegasusConfig(
-            vocab_size=model.vocab_size, d_model=config.width, max_position_embeddings=config.context,
-            encoder_layers=config.encoder_depth, encoder_attention_heads=config.heads,
-            decoder_layers=config.layers, decoder_attention_heads=config.heads,
-            encoder_ffn_dim=config.hidden_width, decoder_ffn_dim=config.hidden_width, activation_function="gelu",
-            scale_embedding=model.target_embedding.scale != 1.0, decoder_start_token_id=Tokenizer.bos_id,
-            bos_token_id=Tokenizer.bos_id, eos_token_id=Tokenizer.eos_id, pad_token_id=Tokenizer.pad_id,
+            vocab_size=model.vocab_size,
+            d_model=config.width,
+            max_position_embeddings=config.context,
+            encoder_layers=config.encoder_depth,
+            encoder_attention_heads=config.heads,
+            decoder_layers=config.layers,
+            decoder_attention_heads=config.heads,
+            encoder_ffn_dim=config.hidden_width,
+            decoder_ffn_dim=config.hidden_width,
+            activation_function="gelu",
+            scale_embedding=model.target_embedding.scale != 1.0,
+            decoder_start_token_id=Tokenizer.bos_id,
+            bos_token_id=Tokenizer.bos_id,
+            eos_token_id=Tokenizer.eos_id,
+            pad_token_id=Tokenizer.pad_id,
             forced_eos_token_id=None,
         )
-    )  # fmt: skip
+    )
     body = peer.model
     body.shared.weight.copy_(model.output_weight)
     body.encoder.embed_positions.weight.copy_(position_table(model.source_embedding))

@@ -19,9 +19,14 @@ def nanogpt(model: GPT, checkout: Path) -> Any:
         raise ValueError(f"nanoGPT cannot run this model: model.feed_forward must be {4 * config.width}")
     source = _read(checkout / "model.py")
     shape = source.GPTConfig(
-        block_size=config.context, vocab_size=model.vocab_size, n_layer=config.layers, n_head=config.heads,
-        n_embd=config.width, dropout=0.0, bias=config.bias,
-    )  # fmt: skip
+        block_size=config.context,
+        vocab_size=model.vocab_size,
+        n_layer=config.layers,
+        n_head=config.heads,
+        n_embd=config.width,
+        dropout=0.0,
+        bias=config.bias,
+    )
     peer = source.GPT(shape)
     fill_gpt2(peer.transformer, model)
     return peer.eval()

@@ -1,7 +1,8 @@
-"""Beam search as `generation.beam_search` documents it, with nothing that could go wrong: the answer that fast ones must give.
+"""Beam search as `generation.beam_search` documents it, with nothing that could go wrong: the answer that fast ones
+must give.
 
-One sentence at a time, Python lists, whole passes over all that was written, no cache. Give it a model in float64, and a
-difference is not a matter of its rounding.
+One sentence at a time, Python lists, whole passes over all that was written, no cache. Give it a model in float64, and
+a difference is not a matter of its rounding.
 """
 
 from __future__ import annotations

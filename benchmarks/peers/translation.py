@@ -1,7 +1,8 @@
 """Peers that train an encoder-decoder: MarianMTModel of transformers, `torch.nn.Transformer`, and JoeyNMT.
 
-The first two in the loop that their users write: random batches of sentences, padded to the longest. JoeyNMT's model, loss and batch in a
-loop that does what its trainer does in a step, with its default batches: random sentences until 4096 padded tokens of one side are full.
+The first two in the loop that their users write: random batches of sentences, padded to the longest. JoeyNMT's model,
+loss and batch in a loop that does what its trainer does in a step, with its default batches: random sentences until
+4096 padded tokens of one side are full.
 """
 
 from __future__ import annotations
@@ -53,10 +54,11 @@ class Corpus:
         sides = ((self.source, self.source_offsets), (self.target, self.target_offsets))
         found = [
             nn.utils.rnn.pad_sequence(
-                [torch.from_numpy(ids[offsets[row] : offsets[row + 1]].astype(np.int64)) for row in rows], batch_first=True
+                [torch.from_numpy(ids[offsets[row] : offsets[row + 1]].astype(np.int64)) for row in rows],
+                batch_first=True,
             )
             for ids, offsets in sides
-        ]  # fmt: skip
+        ]
         return found[0].to(device()), found[1].to(device())
 
 
@@ -74,9 +76,13 @@ def after_bos(targets: Tensor) -> Tensor:
 
 
 def training_loop(
-    model: nn.Module, corpus: Corpus, batch_size: int, label_smoothing: float, bf16: bool,
+    model: nn.Module,
+    corpus: Corpus,
+    batch_size: int,
+    label_smoothing: float,
+    bf16: bool,
     logits_of: Callable[[Tensor, Tensor], Tensor],
-) -> Step:  # fmt: skip
+) -> Step:
     """One AdamW update per step on random sentences, counted in real tokens of both sides."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=BETAS, weight_decay=WEIGHT_DECAY)
@@ -98,19 +104,39 @@ def training_loop(
 
 
 def marian(
-    corpus: str, vocab_size: int, layers: int, heads: int, width: int, context: int, dropout: float, label_smoothing: float,
-    batch_size: int, bf16: bool = False,
-) -> Step:  # fmt: skip
+    corpus: str,
+    vocab_size: int,
+    layers: int,
+    heads: int,
+    width: int,
+    context: int,
+    dropout: float,
+    label_smoothing: float,
+    batch_size: int,
+    bf16: bool = False,
+) -> Step:
     """MarianMTModel: one embedding for source, target and output."""
     from transformers import MarianConfig, MarianMTModel
 
     torch.manual_seed(1)
     config = MarianConfig(
-        vocab_size=vocab_size, d_model=width, encoder_layers=layers, decoder_layers=layers, encoder_attention_heads=heads,
-        decoder_attention_heads=heads, encoder_ffn_dim=4 * width, decoder_ffn_dim=4 * width, dropout=dropout, use_cache=False,
-        max_position_embeddings=context, pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=BOS,
+        vocab_size=vocab_size,
+        d_model=width,
+        encoder_layers=layers,
+        decoder_layers=layers,
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        encoder_ffn_dim=4 * width,
+        decoder_ffn_dim=4 * width,
+        dropout=dropout,
+        use_cache=False,
+        max_position_embeddings=context,
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        decoder_start_token_id=BOS,
         forced_eos_token_id=None,
-    )  # fmt: skip
+    )
     model: nn.Module = MarianMTModel(config)
     model.to(device())
 
@@ -146,16 +172,28 @@ class PlainTransformer(nn.Module):
         length = inputs.shape[1]
         future = torch.ones(length, length, dtype=torch.bool, device=inputs.device).triu(1)
         decoded = self.transformer(
-            self.embed(source), self.embed(inputs), tgt_mask=future, tgt_is_causal=True, src_key_padding_mask=padding,
+            self.embed(source),
+            self.embed(inputs),
+            tgt_mask=future,
+            tgt_is_causal=True,
+            src_key_padding_mask=padding,
             memory_key_padding_mask=padding,
-        )  # fmt: skip
+        )
         return F.linear(decoded, self.embedding.weight)
 
 
 def torch_transformer(
-    corpus: str, vocab_size: int, layers: int, heads: int, width: int, context: int, dropout: float, label_smoothing: float,
-    batch_size: int, bf16: bool = False,
-) -> Step:  # fmt: skip
+    corpus: str,
+    vocab_size: int,
+    layers: int,
+    heads: int,
+    width: int,
+    context: int,
+    dropout: float,
+    label_smoothing: float,
+    batch_size: int,
+    bf16: bool = False,
+) -> Step:
     """`torch.nn.Transformer`."""
     torch.manual_seed(1)
     model = PlainTransformer(vocab_size, layers, heads, width, context, dropout).to(device())
@@ -163,9 +201,16 @@ def torch_transformer(
 
 
 def joeynmt(
-    corpus: str, vocab_size: int, layers: int, heads: int, width: int, dropout: float, label_smoothing: float, batch_tokens: int,
+    corpus: str,
+    vocab_size: int,
+    layers: int,
+    heads: int,
+    width: int,
+    dropout: float,
+    label_smoothing: float,
+    batch_tokens: int,
     **_: Any,
-) -> Step:  # fmt: skip
+) -> Step:
     """JoeyNMT 2: float32, Adam, loss per token, as in its small transformer recipe."""
     from joeynmt.batch import Batch
     from joeynmt.model import build_model
@@ -173,14 +218,28 @@ def joeynmt(
 
     torch.manual_seed(1)
     special = SimpleNamespace(
-        pad_token="<pad>", unk_token="<unk>", bos_token="<s>", eos_token="</s>", sep_token=None, lang_tags=[], sep_id=None,
-        unk_id=0, pad_id=1, bos_id=2, eos_id=3,
-    )  # fmt: skip
+        pad_token="<pad>",
+        unk_token="<unk>",
+        bos_token="<s>",
+        eos_token="</s>",
+        sep_token=None,
+        lang_tags=[],
+        sep_id=None,
+        unk_id=0,
+        pad_id=1,
+        bos_id=2,
+        eos_id=3,
+    )
     vocabulary = Vocabulary([f"piece{number}" for number in range(4, vocab_size)], special)
     side = {
-        "type": "transformer", "num_layers": layers, "num_heads": heads, "hidden_size": width, "ff_size": 4 * width, "dropout": dropout,
+        "type": "transformer",
+        "num_layers": layers,
+        "num_heads": heads,
+        "hidden_size": width,
+        "ff_size": 4 * width,
+        "dropout": dropout,
         "embeddings": {"embedding_dim": width, "scale": True, "dropout": dropout},
-    }  # fmt: skip
+    }
     shape = {"tied_embeddings": True, "tied_softmax": True, "encoder": side, "decoder": side}
     model = build_model(shape, vocabulary, vocabulary).to(device())
     model.loss_function = ("crossentropy", label_smoothing)
@@ -199,7 +258,7 @@ def joeynmt(
         lengths = (source != special.pad_id).sum(dim=1)
         batch = Batch(
             source, lengths, None, target, None, torch.from_numpy(rows), device(), special.pad_id, special.eos_id
-        )  # fmt: skip
+        )
         batch.sort_by_src_length()
         loss = model(return_type="loss", **vars(batch))[0]
         batch.normalize(loss, normalization="tokens").backward()

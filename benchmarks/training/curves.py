@@ -1,8 +1,9 @@
-"""The fast path beside the definition: the same steps from the same weights over the same batches, and what they make of the loss.
+"""The fast path beside the definition: the same steps from the same weights over the same batches, and what they make
+of the loss.
 
-The reference computes in float32 with `reference_attention`, nothing compiled; the fast path is what a user gets: bf16 weights with float32
-masters, explicit or fused attention, compiled or not. The reference once more on other batches of the same text says what a
-difference between two curves is worth.
+The reference computes in float32 with `reference_attention`, nothing compiled; the fast path is what a user gets: bf16
+weights with float32 masters, explicit or fused attention, compiled or not. The reference once more on other batches of
+the same text says what a difference between two curves is worth.
 """
 
 from __future__ import annotations
@@ -109,9 +110,13 @@ def curves(settings: CurvesSettings) -> None:
     if settings.steps < WINDOW:
         raise CommandError(f"steps={settings.steps}: at least {WINDOW} are needed for a point of a curve")
     own = [
-        "data=text", f"data.path={text}", "tokenizer=char", *(f"model.{setting}" for setting in SHAPE),
-        f"trainer.batch_size={BATCH}", f"trainer.steps={settings.steps}",
-    ]  # fmt: skip
+        "data=text",
+        f"data.path={text}",
+        "tokenizer=char",
+        *(f"model.{setting}" for setting in SHAPE),
+        f"trainer.batch_size={BATCH}",
+        f"trainer.steps={settings.steps}",
+    ]
     reference, fast = ["trainer.precision=float32", "trainer.compile=off"], ["trainer.precision=bf16"]
     found = [
         run(REFERENCE, own + reference, by_definition=True),
@@ -131,7 +136,8 @@ def curves(settings: CurvesSettings) -> None:
 def run(name: str, settings: list[str], *, by_definition: bool = False, order: int = 1) -> Curve:
     """Train as `python train.py` with these settings would, without its log and checkpoints.
 
-    `by_definition`: with `reference_attention`. `order`: seed of the batches; the seed of the weights is the same for all.
+    `by_definition`: with `reference_attention`. `order`: seed of the batches; the seed of the weights is the same for
+    all.
     """
     import torch
 
@@ -220,7 +226,9 @@ def summary(result: Curves) -> str:
         lines.append(f"| {curve.name} | {curve.validation:.4f} | {difference} | {gap} |")
     noise, strays = result.largest_gap(OTHER_ORDER), max(map(result.largest_gap, (EAGER, COMPILED)))
     torch = result.versions["torch"]
-    return "\n".join(lines) + (
-        f"\n\n{result.steps} steps of batch {result.batch_size}, losses in nats, means of {WINDOW} steps; torch {torch}. "
-        f"The fast path strays at most {strays:.4f} from the reference, other batches of the same text {noise:.4f}."
+    return (
+        "\n".join(lines)
+        + f"\n\n{result.steps} steps of batch {result.batch_size}, losses in nats, means of {WINDOW} steps; torch"
+        f" {torch}. The fast path strays at most {strays:.4f} from the reference, other batches of the same text"
+        f" {noise:.4f}."
     )

@@ -1,6 +1,7 @@
 """Batches without a model: ours beside the ways in which the peers make theirs, from the same token ids.
 
-A training step waits for its batch on a CPU; what counts is how many steps' worth of tokens a second of that waiting would give.
+A training step waits for its batch on a CPU; what counts is how many steps' worth of tokens a second of that waiting
+would give.
 """
 
 from __future__ import annotations
@@ -62,7 +63,13 @@ def data_loading(settings: DataLoadingSettings) -> None:
 
 def windows_benchmark(text: Path) -> Benchmark:
     """Windows of a text."""
-    own = ["data=text", f"data.path={text}", "tokenizer=char", f"model.context={CONTEXT}", f"trainer.batch_size={BATCH_SIZE}"]  # fmt: skip
+    own = [
+        "data=text",
+        f"data.path={text}",
+        "tokenizer=char",
+        f"model.context={CONTEXT}",
+        f"trainer.batch_size={BATCH_SIZE}",
+    ]
     contenders = (
         Contender("ours", "benchmarks.training.data_loading:ours", {"settings": own}, True),
         Contender(
@@ -84,9 +91,15 @@ def pairs_benchmark(folder: Path, corpus: Path) -> Benchmark:
     from model.encoder_decoder import EncoderDecoder
 
     own = [
-        "task=translate", "data=pairs", f"data.path={folder}", "data.source_column=en", "data.target_column=ja",
-        "tokenizer.vocab_size=7680", f"model.context={CONTEXT}", f"data.batch_tokens={BATCH_TOKENS}",
-    ]  # fmt: skip
+        "task=translate",
+        "data=pairs",
+        f"data.path={folder}",
+        "data.source_column=en",
+        "data.target_column=ja",
+        "tokenizer.vocab_size=7680",
+        f"model.context={CONTEXT}",
+        f"data.batch_tokens={BATCH_TOKENS}",
+    ]
     prepared, model = prepared_and_model(composed(own))
     assert isinstance(model, EncoderDecoder)
     write_corpus(prepared, model, corpus)

@@ -2,9 +2,10 @@
 
     bytes = fixed + b P + N (L C k + V c) + B H T² L s
 
-P parameters at b bytes each (20 with bf16 weights: weight 2, gradient 2 and 4, master 4, AdamW's moments 8; and in float32: 4, 4 and 4, 8);
-N = B T tokens of a step; k bytes kept for the backward pass per token, layer and unit of width; c bytes per token and vocabulary entry
-(logits and their gradient); s bytes per attention weight (near 0 where a fused kernel keeps none); `fixed` is Python, torch and the data.
+P parameters at b bytes each (20 with bf16 weights: weight 2, gradient 2 and 4, master 4, AdamW's moments 8; and in
+float32: 4, 4 and 4, 8); N = B T tokens of a step; k bytes kept for the backward pass per token, layer and unit of
+width; c bytes per token and vocabulary entry (logits and their gradient); s bytes per attention weight (near 0 where a
+fused kernel keeps none); `fixed` is Python, torch and the data.
 """
 
 from __future__ import annotations
@@ -73,8 +74,10 @@ def memory_tables(result: Result) -> str:
     """The constants, then measured and computed memory of every point."""
     model = fit(result)
     lines = [
-        f"Fitted: fixed {model.fixed / 1e6:.0f} MB, k = {model.per_activation:.1f}, c = {model.per_logit:.1f}, s = {model.per_weight:.1f} "
-        "bytes.",
+        (
+            f"Fitted: fixed {model.fixed / 1e6:.0f} MB, k = {model.per_activation:.1f}, c = {model.per_logit:.1f}, s ="
+            f" {model.per_weight:.1f} bytes."
+        ),
         "",
         f"| training | {result.unit}/s | measured, MB | computed, MB | off by |",
         "|---|---|---|---|---|",

@@ -1,9 +1,11 @@
-"""What other machines would do, computed: operations and bytes over data-sheet rates, with a utilisation and a memory model measured here.
+"""What other machines would do, computed: operations and bytes over data-sheet rates, with a utilisation and a memory
+model measured here.
 
     seconds per step = N F / (u x peak x devices) + 2 (devices - 1) / devices x 2 P / bandwidth
 
-N tokens of a step over all devices, F = 6 (12 L C² + V C) + 12 L T C operations per token, u the share of the matrix peak that our
-training reached here, the second term a ring all-reduce of bf16 gradients that nothing hides: a lower bound of the speed.
+N tokens of a step over all devices, F = 6 (12 L C² + V C) + 12 L T C operations per token, u the share of the matrix
+peak that our training reached here, the second term a ring all-reduce of bf16 gradients that nothing hides: a lower
+bound of the speed.
 """
 
 from __future__ import annotations
@@ -72,9 +74,14 @@ LARGEST_BATCH = 512
 def batch_that_fits(model: Model, machine: Machine, memory: MemoryModel) -> int:
     """Sequences per device whose training takes at most 90 % of its memory; 0 when not even one does."""
     facts = {
-        "parameters": model.parameters, "bytes_per_parameter": 20, "layers": model.layers, "width": model.width, "heads": model.heads,
-        "context": model.context, "vocabulary": model.vocabulary,
-    }  # fmt: skip
+        "parameters": model.parameters,
+        "bytes_per_parameter": 20,
+        "layers": model.layers,
+        "width": model.width,
+        "heads": model.heads,
+        "context": model.context,
+        "vocabulary": model.vocabulary,
+    }
     none, one = (memory.bytes(facts | {"batch_size": rows}) for rows in (0, 1))
     return max(0, min(LARGEST_BATCH, int((0.9 * machine.memory - none) / (one - none))))
 
@@ -90,8 +97,10 @@ def tokens_per_second(model: Model, machine: Machine, batch: int, utilisation: f
 def projection_table(utilisation: float, memory: MemoryModel) -> str:
     """Models against machines."""
     lines = [
-        f"Computed, not measured: u = {100 * utilisation:.1f} % (our share of the matrix peak on the baby GPT above), memory by the "
-        "fitted formula.",
+        (
+            f"Computed, not measured: u = {100 * utilisation:.1f} % (our share of the matrix peak on the baby GPT"
+            " above), memory by the fitted formula."
+        ),
         "",
         "| model | machine | sequences per device | tokens/s | all-reduce |",
         "|---|---|---|---|---|",

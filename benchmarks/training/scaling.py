@@ -1,4 +1,5 @@
-"""How our training scales on this machine: tokens per second and peak memory against width, depth, context, batch and vocabulary."""
+"""How our training scales on this machine: tokens per second and peak memory against width, depth, context, batch and
+vocabulary."""
 
 from __future__ import annotations
 
@@ -54,10 +55,16 @@ class Point:
             ["tokenizer=bpe", f"tokenizer.vocab_size={self.vocabulary}"] if self.vocabulary else ["tokenizer=char"]
         )
         return [
-            "data=text", f"data.path={text}", *tokenizer, f"model.layers={self.layers}", f"model.width={self.width}",
-            f"model.heads={self.width // HEAD_WIDTH}", f"model.context={self.context}", f"trainer.batch_size={self.batch_size}",
+            "data=text",
+            f"data.path={text}",
+            *tokenizer,
+            f"model.layers={self.layers}",
+            f"model.width={self.width}",
+            f"model.heads={self.width // HEAD_WIDTH}",
+            f"model.context={self.context}",
+            f"trainer.batch_size={self.batch_size}",
             "trainer.compile=off",
-        ]  # fmt: skip
+        ]
 
 
 BASE = Point()
@@ -73,7 +80,8 @@ GRID = (
 
 
 def scaling(settings: ScalingSettings) -> None:
-    """Our tokens per second and peak memory against width, depth, context, batch and vocabulary; fits the memory model."""
+    """Our tokens per second and peak memory against width, depth, context, batch and vocabulary; fits the
+    memory model."""
     text = expanded(settings.data).absolute()
     if not text.is_file():
         raise CommandError(f"data={settings.data}: no such file")
@@ -92,9 +100,14 @@ def contender(point: Point, text: Path) -> Contender:
     config = composed(settings)
     prepared, model = prepared_and_model(config)
     facts = {
-        "parameters": count_parameters(model), "bytes_per_parameter": 20, "layers": point.layers, "width": point.width,
-        "heads": config.model.heads, "context": point.context, "batch_size": point.batch_size,
+        "parameters": count_parameters(model),
+        "bytes_per_parameter": 20,
+        "layers": point.layers,
+        "width": point.width,
+        "heads": config.model.heads,
+        "context": point.context,
+        "batch_size": point.batch_size,
         "vocabulary": prepared.tokenizers[0].vocab_size,
-    }  # fmt: skip
+    }
     operations = flops_per_token(model, point.context)
     return Contender(point.name, "benchmarks.ours:training", {"settings": settings}, True, operations, facts=facts)

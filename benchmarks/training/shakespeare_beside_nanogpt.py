@@ -2,8 +2,8 @@
 
     python benchmarks/training/shakespeare_beside_nanogpt.py NANOGPT_CHECKOUT input.txt
 
-Prints one table: whole-process seconds, validation loss as nanoGPT estimates it, and full-pass validation loss for both (nanoGPT's
-checkpoint is evaluated over the whole held-out text in windows of its own context, exactly as ours).
+Prints one table: whole-process seconds, validation loss as nanoGPT estimates it, and full-pass validation loss for both
+(nanoGPT's checkpoint is evaluated over the whole held-out text in windows of its own context, exactly as ours).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 NANOGPT_RECIPE = """config/train_shakespeare_char.py --device=cpu --compile=False --eval_iters=20 --log_interval=100 --block_size=64
-    --batch_size=12 --n_layer=4 --n_head=4 --n_embd=128 --max_iters=2000 --lr_decay_iters=2000 --dropout=0.0""".split()
+    --batch_size=12 --n_layer=4 --n_head=4 --n_embd=128 --max_iters=2000 --lr_decay_iters=2000 --dropout=0.0""".split()  # noqa: E501
 """The CPU command of nanoGPT's README."""
 
 FULL_PASS = """
@@ -71,8 +71,10 @@ def ours(text: Path, folder: Path, name: str, *settings: str) -> tuple[float, fl
     started = time.perf_counter()
     subprocess.run(
         [sys.executable, str(ROOT / "train.py"), f"data.path={text}", f"name={name}", *settings],
-        cwd=folder, check=True, capture_output=True,
-    )  # fmt: skip
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
     seconds = time.perf_counter() - started
     lines = (folder / "runs" / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     evaluations = [json.loads(line) for line in lines]
@@ -87,7 +89,8 @@ def main() -> None:
         folder = Path(temporary)
         peer_seconds, estimate, peer_loss = nanogpt(checkout, text, folder)
         budget, outside, budget_loss = ours(text, folder, "same_tokens", "+experiment=shakespeare_cpu")
-        # Start and end of our process take their share of the peer's time, as does the last evaluation: 2 seconds at most.
+        # Start and end of our process take their share of the peer's time, as does the last evaluation: 2 seconds at
+        # most.
         minutes = (peer_seconds - outside - 2) / 60
         same, _, same_loss = ours(
             text, folder, "same_time", "+experiment=shakespeare_minute", f"trainer.minutes={minutes:.3f}"

@@ -1,7 +1,7 @@
 """Training steps of a character GPT: ours beside nanoGPT and Hugging Face transformers.
 
-Shapes are nanoGPT's two Shakespeare recipes. Ours in nanoGPT's architecture (LayerNorm, learned positions, GELU, attention dropout) is
-what can be compared; ours as the project ships it is shown beside it.
+Shapes are nanoGPT's two Shakespeare recipes. Ours in nanoGPT's architecture (LayerNorm, learned positions, GELU,
+attention dropout) is what can be compared; ours as the project ships it is shown beside it.
 """
 
 from __future__ import annotations
@@ -66,18 +66,34 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
     """All contenders of one shape."""
     shape = SHAPES[name]
     size: dict[str, Any] = {
-        "text": str(text), "layers": shape.layers, "heads": shape.heads, "width": shape.width, "context": shape.context,
-        "dropout": shape.dropout, "batch_size": shape.batch_size,
-    }  # fmt: skip
+        "text": str(text),
+        "layers": shape.layers,
+        "heads": shape.heads,
+        "width": shape.width,
+        "context": shape.context,
+        "dropout": shape.dropout,
+        "batch_size": shape.batch_size,
+    }
     own = [
-        "data=text", f"data.path={text}", "tokenizer=char", f"model.layers={shape.layers}", f"model.heads={shape.heads}",
-        f"model.width={shape.width}", f"model.context={shape.context}", f"model.dropout={shape.dropout}",
-        f"trainer.batch_size={shape.batch_size}", "trainer.compile=off",
-    ]  # fmt: skip
+        "data=text",
+        f"data.path={text}",
+        "tokenizer=char",
+        f"model.layers={shape.layers}",
+        f"model.heads={shape.heads}",
+        f"model.width={shape.width}",
+        f"model.context={shape.context}",
+        f"model.dropout={shape.dropout}",
+        f"trainer.batch_size={shape.batch_size}",
+        "trainer.compile=off",
+    ]
     same = [
-        *own, "model.norm=layer", "model.position=learned", "model.activation=gelu", "model.qk_norm=false",
+        *own,
+        "model.norm=layer",
+        "model.position=learned",
+        "model.activation=gelu",
+        "model.qk_norm=false",
         f"model.attention_dropout={shape.dropout}",
-    ]  # fmt: skip
+    ]
     operations = operations_per_token(own)
     compile_it = ["trainer.compile=on"]
 
@@ -113,7 +129,7 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
         Comparison("the same, against nanoGPT with bf16 and compile", both, ("nanoGPT bf16 autocast compiled",)),
         Comparison("the same, against the fastest peer", both, peers),
         Comparison("a model of that shape as the project ships it, against nanoGPT as shipped", own_ways, (SHIPPED,)),
-    ]  # fmt: skip
+    ]
     if shape.large_batch:
         large, batch = f"batch {shape.large_batch}", [f"trainer.batch_size={shape.large_batch}"]
         larger = (f"{SAME} {large}", f"{SAME} {large} compiled")
@@ -127,10 +143,15 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
         ]
         alike = tuple(one.name for one in contenders if not one.ours and one.name.endswith(large))
         comparisons += [
-            Comparison(f"the same model, {large}, against nanoGPT as shipped at its {shape.batch_size}", larger, (SHIPPED,)),
+            Comparison(
+                f"the same model, {large}, against nanoGPT as shipped at its {shape.batch_size}", larger, (SHIPPED,)
+            ),
             Comparison(f"the same model, {large}, against the fastest peer at that batch", larger, alike),
-        ]  # fmt: skip
-    title = f"Training steps of a {shape.title}, batch {shape.batch_size} unless said otherwise, AdamW, characters of one text"
+        ]
+    title = (
+        f"Training steps of a {shape.title}, batch {shape.batch_size} unless said otherwise, AdamW, characters of one"
+        " text"
+    )
     return Benchmark(f"train_gpt_{name}", title, "tokens", tuple(contenders), SAME, tuple(comparisons))
 
 

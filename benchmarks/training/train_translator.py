@@ -1,7 +1,7 @@
 """Training steps of an encoder-decoder: ours beside transformers' Marian, `torch.nn.Transformer` and JoeyNMT.
 
-One corpus, one vocabulary (our tokenizer's), one shape; everybody's own way of making batches. What counts are real tokens of source and
-target, eos included, padding not.
+One corpus, one vocabulary (our tokenizer's), one shape; everybody's own way of making batches. What counts are real
+tokens of source and target, eos included, padding not.
 """
 
 from __future__ import annotations
@@ -43,23 +43,35 @@ class TrainTranslatorSettings(MeasureSettings):
     """Pieces of the shared vocabulary."""
 
     warm_up: float = 12.0
-    """Seconds of the first turn of each contender, which is not counted: kernels are built for many shapes of batches."""
+    """Seconds of the first turn of each contender, which is not counted: kernels are built for many shapes of batches.
+    """
 
     seconds: float = 3.0
     """A turn repeats the step until this time has passed, at least once."""
 
 
 def train_translator(settings: TrainTranslatorSettings) -> None:
-    """Training steps of an encoder-decoder in real tokens per second: ours, transformers, torch.nn.Transformer, JoeyNMT."""
+    """Training steps of an encoder-decoder in real tokens per second: ours, transformers, torch.nn.Transformer,
+    JoeyNMT."""
     folder = expanded(settings.data).absolute()
     if not folder.is_dir():
         raise CommandError(f"data={settings.data}: no such folder")
     own = [
-        "task=translate", "data=pairs", f"data.path={folder}", f"data.source_column={settings.source}",
-        f"data.target_column={settings.target}", f"tokenizer.vocab_size={settings.vocab_size}", f"model.layers={LAYERS}",
-        f"model.heads={HEADS}", f"model.width={WIDTH}", f"model.context={CONTEXT}", f"model.dropout={DROPOUT}",
-        f"trainer.label_smoothing={LABEL_SMOOTHING}", "optim=adamw", "trainer.compile=off",
-    ]  # fmt: skip
+        "task=translate",
+        "data=pairs",
+        f"data.path={folder}",
+        f"data.source_column={settings.source}",
+        f"data.target_column={settings.target}",
+        f"tokenizer.vocab_size={settings.vocab_size}",
+        f"model.layers={LAYERS}",
+        f"model.heads={HEADS}",
+        f"model.width={WIDTH}",
+        f"model.context={CONTEXT}",
+        f"model.dropout={DROPOUT}",
+        f"trainer.label_smoothing={LABEL_SMOOTHING}",
+        "optim=adamw",
+        "trainer.compile=off",
+    ]
     with tempfile.TemporaryDirectory() as temporary:
         corpus = Path(temporary) / "corpus.npz"
         measure(benchmark(own, corpus), settings)
@@ -75,9 +87,16 @@ def benchmark(own: list[str], corpus: Path) -> Benchmark:
     vocab_size = prepared.tokenizers[0].vocab_size
     marian_like = ["model.norm=layer", "model.position=sinusoidal", "model.activation=gelu", "model.qk_norm=false"]
     size: dict[str, Any] = {
-        "corpus": str(corpus), "vocab_size": vocab_size, "layers": LAYERS, "heads": HEADS, "width": WIDTH, "context": CONTEXT,
-        "dropout": DROPOUT, "label_smoothing": LABEL_SMOOTHING, "batch_size": SENTENCES,
-    }  # fmt: skip
+        "corpus": str(corpus),
+        "vocab_size": vocab_size,
+        "layers": LAYERS,
+        "heads": HEADS,
+        "width": WIDTH,
+        "context": CONTEXT,
+        "dropout": DROPOUT,
+        "label_smoothing": LABEL_SMOOTHING,
+        "batch_size": SENTENCES,
+    }
 
     def ours(label: str, *settings: str) -> Contender:
         return Contender(label, "benchmarks.ours:training", {"settings": [*own, *settings]}, True, operations)
@@ -103,21 +122,24 @@ def benchmark(own: list[str], corpus: Path) -> Benchmark:
     alike = tuple(one.name for one in contenders if "Marian" in one.name)
     shape = f"{LAYERS}+{LAYERS} layers, width {WIDTH}, {HEADS} heads, {vocab_size} shared pieces"
     comparisons = (
-        Comparison(f"Encoder-decoder ({shape}): training, against the fastest plain loop", mine, tuple(p.name for p in plain)),
-        Comparison("the same in Marian's architecture, against the fastest plain loop", alike, tuple(p.name for p in plain)),
+        Comparison(
+            f"Encoder-decoder ({shape}): training, against the fastest plain loop", mine, tuple(p.name for p in plain)
+        ),
+        Comparison(
+            "the same in Marian's architecture, against the fastest plain loop", alike, tuple(p.name for p in plain)
+        ),
         Comparison("the same, against JoeyNMT", mine, (joey.name,)),
-    )  # fmt: skip
-    title = (
-        f"Training steps of an encoder-decoder ({shape}), dropout {DROPOUT}, label smoothing {LABEL_SMOOTHING}, AdamW; plain loops take "
-        f"random batches of {SENTENCES} sentences; real tokens of both sides"
     )
-    return Benchmark(
-        "train_translator", title, "tokens", (*contenders, *plain, joey), contenders[0].name, comparisons
-    )  # fmt: skip
+    title = (
+        f"Training steps of an encoder-decoder ({shape}), dropout {DROPOUT}, label smoothing {LABEL_SMOOTHING}, AdamW;"
+        f" plain loops take random batches of {SENTENCES} sentences; real tokens of both sides"
+    )
+    return Benchmark("train_translator", title, "tokens", (*contenders, *plain, joey), contenders[0].name, comparisons)
 
 
 def write_corpus(prepared: Prepared, model: EncoderDecoder, path: Path) -> float:
-    """Write the training pairs as ids with eos for the peers -> training FLOP per real token, the mean over these pairs."""
+    """Write the training pairs as ids with eos for the peers -> training FLOP per real token, the mean over these
+    pairs."""
     from model.size import training_flops
 
     flops = functools.cache(functools.partial(training_flops, model))

@@ -1,8 +1,8 @@
 """A random order of any length that takes no memory: the place of each item is computed.
 
-A Feistel network (Luby & Rackoff 1988) permutes the numbers of a given width in bits; of any other size, numbers that fall outside are
-permuted again until they fall inside ("cycle walking", Black & Rogaway 2002, Ciphers with Arbitrary Finite Domains), less than
-twice on average.
+A Feistel network (Luby & Rackoff 1988) permutes the numbers of a given width in bits; of any other size, numbers that
+fall outside are permuted again until they fall inside ("cycle walking", Black & Rogaway 2002, Ciphers with Arbitrary
+Finite Domains), less than twice on average.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ _ROUNDS = 8
 
 
 def permuted(numbers: NDArray[np.int64], size: int, seed: tuple[int, ...]) -> NDArray[np.int64]:
-    """Where each of the numbers of [0, size) goes in the order of this seed: another number of [0, size) for each, 1-d."""
+    """Where each of the numbers of [0, size) goes in the order of this seed: another number of [0, size) for
+    each, 1-d."""
     bits = max(2, (size - 1).bit_length())
     keys = np.random.SeedSequence(seed).generate_state(_ROUNDS, np.uint64).astype(np.uint64)
     found = numbers.astype(np.uint64)

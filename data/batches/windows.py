@@ -16,7 +16,8 @@ _BLOCK = 4096  # windows whose places in the order are computed together: alone 
 
 
 class WindowStream(BatchStream):
-    """Windows of `context` tokens, each token in exactly one of them per epoch but for a remainder shorter than a window.
+    """Windows of `context` tokens, each token in exactly one of them per epoch but for a remainder shorter than a
+    window.
 
     Every epoch cuts the text anew from a random place, so that a token is seen in all positions over the epochs, and
     shuffles the windows. No memory grows with the text: the order is computed, a block at a time. The text is a ring:

@@ -48,8 +48,10 @@ def _parser() -> argparse.ArgumentParser:
         "--format",
         choices=(*FORMATS, "svg"),
         default="tsv",
-        help="tsv: English, Japanese; jsonl: whole rows with gold spans; pharaoh: both sides in words, and their links "
-        "as 0-0 1-2; svg: a picture of the links, for a browser",
+        help=(
+            "tsv: English, Japanese; jsonl: whole rows with gold spans; pharaoh: both sides in words, and their links "
+            "as 0-0 1-2; svg: a picture of the links, for a browser"
+        ),
     )
     return parser
 

@@ -1,7 +1,8 @@
 """Whom or what a pronoun means, what else it could mean by its form, and guesses that need no understanding.
 
-A row of stories lists its mentions as [start, end, referent, is a pronoun] in characters of the English text; for every referent the
-pronoun that can stand for it (he, she, it, they); and what the text calls it once it is known (Emi, the ball). Two sets of pronouns:
+A row of stories lists its mentions as [start, end, referent, is a pronoun] in characters of the English text; for every
+referent the pronoun that can stand for it (he, she, it, they); and what the text calls it once it is known (Emi, the
+ball). Two sets of pronouns:
 
 - *contested*: at least two referents that agree with the pronoun were mentioned by noun before. Who follows the thread of a story
   gets many of them right without understanding any: the subject of the last sentence is often the answer.
@@ -78,8 +79,8 @@ def with_candidates(row: dict[str, Any], text: str, span: tuple[int, int], antec
 
 
 def pronouns(row: dict[str, Any], text: str) -> list[Pronoun]:
-    """The pronouns of a row whose antecedent was mentioned by noun before, in order, each with every referent that agrees with it;
-    `text` is the row's English side."""
+    """The pronouns of a row whose antecedent was mentioned by noun before, in order, each with every referent that
+    agrees with it; `text` is the row's English side."""
     found = []
     for start, end, referent, is_pronoun in row["mentions"]:
         if is_pronoun:

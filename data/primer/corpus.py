@@ -28,7 +28,8 @@ MANY = 4_000
 
 
 def sentence_columns(sentence: Sentence) -> Row:
-    """A sentence as a row: source, target, alignment, words of both sides, antecedents (spans in source), construction, split."""
+    """A sentence as a row: source, target, alignment, words of both sides, antecedents (spans in source), construction,
+    split."""
     source, target = sentence.written()
     return {
         "source": source.text,
@@ -53,10 +54,12 @@ def sentence_row(chooser: Chooser) -> Drawn:
 
 
 def distinct(draw: Callable[[], Drawn], count: int, source: str, target: str) -> Iterator[tuple[int, Row]]:
-    """`count` rows that differ in column `source`, each split up to its quota, with the number of the draw: those of a split in order.
+    """`count` rows that differ in column `source`, each split up to its quota, with the number of the draw: those of a
+    split in order.
 
-    A text that two constructions put into different splits (it happens a few times in 100,000) stays where it was first. A novel row
-    is kept when training has seen each of its parts: these come last. Raises ValueError when so many rows cannot be found.
+    A text that two constructions put into different splits (it happens a few times in 100,000) stays where it was
+    first. A novel row is kept when training has seen each of its parts: these come last. Raises ValueError when so many
+    rows cannot be found.
     """
     left = quotas(count)
     novel = left.pop("novel")
@@ -97,9 +100,11 @@ KINDS = {"sentences": Kind(sentence_row, "source", "target"), "stories": Kind(st
 
 
 def numbered(kind: str, count: int, seed: int, processes: int | None = None) -> Iterator[tuple[int, Row]]:
-    """As `rows`, but one by one, as soon as each is drawn and with the number of the draw; those of a split are in order.
+    """As `rows`, but one by one, as soon as each is drawn and with the number of the draw; those of a split are in
+    order.
 
-    `processes`: how many others draw them. By default one for each core, or none where starting them would take longer than it saves.
+    `processes`: how many others draw them. By default one for each core, or none where starting them would take longer
+    than it saves.
     """
     if kind not in KINDS:
         raise ValueError(f"no kind of rows {kind!r}; there are {' and '.join(map(repr, KINDS))}")
@@ -112,7 +117,7 @@ def numbered(kind: str, count: int, seed: int, processes: int | None = None) -> 
 
 
 def rows(kind: str, count: int, seed: int, processes: int | None = None) -> list[Row]:
-    """`count` distinct rows of `kind` ("sentences" or "stories") in all splits; the same for the same seed, everywhere, and however
-    many processes draw them."""
+    """`count` distinct rows of `kind` ("sentences" or "stories") in all splits; the same for the same seed, everywhere,
+    and however many processes draw them."""
     with uncollected():
         return [row for _, row in sorted(numbered(kind, count, seed, processes), key=itemgetter(0))]

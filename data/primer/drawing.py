@@ -1,4 +1,5 @@
-"""Linked sentences as a picture: English above, Japanese below, a line for every link. SVG, so that a browser or a page shows it."""
+"""Linked sentences as a picture: English above, Japanese below, a line for every link. SVG, so that a browser or a page
+shows it."""
 
 from __future__ import annotations
 
@@ -51,12 +52,15 @@ def _middles(words: Sequence[str]) -> tuple[list[float], float]:
 
 
 def picture(pairs: Sequence[Linked]) -> str:
-    """All pairs below one another as one SVG document. Words without a link are grey: the other language does not say them."""
+    """All pairs below one another as one SVG document. Words without a link are grey: the other language does not say
+    them."""
     rows = [(pair, _middles(pair.english), _middles(pair.japanese)) for pair in pairs]
     width = max((max(first[1], second[1]) for _, first, second in rows), default=0)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{HEIGHT * len(rows)}" font-family="sans-serif" '
-        f'font-size="{SIZE}" text-anchor="middle">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{HEIGHT * len(rows)}"'
+            f' font-family="sans-serif" font-size="{SIZE}" text-anchor="middle">'
+        ),
         f'<rect width="{width:.0f}" height="{HEIGHT * len(rows)}" fill="white"/>',
     ]
     for number, (pair, (above, first), (below, second)) in enumerate(rows):
@@ -74,7 +78,8 @@ def picture(pairs: Sequence[Linked]) -> str:
         ):
             linked = {link[side] for link in pair.links}
             lines += [
-                f'<text x="{middle + move:.1f}" y="{base}" fill="{"#111" if at in linked else "#999"}">{escape(word)}</text>'
+                f'<text x="{middle + move:.1f}" y="{base}"'
+                f' fill="{"#111" if at in linked else "#999"}">{escape(word)}</text>'
                 for at, (word, middle) in enumerate(zip(words, middles, strict=True))
             ]
         lines.append("</g>")

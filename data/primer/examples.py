@@ -1,4 +1,5 @@
-"""The examples of docs/primer.md: `python -m data.primer.examples` draws them again and prints the page's lines for them."""
+"""The examples of docs/primer.md: `python -m data.primer.examples` draws them again and prints the page's lines for
+them."""
 
 from __future__ import annotations
 

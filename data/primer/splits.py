@@ -1,8 +1,9 @@
 """Which split a sentence belongs to: a function of the sentence alone, the same in every run and on every machine.
 
-The hash is taken over the Japanese side. Translation is a function (one English sentence, one Japanese), so sentences that differ only
-in what Japanese does not say (a dog, the dog) fall into one split together, and no sentence on either side is in two.
-A combination of construction, predicate and noun may be held out; whatever contains one is `novel` and never trained on.
+The hash is taken over the Japanese side. Translation is a function (one English sentence, one Japanese), so sentences
+that differ only in what Japanese does not say (a dog, the dog) fall into one split together, and no sentence on either
+side is in two. A combination of construction, predicate and noun may be held out; whatever contains one is `novel` and
+never trained on.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def split(japanese: str, combinations: Iterable[tuple[str, ...]]) -> str:
 
 
 def parts(combinations: Iterable[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
-    """What a combination is made of, each of which training must have seen: the predicate in its construction, and the nouns."""
+    """What a combination is made of, each of which training must have seen: the predicate in its construction, and the
+    nouns."""
     return frozenset(
         part for name, predicate, *rest in combinations for part in ((name, predicate), *((noun,) for noun in rest))
     )

@@ -13,8 +13,8 @@ from data.primer.telling import Teller
 
 
 def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
-    """One story: text, japanese, alignment, words of both sides, antecedents (spans in text), mentions, referents and names
-    (see `coreference`), construction (the plot's name), split."""
+    """One story: text, japanese, alignment, words of both sides, antecedents (spans in text), mentions, referents and
+    names (see `coreference`), construction (the plot's name), split."""
     name, plot = chooser.pick(PLOTS)
     teller = Teller(chooser)
     combination = ("story", name, *plot(teller, chooser))

@@ -1,9 +1,9 @@
 """The rows along a stream of random numbers, drawn by several processes and yet the same rows in the same order.
 
-A row is a function of the place in the stream at which it begins. So a process may begin anywhere: the first rows that it draws there are
-not rows of the stream, but soon one of them begins where a row of the stream begins, and from there on all are the same, as a
-self-synchronising code read from its middle falls into step. Each process draws every n-th share of the numbers, from the share's first
-number on; what it takes to fall into step, a dozen rows, is drawn again.
+A row is a function of the place in the stream at which it begins. So a process may begin anywhere: the first rows that
+it draws there are not rows of the stream, but soon one of them begins where a row of the stream begins, and from there
+on all are the same, as a self-synchronising code read from its middle falls into step. Each process draws every n-th
+share of the numbers, from the share's first number on; what it takes to fall into step, a dozen rows, is drawn again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Stream(random.Random):
 
 
 def drawn(kind: str, draw: Draw, seed: int, processes: int = 0) -> Generator[Drawn, None, None]:
-    """Rows without end, the same however many other processes draw them (0: none). `kind` is the name that these know `draw` by."""
+    """Rows without end, the same however many other processes draw them (0: none). `kind` is the name that these know
+    `draw` by."""
     stream = Stream(seed)
     chooser = Chooser(stream)
     if processes == 0:
@@ -73,7 +74,8 @@ def drawn(kind: str, draw: Draw, seed: int, processes: int = 0) -> Generator[Dra
 
 
 def share(draw: Draw, stream: Stream, number: int) -> Share:
-    """The rows that begin in a share of the stream when one begins at its first number, or where this process is, if later."""
+    """The rows that begin in a share of the stream when one begins at its first number, or where this process is, if
+    later."""
     stream.skip(number * SHARE)
     chooser = Chooser(stream)
     starts, rows = [], []

@@ -1,8 +1,10 @@
-"""Telling a story: who and what has been mentioned, and hence when English says 'she' or 'it' and Japanese says nothing.
+"""Telling a story: who and what has been mentioned, and hence when English says 'she' or 'it' and Japanese says
+nothing.
 
-English takes a pronoun for the subject of the sentence before, and for a thing or person that the last sentences mentioned when no
-other of the same pronoun was. Japanese leaves a continuing subject out, and a thing just spoken of where the verb says enough
-(探しました, 見つけました); it names people and, with other verbs, things again. A newcomer enters with が.
+English takes a pronoun for the subject of the sentence before, and for a thing or person that the last sentences
+mentioned when no other of the same pronoun was. Japanese leaves a continuing subject out, and a thing just spoken of
+where the verb says enough (探しました, 見つけました); it names people and, with other verbs, things again. A newcomer enters with
+が.
 """
 
 from __future__ import annotations
@@ -98,10 +100,12 @@ class Teller:
     # Mentions
 
     def meant(self, figure: Figure, rival: Figure, named: float = 0.0) -> Figure:
-        """The figure, which its next mention calls by pronoun although the rival could be meant: what is said of it decides.
+        """The figure, which its next mention calls by pronoun although the rival could be meant: what is said of it
+        decides.
 
-        For turns that are drawn either way: each of the two is meant as often as the other. Of another pronoun, it is no rival. Some
-        stories name the figure at its turn (`named`; reasons see to that themselves): from them can be learnt what the pronoun asks.
+        For turns that are drawn either way: each of the two is meant as often as the other. Of another pronoun, it is
+        no rival. Some stories name the figure at its turn (`named`; reasons see to that themselves): from them can be
+        learnt what the pronoun asks.
         """
         self.by_pronoun(figure)
         spelled = self.chooser.chance(named)
@@ -128,7 +132,8 @@ class Teller:
         return figure in around and all(other is figure for other in around)
 
     def subject(self, figure: Figure, again: bool = False) -> tuple[NounPhrase, str | None]:
-        """The figure as subject, and its Japanese topic particle (None: unsaid); `again` within a sentence, never twice by name."""
+        """The figure as subject, and its Japanese topic particle (None: unsaid); `again` within a sentence, never twice
+        by name."""
         new, entered = not figure.introduced, self._entered
         self._entered = None
         continuing = self._topic is figure
@@ -184,7 +189,8 @@ class Teller:
         again: bool = False,
         favor: bool = False,
     ) -> Said:
-        """Somebody does something: `to` a person (giving), `toward` a place (going), `again` in one sentence, as a `favor` (てくれた)."""
+        """Somebody does something: `to` a person (giving), `toward` a place (going), `again` in one sentence, as a
+        `favor` (てくれた)."""
         subject, topic = self.subject(who, again)
         complements: list[Complement] = list(more)
         if toward:
@@ -281,13 +287,7 @@ class Teller:
         known = tuple(c for c in second.clause.complements if c.of is first.who.referent)
         # Another's reason has a subject of its own: 時計が古かったので、ケンは….
         topic = "が" if word == "so" and first.topic and second.topic else first.topic
-        english = (
-            *opening,
-            *first.clause.english(),
-            Word(","),
-            Word(word, link),
-            *second.clause.english(),
-        )
+        english = (*opening, *first.clause.english(), Word(","), Word(word, link), *second.clause.english())
         japanese = (
             *start,
             *first.clause.japanese(form, topic=topic),
@@ -299,7 +299,8 @@ class Teller:
         self._follow(second.who, (*first.mentioned, *second.mentioned))
 
     def because(self, main: Said, why: Said) -> None:
-        """A sentence with its reason, which English says second and Japanese first. The reason's subject is a pronoun, or a name again.
+        """A sentence with its reason, which English says second and Japanese first. The reason's subject is a pronoun,
+        or a name again.
 
         In Japanese a subject that both share is said once (エミは親切だったので、傘を貸しました). Another's reason names its
         subject, which the main clause then leaves out (アンナが困っていたので、エミは傘を貸しました); a thing that is new stays in the

@@ -1,4 +1,5 @@
-"""A process that draws rows for another: `python -m data.primer.worker KIND SEED FIRST EVERY` writes shares of a stream to a pipe."""
+"""A process that draws rows for another: `python -m data.primer.worker KIND SEED FIRST EVERY` writes shares of a stream
+to a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Rows of text columns in an Arrow file, written share by share and then memory-mapped: no memory grows with the rows."""
+"""Rows of text columns in an Arrow file, written share by share and then memory-mapped: no memory grows with
+the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _ROWS, _CHARACTERS = 10_000, 1 << 24
 
 
 def arrow_table(rows: Iterable[Row], file: Path, what: str) -> Dataset:
-    """The rows as a Dataset that reads `file`, which must stay while it is used. All rows have the columns of the first.
+    """The rows as a Dataset that reads `file`, which must stay while it is used. All rows have the columns of the
+    first.
 
     `what`: text of the progress bar. Raises DataError when there are no rows.
     """

@@ -36,10 +36,10 @@ def download(url: str, folder: Path) -> Path:
     """Path of a local copy, named as in the address. Asks the server whether the copy is still good; without an answer
     it is used.
 
-    A transfer that breaks off is tried again. (One without a length that is not chunked either, as in HTTP/1.0, ends like a
-    whole one: nothing can tell them apart.) The hub library's own downloader needs aiohttp for plain addresses, which it does
-    not install.
-    Raises DataError when there is neither an answer nor a copy, or the copy cannot be written.
+    A transfer that breaks off is tried again. (One without a length that is not chunked either, as in HTTP/1.0, ends
+    like a whole one: nothing can tell them apart.) The hub library's own downloader needs aiohttp for plain addresses,
+    which it does not install. Raises DataError when there is neither an answer nor a copy, or the copy cannot be
+    written.
     """
     place = folder / hashlib.sha256(url.encode()).hexdigest()[:24]
     try:
@@ -62,7 +62,8 @@ def download(url: str, folder: Path) -> Path:
             raise DataError(f"{url}: {error}") from error
         except OSError as error:
             raise DataError(
-                f"data.cache: cannot write to {place} ({error.strerror}); make room, or set data.cache to another folder"
+                f"data.cache: cannot write to {place} ({error.strerror}); make room, or set data.cache to another"
+                " folder"
             ) from error
 
 
@@ -117,7 +118,8 @@ def _opened(url: str, copy: Path, note: Path) -> Any:
 
 
 def _validators(note: Path) -> dict[str, str]:
-    """Headers that ask whether the copy is still good; none where they are not known: the file is fetched again then."""
+    """Headers that ask whether the copy is still good; none where they are not known: the file is fetched
+    again then."""
     try:
         return dict(json.loads(note.read_text("utf-8")))
     except (FileNotFoundError, ValueError, TypeError):

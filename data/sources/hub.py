@@ -29,7 +29,8 @@ def hub_revision(config: DataConfig) -> str:
 
 
 def hub_splits(config: DataConfig, notes: list[str]) -> dict[str, Any]:
-    """Dataset (streaming: IterableDataset) of each split, under our split names. What is not used is added to `notes`."""
+    """Dataset (streaming: IterableDataset) of each split, under our split names. What is not used is added to
+    `notes`."""
     import datasets
 
     name = _name(config)
@@ -59,8 +60,8 @@ def _name(config: DataConfig) -> str:
         return config.path
     if glob.has_magic(str(folder)):
         raise DataError(
-            f"data.path={config.path}: data=hub takes *, ? and [ in the name of a folder for a pattern, which may find other "
-            "files; rename the folder, or read it with data=text or data=pairs"
+            f"data.path={config.path}: data=hub takes *, ? and [ in the name of a folder for a pattern, which may find"
+            " other files; rename the folder, or read it with data=text or data=pairs"
         )
     return str(folder)
 

@@ -46,7 +46,8 @@ _PREPARING = ("cache", "path", "valid_path", "test_path", "valid_tokens", "batch
 Row = dict[str, Any]
 
 Build = Callable[[list[str], Path | None], dict[str, Any]]
-"""Makes the rows of each split. Takes the list of notes to add to, and a folder for tables; without one the rows are streamed."""
+"""Makes the rows of each split. Takes the list of notes to add to, and a folder for tables; without one the rows are
+streamed."""
 
 
 @dataclass
@@ -72,9 +73,9 @@ class Rows:
 def load_rows(config: DataConfig, task: str) -> dict[str, Dataset] | dict[str, IterableDataset]:
     """Rows of each split: `train`, `valid`, `test` (embedded corpus: also `novel`) as far as they exist.
 
-    `task` gpt: column `text` (streaming documents come a few pages at a time, with the number of the `document`); translate:
-    columns `source` and `target`, both stripped and never empty. The embedded corpus adds its gold columns. Raises
-    DataError naming file, line, key and fix.
+    `task` gpt: column `text` (streaming documents come a few pages at a time, with the number of the `document`);
+    translate: columns `source` and `target`, both stripped and never empty. The embedded corpus adds its gold columns.
+    Raises DataError naming file, line, key and fix.
     """
     rows = load(config, task)
     return {split: rows[split] for split in rows.names}
@@ -175,7 +176,8 @@ def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFi
 
 
 def _rows_to_read(config: DataConfig, present: Sequence[str]) -> int | None:
-    """Rows of the training files that are enough; None means all, which it takes to know where a share of them begins."""
+    """Rows of the training files that are enough; None means all, which it takes to know where a share of
+    them begins."""
     return None if fractions(config, present) else config.max_rows
 
 
@@ -248,7 +250,8 @@ def _document_splits(
 
 
 def _fragment_rows(span: tuple[list[TextFile], int, int]) -> Iterator[Row]:
-    """Lines together, up to `_FRAGMENT` characters of one document: a row for each would take longer than its tokens."""
+    """Lines together, up to `_FRAGMENT` characters of one document: a row for each would take longer than its
+    tokens."""
     parts: list[str] = []
     size = document = 0
     for number, text in fragments(*span):

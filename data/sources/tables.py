@@ -42,8 +42,8 @@ def column_places(
 ) -> dict[str, int]:
     """Place of each of our columns, counted from 0. `first_line`: the cells of the file's first line.
 
-    Raises DataError where that line holds a column's name although `header` is False: the names would be taken for a row, and
-    other columns than the wanted ones would be read.
+    Raises DataError where that line holds a column's name although `header` is False: the names would be taken for a
+    row, and other columns than the wanted ones would be read.
     """
     titles = first_line if header else None
     places = {ours: column_number(name, titles, key, path) for ours, (key, name) in columns.items()}
@@ -54,14 +54,15 @@ def column_places(
             cells = names[places[ours] : places[ours] + 1] if numbered else names
             if (ours if numbered else name).casefold() in map(str.casefold, cells):
                 raise DataError(
-                    f"{path}: the first line holds the names of columns ({', '.join(names)}), not data: set data.header=true"
+                    f"{path}: the first line holds the names of columns ({', '.join(names)}), not data: set"
+                    " data.header=true"
                 )
     return places
 
 
 def default_columns_note(columns: dict[str, tuple[str, str]], first: dict[str, str]) -> list[str]:
-    """What is read where neither names nor numbers of columns were given: a file with other names in its first line shows
-    there. `first`: the first row."""
+    """What is read where neither names nor numbers of columns were given: a file with other names in its first line
+    shows there. `first`: the first row."""
     if any(name != ours for ours, (_, name) in columns.items()):
         return []
     found = "; ".join(
@@ -111,7 +112,8 @@ def _table_rows(
 ) -> Iterator[dict[str, str]]:
     """Our columns of (line number, cells); a blank line has no cells and is an empty row.
 
-    Raises DataError where a column that nobody chose holds numbers alone and others are there to be read: it is one of ids.
+    Raises DataError where a column that nobody chose holds numbers alone and others are there to be read: it is one of
+    ids.
     """
     places: dict[str, int] | None = None
     ids: list[str] = []  # columns that may be such
@@ -141,9 +143,9 @@ def _table_rows(
                 ids = [ours for ours in ids if row[ours].strip().isdecimal()]
             if ids and seen == _ENOUGH:
                 raise DataError(
-                    f"{path}: column {places[ids[0]] + 1} is read as the {ids[0]} but holds numbers alone; the first line is: "
-                    f"{', '.join(first_line)[:100]}. Set {' and '.join(key for key, _ in columns.values())} "
-                    "(to numbers from 1, or with data.header=true to names)"
+                    f"{path}: column {places[ids[0]] + 1} is read as the {ids[0]} but holds numbers alone; the first"
+                    f" line is: {', '.join(first_line)[:100]}. Set {' and '.join(key for key, _ in columns.values())}"
+                    " (to numbers from 1, or with data.header=true to names)"
                 )
         yield row
 

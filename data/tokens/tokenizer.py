@@ -157,9 +157,11 @@ class Tokenizer:
         if self._bytes is None:
             processor = self._processor
             self._bytes = [
-                bytes([int(processor.id_to_piece(i)[3:5], 16)])
-                if processor.is_byte(i)
-                else processor.id_to_piece(i).replace("\u2581", " ").encode()
+                (
+                    bytes([int(processor.id_to_piece(i)[3:5], 16)])
+                    if processor.is_byte(i)
+                    else processor.id_to_piece(i).replace("\u2581", " ").encode()
+                )
                 for i in range(self.vocab_size)
             ]
             self._bytes[:4] = [b"", "\ufffd".encode(), b"", b""]

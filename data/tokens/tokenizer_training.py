@@ -20,15 +20,15 @@ LARGEST_FITTED = {"bpe": 1024, "unigram": 1024, "char": 10_000}
 """Pieces of a vocabulary whose size is not given, where the text is long enough and its alphabet leaves room."""
 
 _LEAST_LEARNT = 400
-"""Of these, so many may be learnt however large the alphabet is: a few thousand characters of Chinese or Japanese would leave room
-for none, and none for the words of the other language."""
+"""Of these, so many may be learnt however large the alphabet is: a few thousand characters of Chinese or Japanese would
+leave room for none, and none for the words of the other language."""
 
 _CHARACTERS_PER_PIECE = 400
 """Text that pays for a piece beyond the alphabet, where the size is not given.
 
-Measured in bits per byte with the default model on n characters of plays and of novels: at n = 8,000 and 32,000 characters alone
-are best, n / 400 more pieces cost 3 %, n / 100 cost 5 to 6 %, n / 25 cost 11 to 16 %; at 128,000 n / 400 more are as good or 1 % off,
-and at 400,000 pieces gain 2 %."""
+Measured in bits per byte with the default model on n characters of plays and of novels: at n = 8,000 and 32,000
+characters alone are best, n / 400 more pieces cost 3 %, n / 100 cost 5 to 6 %, n / 25 cost 11 to 16 %; at 128,000 n /
+400 more are as good or 1 % off, and at 400,000 pieces gain 2 %."""
 
 SPECIAL_NAMES = ("<pad>", "<unk>", "<s>", "</s>")
 _BORDER = "\ufdd5"  # a noncharacter, which no text should hold
@@ -38,8 +38,8 @@ _LINE = 4000  # characters; longer lines are cut for training (SentencePiece ski
 def marked(text: str, words: Sequence[Sequence[int]]) -> str:
     """A text for training with its words [start, end) set apart: no piece of the vocabulary will span two of them.
 
-    Japanese marks no words, so that a vocabulary learnt from running text holds frequent pairs such as サムは in one piece, and
-    a map cannot tell the two apart.
+    Japanese marks no words, so that a vocabulary learnt from running text holds frequent pairs such as サムは in one
+    piece, and a map cannot tell the two apart.
     """
     starts = [start for start, _ in words if start > 0 and not text[start - 1].isspace()]
     return _BORDER.join(text[a:b] for a, b in zip([0, *starts], [*starts, len(text)], strict=True))

@@ -1,4 +1,5 @@
-"""Gold word alignments between two texts: from spans of characters to tokens of any tokenizer, and to the Pharaoh format."""
+"""Gold word alignments between two texts: from spans of characters to tokens of any tokenizer, and to the Pharaoh
+format."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ def project(
 ) -> list[tuple[int, int]]:
     """The links between tokens: those that share a character with a linked span, on both sides.
 
-    `alignment` holds [source start, source end, target start, target end] in characters, as the embedded corpus gives it; `source`
-    and `target` are the tokens' spans (`Tokenizer.spans`). -> sorted pairs (source token, target token), none twice.
+    `alignment` holds [source start, source end, target start, target end] in characters, as the embedded corpus gives
+    it; `source` and `target` are the tokens' spans (`Tokenizer.spans`). -> sorted pairs (source token, target token),
+    none twice.
     """
     found = set()
     for a, b, c, d in alignment:
@@ -27,10 +29,12 @@ def _within(tokens: Sequence[Span], start: int, end: int) -> list[int]:
 
 
 def possible(links: Collection[tuple[int, int]], sources: int, targets: int) -> set[tuple[int, int]]:
-    """The links between words, and those that would not be wrong either: "possible" ones, as Och & Ney (2003) call them.
+    """The links between words, and those that would not be wrong either: "possible" ones, as Och & Ney (2003) call
+    them.
 
-    What has no counterpart may go with the word it belongs to: a Japanese particle with what the word before it is linked to, an
-    English article with what the next word is. `links` are (source word, target word) of `sources` and `targets` words.
+    What has no counterpart may go with the word it belongs to: a Japanese particle with what the word before it is
+    linked to, an English article with what the next word is. `links` are (source word, target word) of `sources` and
+    `targets` words.
     """
     found = set(links)
     linked = {target for _, target in found}

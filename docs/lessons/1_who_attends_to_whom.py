@@ -27,8 +27,8 @@ ENGLISH, JAPANESE = ["nah", "I", "d", "win"], ["いいえ", "勝つ", "さ"]
 # %% [markdown]
 # The text invents three tables by hand:
 #
-# - **self-attention**: a sentence looks at itself;
-# - **causal self-attention**: the same, but nobody looks into the future, so the upper triangle is 0. A model that is to
+# - **self-attention**: a sentence looks at itself; - **causal self-attention**: the same, but nobody looks into the
+# future, so the upper triangle is 0. A model that is to
 #   predict the next word must not see it;
 # - **cross-attention**: the queries come from one sentence, the keys from another.
 
@@ -40,9 +40,9 @@ CROSS = torch.tensor([[0.9, 0.05, 0.05], [0.3, 0.6, 0.1], [0.33, 0.33, 0.33], [0
 # %% [markdown]
 # ## Queries and keys that make these tables
 #
-# A table like this is never written down in a model; it comes out of queries and keys. Which ones would give just these?
-# Take the unit vectors as keys: then a query's numbers *are* its scores. A softmax undoes a logarithm, so
-# query = √D · log(weights) does it (√D, because attention will divide by it). Where the text has 0, the mask will put it:
+# A table like this is never written down in a model; it comes out of queries and keys. Which ones would give just
+# these? Take the unit vectors as keys: then a query's numbers *are* its scores. A softmax undoes a logarithm, so query
+# = √D · log(weights) does it (√D, because attention will divide by it). Where the text has 0, the mask will put it:
 # what a causal query would like from the future makes no difference.
 
 
@@ -96,10 +96,16 @@ recording = Recording(step=0, samples=(one_sentence, two_sentences))
 
 # %%
 QUESTIONS: list[tuple[Kind, str, str, float]] = [  # kind, query, key, the text's percentage
-    ("encoder", "I", "win", 20.0), ("encoder", "win", "I", 50.0), ("encoder", "d", "nah", 30.0),
-    ("decoder", "I", "win", 0.0), ("decoder", "win", "I", 50.0), ("decoder", "d", "nah", 80.0),
-    ("cross", "I", "いいえ", 30.0), ("cross", "win", "勝つ", 80.0), ("cross", "I", "勝つ", 60.0),
-]  # fmt: skip
+    ("encoder", "I", "win", 20.0),
+    ("encoder", "win", "I", 50.0),
+    ("encoder", "d", "nah", 30.0),
+    ("decoder", "I", "win", 0.0),
+    ("decoder", "win", "I", 50.0),
+    ("decoder", "d", "nah", 80.0),
+    ("cross", "I", "いいえ", 30.0),
+    ("cross", "win", "勝つ", 80.0),
+    ("cross", "I", "勝つ", 60.0),
+]
 answers = {}
 for kind, query, key, percent in QUESTIONS:
     weight = recording.weight(query, key, kind=kind, layer=0, sample=int(kind == "cross"), rows="reads")
@@ -107,18 +113,30 @@ for kind, query, key, percent in QUESTIONS:
     compare(f"{kind}: '{query}' attends '{key}', %", percent, 100 * weight, digits=1)
 
 # %%
-picture("1_three_maps", beside(
-    heat_map(self_weights[0], ENGLISH, ENGLISH, "self-attention", subtitle="all see all", maximum=1),
-    heat_map(causal_weights[0], ENGLISH, ENGLISH, "causal self-attention", subtitle="no one sees the future",
-             causal=True, maximum=1),
-    heat_map(cross_weights[0], ENGLISH, JAPANESE, "cross-attention", subtitle="English asks, Japanese answers", maximum=1),
-))  # fmt: skip
+picture(
+    "1_three_maps",
+    beside(
+        heat_map(self_weights[0], ENGLISH, ENGLISH, "self-attention", subtitle="all see all", maximum=1),
+        heat_map(
+            causal_weights[0],
+            ENGLISH,
+            ENGLISH,
+            "causal self-attention",
+            subtitle="no one sees the future",
+            causal=True,
+            maximum=1,
+        ),
+        heat_map(
+            cross_weights[0], ENGLISH, JAPANESE, "cross-attention", subtitle="English asks, Japanese answers", maximum=1
+        ),
+    ),
+)
 
 # %% [markdown]
 # ## The same as a graph
 #
-# Tokens are nodes, weights are arrows from the one who looks to the one who is looked at. The arrows have a direction: 'win'
-# gives 'I' 50 %, 'I' gives 'win' 20 %. The causal graph has arrows to the past and to oneself only.
+# Tokens are nodes, weights are arrows from the one who looks to the one who is looked at. The arrows have a direction:
+# 'win' gives 'I' 50 %, 'I' gives 'win' 20 %. The causal graph has arrows to the past and to oneself only.
 
 # %%
 picture(
@@ -137,9 +155,9 @@ picture(
 # %% [markdown]
 # ## Why √D
 #
-# A score is a sum of D products. If all numbers are independent with mean 0 and variance 1, each product has variance 1,
-# and the sum has variance D: the wider the head, the larger the scores, and a softmax of large scores looks at one key
-# alone, with hardly any gradient to learn another choice. Dividing by √D brings the variance back to 1.
+# A score is a sum of D products. If all numbers are independent with mean 0 and variance 1, each product has variance
+# 1, and the sum has variance D: the wider the head, the larger the scores, and a softmax of large scores looks at one
+# key alone, with hardly any gradient to learn another choice. Dividing by √D brings the variance back to 1.
 
 # %%
 generator = torch.Generator().manual_seed(1234)
@@ -154,16 +172,27 @@ sharp, mild = (q @ k.T).softmax(dim=1).numpy(), (q @ k.T / 64**0.5).softmax(dim=
 largest_weights = sharp.max(axis=1).mean(), mild.max(axis=1).mean()
 print(f"largest weight of a row, on average: {largest_weights[0]:.2f} without √D, {largest_weights[1]:.2f} with it")
 labels = [str(number) for number in range(8)]
-picture("1_why_divide", small_multiples({"softmax(q·k)": sharp, "softmax(q·k / √D)": mild}, labels, labels,
-        "Random queries and keys, D = 64", row_name="query", column_name="key", maximum=1))  # fmt: skip
+picture(
+    "1_why_divide",
+    small_multiples(
+        {"softmax(q·k)": sharp, "softmax(q·k / √D)": mild},
+        labels,
+        labels,
+        "Random queries and keys, D = 64",
+        row_name="query",
+        column_name="key",
+        maximum=1,
+    ),
+)
 
 # %% [markdown]
 # ## Flash attention: the same function, another schedule
 #
-# The table has T × S entries for every head, and moving it through memory costs more than computing it. Flash attention (Dao
-# et al. 2022) takes the keys block by block, keeps a running maximum and sum for each softmax, and never holds the
+# The table has T × S entries for every head, and moving it through memory costs more than computing it. Flash attention
+# (Dao et al. 2022) takes the keys block by block, keeps a running maximum and sum for each softmax, and never holds the
 # table. Nothing about the result changes: below, `attention` (fused) against `reference_attention` (the table, spelled
-# out), with the gradients. The price: a fused kernel has no weights to show, so maps are recorded through the reference.
+# out), with the gradients. The price: a fused kernel has no weights to show, so maps are recorded through the
+# reference.
 
 # %%
 q, k, v = torch.randn(3, 1, 4, 128, 64, generator=generator).unbind()

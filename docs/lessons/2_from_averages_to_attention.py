@@ -6,9 +6,9 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 # %% [markdown]
 # # From averages to attention
 #
-# Three tokens, each a vector of five numbers. Each is to learn something from the others: its new vector shall be a mixture of
-# theirs. The question of the whole lesson is *with which weights*. The numbers are drawn as in the text, so that each step
-# can be held against it.
+# Three tokens, each a vector of five numbers. Each is to learn something from the others: its new vector shall be a
+# mixture of theirs. The question of the whole lesson is *with which weights*. The numbers are drawn as in the text, so
+# that each step can be held against it.
 
 # %%
 import torch
@@ -20,8 +20,15 @@ from model.config import ModelConfig
 
 torch.manual_seed(42)
 T = torch.randn(3, 5)
-compare("T", [[0.3367, 0.1288, 0.2345, 0.2303, -1.1229], [-0.1863, 2.2082, -0.6380, 0.4617, 0.2674],
-              [0.5349, 0.8094, 1.1103, -1.6898, -0.9890]], T)  # fmt: skip
+compare(
+    "T",
+    [
+        [0.3367, 0.1288, 0.2345, 0.2303, -1.1229],
+        [-0.1863, 2.2082, -0.6380, 0.4617, 0.2674],
+        [0.5349, 0.8094, 1.1103, -1.6898, -0.9890],
+    ],
+    T,
+)
 
 # %% [markdown]
 # ## Step 1: equal weights
@@ -39,33 +46,45 @@ compare("mean of tokens 0, 1 and 2", [0.2284, 1.0488, 0.2356, -0.3326, -0.6148],
 # %% [markdown]
 # ## Step 2: weights from the tokens themselves
 #
-# Not every token matters equally. A first idea: weigh by similarity, and measure it by the dot product. All nine at once are
-# T Tᵀ; the mixture is that times T.
+# Not every token matters equally. A first idea: weigh by similarity, and measure it by the dot product. All nine at
+# once are T Tᵀ; the mixture is that times T.
 
 # %%
 similarity = T @ T.T
 compare("scores T Tᵀ", [[1.4988, -0.1217, 1.2659], [-0.1217, 5.6025, -0.0653], [1.2659, -0.0653, 6.0074]], similarity)
 naive = similarity @ T
-compare("mixture (T Tᵀ) T", [[1.2045, 0.9488, 1.8346, -1.8501, -2.9674], [-1.1198, 12.3029, -3.6754, 2.6688, 1.6991],
-                             [3.6518, 4.8810, 7.0084, -9.8898, -7.3800]], naive)  # fmt: skip
+compare(
+    "mixture (T Tᵀ) T",
+    [
+        [1.2045, 0.9488, 1.8346, -1.8501, -2.9674],
+        [-1.1198, 12.3029, -3.6754, 2.6688, 1.6991],
+        [3.6518, 4.8810, 7.0084, -9.8898, -7.3800],
+    ],
+    naive,
+)
 
-# %% [markdown]
-# Three things are wrong. Each token likes itself best (the diagonal), although it has nothing to learn there. The scores are
-# symmetric: a verb could not look for its subject without the subject looking for its verb as much. And nothing keeps the
-# mixture at the size of what was mixed: 12.3 out of numbers around 2.
+# %% [markdown] Three things are wrong. Each token likes itself best (the diagonal), although it has nothing to learn
+# there. The scores are symmetric: a verb could not look for its subject without the subject looking for its verb as
+# much. And nothing keeps the mixture at the size of what was mixed: 12.3 out of numbers around 2.
 #
 # ## Step 3: asking and offering are two things
 #
-# So each token gets two further vectors, both by a matrix that a model would learn: the query, what it looks for, and the
-# key, what others find it by. Scores are queries times keys.
+# So each token gets two further vectors, both by a matrix that a model would learn: the query, what it looks for, and
+# the key, what others find it by. Scores are queries times keys.
 
 # %%
 W_K, W_Q = torch.randn(5, 4), torch.randn(5, 4)
 K, Q = T @ W_K, T @ W_Q
-compare("keys K", [[0.6023, -0.7260, 1.1799, 0.2383], [-0.6521, 4.4224, -3.7460, -1.2657],
-                   [-0.7106, -4.3429, 4.2984, -2.3664]], K)  # fmt: skip
-compare("queries Q", [[-1.6964, 1.3355, -0.5133, 0.0674], [1.6595, -0.4445, -0.1917, 1.7729],
-                      [-0.1650, -2.9899, -3.8893, 1.2756]], Q)  # fmt: skip
+compare(
+    "keys K",
+    [[0.6023, -0.7260, 1.1799, 0.2383], [-0.6521, 4.4224, -3.7460, -1.2657], [-0.7106, -4.3429, 4.2984, -2.3664]],
+    K,
+)
+compare(
+    "queries Q",
+    [[-1.6964, 1.3355, -0.5133, 0.0674], [1.6595, -0.4445, -0.1917, 1.7729], [-0.1650, -2.9899, -3.8893, 1.2756]],
+    Q,
+)
 scores = Q @ K.T
 compare("scores Q Kᵀ", [[-2.5809, 8.8498, -6.9600], [1.5185, -4.5739, -4.2686], [-2.2135, -0.1601, -6.6347]], scores)
 
@@ -91,15 +110,20 @@ compare("causal weights", [[1.0000, 0.0000, 0.0000], [0.9546, 0.0454, 0.0000], [
 # %%
 W_V = torch.randn(5, 4)
 V = T @ W_V
-compare("values V", [[-0.9285, 0.3301, 1.8359, -1.3448], [0.4676, -0.1512, -0.5678, 0.8648],
-                     [0.6143, 2.6772, -1.3256, -3.2423]], V)  # fmt: skip
+compare(
+    "values V",
+    [[-0.9285, 0.3301, 1.8359, -1.3448], [0.4676, -0.1512, -0.5678, 0.8648], [0.6143, 2.6772, -1.3256, -3.2423]],
+    V,
+)
 heads = [x[None, None] for x in (Q, K, V)]  # [B, H, T, D] with one text and one head
 result, our_weights = (x[0, 0] for x in reference_attention(*heads, causal=True))
 RESULT = [[-0.9285, 0.3301, 1.8359, -1.3448], [-0.8652, 0.3082, 1.7268, -1.2445], [0.1138, 0.0517, 0.0270, 0.1831]]
 compare("outputs", RESULT, result)
 fused = attention(*heads, causal=True)[0, 0]
-print(f"step by step, reference_attention and the fused attention differ by at most "
-      f"{max((weights @ V - result).abs().max(), (fused - result).abs().max()):.0e}")  # fmt: skip
+print(
+    "step by step, reference_attention and the fused attention differ by at most "
+    f"{max((weights @ V - result).abs().max(), (fused - result).abs().max()):.0e}"
+)
 
 # %% [markdown]
 # ## Step 6: the module of a real model
@@ -109,8 +133,8 @@ print(f"step by step, reference_attention and the fused attention differ by at m
 # tokens get three zeros, head 0 the matrices of the text, head 1 zeros, and the projection that joins the heads is
 # the identity. Nothing is added to the computation but zeros.
 #
-# The three matrices are one in the module, because one large product is faster than three; its rows are the queries of all
-# heads, then the keys, then the values. And `nn.Linear` computes x Wᵀ, hence the transposes.
+# The three matrices are one in the module, because one large product is faster than three; its rows are the queries of
+# all heads, then the keys, then the values. And `nn.Linear` computes x Wᵀ, hence the transposes.
 
 # %%
 config = ModelConfig(width=8, heads=2, qk_norm=False)

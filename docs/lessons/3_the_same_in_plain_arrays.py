@@ -1,4 +1,5 @@
-"""Lesson 3. The same in plain arrays: attention in four lines of NumPy, in double precision, and what scaling does to variance.
+"""Lesson 3. The same in plain arrays: attention in four lines of NumPy, in double precision, and what scaling does to
+variance.
 
 Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 """
@@ -6,8 +7,8 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 # %% [markdown]
 # # The same in plain arrays
 #
-# No modules, no gradients: four tokens, queries, keys and values of width 8, and NumPy. The text drew its numbers without a seed but
-# printed them, so they are given here and everything after them can be checked to eight digits.
+# No modules, no gradients: four tokens, queries, keys and values of width 8, and NumPy. The text drew its numbers
+# without a seed but printed them, so they are given here and everything after them can be checked to eight digits.
 
 # %%
 import numpy as np
@@ -17,24 +18,30 @@ from figures import beside, compare, curves, picture
 from attention_maps.draw.heat_map import heat_map
 from model.attention import attention, reference_attention
 
-q = np.array([
-    [1.16797418, -0.73724956, 0.75041732, -0.1220419, 1.70315355, 0.31347885, 0.34485802, 0.4460984],
-    [3.30107262, 0.52084263, -0.30178335, 1.6757843, -0.5155369, -2.57282086, 0.7492196, -0.1116739],
-    [1.79346332, 1.43356091, 1.04335097, -0.17879843, 0.64886601, -1.36614847, 0.23380491, 0.87536806],
-    [1.47103375, -1.58489204, -0.45911092, 0.28391595, 0.21250504, -1.61590866, -1.29484902, 0.00475083],
-])  # fmt: skip
-k = np.array([
-    [-0.27718816, -1.65065268, 0.65895024, -0.30877976, 0.08718337, -1.25869869, -0.189555, 0.19835477],
-    [0.34020432, 0.52734301, 0.70054018, 0.02666352, -0.47575991, 0.27451574, 0.31178952, -0.80116187],
-    [-0.32764932, -0.14549352, -0.40258405, 0.75537362, 1.05953459, -1.34530308, 1.99241804, 0.17674986],
-    [-1.40543092, 0.43389184, -0.07028518, 0.10003431, 1.26343057, -2.0707861, 0.51659185, -1.03069964],
-])  # fmt: skip
-v = np.array([
-    [-1.20455614, -0.78141984, -0.60550966, -0.49607676, 0.05358656, 0.31648808, 1.97222775, 0.97455048],
-    [-0.22988732, -2.3585375, 0.49206019, -0.74539263, -0.530485, -0.23619713, 0.80175571, 0.96790588],
-    [-1.20769139, -1.33242785, -1.59215534, 2.60984511, 0.33729297, 0.46552584, 1.51418349, 0.72913429],
-    [0.5936924, -0.6305729, -0.95026899, 0.87634056, -1.56283632, 0.3099347, -0.36928654, 1.2784266],
-])  # fmt: skip
+q = np.array(
+    [
+        [1.16797418, -0.73724956, 0.75041732, -0.1220419, 1.70315355, 0.31347885, 0.34485802, 0.4460984],
+        [3.30107262, 0.52084263, -0.30178335, 1.6757843, -0.5155369, -2.57282086, 0.7492196, -0.1116739],
+        [1.79346332, 1.43356091, 1.04335097, -0.17879843, 0.64886601, -1.36614847, 0.23380491, 0.87536806],
+        [1.47103375, -1.58489204, -0.45911092, 0.28391595, 0.21250504, -1.61590866, -1.29484902, 0.00475083],
+    ]
+)
+k = np.array(
+    [
+        [-0.27718816, -1.65065268, 0.65895024, -0.30877976, 0.08718337, -1.25869869, -0.189555, 0.19835477],
+        [0.34020432, 0.52734301, 0.70054018, 0.02666352, -0.47575991, 0.27451574, 0.31178952, -0.80116187],
+        [-0.32764932, -0.14549352, -0.40258405, 0.75537362, 1.05953459, -1.34530308, 1.99241804, 0.17674986],
+        [-1.40543092, 0.43389184, -0.07028518, 0.10003431, 1.26343057, -2.0707861, 0.51659185, -1.03069964],
+    ]
+)
+v = np.array(
+    [
+        [-1.20455614, -0.78141984, -0.60550966, -0.49607676, 0.05358656, 0.31648808, 1.97222775, 0.97455048],
+        [-0.22988732, -2.3585375, 0.49206019, -0.74539263, -0.530485, -0.23619713, 0.80175571, 0.96790588],
+        [-1.20769139, -1.33242785, -1.59215534, 2.60984511, 0.33729297, 0.46552584, 1.51418349, 0.72913429],
+        [0.5936924, -0.6305729, -0.95026899, 0.87634056, -1.56283632, 0.3099347, -0.36928654, 1.2784266],
+    ]
+)
 DIGITS = 5e-8  # the numbers above are rounded too: of a sum of eight products seven digits are sure
 
 # %% [markdown]
@@ -47,22 +54,45 @@ exponentials = np.exp(np.where(np.tri(4, dtype=bool), scaled, -np.inf))  # exp(-
 weights = exponentials / exponentials.sum(axis=1, keepdims=True)
 outputs = weights @ v  # [L, d]
 
-compare("scores", [[1.20239352, -0.44310134, 1.479061, -0.80531921], [0.53823363, 1.09303249, 4.61797795, 0.95396625],
-                   [-0.21525807, 0.78011689, 1.79464107, 0.87754205], [4.11701088, -1.60160544, -0.03209583, 0.24644341]],
-        scores, 8, DIGITS)  # fmt: skip
-compare("scaled", [[0.42511031, -0.15665998, 0.52292703, -0.28472334], [0.19029433, 0.38644534, 1.63270176, 0.337278],
-                   [-0.07610522, 0.27581297, 0.63450144, 0.31025797], [1.45558315, -0.56625303, -0.01134759, 0.0871309]],
-        scaled, 8, DIGITS)  # fmt: skip
-WEIGHTS = [[1.0, 0.0, 0.0, 0.0], [0.45111887, 0.54888113, 0.0, 0.0],
-           [0.22436527, 0.31900079, 0.45663394, 0.0], [0.61822085, 0.08185993, 0.14258168, 0.15733755]]  # fmt: skip
+compare(
+    "scores",
+    [
+        [1.20239352, -0.44310134, 1.479061, -0.80531921],
+        [0.53823363, 1.09303249, 4.61797795, 0.95396625],
+        [-0.21525807, 0.78011689, 1.79464107, 0.87754205],
+        [4.11701088, -1.60160544, -0.03209583, 0.24644341],
+    ],
+    scores,
+    8,
+    DIGITS,
+)
+compare(
+    "scaled",
+    [
+        [0.42511031, -0.15665998, 0.52292703, -0.28472334],
+        [0.19029433, 0.38644534, 1.63270176, 0.337278],
+        [-0.07610522, 0.27581297, 0.63450144, 0.31025797],
+        [1.45558315, -0.56625303, -0.01134759, 0.0871309],
+    ],
+    scaled,
+    8,
+    DIGITS,
+)
+WEIGHTS = [
+    [1.0, 0.0, 0.0, 0.0],
+    [0.45111887, 0.54888113, 0.0, 0.0],
+    [0.22436527, 0.31900079, 0.45663394, 0.0],
+    [0.61822085, 0.08185993, 0.14258168, 0.15733755],
+]
 compare("causal weights", WEIGHTS, weights, 8, DIGITS)
 
 # %% [markdown]
 # ## The same from our blocks
 #
-# `attention` keeps the precision of what it is given, here float64, so it can be held against all eight digits. It returns
-# no weights, but there is a way to see them: give it unit vectors as values, and what comes out is the weights themselves.
-# `reference_attention` computes in float32 whatever it is given, like the models, so it agrees to about six digits.
+# `attention` keeps the precision of what it is given, here float64, so it can be held against all eight digits. It
+# returns no weights, but there is a way to see them: give it unit vectors as values, and what comes out is the weights
+# themselves. `reference_attention` computes in float32 whatever it is given, like the models, so it agrees to about six
+# digits.
 
 # %%
 query, key, value = (torch.from_numpy(x)[None, None] for x in (q, k, v))  # [B, H, L, d] with one text and one head
@@ -71,12 +101,18 @@ ours = attention(query, key, value, causal=True)[0, 0].numpy()
 our_weights = attention(query, key, units, causal=True)[0, 0].numpy()
 reference_weights = reference_attention(query, key, value, causal=True)[1][0, 0].numpy()
 
-compare("outputs", [
-    [-1.20455614, -0.78141984, -0.60550966, -0.49607676, 0.05358656, 0.31648808, 1.97222775, 0.97455048],
-    [-0.66957881, -1.64706996, -0.00307428, -0.63292153, -0.2669993, 0.0131296, 1.32977774, 0.97090339],
-    [-0.89506767, -1.53613058, -0.70591991, 0.84266061, -0.00318276, 0.20823676, 1.38968769, 0.86036549],
-    [-0.84228483, -0.96535234, -0.71058386, 0.14229459, -0.20809817, 0.29146427, 1.44269616, 0.98682583],
-], ours, 8, DIGITS)  # fmt: skip
+compare(
+    "outputs",
+    [
+        [-1.20455614, -0.78141984, -0.60550966, -0.49607676, 0.05358656, 0.31648808, 1.97222775, 0.97455048],
+        [-0.66957881, -1.64706996, -0.00307428, -0.63292153, -0.2669993, 0.0131296, 1.32977774, 0.97090339],
+        [-0.89506767, -1.53613058, -0.70591991, 0.84266061, -0.00318276, 0.20823676, 1.38968769, 0.86036549],
+        [-0.84228483, -0.96535234, -0.71058386, 0.14229459, -0.20809817, 0.29146427, 1.44269616, 0.98682583],
+    ],
+    ours,
+    8,
+    DIGITS,
+)
 compare("weights, by unit vectors as values", WEIGHTS, our_weights, 8, DIGITS)
 print(f"in float32, by reference_attention, they differ by at most {np.abs(reference_weights - weights).max():.0e}")
 print("rows sum to", our_weights.sum(axis=1).round(12).tolist())
@@ -105,10 +141,15 @@ print(f"weights with and without the 1 differ by {np.abs(plus_one - weights).max
 # %%
 tokens = ["0", "1", "2", "3"]
 everything = torch.from_numpy(scaled).softmax(dim=1).numpy()
-picture("3_masked", beside(
-    heat_map(everything, tokens, tokens, "softmax", subtitle="of all scores", maximum=1),
-    heat_map(our_weights, tokens, tokens, "masked softmax", subtitle="of the past's scores", causal=True, maximum=1),
-))  # fmt: skip
+picture(
+    "3_masked",
+    beside(
+        heat_map(everything, tokens, tokens, "softmax", subtitle="of all scores", maximum=1),
+        heat_map(
+            our_weights, tokens, tokens, "masked softmax", subtitle="of the past's scores", causal=True, maximum=1
+        ),
+    ),
+)
 
 # %% [markdown]
 # ## Variance, in this draw and in many
@@ -124,10 +165,9 @@ compare("variance of the scores", 2.4433004815, scores.var(), 10, DIGITS)
 compare("variance of the scaled scores", 0.3054125602, scaled.var(), 10, DIGITS)
 print(f"ratio: {scores.var() / scaled.var():.12f}")
 
-# %% [markdown]
-# But was 2.44 not to be 8? Sixteen scores are few. Drawn again many times, their variance is 8 · 15/16 = 7.5 on average (the
-# variance around the mean of 16 numbers is 15/16 of the true one), 0.94 when scaled, and the text's draw turns
-# out to be an unusually quiet one.
+# %% [markdown] But was 2.44 not to be 8? Sixteen scores are few. Drawn again many times, their variance is 8 · 15/16 =
+# 7.5 on average (the variance around the mean of 16 numbers is 15/16 of the true one), 0.94 when scaled, and the text's
+# draw turns out to be an unusually quiet one.
 
 # %%
 generator = np.random.default_rng(0)

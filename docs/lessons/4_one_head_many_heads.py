@@ -8,8 +8,8 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 #
 # ## How alike are two vectors?
 #
-# The dot product answers with length and direction in one number. Divided by both lengths only the direction is left: the
-# cosine. Attention uses the plain dot product, so a longer key speaks louder.
+# The dot product answers with length and direction in one number. Divided by both lengths only the direction is left:
+# the cosine. Attention uses the plain dot product, so a longer key speaks louder.
 
 # %%
 import numpy as np
@@ -37,31 +37,33 @@ compare("y at length 1", [0.227, 0.397, 0.549, 0.700], y_unit, 3)
 # %% [markdown]
 # ## Ten tokens, eight features
 #
-# A sentence whose pronoun is a riddle: what is less acidic? The text gives each word eight hand-made features instead of
-# learned ones. They have no names there; by who has them, we call them:
+# A sentence whose pronoun is a riddle: what is less acidic? The text gives each word eight hand-made features instead
+# of learned ones. They have no names there; by who has them, we call them:
 
 # %%
 WORDS = ["I", "prefer", "apple", "over", "orange", "because", "it", "is", "less", "acidic"]
 FEATURES = ["person", "preferring", "fruit", "comparing", "reason", "pronoun", "acidity", "amount"]
-X = torch.tensor([
-    [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],  # I
-    [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],  # prefer
-    [0.0, 0.1, 1.0, 0.2, 0.0, 0.0, 0.1, 0.0],  # apple
-    [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0],  # over
-    [0.0, 0.1, 1.0, 0.2, 0.0, 0.0, 0.3, 0.0],  # orange
-    [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.1, 0.0],  # because
-    [0.0, 0.0, 0.4, 0.0, 0.0, 1.0, 0.1, 0.0],  # it
-    [0.0, 0.0, 0.0, 0.0, 0.2, 0.0, 0.0, 0.0],  # is
-    [0.0, 0.0, 0.0, 0.0, 0.1, 0.0, 0.4, 1.0],  # less
-    [0.0, 0.0, 0.2, 0.0, 0.4, 0.0, 1.0, 0.0],  # acidic
-])  # fmt: skip
+X = torch.tensor(
+    [
+        [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],  # I
+        [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],  # prefer
+        [0.0, 0.1, 1.0, 0.2, 0.0, 0.0, 0.1, 0.0],  # apple
+        [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0],  # over
+        [0.0, 0.1, 1.0, 0.2, 0.0, 0.0, 0.3, 0.0],  # orange
+        [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.1, 0.0],  # because
+        [0.0, 0.0, 0.4, 0.0, 0.0, 1.0, 0.1, 0.0],  # it
+        [0.0, 0.0, 0.0, 0.0, 0.2, 0.0, 0.0, 0.0],  # is
+        [0.0, 0.0, 0.0, 0.0, 0.1, 0.0, 0.4, 1.0],  # less
+        [0.0, 0.0, 0.2, 0.0, 0.4, 0.0, 1.0, 0.0],  # acidic
+    ]
+)
 picture("4_features", heat_map(X.numpy(), WORDS, FEATURES, "Ten tokens, eight features"))
 
 # %% [markdown]
 # ## One head
 #
-# The encoder's `SelfAttention` with one head, and unit matrices for all its projections: queries, keys and values are the
-# features themselves. The text prints no weights, only pictures, so we hold ours against its formula in NumPy.
+# The encoder's `SelfAttention` with one head, and unit matrices for all its projections: queries, keys and values are
+# the features themselves. The text prints no weights, only pictures, so we hold ours against its formula in NumPy.
 
 # %%
 module = SelfAttention(ModelConfig(width=8, heads=1, qk_norm=False), "encoder", layer=0)
@@ -85,22 +87,24 @@ single_difference = max(
     np.abs(single_weights.numpy() - expected_weights).max(), np.abs(single_output.numpy() - expected_output).max()
 )
 print(f"our module and the formula differ by at most {single_difference:.0e}")
-picture("4_single_head", heat_map(single_weights.numpy(), WORDS, WORDS, "One head",
-                                  row_name="query", column_name="key", maximum=0.2))  # fmt: skip
+picture(
+    "4_single_head",
+    heat_map(single_weights.numpy(), WORDS, WORDS, "One head", row_name="query", column_name="key", maximum=0.2),
+)
 print(f"largest score: {(X @ X.T).max() / 8**0.5:.2f}; largest weight: {single_weights.max():.2f}; even shares: 0.10")
 
-# %% [markdown]
-# Every row shares almost evenly: vectors of length about 1, divided by √8, give no score above 0.42, and a softmax of small
-# scores is flat. What stands out is each token itself, and the two fruits for each other. 'it' looks at the orange a hair more
-# than at the apple, only because the orange has more of the acidity that 'it' has a little of.
+# %% [markdown] Every row shares almost evenly: vectors of length about 1, divided by √8, give no score above 0.42, and
+# a softmax of small scores is flat. What stands out is each token itself, and the two fruits for each other. 'it' looks
+# at the orange a hair more than at the apple, only because the orange has more of the acidity that 'it' has a little
+# of.
 #
 # ## Four heads
 #
-# A head sees part of the features only and has a softmax of its own, so it can specialise. The text gives its four heads their
-# features by hand; a model learns which. Two things to notice: the heads differ in width, and each divides by the square root of
-# its *own* width (√1, √2, √3, √2). The heads of our modules all have one width, as in nearly every transformer, so here
-# we call the function behind them once per head. Side by side the outputs have 1 + 2 + 3 + 2 = 8 numbers again; feature
-# 2, the fruit, is in two heads, feature 0, the person, in none.
+# A head sees part of the features only and has a softmax of its own, so it can specialise. The text gives its four
+# heads their features by hand; a model learns which. Two things to notice: the heads differ in width, and each divides
+# by the square root of its *own* width (√1, √2, √3, √2). The heads of our modules all have one width, as in nearly
+# every transformer, so here we call the function behind them once per head. Side by side the outputs have 1 + 2 + 3 + 2
+# = 8 numbers again; feature 2, the fruit, is in two heads, feature 0, the person, in none.
 
 # %%
 HEADS = {
@@ -121,22 +125,39 @@ multi_output = np.concatenate(list(head_outputs.values()), axis=1)
 print("side by side:", list(multi_output.shape), "- one head:", list(single_output.shape))
 
 # %%
-picture("4_four_heads", small_multiples(head_weights, WORDS, WORDS, "Four heads, each with its own features",
-                                        row_name="query", column_name="key", maximum=0.2))  # fmt: skip
+picture(
+    "4_four_heads",
+    small_multiples(
+        head_weights,
+        WORDS,
+        WORDS,
+        "Four heads, each with its own features",
+        row_name="query",
+        column_name="key",
+        maximum=0.2,
+    ),
+)
 
 # %% [markdown]
 # ## Asking the heads
 #
-# As a `Recording`, like those of a training run, the four can be asked by word. The pronoun head sends 'it' to itself first
-# and then to both fruits alike: these features cannot say which one is meant. That follows from 'less', and a model has to learn
-# it; docs/primer.md has such sentences with the answer known.
+# As a `Recording`, like those of a training run, the four can be asked by word. The pronoun head sends 'it' to itself
+# first and then to both fruits alike: these features cannot say which one is meant. That follows from 'less', and a
+# model has to learn it; docs/primer.md has such sentences with the answer known.
 
 # %%
 sentence, nothing = tokens(range(10), WORDS, frozenset()), tokens((), (), frozenset())
 stacked = np.stack(list(head_weights.values()))  # [H, T, T]
 norms = np.stack([np.linalg.norm(output, axis=1) for output in head_outputs.values()])  # [H, T]
-four_heads = Sample(reads=sentence, predicts=nothing, source=sentence, losses=(), predictions=(),
-                    weights={("encoder", 0): stacked}, norms={("encoder", 0): norms})  # fmt: skip
+four_heads = Sample(
+    reads=sentence,
+    predicts=nothing,
+    source=sentence,
+    losses=(),
+    predictions=(),
+    weights={("encoder", 0): stacked},
+    norms={("encoder", 0): norms},
+)
 recording = Recording(step=0, samples=(four_heads,))
 asked = {}
 questions = [("it", "it", 3), ("it", "apple", 3), ("it", "orange", 3), ("apple", "orange", 0), ("less", "acidic", 2)]
@@ -169,6 +190,6 @@ picture(
     ),
 )
 
-# %% [markdown]
-# The fruits gain most: two heads look for the fruit feature, and it now counts twice. Even 'I' gains, although no head has its
-# feature. With only zeros left to ask with, it averages all tokens, and their fruit counts twice there too.
+# %% [markdown] The fruits gain most: two heads look for the fruit feature, and it now counts twice. Even 'I' gains,
+# although no head has its feature. With only zeros left to ask with, it averages all tokens, and their fruit counts
+# twice there too.

@@ -10,14 +10,14 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 # unit of chemistry and the spot on the skin are one *mole*. Attention moves it: other words add to it what they know.
 # Queries ask, keys answer, values add.
 #
-# (The text writes words as columns; its softmax runs down the columns and its mask hides what lies below the diagonal. Ours are
-# rows, as in the other lessons: the same tables, turned over.)
+# (The text writes words as columns; its softmax runs down the columns and its mask hides what lies below the diagonal.
+# Ours are rows, as in the other lessons: the same tables, turned over.)
 #
 # ## A head by hand: nouns collect their adjectives
 #
-# Seven words. Each vector says which word it is, whether it is an adjective or a noun, and where it stands. The query of
-# a noun asks "an adjective?", and everybody asks "near me?"; keys are the vectors as they are; the value of an adjective is its
-# meaning, all others have nothing to give.
+# Seven words. Each vector says which word it is, whether it is an adjective or a noun, and where it stands. The query
+# of a noun asks "an adjective?", and everybody asks "near me?"; keys are the vectors as they are; the value of an
+# adjective is its meaning, all others have nothing to give.
 
 # %%
 import torch
@@ -53,8 +53,19 @@ with torch.no_grad(), record_attention(by_hand) as seen:
     by_hand.output.weight.copy_(torch.eye(16))
     moved = x + by_hand(x[None])[0]
 hand_weights = seen.weights["decoder", 0][0, 0]
-picture("5_nouns_ask", heat_map(hand_weights.numpy(), WORDS, WORDS, "Nouns ask for their adjectives",
-                                row_name="asks", column_name="answers", causal=True, maximum=1))  # fmt: skip
+picture(
+    "5_nouns_ask",
+    heat_map(
+        hand_weights.numpy(),
+        WORDS,
+        WORDS,
+        "Nouns ask for their adjectives",
+        row_name="asks",
+        column_name="answers",
+        causal=True,
+        maximum=1,
+    ),
+)
 for noun in (BIRD, BARNS):
     parts = [f"{amount:.2f} {WORDS[word]}" for word, amount in enumerate(moved[noun, :7].tolist()) if amount > 0.05]
     print(f"'{WORDS[noun]}' is now", " + ".join(parts))
@@ -90,8 +101,14 @@ print(f"value maps of 24 x 24 = 576 numbers and rank {ranks}, made of {up[0].num
 # Only the adjective tells what the mole will do, so the model has to carry it over.
 
 # %%
-SENTENCES = ["a furry mole digs", "a blind mole digs", "a pure mole reacts", "a dissolved mole reacts",
-             "a dark mole itches", "a flat mole itches"]  # fmt: skip
+SENTENCES = [
+    "a furry mole digs",
+    "a blind mole digs",
+    "a pure mole reacts",
+    "a dissolved mole reacts",
+    "a dark mole itches",
+    "a flat mole itches",
+]
 VOCABULARY = sorted({word for sentence in SENTENCES for word in sentence.split()})
 texts = torch.tensor([[VOCABULARY.index(word) for word in sentence.split()] for sentence in SENTENCES])  # [B, T]
 
@@ -142,8 +159,16 @@ plane = torch.linalg.svd(shifts - shifts.mean(dim=0)).Vh[:2]  # [2, C]
 plane = plane * (plane @ shifts[0]).sign()[:, None]  # a principal component has no sign of its own
 ends = (after @ plane.T).numpy()  # [B, 2]
 groups = {"furry, blind": ends[:2], "pure, dissolved": ends[2:4], "dark, flat": ends[4:]}
-picture("5_mole_moves", arrows((plane @ before).numpy(), groups, "mole", "One word, three meanings",
-                               "the vector of 'mole' before and after the block"))  # fmt: skip
+picture(
+    "5_mole_moves",
+    arrows(
+        (plane @ before).numpy(),
+        groups,
+        "mole",
+        "One word, three meanings",
+        "the vector of 'mole' before and after the block",
+    ),
+)
 
 # %%
 looks = {}
@@ -158,8 +183,8 @@ for sample, sentence in enumerate(SENTENCES):
 # %% [markdown]
 # ## Masking: one pass, a lesson for every prefix
 #
-# Because nobody sees the future, what a GPT says at position t of a long text is what it would say if the text ended there.
-# One pass over a sentence trains on all its beginnings at once.
+# Because nobody sees the future, what a GPT says at position t of a long text is what it would say if the text ended
+# there. One pass over a sentence trains on all its beginnings at once.
 
 # %%
 with torch.no_grad():

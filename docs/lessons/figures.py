@@ -46,7 +46,8 @@ def compare(name: str, text: ArrayLike, ours: ArrayLike, digits: int = 4, within
 
 
 def picture(name: str, pixels: np.ndarray) -> Image.Image:
-    """Save an image [h, w, 3] uint8 as `name`.png and return it: a notebook shows what the last line of a cell returns."""
+    """Save an image [h, w, 3] uint8 as `name`.png and return it: a notebook shows what the last line of a
+    cell returns."""
     folder = Path(os.environ.get("LESSON_IMAGES", Path(__file__).parent / "images"))
     folder.mkdir(parents=True, exist_ok=True)
     image = Image.fromarray(pixels)
@@ -72,9 +73,14 @@ def bars(
         axes.bar(middles, values, width * 0.92, color=COLOURS[number], label=name)
         for middle, value in zip(middles, values, strict=True):
             axes.annotate(
-                f"{value:.{digits}f}", (middle, value), (0, 3), textcoords="offset points", ha="center", color=INK,
+                f"{value:.{digits}f}",
+                (middle, value),
+                (0, 3),
+                textcoords="offset points",
+                ha="center",
+                color=INK,
                 fontproperties=font(7),
-            )  # fmt: skip
+            )
     axes.set_xticks(range(len(labels)), labels, fontproperties=font(LABEL), color=INK)
     axes.tick_params("x", length=0, pad=6)
     axes.set_xlim(-0.6, len(labels) - 0.4)
@@ -151,9 +157,15 @@ def arrows(start: np.ndarray, groups: Mapping[str, np.ndarray], name: str, title
 def _name_point(axes: Axes, text: str, point: np.ndarray, right: float, up: float) -> None:
     """Write a text beside a point, at a distance in points."""
     axes.annotate(
-        text, (point[0], point[1]), (right, up), textcoords="offset points", ha="center", va="center", color=INK,
+        text,
+        (point[0], point[1]),
+        (right, up),
+        textcoords="offset points",
+        ha="center",
+        va="center",
+        color=INK,
         fontproperties=font(LABEL),
-    )  # fmt: skip
+    )
 
 
 def _chart(width: int, height: int, title: str, subtitle: str) -> tuple[Figure, Axes]:
@@ -173,9 +185,14 @@ def _chart(width: int, height: int, title: str, subtitle: str) -> tuple[Figure, 
 def _legend(axes: Axes) -> None:
     """Names of the series, above the axes, where no bar or line can run into them."""
     axes.legend(
-        frameon=False, prop=font(SUBTITLE), ncols=3, labelcolor=INK, loc="lower left", bbox_to_anchor=(-0.01, 1.0),
+        frameon=False,
+        prop=font(SUBTITLE),
+        ncols=3,
+        labelcolor=INK,
+        loc="lower left",
+        bbox_to_anchor=(-0.01, 1.0),
         borderaxespad=0.2,
-    )  # fmt: skip
+    )
 
 
 def _pixels(figure: Figure) -> np.ndarray:

@@ -49,7 +49,8 @@ class LockstepSearch:
         self.ends = self.scores.new_full((steps, 2, *beams), float("-inf"))  # log-probabilities: ended by eos, cut off
 
     def run(self) -> None:
-        """Search until all sentences are done. Whether they are is read while the next step runs: one more is nothing."""
+        """Search until all sentences are done. Whether they are is read while the next step runs: one more is
+        nothing."""
         going_on: Readback | None = None
         for length in range(1, self.steps + 1):
             self.cache.see(length)
@@ -74,7 +75,8 @@ class LockstepSearch:
         self.going_on.copy_(step.scores.isfinite().any())
 
     def hypotheses(self, length_penalty: float) -> list[list[Hypothesis]]:
-        """All that ended, for each source in the order of their ends. Walks back along the trace from all ends at once."""
+        """All that ended, for each source in the order of their ends. Walks back along the trace from all
+        ends at once."""
         ends, (parents, tokens, ended_parents) = self.ends.cpu(), self.links.cpu().unbind(1)
         step, kind, sentence, rank = ends.isfinite().nonzero(as_tuple=True)  # [E] each
         by_eos = kind == 0

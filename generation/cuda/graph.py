@@ -1,8 +1,9 @@
 """A GPU that does not wait for Python: steps recorded once and replayed, results read while the next step runs.
 
-A step that decodes one token is hundreds of kernels, most of them shorter than the call that launches them. A CUDA graph
-launches all of them at once. It is recorded by running the step once more as it is, for each text or batch anew, and gone
-with it; `torch.compile` would also fuse kernels, but first make code, which a text of a few hundred tokens waits for.
+A step that decodes one token is hundreds of kernels, most of them shorter than the call that launches them. A CUDA
+graph launches all of them at once. It is recorded by running the step once more as it is, for each text or batch anew,
+and gone with it; `torch.compile` would also fuse kernels, but first make code, which a text of a few hundred tokens
+waits for.
 """
 
 from __future__ import annotations

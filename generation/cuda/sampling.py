@@ -45,7 +45,8 @@ class LockstepTexts(Texts):
         self._choose(self.logits)
 
     def write(self) -> Iterator[list[int]]:
-        """`config.max_tokens` times the next token of every text, [R]. The device is a step ahead of what is yielded."""
+        """`config.max_tokens` times the next token of every text, [R]. The device is a step ahead of what is
+        yielded."""
         for number in range(1, self.config.max_tokens + 1):
             chosen = Readback(self.chosen)
             if number < self.config.max_tokens:
@@ -56,7 +57,8 @@ class LockstepTexts(Texts):
             yield tokens
 
     def _go_on(self, number: int) -> None:
-        """Read the tokens chosen last, which are not in `windows` yet, and choose the next; `number` have been chosen."""
+        """Read the tokens chosen last, which are not in `windows` yet, and choose the next; `number` have
+        been chosen."""
         if number % Chances.STEPS == 0:
             self.uniform.copy_(self.chances.draw())
         self.forget()

@@ -1,8 +1,8 @@
 """Caches whose step has the same shapes at the same addresses every time: what a GPU can record once and replay.
 
-Where tokens stand is known to the device alone; keys and values are written at places that are tensors. Attention sees a
-fixed number of keys under a mask, the smallest power of two that holds the longest row: at most twice what it needs, in
-few different shapes.
+Where tokens stand is known to the device alone; keys and values are written at places that are tensors. Attention sees
+a fixed number of keys under a mask, the smallest power of two that holds the longest row: at most twice what it needs,
+in few different shapes.
 """
 
 from __future__ import annotations

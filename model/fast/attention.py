@@ -1,4 +1,5 @@
-"""Attention as three matrix products, weights and all: on a CPU faster than the fused kernel for short rows and few queries."""
+"""Attention as three matrix products, weights and all: on a CPU faster than the fused kernel for short rows and few
+queries."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def explicit_attention(
 
 
 class _Scores(torch.autograd.Function):
-    """scale · Q Kᵀ + bias for query [N, T, D] and key [N, S, D]: [N, T, S]. Autograd's own leaves Kᵀ's gradient to be turned."""
+    """scale · Q Kᵀ + bias for query [N, T, D] and key [N, S, D]: [N, T, S]. Autograd's own leaves Kᵀ's gradient to be
+    turned."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, bias: Tensor | None, scale: float) -> Tensor:

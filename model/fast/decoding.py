@@ -27,20 +27,23 @@ if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
 FORMATS = ("float32", "bf16", "int8")
-"""Formats of the weights that `prepare` knows. Activations are bfloat16 for bf16 and for a single row of int8, else float32."""
+"""Formats of the weights that `prepare` knows. Activations are bfloat16 for bf16 and for a single row of int8, else
+float32."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
 
 def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
-    """A copy of `model` in evaluation mode for decoding, its linear layers in one of `FORMATS`; gradients are not possible.
+    """A copy of `model` in evaluation mode for decoding, its linear layers in one of `FORMATS`; gradients are not
+    possible.
 
     rows: how many texts will be written together, where that is known. For 1, int8 has a form of its own, twice as fast
-    for one row. (With more than 16 rows that form rounds otherwise; in all others a text depends on those beside it by no
-    more than the last bits of a product.) From 8 on, float32 weights are packed beside the plain ones: a twentieth less time
-    for a step while there are as many.
+    for one row. (With more than 16 rows that form rounds otherwise; in all others a text depends on those beside it by
+    no more than the last bits of a product.) From 8 on, float32 weights are packed beside the plain ones: a twentieth
+    less time for a step while there are as many.
 
-    What is returned decodes and nothing else: it can be neither moved nor recorded, and shows no parameters of its blocks.
+    What is returned decodes and nothing else: it can be neither moved nor recorded, and shows no parameters of its
+    blocks.
 
     Where the library lacks a kernel the same numbers are computed with plain ones: the rounding without the speed.
     """
@@ -101,7 +104,8 @@ class PackedLinear(nn.Module):
 
 
 class PackedFloat32Linear(nn.Module):
-    """x Wᵀ + b in float32, [..., in] to [..., out], with W packed for `rows` rows; any other number takes W as it is."""
+    """x Wᵀ + b in float32, [..., in] to [..., out], with W packed for `rows` rows; any other number takes W
+    as it is."""
 
     def __init__(self, linear: nn.Linear, rows: int) -> None:
         super().__init__()
@@ -138,9 +142,20 @@ class Int8Linear(nn.Module):
             y = F.linear(rounded, self.weight) * self.scale
         else:
             y = torch.ops.onednn.qlinear_pointwise(
-                rounded.to(torch.int8), 1.0, 0, self.weight, self.scale, self.zero_points, None,
-                1.0, 0, torch.float32, "none", [], "",
-            )  # fmt: skip
+                rounded.to(torch.int8),
+                1.0,
+                0,
+                self.weight,
+                self.scale,
+                self.zero_points,
+                None,
+                1.0,
+                0,
+                torch.float32,
+                "none",
+                [],
+                "",
+            )
         y *= row_scale
         return y if self.bias is None else y.add_(self.bias)
 
@@ -169,7 +184,8 @@ class Int8Weights(nn.Module):
 
 
 class DecodingRMSNorm(nn.Module):
-    """x / RMS(x) * weight in five short operations, half the time of `F.rms_norm`, which has no kernel of its own on a CPU.
+    """x / RMS(x) * weight in five short operations, half the time of `F.rms_norm`, which has no kernel of its own on a
+    CPU.
 
     RMS(x) = √(|x|² / C + ε) is hypot(|x|, √(C ε)) / √C: the squares never leave the library's norm and hypotenuse.
     """
@@ -188,7 +204,8 @@ class DecodingRMSNorm(nn.Module):
 
 
 class DecodingBlock(nn.Module):
-    """A decoder block whose step for one new token takes as few calls as it can, for in a small model calls are the time.
+    """A decoder block whose step for one new token takes as few calls as it can, for in a small model calls are the
+    time.
 
     It keeps the layers' forward methods rather than the layers: a call of a module looks for hooks that are not there.
     """

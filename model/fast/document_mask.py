@@ -1,13 +1,13 @@
 """Windows that hold parts of several documents: which of their tokens see each other.
 
-Every document of a token stream begins behind an eos, so that the tokens themselves say where one begins: no batch needs a
-field for it, and nothing is read back from the device. Positions stay those of the window, as everywhere in training, where
-windows begin anywhere in a text.
+Every document of a token stream begins behind an eos, so that the tokens themselves say where one begins: no batch
+needs a field for it, and nothing is read back from the device. Positions stay those of the window, as everywhere in
+training, where windows begin anywhere in a text.
 
-Why FlexAttention on a GPU, not `varlen_attn`: its mask is made of blocks of a window, whose number is fixed, so that it fits
-into a model that is compiled whole with fixed shapes. The list of borders that variable-length attention reads is as long
-as a batch has documents; padded to a fixed length it either breaks on a batch with more, or starts a block of work for
-each document that could have been there.
+Why FlexAttention on a GPU, not `varlen_attn`: its mask is made of blocks of a window, whose number is fixed, so that it
+fits into a model that is compiled whole with fixed shapes. The list of borders that variable-length attention reads is
+as long as a batch has documents; padded to a fixed length it either breaks on a batch with more, or starts a block of
+work for each document that could have been there.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _NARROWEST_HEAD = 16
 def document_mask(tokens: Tensor, eos_id: int, *, in_blocks: bool) -> Tensor | BlockMask:
     """What the tokens [B, T] int64 of a window see: those of their own document up to themselves.
 
-    An eos belongs to the document that it begins. Returns bool [B, T, T], True where query t sees key s; or, `in_blocks`, the
-    same for `block_attention`, made once and shared by all layers.
+    An eos belongs to the document that it begins. Returns bool [B, T, T], True where query t sees key s; or,
+    `in_blocks`, the same for `block_attention`, made once and shared by all layers.
     """
     document = (tokens == eos_id).cumsum(dim=1, dtype=torch.int32)  # [B, T], grows by one with each eos
     if not in_blocks:
@@ -57,7 +57,8 @@ def takes_blocks(tokens: Tensor, head_width: int, dropout: float) -> bool:
 
 
 def block_attention(query: Tensor, key: Tensor, value: Tensor, mask: BlockMask) -> Tensor:
-    """`attention` under a mask in blocks, those of other documents left out: query [B, H, T, D], key and value [B, Hkv, T, D]."""
+    """`attention` under a mask in blocks, those of other documents left out: query [B, H, T, D], key and value [B, Hkv,
+    T, D]."""
     from torch.nn.attention.flex_attention import flex_attention
 
     mixed = flex_attention(query, key, value, block_mask=mask, enable_gqa=query.shape[1] != key.shape[1])

@@ -1,4 +1,5 @@
-"""Everything there is to measure on a GPU: the whole of it on a CPU with tiny sizes, and what is said of what goes wrong."""
+"""Everything there is to measure on a GPU: the whole of it on a CPU with tiny sizes, and what is said of what goes
+wrong."""
 
 from __future__ import annotations
 
@@ -29,9 +30,13 @@ from tests.conftest import ROOT, environment
 def bash(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """One of the scripts of benchmarks/, as a user runs it."""
     return subprocess.run(
-        ["bash", str(ROOT / "benchmarks" / script), *arguments], env=environment() | {"PYTHON": sys.executable},
-        capture_output=True, text=True, check=False, timeout=1800,
-    )  # fmt: skip
+        ["bash", str(ROOT / "benchmarks" / script), *arguments],
+        env=environment() | {"PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1800,
+    )
 
 
 def files() -> set[Path]:
@@ -53,7 +58,8 @@ def test_a_dry_run_goes_through_every_stage_and_leaves_nothing() -> None:
 
 
 def test_a_stage_that_fails_is_a_row_and_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Guards: a failure that ends everything, one that nobody sees, and figures of an earlier call that it takes along."""
+    """Guards: a failure that ends everything, one that nobody sees, and figures of an earlier call that it
+    takes along."""
     results = Results(tmp_path / "out", dry_run=True)
     results.keep(Stage("machine", [Figure("copy", "4 TB/s")], 1.0))
     results.keep(Stage("text", [Figure("shakespeare_gpu", "1.4")], 60.0))

@@ -125,7 +125,8 @@ def test_ctranslate2_gives_our_logits_and_writes_our_text(gpt: GPT, tokens: Tens
 def test_pegasus_gives_our_logits_and_finds_our_hypotheses(
     translator: EncoderDecoder, sources: tuple[Tensor, Tensor]
 ) -> None:
-    """Guards: fused keys and values split the wrong way, positions that are Pegasus' own, another score of hypotheses."""
+    """Guards: fused keys and values split the wrong way, positions that are Pegasus' own, another score of
+    hypotheses."""
     hugging_face = pytest.importorskip("benchmarks.peers.hugging_face", reason="transformers is not installed")
     peer, (source, real) = hugging_face.pegasus(translator), sources
     target = torch.randint(4, VOCABULARY, (len(source), 12))
@@ -164,9 +165,14 @@ def test_our_beam_search_finds_what_the_reference_finds(
     translator.double()
     for row, length in enumerate(LENGTHS):
         found = reference_beam(
-            translator, source[row : row + 1, :length], bos_id=BOS, eos_id=EOS, max_length=12, beam_size=5,
+            translator,
+            source[row : row + 1, :length],
+            bos_id=BOS,
+            eos_id=EOS,
+            max_length=12,
+            beam_size=5,
             banned_ids=never_written(),
-        )  # fmt: skip
+        )
         assert found == expected[row]
 
 
@@ -180,15 +186,18 @@ def test_a_model_that_no_peer_has_is_refused_by_name(key: str, value: object, tm
 
 
 @pytest.mark.parametrize(
-    "contender", [one for one in sample.benchmark("0.8M", 2, "").contenders if "threads" not in one.name], ids=attrgetter("name")
-)  # fmt: skip
+    "contender",
+    [one for one in sample.benchmark("0.8M", 2, "").contenders if "threads" not in one.name],
+    ids=attrgetter("name"),
+)
 def test_every_sampler_writes_all_tokens(contender: Contender) -> None:
     """Guards: settings that a peer's release no longer takes, and texts that end early and so look fast."""
     assert stepped(contender) == 2 * 63
 
 
 def test_every_beam_search_of_a_run_finds_the_same(program: Run, tmp_path: Path) -> None:
-    """Guards: sources that are cut, padded or put back in order otherwise by one contender, special tokens in a result."""
+    """Guards: sources that are cut, padded or put back in order otherwise by one contender, special tokens in
+    a result."""
     settings = "model.norm=layer model.position=sinusoidal model.activation=gelu model.qk_norm=false trainer.test=false"
     done = program("train.py", "task=translate", *TINY, *settings.split(), "name=tiny")
     assert done.returncode == 0, done.stderr

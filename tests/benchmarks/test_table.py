@@ -19,9 +19,17 @@ from tests.conftest import ROOT
 def result(*rows: Row, comparisons: list[dict] | None = None) -> Result:
     """A result with a round peak."""
     return Result(
-        "trivial", "Nothing much", "tokens", rows[0].name, comparisons or [], "2026-01-01", {"processor": "P", "cores": 2}, {"torch": "2"},
-        {"bf16": 2e12, "float32": 1e12}, list(rows),
-    )  # fmt: skip
+        "trivial",
+        "Nothing much",
+        "tokens",
+        rows[0].name,
+        comparisons or [],
+        "2026-01-01",
+        {"processor": "P", "cores": 2},
+        {"torch": "2"},
+        {"bf16": 2e12, "float32": 1e12},
+        list(rows),
+    )
 
 
 OURS = Row("ours", True, 1e9, peak_memory=10**9, rounds=[Turn(1, 2, 400), Turn(1, 2, 300), Turn(1, 2, 9000)])
@@ -109,9 +117,15 @@ def test_the_memory_model_finds_the_constants_that_made_the_figures() -> None:
     shapes = [(128, 64, 32, 65), (256, 128, 32, 65), (256, 256, 16, 4096), (512, 128, 64, 65), (256, 512, 8, 65)]
     for width, context, batch, vocabulary in shapes:
         facts = {
-            "parameters": 48 * width**2, "bytes_per_parameter": 20, "layers": 4, "width": width, "heads": width // 64,
-            "context": context, "batch_size": batch, "vocabulary": vocabulary,
-        }  # fmt: skip
+            "parameters": 48 * width**2,
+            "bytes_per_parameter": 20,
+            "layers": 4,
+            "width": width,
+            "heads": width // 64,
+            "context": context,
+            "batch_size": batch,
+            "vocabulary": vocabulary,
+        }
         noise = 1.01 if width == 512 else 1.0
         rows.append(
             Row(str(facts), True, peak_memory=int(noise * truth.bytes(facts)), facts=facts, rounds=[Turn(1, 1, 1)])
@@ -136,7 +150,7 @@ def test_mistakes_are_one_line(arguments: list[str], message: str, tmp_path: Pat
     """Guards: a traceback, or half an hour of measuring before a wrong setting is noticed."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )  # fmt: skip
+    )
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {message}")
     assert done.stderr.count("\n") == 1

@@ -18,14 +18,22 @@ TRAIN, GENERATE = (str(ROOT / "train.py"), str(ROOT / "generate.py"))
 
 def run(folder: Path, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environment() | changes, capture_output=True, encoding="utf-8", check=False
-    )  # fmt: skip
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment() | changes,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
 
 
 @pytest.mark.parametrize("script", [TRAIN, GENERATE])
 def test_windows_is_refused_in_one_line(script: str, tmp_path: Path) -> None:
     """Guards: a traceback about `signal.SIGHUP` there, or one about links after an hour of training."""
-    as_windows = f"import configs.program, runpy, signal, sys; del signal.SIGHUP; sys.platform = 'win32'; runpy.run_path({script!r})"
+    as_windows = (
+        "import configs.program, runpy, signal, sys; del signal.SIGHUP; sys.platform = 'win32';"
+        f" runpy.run_path({script!r})"
+    )
     done = run(tmp_path, "-c", as_windows)
     assert done.returncode == 2
     assert done.stderr == "error: Windows is not supported; WSL, the Windows Subsystem for Linux, is\n"
@@ -49,7 +57,8 @@ def test_every_command_prints_utf8_whatever_the_locale(command: list[str], shown
 
 
 def interrupting(tmp_path: Path, module: str) -> dict[str, str]:
-    """An environment in which Ctrl-C comes the moment `module` is imported, in a callback of the kind that loses exceptions."""
+    """An environment in which Ctrl-C comes the moment `module` is imported, in a callback of the kind that loses
+    exceptions."""
     (tmp_path / "sitecustomize.py").write_text(
         f"""
 import os, signal, sys, weakref
@@ -84,10 +93,7 @@ def test_interrupts_are_exceptions_again_after_the_imports() -> None:
 
     before = signal.getsignal(signal.SIGINT)
     try:
-        for handler, within in (
-            (signal.default_int_handler, signal.SIG_DFL),
-            (signal.SIG_IGN, signal.SIG_IGN),
-        ):
+        for handler, within in ((signal.default_int_handler, signal.SIG_DFL), (signal.SIG_IGN, signal.SIG_IGN)):
             signal.signal(signal.SIGINT, handler)
             with importing():
                 assert signal.getsignal(signal.SIGINT) == within
@@ -172,6 +178,7 @@ def test_the_home_folder_is_found_and_an_unknown_one_stays(monkeypatch: pytest.M
 
 
 def test_messages_keep_the_spaces_of_japanese_names(capsys: pytest.CaptureFixture[str]) -> None:
-    """Guards: a file name that the user cannot find again in the message about it; control characters still do not pass."""
+    """Guards: a file name that the user cannot find again in the message about it; control characters still do not
+    pass."""
     complain("データ\u3000セット.txt\x1b")
     assert capsys.readouterr().err == "error: データ\u3000セット.txt[1B]\n"

@@ -184,7 +184,8 @@ def test_processes_that_start_together_share_one_preparation(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", ["text", "jsonl"])
 def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(tmp_path: Path, kind: str) -> None:
-    """Guards Ctrl+C while data are prepared: no temporary folder stays, here or in the system's; warnings are errors."""
+    """Guards Ctrl+C while data are prepared: no temporary folder stays, here or in the system's; warnings are
+    errors."""
     lines = made_text().splitlines()
     text = "".join(json.dumps({"text": line}) + "\n" for line in lines) if kind == "jsonl" else made_text()
     path, scratch = tmp_path / f"book.{kind}", tmp_path / "scratch"

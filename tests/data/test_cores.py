@@ -25,11 +25,7 @@ from tests.data.conftest import write
             0.5,
         ),
         ("1:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, math.inf),
-        (
-            "1:cpu:/docker/of-the-host\n",
-            {"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"},
-            3,
-        ),
+        ("1:cpu:/docker/of-the-host\n", {"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
     ],
     ids=["no files", "no limit", "v2", "v2 in a parent", "v1", "v1 without limit", "v1 in a container"],
 )

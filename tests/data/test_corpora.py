@@ -16,7 +16,8 @@ Real = Callable[[str], str]
 
 
 def test_tinyshakespeare_is_split_as_the_reference_does(real: Real, text_config: Config) -> None:
-    """Guards every comparison with published numbers: characters, vocabulary, and what lies on which side of the cut."""
+    """Guards every comparison with published numbers: characters, vocabulary, and what lies on which side of
+    the cut."""
     text = (Path(real("tinyshakespeare")) / "input.txt").read_text("utf-8")
     config = text_config(real("tinyshakespeare"))
     data = prepare("gpt", config, TokenizerConfig(kind="char"), 64, seed=0)

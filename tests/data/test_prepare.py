@@ -89,7 +89,8 @@ def test_passages_stand_in_where_documents_are_few(tmp_path: Path, text_config: 
 def test_streaming_gives_the_same_tokens(
     tmp_path: Path, text_config: Config, rows: str, tokenizer: TokenizerConfig
 ) -> None:
-    """Guards text larger than memory: streamed and loaded preparation agree token for token, splits and vocabulary too."""
+    """Guards text larger than memory: streamed and loaded preparation agree token for token, splits and
+    vocabulary too."""
     for n in range(3):
         text = made_text(200 + n).replace("hens.\n", "hens.\n\n" if n else "hens, 猫 \t\n")
         (tmp_path / f"{n}.txt").write_text(text, "utf-8")
@@ -217,8 +218,8 @@ def test_batches_move_between_devices_whole(tmp_path: Path, pairs_config: Config
 
 
 def test_an_evaluation_takes_a_part_of_a_large_validation_split(tmp_path: Path, text_config: Config) -> None:
-    """Guards huge texts, whose validation would take most of the time: passages from all of it, the same every time, with
-    exactly their bytes; a split within the limit, and a test, are taken whole."""
+    """Guards huge texts, whose validation would take most of the time: passages from all of it, the same every time,
+    with exactly their bytes; a split within the limit, and a test, are taken whole."""
     (tmp_path / "book.txt").write_text(made_text(2000).replace("fox", "é\t\u2581"), "utf-8")
     settings = {"valid_fraction": 0.5, "test_fraction": 0.2}
     whole = prepare("gpt", text_config(tmp_path / "book.txt", **settings), CHAR, 8, seed=0)
@@ -269,7 +270,8 @@ def test_a_few_pairs_train_and_are_told(tmp_path: Path, pairs_config: Config) ->
 
 
 def test_a_very_small_text_trains_and_is_told(tmp_path: Path, text_config: Config) -> None:
-    """Guards the plain command on a page of text: the default vocabulary fits it; a few lines are told to be too few."""
+    """Guards the plain command on a page of text: the default vocabulary fits it; a few lines are told to be
+    too few."""
     config = text_config(write(tmp_path / "page.txt", made_text(30)))
     page = prepare("gpt", config, TokenizerConfig(kind="bpe"), 128, seed=0)
     notes = " ".join(page.notes)

@@ -93,9 +93,16 @@ def test_a_beam_wide_enough_finds_the_best_of_all(model: EncoderDecoder, alpha: 
     """Lost hypotheses, wrong lengths in the score, or a wrong log-probability anywhere along the way."""
     source = torch.randint(4, 11, (2, 5))
     found = beam_search(
-        model, source, bos_id=BOS, eos_id=EOS, beam_size=85, max_length=3, length_penalty=alpha, n_best=10,
+        model,
+        source,
+        bos_id=BOS,
+        eos_id=EOS,
+        beam_size=85,
+        max_length=3,
+        length_penalty=alpha,
+        n_best=10,
         banned_ids={BOS},
-    )  # fmt: skip
+    )
     for row in range(2):
         expected = every_translation(model, source[row : row + 1], 3, alpha, {BOS})
         assert len(expected) == 85  # 1 + 4 + 16 that end, 64 that are cut off
@@ -111,9 +118,16 @@ def test_a_narrow_beam_follows_the_documented_algorithm(model: EncoderDecoder, b
     limits = torch.tensor([9, 4, 9, 1, 6, 9, 9])
     mask = torch.arange(6) < torch.tensor(lengths).unsqueeze(1)
     found = beam_search(
-        model, source, mask, bos_id=BOS, eos_id=EOS, beam_size=beam_size, max_length=limits, n_best=beam_size,
+        model,
+        source,
+        mask,
+        bos_id=BOS,
+        eos_id=EOS,
+        beam_size=beam_size,
+        max_length=limits,
+        n_best=beam_size,
         banned_ids={0, BOS},
-    )  # fmt: skip
+    )
     for row, length in enumerate(lengths):
         expected = plain_beam_search(model, source[row : row + 1, :length], beam_size, int(limits[row]), 1.0, {0, BOS})
         assert_same(found[row], expected[:beam_size])
@@ -144,9 +158,15 @@ def test_a_higher_length_penalty_prefers_longer_translations(model: EncoderDecod
 def test_banned_and_padded_ids_are_never_written(model: EncoderDecoder) -> None:
     """The vocabulary of 6 is padded to 8; ids 0 and bos are banned."""
     found = beam_search(
-        model, torch.randint(4, 11, (8, 5)), bos_id=BOS, eos_id=EOS, beam_size=4, max_length=8, n_best=4,
+        model,
+        torch.randint(4, 11, (8, 5)),
+        bos_id=BOS,
+        eos_id=EOS,
+        beam_size=4,
+        max_length=8,
+        n_best=4,
         banned_ids=[0, BOS],
-    )  # fmt: skip
+    )
     assert {token for row in found for h in row for token in h.tokens} <= {1, 4, 5}
 
 

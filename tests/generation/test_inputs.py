@@ -41,7 +41,8 @@ def give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
     ],
 )
 def test_a_line_is_what_ends_with_a_line_feed(content: bytes, lines: list[str], give: Callable[[bytes], None]) -> None:
-    """Guards: a byte order mark or Windows' line ends as part of a sentence; `splitlines`, which cuts at rare characters."""
+    """Guards: a byte order mark or Windows' line ends as part of a sentence; `splitlines`, which cuts at rare
+    characters."""
     give(content)
     assert count_lines() == len(lines)
     assert list(read_lines()) == lines
@@ -68,7 +69,8 @@ def test_words_that_leave_or_help_are_not_input(
 
 
 def test_a_pause_is_told_before_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: lines that have arrived kept back until others come; a line of which half has arrived taken for a whole one."""
+    """Guards: lines that have arrived kept back until others come; a line of which half has arrived taken for a whole
+    one."""
     read, write = os.pipe()
     with open(read) as stdin, open(write, "wb", buffering=0) as writer:  # noqa: PTH123 - of file descriptors
         monkeypatch.setattr(sys, "stdin", stdin)

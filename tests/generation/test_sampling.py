@@ -116,7 +116,8 @@ def test_a_sampled_text_does_not_depend_on_the_others(gpt: GPT) -> None:
 
 
 def test_samples_of_one_prompt_read_it_once(gpt: GPT) -> None:
-    """Guards: 32 samples of a long prompt that wait 32 times as long for their first token; rows mixed up afterwards."""
+    """Guards: 32 samples of a long prompt that wait 32 times as long for their first token; rows mixed up
+    afterwards."""
     prompts = [[1, 5, 2], [4], [1, 5, 2], [1, 5, 2], [4]]
     read: list[int] = []
     gpt.blocks[0].register_forward_pre_hook(lambda block, inputs: read.append(len(inputs[0])))
@@ -181,7 +182,8 @@ def test_the_repetition_penalty_sees_prompt_and_new_tokens(gpt: GPT) -> None:
 
 @pytest.mark.parametrize("lockstep", [False, True])
 def test_the_repetition_penalty_keeps_no_text_from_ending(gpt: GPT, lockstep: bool) -> None:
-    """Guards: the eos before every prompt counted as a token that the text holds, so that a penalty made texts endless."""
+    """Guards: the eos before every prompt counted as a token that the text holds, so that a penalty made
+    texts endless."""
     eos = 3
     with torch.no_grad():
         gpt.head.weight[eos] = gpt.features(torch.tensor([[eos, 7]]))[0, -1]  # the likeliest token after the prompt
@@ -194,8 +196,13 @@ def test_impossible_requests_are_all_named(gpt: GPT) -> None:
     """One message for all that is wrong, before any work."""
     config = SamplingConfig(-1.0, -1.0, 0, 0.0, 2.0, 0)
     assert [sentence.partition("=")[0] for sentence in problems(config)] == [
-        "repetition_penalty", "temperature", "top_k", "top_p", "min_p", "max_tokens",
-    ]  # fmt: skip
+        "repetition_penalty",
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "max_tokens",
+    ]
     assert problems(SamplingConfig()) == []
     with pytest.raises(ValueError, match=r"top_k=0: must be at least 1.*model\.eval\(\).*prompt 1 has no tokens"):
         next(generate(gpt.train(), [[1], []], SamplingConfig(top_k=0)))

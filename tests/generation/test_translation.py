@@ -41,7 +41,8 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> tuple[EncoderDecoder
 def test_translations_are_the_same_with_any_number_of_workers(
     translator: tuple[EncoderDecoder, list[Tokenizer], list[str]],
 ) -> None:
-    """Guards: batches that lose their place, a worker's numbers in another's batch, and threads that are not given back."""
+    """Guards: batches that lose their place, a worker's numbers in another's batch, and threads that are not given
+    back."""
     model, tokenizers, sentences = translator
     sentences = [*sentences, "", " "]
     threads = torch.get_num_threads()
@@ -64,9 +65,7 @@ def test_an_error_of_a_worker_arrives_and_ends_the_others(
     assert threading.active_count() == before
 
 
-def test_who_stops_early_leaves_no_thread_behind(
-    translator: tuple[EncoderDecoder, list[Tokenizer], list[str]],
-) -> None:
+def test_who_stops_early_leaves_no_thread_behind(translator: tuple[EncoderDecoder, list[Tokenizer], list[str]]) -> None:
     """Guards Ctrl-C in the middle of a file: the rest of it must not be translated first."""
     model, tokenizers, sentences = translator
     before, threads = threading.active_count(), torch.get_num_threads()

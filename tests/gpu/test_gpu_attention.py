@@ -68,7 +68,8 @@ def mask_of(kind: str | None, keys: int) -> Tensor | None:
 def test_every_attention_is_fused_and_computes_the_definition(
     kind: str, kv_heads: int, width: int, dtype: torch.dtype
 ) -> None:
-    """Guards: a mask, a length, shared heads or a format that send attention to the slow kernel or to a wrong result."""
+    """Guards: a mask, a length, shared heads or a format that send attention to the slow kernel or to a wrong
+    result."""
     queries, keys, causal, masked = KINDS[kind]
     tensors = inputs(queries, keys, kv_heads, width, dtype)
     mask = mask_of(masked, keys)
@@ -159,7 +160,8 @@ def packed(length: int) -> tuple[Tensor, Tensor]:
 def test_a_compiled_model_reads_documents_as_the_reference_does(
     dtype: torch.dtype, head_width: int, length: int, kv_heads: int | None
 ) -> None:
-    """Guards: FlexAttention's blocks against the plain mask, in loss and gradients, with the model compiled as training does."""
+    """Guards: FlexAttention's blocks against the plain mask, in loss and gradients, with the model compiled as training
+    does."""
     config = ModelConfig(2, heads=2, kv_heads=kv_heads, width=2 * head_width, context=length, mask_documents=True)
     model = GPT(config, 60, EOS).cuda().to(dtype)
     tokens, targets = packed(length)

@@ -50,7 +50,8 @@ class WithoutFloat64(TorchDispatchMode):
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_nothing_is_float64_on_the_gpu(task: str, kind: str) -> None:
-    """Guards: sums that a GPU without float64 cannot make, in training, evaluation and maps. (Recorded steps choose tokens by float64.)"""
+    """Guards: sums that a GPU without float64 cannot make, in training, evaluation and maps. (Recorded steps choose
+    tokens by float64.)"""
     each = trainer("cuda", torch.bfloat16, task, kind=kind, ema=0.9)
     batches: list[Batch] = [each.stream.next_batch() for _ in range(3)]
     with WithoutFloat64():

@@ -85,7 +85,8 @@ def largest_gap(one: Tensor, other: Tensor) -> float:
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 def test_the_loss_curve_is_that_of_a_cpu_in_float32(kind: str) -> None:
-    """Guards: a step that learns something else on a GPU: another scale of gradients, masters that are lost, batches that mix."""
+    """Guards: a step that learns something else on a GPU: another scale of gradients, masters that are lost, batches
+    that mix."""
     reference = losses(trainer("cpu", torch.float32, kind=kind), 200)
     noise = largest_gap(losses(trainer("cpu", torch.float32, order=2, kind=kind), 200), reference)
     assert float(reference[:10].mean() - reference[-10:].mean()) > 5 * noise  # it learns
@@ -96,7 +97,8 @@ def test_the_loss_curve_is_that_of_a_cpu_in_float32(kind: str) -> None:
 @pytest.mark.parametrize("graphs", [False, True])
 @pytest.mark.parametrize("recompute", [False, True])
 def test_the_compiled_step_equals_the_eager_one(graphs: bool, recompute: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a graph that reads weights from before the update, gradients overwritten by the next micro-batch, a lost loss."""
+    """Guards: a graph that reads weights from before the update, gradients overwritten by the next micro-batch, a lost
+    loss."""
     if not graphs:
         monkeypatch.setattr(compilation, "_GRAPH_PARAMETERS", 0)
     eager = trainer("cuda", torch.float32, accumulate=2)
@@ -183,9 +185,17 @@ def test_a_deterministic_run_repeats_to_the_bit(program: Run, tmp_path: Path, ta
     found = []
     for name in ("one", "two"):
         done = program(
-            "train.py", *TINY, f"task={task}", f"name={name}", "trainer.device=cuda", "trainer.deterministic=true", "model.dropout=0.1",
-            "trainer.test=false", "trainer.compile=on", timeout=600,
-        )  # fmt: skip
+            "train.py",
+            *TINY,
+            f"task={task}",
+            f"name={name}",
+            "trainer.device=cuda",
+            "trainer.deterministic=true",
+            "model.dropout=0.1",
+            "trainer.test=false",
+            "trainer.compile=on",
+            timeout=600,
+        )
         assert done.returncode == 0, done.stderr
         assert "does not work" not in done.stdout
         found.append(load_weights(checkpoint_path(tmp_path / "runs" / name, "last")))

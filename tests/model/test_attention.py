@@ -12,12 +12,7 @@ from torch import Tensor
 
 from model.attention import attention, attention_backend, reference_attention, ungrouped
 
-SHAPES = {
-    "self": (7, 7),
-    "cross": (5, 9),
-    "cached": (1, 8),
-    "chunk": (3, 8),
-}
+SHAPES = {"self": (7, 7), "cross": (5, 9), "cached": (1, 8), "chunk": (3, 8)}
 CASES = [
     pytest.param(*case, id="-".join(map(str, case)))
     for case in itertools.product(SHAPES, ["plain", "causal"], ["unpadded", "padded"], [4, 2, 1])
@@ -134,7 +129,8 @@ def test_more_causal_queries_than_keys_are_refused() -> None:
 @pytest.mark.parametrize("kv_heads", [2, 1])
 @pytest.mark.parametrize("kind", ["causal", "padded", "hypotheses", "everything"])
 def test_grouped_heads_spread_out_compute_the_same(kind: str, kv_heads: int) -> None:
-    """Guards: groups stacked in another order than the heads, or a mask that goes to another query. No CPU run takes this way."""
+    """Guards: groups stacked in another order than the heads, or a mask that goes to another query. No CPU run takes
+    this way."""
     query, key, value = inputs("self", kv_heads, torch.float32)
     mask = padding(7) if kind == "padded" else None
     if kind == "hypotheses":
@@ -165,7 +161,8 @@ def test_code_for_any_length_gives_the_kernel_a_plain_flag() -> None:
 
 @pytest.mark.parametrize("kv_heads", [1, 4])
 def test_compiled_for_any_shape_it_is_the_same(kv_heads: int) -> None:
-    """Guards: a flag of torch's kernel that is a symbol where every size is one: a translator in float32 did not compile."""
+    """Guards: a flag of torch's kernel that is a symbol where every size is one: a translator in float32 did not
+    compile."""
     query, key, value = (torch.randn(3, heads, length, 8) for heads, length in ((4, 5), (kv_heads, 7), (kv_heads, 7)))
     mask = torch.ones(3, 7, dtype=torch.bool)
     compiled = torch.compile(attention, dynamic=True, fullgraph=True, backend="eager")

@@ -56,7 +56,8 @@ def test_rms_norm_in_bf16_stays_close() -> None:
 @pytest.mark.parametrize("probability", [0.1, 0.3, 0.5])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_dropout_drops_and_scales_as_it_says(probability: float, dtype: torch.dtype, compiled: bool) -> None:
-    """Masks come from a pool, or compiled from a hash: rate, scale and independence of neighbours and of calls must hold."""
+    """Masks come from a pool, or compiled from a hash: rate, scale and independence of neighbours and of calls must
+    hold."""
     ones = torch.ones(1001, 999, dtype=dtype)
     draw = torch.compile(dropout, backend="eager") if compiled else dropout
     dropped = draw(ones, probability)

@@ -38,9 +38,16 @@ def plain_products(model: nn.Module) -> Iterator[None]:
 def test_gpt2_has_its_published_size() -> None:
     """124 M: the number by which everyone checks a GPT-2; 0.855 GFLOP per token at 1024."""
     gpt2 = ModelConfig(
-        layers=12, heads=12, width=768, context=1024, norm="layer", position="learned", activation="gelu",
-        qk_norm=False, bias=True,
-    )  # fmt: skip
+        layers=12,
+        heads=12,
+        width=768,
+        context=1024,
+        norm="layer",
+        position="learned",
+        activation="gelu",
+        qk_norm=False,
+        bias=True,
+    )
     with torch.device("meta"):
         gpt = GPT(gpt2, 50257)
     assert count_parameters(gpt) == 124_439_808

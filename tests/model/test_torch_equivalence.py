@@ -17,9 +17,18 @@ from model.encoder_decoder import EncoderDecoder
 Sharpen = Callable[[Any], Any]
 
 CONFIG = ModelConfig(
-    layers=2, encoder_layers=3, heads=4, width=32, feed_forward=48, context=16, norm="layer", position="sinusoidal",
-    activation="gelu", qk_norm=False, bias=True,
-)  # fmt: skip
+    layers=2,
+    encoder_layers=3,
+    heads=4,
+    width=32,
+    feed_forward=48,
+    context=16,
+    norm="layer",
+    position="sinusoidal",
+    activation="gelu",
+    qk_norm=False,
+    bias=True,
+)
 FUTURE = nn.Transformer.generate_square_subsequent_mask(7)
 PADDING = torch.arange(6) >= torch.tensor([[6], [3], [1]])  # torch's sense: True = ignore
 
@@ -55,9 +64,16 @@ def torch_transformer(ours: EncoderDecoder) -> nn.Transformer:
     """torch's own encoder-decoder with the weights of ours."""
     config = ours.config
     theirs = nn.Transformer(
-        config.width, config.heads, config.encoder_depth, config.layers, config.hidden_width, 0.0, "gelu",
-        batch_first=True, norm_first=True,
-    ).eval()  # fmt: skip
+        config.width,
+        config.heads,
+        config.encoder_depth,
+        config.layers,
+        config.hidden_width,
+        0.0,
+        "gelu",
+        batch_first=True,
+        norm_first=True,
+    ).eval()
     with torch.no_grad():
         for stack, layers in ((theirs.encoder.layers, ours.encoder), (theirs.decoder.layers, ours.decoder)):
             for layer, block in zip(stack, layers, strict=True):
@@ -123,7 +139,6 @@ def test_encoder_decoder_equals_transformer(sharpen: Sharpen) -> None:
     embedded_source = ours.source_embedding.tokens(source) * 32**0.5 + sinusoids[:6]
     embedded_target = ours.target_embedding.tokens(target) * 32**0.5 + sinusoids
     expected = theirs(
-        embedded_source, embedded_target, tgt_mask=FUTURE, src_key_padding_mask=PADDING,
-        memory_key_padding_mask=PADDING,
-    )  # fmt: skip
+        embedded_source, embedded_target, tgt_mask=FUTURE, src_key_padding_mask=PADDING, memory_key_padding_mask=PADDING
+    )
     torch.testing.assert_close(ours.features(source, target, ~PADDING), expected, rtol=1e-4, atol=1e-4)

@@ -18,14 +18,25 @@ from model.gpt import GPT
 FLAVOURS = [
     pytest.param(
         ModelConfig(
-            layers=2, heads=4, width=32, context=16, norm=norm, position=position, activation=activation,
-            kv_heads=2 if number % 2 else None, qk_norm=number % 3 > 0, bias=number % 4 > 1,
-            tie_embeddings=number % 5 > 1, dropout=0.1, attention_dropout=0.1 * (number % 2), vocab_multiple=8,
+            layers=2,
+            heads=4,
+            width=32,
+            context=16,
+            norm=norm,
+            position=position,
+            activation=activation,
+            kv_heads=2 if number % 2 else None,
+            qk_norm=number % 3 > 0,
+            bias=number % 4 > 1,
+            tie_embeddings=number % 5 > 1,
+            dropout=0.1,
+            attention_dropout=0.1 * (number % 2),
+            vocab_multiple=8,
         ),
         id=f"{norm}-{position}-{activation}",
     )
     for number, (norm, position, activation) in enumerate(itertools.product(NORMS, POSITIONS, ACTIVATIONS))
-]  # fmt: skip
+]
 
 
 CONFIDENCE = {"rotary": 0.3, "learned": 0.3, "sinusoidal": 1.4}

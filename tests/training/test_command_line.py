@@ -161,10 +161,27 @@ def test_the_fixed_words_of_the_command_line_exist() -> None:
 
 
 NASTY = [
-    "Hello, world! a=b (c)", "a,b,c", "key=value", "prompt=prompt=x", "'single' \"double\"", "${oc.env:HOME} $HOME `ls`",
-    "[1, 2, {a: b}]", "こんにちは、世界！", "line one\nline two\n", "  spaces  kept  ", "", "null", "~tilde", "-m", "--help me",
-    "back\\slash \\n", "100%", "# not a comment", "emoji 🎉 𠮷", "\ttab",
-]  # fmt: skip
+    "Hello, world! a=b (c)",
+    "a,b,c",
+    "key=value",
+    "prompt=prompt=x",
+    "'single' \"double\"",
+    "${oc.env:HOME} $HOME `ls`",
+    "[1, 2, {a: b}]",
+    "こんにちは、世界！",
+    "line one\nline two\n",
+    "  spaces  kept  ",
+    "",
+    "null",
+    "~tilde",
+    "-m",
+    "--help me",
+    "back\\slash \\n",
+    "100%",
+    "# not a comment",
+    "emoji 🎉 𠮷",
+    "\ttab",
+]
 
 
 @pytest.mark.parametrize("prompt", NASTY)

@@ -1,4 +1,5 @@
-"""From the settings of one run to its config: the budget, what a resumed run may change, what another's weights bring with them."""
+"""From the settings of one run to its config: the budget, what a resumed run may change, what another's weights bring
+with them."""
 
 from pathlib import Path
 
@@ -83,7 +84,8 @@ def test_a_budget_given_alone_on_resume_is_the_whole_budget(
 def test_a_budget_given_alone_at_the_start_is_the_whole_budget(
     given: list[str], steps: int | None, minutes: float | None
 ) -> None:
-    """Guards: `trainer.minutes=30` ending after the default number of steps; 9000 steps ending with the recipe's minute."""
+    """Guards: `trainer.minutes=30` ending after the default number of steps; 9000 steps ending with the recipe's
+    minute."""
     found = composed(*given)
     assert found.problems == []
     assert (found.config.trainer.steps, found.config.trainer.minutes) == (steps, minutes)
@@ -152,7 +154,8 @@ def test_what_would_make_a_resumed_run_another_one_is_refused(setting: str, key:
 
 
 def test_what_a_resumed_run_has_anyway_may_be_repeated(run: Path) -> None:
-    """Guards: the command that began a run refused when it is repeated with `resume`; a renamed folder that must be called as before."""
+    """Guards: the command that began a run refused when it is repeated with `resume`; a renamed folder that must be
+    called as before."""
     save(run)
     repeated = ["experiment=demo_gpt", "task=gpt", "name=old", "model.width=128", "runs=runs", "optim.lr=0.5"]
     assert composed(f"resume={run}", *repeated).problems == []

@@ -38,8 +38,10 @@ def losses(dtype: torch.dtype, *, by_definition: bool = False, order: int = 1) -
     model = GPT(ModelConfig(layers=2, heads=2, width=64, context=2 * HALF, dropout=0.0), VOCABULARY)
     # A small rate: its updates are lost in bf16's eight bits wherever no float32 copy takes them in.
     config = TrainConfig(
-        trainer=TrainerConfig(steps=STEPS, compile="off"), optim=OptimConfig(lr=3e-4), schedule=ScheduleConfig(kind="constant", warmup=0)
-    )  # fmt: skip
+        trainer=TrainerConfig(steps=STEPS, compile="off"),
+        optim=OptimConfig(lr=3e-4),
+        schedule=ScheduleConfig(kind="constant", warmup=0),
+    )
     trainer = Trainer(config, model, Repeats(order), Hardware(torch.device("cpu"), dtype, None, "cpu"), 1.0)
     found = []
     with record_attention(model) if by_definition else nullcontext():
@@ -56,10 +58,12 @@ def largest_gap(one: Tensor, other: Tensor) -> float:
 
 
 def test_bf16_follows_the_loss_of_the_float32_definition() -> None:
-    """Guards: parts that are each within rounding and together are not: weights without masters, another scale of the scores.
+    """Guards: parts that are each within rounding and together are not: weights without masters, another scale of the
+    scores.
 
     What other batches change (0.005 nats) is what a difference is worth. bf16 strays by a sixtieth of it; without
-    masters by three quarters, with scores scaled by 1 / D by nearly twice, with unscaled gradients of queries by more than half.
+    masters by three quarters, with scores scaled by 1 / D by nearly twice, with unscaled gradients of queries by more
+    than half.
     """
     reference = losses(torch.float32, by_definition=True)
     noise = largest_gap(losses(torch.float32, by_definition=True, order=2), reference)

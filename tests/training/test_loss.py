@@ -83,7 +83,8 @@ def test_bfloat16_loss_is_computed_in_float32() -> None:
 
 
 def test_the_loss_of_each_token_is_that_of_its_logits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: stretches that lose tokens or shift them, a padded vocabulary that takes probability, padding that counts."""
+    """Guards: stretches that lose tokens or shift them, a padded vocabulary that takes probability, padding that
+    counts."""
     monkeypatch.setattr(module, "_TOKENS", 4)
     monkeypatch.setattr(module, "_LOGITS", 4 * 70)
     model = GPT(ModelConfig(layers=1, heads=2, width=16, context=9, vocab_multiple=64), 70).eval()

@@ -55,5 +55,7 @@ def test_only_a_gpt_has_documents_to_mask(task: str) -> None:
     config = TrainConfig(task=task)
     config.model.mask_documents = True
     assert [problem for problem in problems(config) if "mask_documents" in problem] == (
-        [] if task == "gpt" else ["model.mask_documents: only windows of a GPT hold several documents; leave it out for task=translate"]
-    )  # fmt: skip
+        []
+        if task == "gpt"
+        else ["model.mask_documents: only windows of a GPT hold several documents; leave it out for task=translate"]
+    )

@@ -55,7 +55,8 @@ def checkpoints(run: Path) -> list[str]:
 def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothing_of_the_later_one(
     train: Train, tmp_path: Path
 ) -> None:
-    """Guards: two trainings mixed in one folder: curves with a fold, a `best` or a test result of weights that are gone."""
+    """Guards: two trainings mixed in one folder: curves with a fold, a `best` or a test result of weights that are
+    gone."""
     run = Path("runs/run")
     train(*TEXT, "name=run", "trainer.keep=5", "trainer.ema=0.9", "model.dropout=0.1")
     shutil.copytree(run, "straight", symlinks=True)
@@ -78,7 +79,8 @@ def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothin
 
 @pytest.mark.parametrize("left", [b"", b'{"step": 6,', b"\0" * 9, b"[]", b"{}"], ids=repr)
 def test_a_damaged_test_result_is_made_again(train: Train, left: bytes) -> None:
-    """Guards: a traceback of the JSON parser on every resume after a power cut or a full disk, for a file that is easily made again."""
+    """Guards: a traceback of the JSON parser on every resume after a power cut or a full disk, for a file that is
+    easily made again."""
     run = Path("runs/run")
     train(*TEXT, "name=run", "attention.enabled=false")
     whole = (run / "test.json").read_bytes()
@@ -88,7 +90,8 @@ def test_a_damaged_test_result_is_made_again(train: Train, left: bytes) -> None:
 
 
 def test_other_held_out_data_are_not_mixed_with_those_of_before(train: Train, book: Path) -> None:
-    """Guards: the old figures of another test file; a best loss on another validation file that hides every later one."""
+    """Guards: the old figures of another test file; a best loss on another validation file that hides every
+    later one."""
     run, text = Path("runs/run"), book.read_text(encoding="utf-8")
     for name in ("valid", "test", "copy"):
         book.with_name(f"{name}.txt").write_text(text[: len(text) // 4], encoding="utf-8")
@@ -152,9 +155,14 @@ def test_a_new_run_may_start_from_any_checkpoint(train: Train) -> None:
     """Guards: `init_from=…/step-…` refused, or the best weights taken instead."""
     train(*TEXT, "name=first", "trainer.keep=5", "trainer.test=false", "optim.lr=1e-2")
     train(
-        *TEXT, "name=second", "init_from=runs/first/checkpoints/step-00000002", "trainer.steps=1", "optim.lr=1e-9",
-        "trainer.evaluate_every=1", "trainer.test=false",
-    )  # fmt: skip
+        *TEXT,
+        "name=second",
+        "init_from=runs/first/checkpoints/step-00000002",
+        "trainer.steps=1",
+        "optim.lr=1e-9",
+        "trainer.evaluate_every=1",
+        "trainer.test=false",
+    )
     first = {line["step"]: line["val/loss"] for line in curve(Path("runs/first"))}
     assert curve(Path("runs/second"))[0]["val/loss"] == pytest.approx(first[2], abs=1e-4)
     assert abs(first[2] - first[6]) > 1e-2
@@ -169,7 +177,8 @@ def test_a_checkpoint_that_is_not_there_is_answered_with_those_that_are(train: T
 
 
 def test_the_lock_comes_before_everything_that_is_read(train: Train, book: Path) -> None:
-    """Guards: a requeued job that reads `last`, prepares data, and then cuts off what the first has written meanwhile."""
+    """Guards: a requeued job that reads `last`, prepares data, and then cuts off what the first has written
+    meanwhile."""
     train(*TEXT, "name=run", "trainer.test=false")
     book.unlink()
     shutil.rmtree("runs/run/checkpoints")
@@ -179,7 +188,8 @@ def test_the_lock_comes_before_everything_that_is_read(train: Train, book: Path)
 
 
 def test_a_name_is_free_again_after_a_start_that_saved_nothing(train: Train, tmp_path: Path) -> None:
-    """Guards: a named run that dies before its first checkpoint having to be deleted by hand; its tokenizer used for other data."""
+    """Guards: a named run that dies before its first checkpoint having to be deleted by hand; its tokenizer used for
+    other data."""
     recipe = [setting for setting in TEXT if not setting.startswith("trainer.evaluate_every")]
     code, output = start_and_stop(
         tmp_path,
@@ -213,8 +223,10 @@ def test_a_folder_without_symbolic_links_is_refused_before_training(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "symlink_to", refuse)
         said = train(*TEXT, "name=run")
-    assert said == (
-        "error: runs/run: symbolic links cannot be made there (Operation not permitted); choose another folder with runs=…\n"
+    assert (
+        said
+        == "error: runs/run: symbolic links cannot be made there (Operation not permitted); choose another folder with"
+        " runs=…\n"
     )
     assert "finished" in train(*TEXT, "name=run", "trainer.test=false")
 

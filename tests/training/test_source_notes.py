@@ -20,7 +20,8 @@ def notes(trained: Path, lines: list[str], capsys: pytest.CaptureFixture[str]) -
 def test_a_source_in_the_language_of_the_translations_is_told(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: Japanese "translated" into nonsense without a word: one vocabulary for both sides knows every character."""
+    """Guards: Japanese "translated" into nonsense without a word: one vocabulary for both sides knows every
+    character."""
     (note,) = notes(trained, ["Emi likes apples.", "", "エミはりんごが好きです。", "Ken and Emi met エミ."], capsys)
     assert note.startswith(
         "note: line 3 is mostly in characters that the model was not trained to translate from (エ, ミ,"

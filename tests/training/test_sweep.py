@@ -42,7 +42,8 @@ def points_of(*settings: str) -> list[Point]:
 def test_a_point_that_fails_does_not_end_the_sweep(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: one diverging run costing the others of a night; a sweep with a failure that ends with exit code 0, or without a word."""
+    """Guards: one diverging run costing the others of a night; a sweep with a failure that ends with exit code 0, or
+    without a word."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         sys, "argv", ["train.py", "-m", *SMALL, "optim.lr=1e18,1e-3,3e-2", "model.feed_forward=64,1000000000000"]
@@ -132,7 +133,8 @@ def test_metrics_that_cannot_be_read_cost_their_own_run_alone(
 def test_what_a_run_sets_for_the_process_is_not_the_next_ones(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: trainer.threads=3,null that trains both runs with three threads; trainer.deterministic of one for all after it."""
+    """Guards: trainer.threads=3,null that trains both runs with three threads; trainer.deterministic of one for all
+    after it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # or it would stay for other tests
     monkeypatch.setattr(
@@ -155,8 +157,11 @@ def test_what_a_run_sets_for_the_process_is_not_the_next_ones(
 def test_an_interrupt_ends_the_whole_sweep_with_everything_saved(tmp_path: Path, book: Path) -> None:
     """Guards: Ctrl-C that ends one point and starts the next, or that loses what the point has learnt."""
     code, output = start_and_stop(
-        tmp_path, ["-m", *SMALL, "optim.lr=1e-3,3e-3", "trainer.steps=100000", "trainer.evaluate_every=50000"], "step 3/", signal.SIGINT
-    )  # fmt: skip
+        tmp_path,
+        ["-m", *SMALL, "optim.lr=1e-3,3e-3", "trainer.steps=100000", "trainer.evaluate_every=50000"],
+        "step 3/",
+        signal.SIGINT,
+    )
     assert code == 130, output
     assert "SIGINT: saved step" in output
     assert "Traceback" not in output
@@ -177,7 +182,7 @@ def test_an_interrupt_ends_the_whole_sweep_with_everything_saved(tmp_path: Path,
         (["trainer.patience=null,3", "optim.clip=0,1"], ["gpt-primer-patience-null-clip-0"]),
         (["attention.probes=['a b, c'],[]"], ["gpt-primer-probes-_a_b_c", "gpt-primer-probes-"]),
     ],
-)  # fmt: skip
+)
 def test_runs_of_a_sweep_are_named_by_what_differs(settings: list[str], names: list[str], tmp_path: Path) -> None:
     """Guards: gpt-text, gpt-text-2, gpt-text-3, and nobody knows which was which."""
     found = [

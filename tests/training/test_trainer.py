@@ -102,7 +102,8 @@ def train(each: Trainer, folder: Path, evaluate: Evaluate = lambda step, record:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_four_micro_batches_of_one_equal_one_of_four_with_padding(smoothing: float) -> None:
-    """Guards: a mean per micro-batch, which weighs tokens of short rows more (several libraries had this bug for years)."""
+    """Guards: a mean per micro-batch, which weighs tokens of short rows more (several libraries had this bug for
+    years)."""
     batches = pairs()
     four = trainer(batches, accumulate=4, label_smoothing=smoothing)
     one = trainer([together(batches)], accumulate=1, label_smoothing=smoothing)
@@ -139,7 +140,8 @@ def test_tokens_per_second_count_real_tokens_and_only_training_time() -> None:
 
 
 def test_a_budget_of_time_ends_the_run_and_anneals_the_rate(tmp_path: Path) -> None:
-    """Guards: a wall-clock budget that is ignored, spent on warming up, or at its end at the peak of the learning rate."""
+    """Guards: a wall-clock budget that is ignored, spent on warming up, or at its end at the peak of the
+    learning rate."""
     timed = trainer(pairs(), steps=None, minutes=0.02, evaluate_every=10**6)
     timed.config.schedule = ScheduleConfig(kind="linear", warmup=10**6)
     train(timed, tmp_path / "timed")
@@ -203,7 +205,8 @@ def test_curves_reach_tensorboard(tmp_path: Path) -> None:
 
 
 def test_figures_that_come_a_step_late_are_all_told_before_an_evaluation_and_the_end(tmp_path: Path) -> None:
-    """Guards: on a GPU, whose figures arrive during the next step, the line that nobody waits for; figures of another step."""
+    """Guards: on a GPU, whose figures arrive during the next step, the line that nobody waits for; figures of another
+    step."""
     told: list[list[int]] = []
 
     def steps_told() -> list[int]:
@@ -381,7 +384,8 @@ def test_a_signal_late_in_an_evaluation_leaves_no_point_twice(tmp_path: Path) ->
 def test_a_signal_at_any_instant_of_an_evaluation_leaves_a_checkpoint_of_the_weights_that_were_trained(
     instant: int, tmp_path: Path
 ) -> None:
-    """Guards: an exception that leaves the evaluation by another way than the one that is caught: nothing saved, exit by traceback."""
+    """Guards: an exception that leaves the evaluation by another way than the one that is caught: nothing saved, exit
+    by traceback."""
     folder = tmp_path / "interrupted"
     settings = {"steps": 2, "evaluate_every": 1, "ema": 0.9}
     passed = 0
@@ -446,7 +450,8 @@ def test_an_evaluation_that_takes_much_of_the_time_is_told_once(tmp_path: Path) 
 
 
 def test_evaluations_take_a_third_of_the_time_at_most_and_the_last_one_is_made(tmp_path: Path) -> None:
-    """Guards: hours of evaluations between minutes of training; a step without a checkpoint; a note that counts the checkpoint's time."""
+    """Guards: hours of evaluations between minutes of training; a step without a checkpoint; a note that counts the
+    checkpoint's time."""
     each = trainer(pairs(), steps=9, evaluate_every=1, keep=9)
     evaluated: list[int] = []
     step, save = each.step, each.save
@@ -519,7 +524,8 @@ def test_an_evaluation_that_was_long_is_remembered_on_resume(tmp_path: Path) -> 
 
 
 def test_a_warm_up_by_time_takes_the_time_of_training_steps_alone(tmp_path: Path) -> None:
-    """Guards: evaluations, checkpoints and compiling again after a resume that end the warm-up before the model has trained."""
+    """Guards: evaluations, checkpoints and compiling again after a resume that end the warm-up before the model has
+    trained."""
     folder, settings = tmp_path / "timed", {"steps": None, "minutes": 1000, "evaluate_every": 2}
     factors: list[float] = []
 

@@ -31,13 +31,19 @@ class Evaluator(ABC):
     """What `show` shows."""
 
     def __init__(
-        self, config: TrainConfig, prepared: PreparedText | PreparedPairs, model: GPT | EncoderDecoder, run: Path, log: RunLog
-    ) -> None:  # fmt: skip
+        self,
+        config: TrainConfig,
+        prepared: PreparedText | PreparedPairs,
+        model: GPT | EncoderDecoder,
+        run: Path,
+        log: RunLog,
+    ) -> None:
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
         self.attention = AttentionRecorder(config, prepared, model, run, log)
 
     def evaluate(self, step: int, metrics: dict) -> float:
-        """Measure the validation split, show samples, record maps; adds to the metrics record -> loss in nats per token."""
+        """Measure the validation split, show samples, record maps; adds to the metrics record -> loss in nats per
+        token."""
         loss = held_out_loss(self.model, self.batches("valid"), self.prepared.bytes("valid"))
         check_finite("validation loss", loss.per_token, step)
         measured: dict[str, float | None] = {
@@ -65,7 +71,8 @@ class Evaluator(ABC):
         return [split for split in self.prepared.splits if split not in ("train", "valid")]
 
     def test(self, step: int) -> None:
-        """Measure the test splits with the model as it is; the figures go to `test.json` and the curves as `<split>/…`."""
+        """Measure the test splits with the model as it is; the figures go to `test.json` and the curves as
+        `<split>/…`."""
         figures: dict[str, float] = {}
         with self.log.whole_or_nothing():
             for split in self.test_splits():
@@ -119,8 +126,8 @@ class TextEvaluator(Evaluator):
         """Loss, perplexity and bits per byte."""
         loss = held_out_loss(self.model, self.batches(split), self.prepared.bytes(split))
         self.log.line(
-            f"{split}: loss {loss.per_token:.4f} | perplexity {loss.perplexity:.2f} | {loss.bits_per_byte:.4f} bits per byte "
-            f"({loss.tokens} tokens, checkpoint of step {step})"
+            f"{split}: loss {loss.per_token:.4f} | perplexity {loss.perplexity:.2f} | {loss.bits_per_byte:.4f} bits per"
+            f" byte ({loss.tokens} tokens, checkpoint of step {step})"
         )
         figures = {"loss": loss.per_token, "perplexity": loss.perplexity, "bits_per_byte": loss.bits_per_byte}
         if self.config.data.source == "primer":
@@ -128,7 +135,8 @@ class TextEvaluator(Evaluator):
         return figures
 
     def understanding(self, split: str, step: int) -> dict[str, float]:
-        """The embedded stories know whom a pronoun means: how often the model does, beside guesses that understand nothing."""
+        """The embedded stories know whom a pronoun means: how often the model does, beside guesses that understand
+        nothing."""
         asked: dict[str, tuple[str, list[Choice]]] = {
             "pronouns": ("only meaning decides", []),
             "pronouns_contested": ("more than one noun agrees", []),
@@ -219,7 +227,7 @@ def write_translations(path: Path, examples: list[TranslationExample]) -> None:
 
 def evaluator_for(
     config: TrainConfig, prepared: PreparedText | PreparedPairs, model: GPT | EncoderDecoder, run: Path, log: RunLog
-) -> Evaluator:  # fmt: skip
+) -> Evaluator:
     """The evaluator of the config's task."""
     if isinstance(prepared, PreparedText):
         assert isinstance(model, GPT)

@@ -1,4 +1,5 @@
-"""How much worse a model gets without a head: one pass over validation batches for every head, so only when asked for."""
+"""How much worse a model gets without a head: one pass over validation batches for every head, so only when
+asked for."""
 
 from __future__ import annotations
 
@@ -20,9 +21,11 @@ BATCHES = 32
 
 
 def head_importance(model: GPT | EncoderDecoder, batches: Iterable[Batch]) -> dict[str, list[list[float]]]:
-    """Rise of the loss in nats per token when a head adds nothing, `[kind][layer][head]` (Michel et al. 2019, one head at a time).
+    """Rise of the loss in nats per token when a head adds nothing, `[kind][layer][head]` (Michel et al. 2019, one head
+    at a time).
 
-    Below 0: the model is better without it. Heads that do the same work cover for each other, so all may look dispensable.
+    Below 0: the model is better without it. Heads that do the same work cover for each other, so all may look
+    dispensable.
     """
     device = next(model.parameters()).device
     every = list(batches)  # sorted by length for pairs: the first ones alone would be the shortest sentences

@@ -1,4 +1,5 @@
-"""What heads get right on the embedded corpus, where word alignments and antecedents are known: for the log, the curves and the tab."""
+"""What heads get right on the embedded corpus, where word alignments and antecedents are known: for the log, the curves
+and the tab."""
 
 from __future__ import annotations
 
@@ -71,9 +72,9 @@ def alignment_scores(
 ) -> HeadScores | None:
     """Alignment error rate of the cross-attention against gold links between words; None where no row fits.
 
-    Rows have `source`, `target`, `words` and `alignment` as those of the embedded corpus. `lenient`: a particle may go with its
-    noun and an article too (`data.tokens.word_alignment.possible`); without, every link is sure or wrong. `chosen`: scores of
-    another split, whose best head is measured here, best or not.
+    Rows have `source`, `target`, `words` and `alignment` as those of the embedded corpus. `lenient`: a particle may go
+    with its noun and an article too (`data.tokens.word_alignment.possible`); without, every link is sure or wrong.
+    `chosen`: scores of another split, whose best head is measured here, best or not.
     """
     source, target = tokenizers[0], tokenizers[-1]
     tally, diagonal = AlignmentTally(), AlignmentTally()
@@ -151,8 +152,8 @@ def _listed(heads: np.ndarray) -> list[list[float]]:
 
 
 AMONG = ("antecedent", "antecedent_agreeing")
-"""What the antecedent is sought among, as two measures: everybody and everything that the story has named before, or those of them
-that agree with the pronoun, often only one."""
+"""What the antecedent is sought among, as two measures: everybody and everything that the story has named before, or
+those of them that agree with the pronoun, often only one."""
 
 ROWS = {"reads": "read", "predicts": "written"}
 """A pronoun has two rows: the one that reads it, and the one before, which writes it."""
@@ -161,7 +162,8 @@ ROWS = {"reads": "read", "predicts": "written"}
 def antecedent_scores(
     model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]], *, chosen: HeadScores | None = None
 ) -> HeadScores | None:
-    """How often heads look from a pronoun at what it means; None where no story fits. `chosen` as in `alignment_scores`."""
+    """How often heads look from a pronoun at what it means; None where no story fits. `chosen` as in
+    `alignment_scores`."""
     tallies = {(rows, measure): AntecedentTally() for rows in ROWS for measure in AMONG}
     asked: dict[str, list[Pronoun]] = {measure: [] for measure in AMONG}
     cases = (Case(story, [], [tokenizer.eos_id, *tokenizer.encode(story["text"])]) for story in stories)

@@ -81,7 +81,8 @@ def translate_rows(
 
 
 def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]) -> dict[str, Scores]:
-    """Scores of answers that need no learning, from the training split: `REMEMBERED` of its pairs, evenly spread, if it has more."""
+    """Scores of answers that need no learning, from the training split: `REMEMBERED` of its pairs, evenly spread, if it
+    has more."""
     train = prepared.rows("train")
     kept = train.select(range(0, len(train), -(-len(train) // REMEMBERED)))
     targets = kept["target"][:]
@@ -97,7 +98,8 @@ def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]
 
 
 def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, count: int, seed: int, max_tokens: int) -> list[str]:
-    """Sample texts from one prompt; an empty prompt means: begin a document. Leaves model and global random state alone."""
+    """Sample texts from one prompt; an empty prompt means: begin a document. Leaves model and global random state
+    alone."""
     first = next(model.parameters())
     ready = prepare(model, decoding_format(first.device, sum(p.numel() for p in model.parameters())))
     config = SamplingConfig(temperature=0.8, max_tokens=max_tokens)

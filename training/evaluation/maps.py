@@ -1,4 +1,5 @@
-"""Attention maps of a run: recorded at evaluations, measured against gold where the corpus knows it, kept beside the event files."""
+"""Attention maps of a run: recorded at evaluations, measured against gold where the corpus knows it, kept beside the
+event files."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ from training.run_folder.layout import LoadedRun
 from training.run_folder.log import RunLog, table
 
 TOLERANCE = 0.05
-"""Largest deviation of the recorded weights from the fused kernel, as a share of the largest output: bfloat16 rounds to 1 in 256, and
-the sum of many such values is off by a few times that."""
+"""Largest deviation of the recorded weights from the fused kernel, as a share of the largest output: bfloat16 rounds to
+1 in 256, and the sum of many such values is off by a few times that."""
 
 GENERATED = 16
 """Texts or translations whose maps `generate.py attention=true` keeps at most."""
@@ -34,8 +35,13 @@ class AttentionRecorder:
     """Records the same few examples of a run at every evaluation."""
 
     def __init__(
-        self, config: TrainConfig, prepared: PreparedText | PreparedPairs, model: GPT | EncoderDecoder, run: Path, log: RunLog
-    ) -> None:  # fmt: skip
+        self,
+        config: TrainConfig,
+        prepared: PreparedText | PreparedPairs,
+        model: GPT | EncoderDecoder,
+        run: Path,
+        log: RunLog,
+    ) -> None:
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
         self.gold = config.data.source == "primer" and config.attention.scored > 0
 
@@ -47,8 +53,9 @@ class AttentionRecorder:
             return
         if recording.deviation > TOLERANCE:
             self.log.line(
-                f"warning: attention maps of step {step} are not what the fused kernel computes (off by {recording.deviation:.1%} of the "
-                "largest output): please report this with the line that names the kernel"
+                f"warning: attention maps of step {step} are not what the fused kernel computes (off by"
+                f" {recording.deviation:.1%} of the largest output): please report this with the line that names the"
+                " kernel"
             )
         store.save(recording, self.run)
         if attention.keep is not None:
@@ -126,12 +133,16 @@ class AttentionRecorder:
         report = "\n\n".join(tables)
         path = store.save(self.recording(step, {"importance": importance}), self.run)
         self.log.detail(f"\n{report}\n")
-        rises = {(kind, layer, head): rise for kind, layers in importance.items()
-                 for layer, heads in enumerate(layers) for head, rise in enumerate(heads)}  # fmt: skip
+        rises = {
+            (kind, layer, head): rise
+            for kind, layers in importance.items()
+            for layer, heads in enumerate(layers)
+            for head, rise in enumerate(heads)
+        }
         kind, layer, head = max(rises, key=lambda place: rises[place])
         self.log.line(
-            f"most important head: {kind} layer {layer}, head {head}, {rises[kind, layer, head]:+.4f} nats per token without it; "
-            f"all heads are in log.txt, and with the maps in {path}"
+            f"most important head: {kind} layer {layer}, head {head}, {rises[kind, layer, head]:+.4f} nats per token"
+            f" without it; all heads are in log.txt, and with the maps in {path}"
         )
         self.log.markdown("head importance", report, step)
 
@@ -165,8 +176,8 @@ def compared(split: str, found: HeadScores, score: Score) -> str:
     """One line: a read-out that was chosen elsewhere, beside the best simple rule and chance."""
     guess, chance = found.best_guess(score.measure), found.named(score.measure, "chance")
     return (
-        f"{split}: {TITLES[score.measure].format(count=found.count)}: {score.value:.1f} % by {described(score)}, chosen on validation "
-        f"({guess.name} {guess.value:.1f} %, chance {chance.value:.1f} %)"
+        f"{split}: {TITLES[score.measure].format(count=found.count)}: {score.value:.1f} % by {described(score)}, chosen"
+        f" on validation ({guess.name} {guess.value:.1f} %, chance {chance.value:.1f} %)"
     )
 
 

@@ -1,4 +1,5 @@
-"""Which texts and pairs have their attention recorded: the probes of the config, and the same few validation examples every time."""
+"""Which texts and pairs have their attention recorded: the probes of the config, and the same few validation examples
+every time."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def text_examples(attention: AttentionConfig, prepared: PreparedText, gold: bool
 def text_example(
     tokenizer: Tokenizer, text: str, name: str = "", antecedents: Sequence[Sequence[int]] | None = None
 ) -> Example:
-    """A text after an eos, as every document in training. `antecedents`: spans [pronoun start, end, noun start, end] in characters."""
+    """A text after an eos, as every document in training. `antecedents`: spans [pronoun start, end, noun start, end] in
+    characters."""
     ids, spans = tokenizer.spans(text)
     known = None if antecedents is None else _antecedents("reads", antecedents, [(-1, -1), *spans])
     return Example.text([tokenizer.eos_id, *ids], tokenizer, name, known)
@@ -44,9 +46,11 @@ def pair_examples(attention: AttentionConfig, prepared: PreparedPairs, model: En
     alone = [sides[0] for sides in probes if len(sides) == 1 or not sides[1]]
     made = iter(best_translations(model, tokenizers, alone, TranslationOptions(beam_size=1)))
     examples = [
-        pair_example(tokenizers, {"source": sides[0], "target": sides[1]}, name)
-        if len(sides) > 1 and sides[1]
-        else translated_example(tokenizers, sides[0], next(made), name)
+        (
+            pair_example(tokenizers, {"source": sides[0], "target": sides[1]}, name)
+            if len(sides) > 1 and sides[1]
+            else translated_example(tokenizers, sides[0], next(made), name)
+        )
         for name, sides in _named("probe", probes)
     ]
     shown = _named("valid", _rows(prepared, attention.examples))

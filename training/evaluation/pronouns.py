@@ -1,8 +1,8 @@
 """Which noun a language model takes a pronoun for, on the embedded stories, where the answer is known.
 
-The pronoun is replaced by each noun that it could mean, and the model takes the one after which the rest of the story is most probable
-(Trinh & Le 2018, "A Simple Method for Commonsense Reasoning", partial scoring: the noun itself does not count, so that frequent names
-have no advantage).
+The pronoun is replaced by each noun that it could mean, and the model takes the one after which the rest of the story
+is most probable (Trinh & Le 2018, "A Simple Method for Commonsense Reasoning", partial scoring: the noun itself does
+not count, so that frequent names have no advantage).
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def choice(story: dict[str, Any], pronoun: Pronoun) -> Choice:
 
 
 def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, str]]) -> list[float | None]:
-    """Natural log of the probability of the second part of each text, to its end, after the first; None for a text longer than
-    the model's context."""
+    """Natural log of the probability of the second part of each text, to its end, after the first; None for a text
+    longer than the model's context."""
     device = next(model.parameters()).device
     firsts, rests = (tokenizer.encode_batch([text[part] for text in texts]) for part in (0, 1))
     documents = [[tokenizer.eos_id, *first, *rest, tokenizer.eos_id] for first, rest in zip(firsts, rests, strict=True)]
@@ -81,7 +81,8 @@ def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, s
 
 
 def score_pronouns(model: GPT, tokenizer: Tokenizer, choices: Iterable[Choice]) -> PronounScores | None:
-    """Resolve pronouns of stories; None where there is none to resolve. The model is used as it is: the caller puts it into `eval()`.
+    """Resolve pronouns of stories; None where there is none to resolve. The model is used as it is: the caller puts it
+    into `eval()`.
 
     Candidates that English calls the same (the plate that broke and the new one) are one answer.
     """

@@ -43,7 +43,8 @@ def signatures() -> str:
 
 
 class TranslationMemory:
-    """Answers with the translation of the most similar training sentence: Jaccard similarity over sets of lower-cased words."""
+    """Answers with the translation of the most similar training sentence: Jaccard similarity over sets of lower-cased
+    words."""
 
     def __init__(self, sources: list[str], targets: list[str]) -> None:
         self.targets = targets

@@ -1,8 +1,8 @@
 """Which attention kernels a GPU may run, which ones it runs, and what would send it to the slow one.
 
 The slow one, `math`, writes the whole matrix of weights to memory. Torch takes it without a word where no fused kernel
-fits; here it is left out, so that a run refuses to begin instead. The rules are those of torch's `sdp_utils.cpp`. On a CPU and
-on Apple's GPUs nothing here does anything: `model.attention` knows what is fast there.
+fits; here it is left out, so that a run refuses to begin instead. The rules are those of torch's `sdp_utils.cpp`. On a
+CPU and on Apple's GPUs nothing here does anything: `model.attention` knows what is fast there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ CUDNN, FLASH, EFFICIENT, MATH = (
 )
 
 _CUDNN_VERSION = 91500
-"""cuDNN is trusted with any sequence length above this version (9.15.0), and is then the fastest on Hopper and Blackwell."""
+"""cuDNN is trusted with any sequence length above this version (9.15.0), and is then the fastest on Hopper and
+Blackwell."""
 
 _PACKAGES = {(9, 0): ("FA3", "FA4"), (10, 0): ("FA4",), (10, 3): ("FA4",)}
 """FlashAttention by compute capability, the one to prefer first."""
@@ -71,10 +72,10 @@ def preferred(
 ) -> list[SDPBackend]:
     """The fused kernels to use, best first.
 
-    cudnn: version as `torch.backends.cudnn.version()` gives it. one_shape: every batch has the same shape and no mask. For each new
-    shape cuDNN makes a plan, which takes half a second (github.com/modelscope/FunASR/issues/3704); under a mask its gradients may be
-    NaN (github.com/pytorch/pytorch/issues/196678). package: the FlashAttention
-    that was activated. deterministic: cuDNN's backward pass is not.
+    cudnn: version as `torch.backends.cudnn.version()` gives it. one_shape: every batch has the same shape and no mask.
+    For each new shape cuDNN makes a plan, which takes half a second (github.com/modelscope/FunASR/issues/3704); under a
+    mask its gradients may be NaN (github.com/pytorch/pytorch/issues/196678). package: the FlashAttention that was
+    activated. deterministic: cuDNN's backward pass is not.
     """
     newer = capability[0] in (9, 10) and (cudnn or 0) > _CUDNN_VERSION
     if newer and one_shape and not deterministic and package is None:
@@ -85,22 +86,22 @@ def preferred(
 def obstacle(demand: Demand, capability: tuple[int, int]) -> str | None:
     """Why no fused kernel takes `demand`, naming the keys to change, or None where one does.
 
-    Flash pads heads to a multiple of 8 by itself, but takes neither masks nor float32 nor heads wider than 256. The efficient
-    kernel takes all of these, if heads are whole vectors of 16 bytes. Dropout stops neither.
+    Flash pads heads to a multiple of 8 by itself, but takes neither masks nor float32 nor heads wider than 256. The
+    efficient kernel takes all of these, if heads are whole vectors of 16 bytes. Dropout stops neither.
     """
     half = demand.dtype == torch.bfloat16
     if half and capability < (8, 0):
         return (
-            f"trainer.precision=bf16: no fused attention in bf16 on this GPU (compute capability {capability[0]}.{capability[1]}, "
-            "8.0 is needed); choose trainer.precision=float32"
+            "trainer.precision=bf16: no fused attention in bf16 on this GPU (compute capability"
+            f" {capability[0]}.{capability[1]}, 8.0 is needed); choose trainer.precision=float32"
         )
     multiple = 8 if half else 4 if capability >= (8, 0) else 1
     if half and not demand.masked and demand.head_width <= 256:
         return None
     if demand.head_width % multiple:
         return (
-            f"model.heads: heads of width {demand.head_width} (model.width / model.heads) fit no fused attention kernel in "
-            f"{'bf16' if half else 'float32'}; choose a width that is a multiple of {multiple}"
+            f"model.heads: heads of width {demand.head_width} (model.width / model.heads) fit no fused attention kernel"
+            f" in {'bf16' if half else 'float32'}; choose a width that is a multiple of {multiple}"
         )
     return None
 
@@ -116,7 +117,8 @@ def training_kernels(config: TrainConfig, device: torch.device) -> AbstractConte
 
 
 def evaluation_kernels(device: torch.device) -> AbstractContextManager[object]:
-    """Within, attention on a GPU runs kernels that need no preparation for a new length; the slow one where none fits."""
+    """Within, attention on a GPU runs kernels that need no preparation for a new length; the slow one where
+    none fits."""
     return sdpa_kernel([FLASH, EFFICIENT, MATH], set_priority=True) if device.type == "cuda" else nullcontext()
 
 
@@ -162,7 +164,8 @@ def check_attention(config: TrainConfig, hardware: Hardware) -> None:
 
 
 def activate_flash_attention(dropout: float, device: torch.device) -> str | None:
-    """Let FlashAttention 3 or 4 stand in for torch's own flash kernel where its package is installed -> its name, or None.
+    """Let FlashAttention 3 or 4 stand in for torch's own flash kernel where its package is installed -> its name, or
+    None.
 
     Neither has dropout: with it, torch's own comes back.
     """
@@ -184,7 +187,8 @@ def activate_flash_attention(dropout: float, device: torch.device) -> str | None
 
 
 def describe_attention(config: TrainConfig, hardware: Hardware) -> str:
-    """What computes the attention of training, for the log: on a GPU the kernels that a profiler saw at the training shape."""
+    """What computes the attention of training, for the log: on a GPU the kernels that a profiler saw at the training
+    shape."""
     if hardware.device.type != "cuda":
         return training_attention(config.model, hardware)
     package = activate_flash_attention(config.model.attention_dropout, hardware.device)
@@ -216,7 +220,8 @@ def _seen(config: TrainConfig, hardware: Hardware) -> str:
 
 
 def kernels_of(work: Callable[[], None]) -> list[str] | None:
-    """Short names of the kernels that `work` runs on the GPU, each once, in order; None where the profiler sees none."""
+    """Short names of the kernels that `work` runs on the GPU, each once, in order; None where the profiler
+    sees none."""
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile, supported_activities
 
@@ -248,7 +253,8 @@ def _rows(config: TrainConfig) -> int:
 def _inputs(
     config: TrainConfig, demand: Demand, device: torch.device, rows: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Query [B, H, T, D], key and value [B, Hkv, T, D], laid out as the model's, and a mask [B, T] with padding, or None."""
+    """Query [B, H, T, D], key and value [B, Hkv, T, D], laid out as the model's, and a mask [B, T] with padding, or
+    None."""
     model = config.model
     heads, shared, width = model.heads, model.key_value_heads, model.head_width
     fused = torch.zeros(

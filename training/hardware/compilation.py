@@ -24,17 +24,19 @@ BatchLoss = Callable[..., Tensor]
 """`batch_loss` or a compiled form of it."""
 
 _MINUTES = 5.0
-"""Shortest run that is compiled on a CPU. On two cores compiling a GPT of 4 to 6 layers takes 5 s where it was done before
-and 25-35 s where not, a translator 18 and 43 s; steps then take 0.65 to 0.75 times as long."""
+"""Shortest run that is compiled on a CPU. On two cores compiling a GPT of 4 to 6 layers takes 5 s where it was done
+before and 25-35 s where not, a translator 18 and 43 s; steps then take 0.65 to 0.75 times as long."""
 
 _MINUTES_PER_LAYER = 0.5
 """A GPT's code takes 6 s a layer to make."""
 
 _GRAPH_PARAMETERS = 30_000_000
-"""Below so many the kernels of a GPU's step are so short that starting them takes longer: a CUDA graph starts all at once."""
+"""Below so many the kernels of a GPU's step are so short that starting them takes longer: a CUDA graph starts all at
+once."""
 
 TRIAL_CALLS = 3
-"""Calls that show whether compiled code works: the first makes it, CUDA graphs are recorded in the second and played in the third."""
+"""Calls that show whether compiled code works: the first makes it, CUDA graphs are recorded in the second and played in
+the third."""
 
 _CPU_FLOPS = {torch.bfloat16: 0.6e12, torch.float32: 0.1e12}
 """What training uses of two cores, to guess from the size of a run how long it takes. A guess, not a measurement: a run
@@ -87,8 +89,8 @@ def compiled_loss(model: GPT | EncoderDecoder) -> BatchLoss:
 
     device = next(model.parameters()).device
     options = cpu_options() if device.type == "cpu" else {}
-    # Code on disk is found again by what it computes, not by what it was made for: attention kernels, or vectors of a CPU.
-    # Loops for short vectors, translated again for long ones, write beyond their buffers.
+    # Code on disk is found again by what it computes, not by what it was made for: attention kernels, or vectors of a
+    # CPU. Loops for short vectors, translated again for long ones, write beyond their buffers.
     torch.compiler.config.cache_key_tag = allowed_kernels() if device.type == "cuda" else vectors()
     torch._dynamo.reset()  # an earlier run of a sweep left code of other shapes, of which there may be eight
     if isinstance(model, GPT):
@@ -97,7 +99,8 @@ def compiled_loss(model: GPT | EncoderDecoder) -> BatchLoss:
         return _replayed(
             torch.compile(batch_loss, fullgraph=True, dynamic=False, options={**options, "triton.cudagraphs": True})
         )
-    # Some lengths get code of their own (1, multiples of 8 for some masks): 14 in a trial of 33 shapes; at the limit a run would end.
+    # Some lengths get code of their own (1, multiples of 8 for some masks): 14 in a trial of 33 shapes; at the limit a
+    # run would end.
     torch._dynamo.config.recompile_limit = 64
     for block in [*model.encoder, *model.decoder]:
         block.compile(fullgraph=True, dynamic=True, options=options)

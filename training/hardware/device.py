@@ -11,11 +11,12 @@ _WORDS = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_
 
 
 def choose_device(name: str, key: str = "trainer.device") -> torch.device:
-    """The device that a setting names: `cpu`, `cuda`, `cuda:N`, `mps`, or `auto` for a CUDA GPU where there is one, else the CPU.
+    """The device that a setting names: `cpu`, `cuda`, `cuda:N`, `mps`, or `auto` for a CUDA GPU where there is one,
+    else the CPU.
 
-    `auto` does not take Apple's GPUs, which this program has never been run on. A CUDA GPU becomes torch's current device, so that
-    kernels, CUDA graphs, random numbers and memory statistics are those of this GPU. key: the setting, for messages.
-    Raises UserError where the device is not there or does not compute.
+    `auto` does not take Apple's GPUs, which this program has never been run on. A CUDA GPU becomes torch's current
+    device, so that kernels, CUDA graphs, random numbers and memory statistics are those of this GPU. key: the setting,
+    for messages. Raises UserError where the device is not there or does not compute.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -40,7 +41,8 @@ def _obstacle(device: torch.device) -> str | None:
 
 
 def _failure(device: torch.device) -> str | None:
-    """Why a first operation fails on a device that is there, or None: no kernels for this GPU, all its memory in use, a lock on it."""
+    """Why a first operation fails on a device that is there, or None: no kernels for this GPU, all its memory in use, a
+    lock on it."""
     try:
         if device.type == "cuda":
             torch.cuda.set_device(device)
@@ -51,5 +53,6 @@ def _failure(device: torch.device) -> str | None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocator failed. Only that of CUDA has an exception of its own; errors of the others are known by their words."""
+    """Whether an allocator failed. Only that of CUDA has an exception of its own; errors of the others are known by
+    their words."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(word in str(error) for word in _WORDS)

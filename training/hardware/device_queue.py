@@ -1,4 +1,5 @@
-"""A GPU works through a queue that the CPU fills: how far ahead the CPU runs. (How figures come back: `generation.cuda.graph.Readback`.)
+"""A GPU works through a queue that the CPU fills: how far ahead the CPU runs. (How figures come back:
+`generation.cuda.graph.Readback`.)
 
 On a CPU, where a call returns when its work is done, nothing here does anything.
 """

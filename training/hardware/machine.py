@@ -42,8 +42,8 @@ class Hardware:
 def choose_hardware(device: str, precision: str, threads: int | None, key: str = "trainer.device") -> Hardware:
     """Pick device and number format by capability; the arguments are the settings of those names in `TrainerConfig`.
 
-    threads: None takes the physical cores, as torch does, but no more than a container's quota. key: the setting that names the device.
-    Raises UserError when a device is asked for that is not there.
+    threads: None takes the physical cores, as torch does, but no more than a container's quota. key: the setting that
+    names the device. Raises UserError when a device is asked for that is not there.
     """
     chosen = choose_device(device, key)
     name = chosen.type
@@ -88,8 +88,8 @@ def training_attention(config: ModelConfig, hardware: Hardware) -> str:
 def keep_freed_memory() -> None:
     """Ask glibc to reuse freed blocks instead of returning them to the system, and Linux to back them with huge pages.
 
-    Activations come and go in every step; by default each large one is mapped and zeroed by the kernel anew, 10-25 % of a
-    step. With pages of 4 kB, looking up addresses takes another 5 % of a step that works on gigabytes.
+    Activations come and go in every step; by default each large one is mapped and zeroed by the kernel anew, 10-25 % of
+    a step. With pages of 4 kB, looking up addresses takes another 5 % of a step that works on gigabytes.
     """
     if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL("libc.so.6")
@@ -111,11 +111,12 @@ def addresses_are_free() -> bool:
 
 
 def use_huge_pages(libc: ctypes.CDLL) -> None:
-    """Let half as much heap as there is memory grow in pages of 2 MB, where Linux grants them on request. Takes no memory yet.
+    """Let half as much heap as there is memory grow in pages of 2 MB, where Linux grants them on request. Takes no
+    memory yet.
 
-    The request is for addresses, so the heap is extended here, marked, and freed again for the allocations to come. The last
-    block stays, or the C library would return what lies before it; being never touched, it takes addresses alone. What the
-    heap has once held then stays with the process, as the next step would ask for it again.
+    The request is for addresses, so the heap is extended here, marked, and freed again for the allocations to come. The
+    last block stays, or the C library would return what lies before it; being never touched, it takes addresses alone.
+    What the heap has once held then stays with the process, as the next step would ask for it again.
     """
     libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
     libc.free.argtypes = [ctypes.c_void_p]
@@ -132,8 +133,9 @@ def use_huge_pages(libc: ctypes.CDLL) -> None:
 def bf16_is_fast(device: torch.device) -> bool:
     """Whether bf16 matrix products run on hardware of their own, not in emulation.
 
-    On CPUs that is AMX: bf16 products are then 4-9 times as fast as float32. With AVX-512 alone they take 1.6 (bf16 instructions)
-    to 5 times as long as float32, with AVX2 7 to 100 times (2 threads of a Xeon, each held to these instructions, torch 2.13).
+    On CPUs that is AMX: bf16 products are then 4-9 times as fast as float32. With AVX-512 alone they take 1.6 (bf16
+    instructions) to 5 times as long as float32, with AVX2 7 to 100 times (2 threads of a Xeon, each held to these
+    instructions, torch 2.13).
     """
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
@@ -143,7 +145,8 @@ def bf16_is_fast(device: torch.device) -> bool:
 def amx_is_used() -> bool:
     """Whether the processor has AMX for bf16 and oneDNN, which multiplies bf16 matrices for torch, may use it.
 
-    oneDNN can be held to an older instruction set (its "CPU Dispatcher Control"): then what the processor has does not count.
+    oneDNN can be held to an older instruction set (its "CPU Dispatcher Control"): then what the processor has does not
+    count.
     """
     allowed = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", "DEFAULT")).upper()
     if "AMX" not in allowed and allowed not in ("DEFAULT", "ALL"):
@@ -157,10 +160,12 @@ def instruction_set() -> str:
 
 
 def decoding_format(device: torch.device, parameters: int) -> str:
-    """Format of the weights, as `model.fast.decoding.prepare` names it, in which a model of so many parameters writes fastest.
+    """Format of the weights, as `model.fast.decoding.prepare` names it, in which a model of so many parameters writes
+    fastest.
 
     Below four million a step is all calls, of which bf16 needs more; above, products and reading weights take the time.
-    Measured on CPUs. A GPU has the same two costs, and by default bf16 weights are the very ones that it has trained with.
+    Measured on CPUs. A GPU has the same two costs, and by default bf16 weights are the very ones that it has trained
+    with.
     """
     return "bf16" if bf16_is_fast(device) and parameters >= 4_000_000 else "float32"
 
@@ -173,7 +178,8 @@ def set_deterministic() -> None:
 
 @contextmanager
 def process_settings_restored() -> Iterator[None]:
-    """Within: one of several runs; the threads and deterministic kernels that it sets for the whole process are not the next one's."""
+    """Within: one of several runs; the threads and deterministic kernels that it sets for the whole process are not the
+    next one's."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     try:
         yield

@@ -14,7 +14,8 @@ from training.run_folder.log import RunLog
 
 @contextmanager
 def profiler(run: Path, log: RunLog, device: torch.device) -> Iterator[profile]:
-    """Profile steps 5 to 10; a table of the slowest operators goes to the log, a trace for Perfetto to `run/trace.json`."""
+    """Profile steps 5 to 10; a table of the slowest operators goes to the log, a trace for Perfetto to
+    `run/trace.json`."""
 
     def report(finished: profile) -> None:
         with log.attempt("trace.json"):

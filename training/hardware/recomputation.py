@@ -14,7 +14,8 @@ from model.gpt import GPT
 
 
 def recompute_activations(model: GPT | EncoderDecoder) -> None:
-    """Let every block of `model` keep its input alone for the backward pass, which begins by running the block once more.
+    """Let every block of `model` keep its input alone for the backward pass, which begins by running the block once
+    more.
 
     Dropout drops the same again. Without gradients nothing is kept and nothing changes.
     """

@@ -32,7 +32,18 @@ class AdamW(StatefulOptimizer):
     def update(self, group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[State]) -> None:
         """One step of a group."""
         adamw(
-            parameters, gradients, [state["exp_avg"] for state in states], [state["exp_avg_sq"] for state in states], [],
-            [state["step"] for state in states], fused=self.fused, amsgrad=False, beta1=self.betas[0], beta2=self.betas[1],
-            lr=group["lr"], weight_decay=group["weight_decay"], eps=self.eps, maximize=False,
-        )  # fmt: skip
+            parameters,
+            gradients,
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [],
+            [state["step"] for state in states],
+            fused=self.fused,
+            amsgrad=False,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=self.eps,
+            maximize=False,
+        )

@@ -1,7 +1,7 @@
 """What an optimiser is here: groups of parameters with settings, and a state for each parameter.
 
-`torch.optim.Optimizer` is the same with a hundred times the code, and imports torch's compiler at its first use to keep itself
-out of compiled code: 70 MB of the 300 MB that a small training process takes, and 0.7 s of its start.
+`torch.optim.Optimizer` is the same with a hundred times the code, and imports torch's compiler at its first use to keep
+itself out of compiled code: 70 MB of the 300 MB that a small training process takes, and 0.7 s of its start.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class StatefulOptimizer(ABC):
             self.update(group, parameters, [p.grad for p in parameters], [next(states) for _ in parameters])
 
     def state_dict(self) -> list[State]:
-        """What is remembered of each parameter. Rates and decays are the configuration's, which may change on resume."""
+        """What is remembered of each parameter. Rates and decays are the configuration's, which may change on
+        resume."""
         return self.state
 
     @torch.no_grad()

@@ -25,8 +25,8 @@ class Muon(StatefulOptimizer):
     def __init__(
         self, groups: Sequence[Group], *, lr: float, dtype: torch.dtype, momentum: float = 0.95, steps: int = 5
     ) -> None:
-        """groups: `params`, which are matrices, and `weight_decay` of each. dtype: of the orthogonalisation, bfloat16 where
-        its products are fast, else float32. steps: iterations of the orthogonalisation."""
+        """groups: `params`, which are matrices, and `weight_decay` of each. dtype: of the orthogonalisation, bfloat16
+        where its products are fast, else float32. steps: iterations of the orthogonalisation."""
         self.momentum, self.steps, self.dtype = momentum, steps, dtype
         super().__init__(groups, lr)
 
@@ -75,9 +75,9 @@ def orthogonalised(x: Tensor, steps: int = 5) -> Tensor:
 def _gram_polynomial(gram: Tensor, steps: int) -> Tensor:
     """The matrices Q [N, A, A] for which Q x is the result of the iteration, from x xᵀ [N, A, A] alone.
 
-    Each step multiplies x by a polynomial P of the present x xᵀ, which thereby becomes P x xᵀ P. For float32: small singular values
-    are lost when x xᵀ is rounded to bfloat16. Of the time of products with x it takes 0.6 for B = 4 A, 0.85 for B = 2 A, and more
-    than 1 below (CPU, A = 128 and 192).
+    Each step multiplies x by a polynomial P of the present x xᵀ, which thereby becomes P x xᵀ P. For float32: small
+    singular values are lost when x xᵀ is rounded to bfloat16. Of the time of products with x it takes 0.6 for B = 4 A,
+    0.85 for B = 2 A, and more than 1 below (CPU, A = 128 and 192).
     """
     product: Tensor | None = None
     for step in range(steps):

@@ -58,7 +58,8 @@ class Optimizer:
             )
         ]
         if muon:
-            # Decoupled decay is scaled by the learning rate; Muon's is larger, so the same strength needs a smaller factor.
+            # Decoupled decay is scaled by the learning rate; Muon's is larger, so the same strength needs a smaller
+            # factor.
             decay = config.weight_decay * config.lr / config.muon_lr
             dtype = torch.bfloat16 if bf16_is_fast(self.everything.device) else torch.float32
             group = {"params": muon, "weight_decay": decay, "peak": config.muon_lr}
@@ -66,8 +67,8 @@ class Optimizer:
 
     def step(self, factor: float) -> Tensor:
         """One update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32."""
-        # In pieces: on a CPU torch adds up squares in float32, which of 100 million entries loses more than a hundredth. A GPU
-        # has many sums that it adds up in the end.
+        # In pieces: on a CPU torch adds up squares in float32, which of 100 million entries loses more than a
+        # hundredth. A GPU has many sums that it adds up in the end.
         pieces = self.gradient.split(_PIECE) if self.gradient.device.type == "cpu" else self.gradient
         norm = torch.nn.utils.get_total_norm(pieces)
         if self.clip:

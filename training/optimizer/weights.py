@@ -1,7 +1,7 @@
 """The copies of the weights: those that compute, their float32 masters, and their running average.
 
-Each copy is one long tensor, of which the parameters are parts. What is done to all of them (a sum, a norm, an update, a copy)
-is then one operation instead of one for each: a quarter of the step's fixed cost in a small model.
+Each copy is one long tensor, of which the parameters are parts. What is done to all of them (a sum, a norm, an update,
+a copy) is then one operation instead of one for each: a quarter of the step's fixed cost in a small model.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _ALIGNMENT = 64
 
 HIDDEN, OUTER, VECTORS = "hidden matrices", "embeddings and heads", "vectors"
 SECTIONS = (HIDDEN, OUTER, VECTORS)
-"""Parameters that optimisers treat alike lie side by side, in this order: matrices are decayed, vectors are not; matrices
-inside the network suit Muon, those at its ends AdamW (Jordan et al. 2024)."""
+"""Parameters that optimisers treat alike lie side by side, in this order: matrices are decayed, vectors are not;
+matrices inside the network suit Muon, those at its ends AdamW (Jordan et al. 2024)."""
 
 
 def section(name: str, parameter: Tensor) -> str:
@@ -82,7 +82,8 @@ class Weights:
 
     @torch.no_grad()
     def collect_gradients(self) -> None:
-        """Add the gradients of one micro-batch to `gradient` in float32 and free them; after an update begin from zero."""
+        """Add the gradients of one micro-batch to `gradient` in float32 and free them; after an update begin
+        from zero."""
         found = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.computing]
         if self.gradient_is_old:
             torch._foreach_copy_(self.gradients, found)
@@ -109,8 +110,8 @@ class Weights:
     def averaged(self) -> Iterator[None]:
         """Within: the model computes with the weights that are evaluated and saved (the average, where one is kept).
 
-        The parameters are views of another tensor meanwhile, and no copy of the weights is written to: an exception at any
-        point, a signal's too, leaves masters and average as they are.
+        The parameters are views of another tensor meanwhile, and no copy of the weights is written to: an exception at
+        any point, a signal's too, leaves masters and average as they are.
         """
         if self.flat_average is None:
             yield
@@ -139,12 +140,13 @@ class Weights:
     def load_state_dict(self, state: dict, best: dict[str, Tensor]) -> None:
         """Restore from `state_dict()` and the saved `best()`.
 
-        Raises UserError where the parts lie elsewhere: the optimiser's long tensors would then be those of other parameters.
+        Raises UserError where the parts lie elsewhere: the optimiser's long tensors would then be those of other
+        parameters.
         """
         if state.get("starts") != self.starts:
             raise UserError(
-                "the checkpoint was written by an older version of this program, which kept the optimiser's state in another order; "
-                "generate.py and init_from=… read its weights, but its training cannot go on"
+                "the checkpoint was written by an older version of this program, which kept the optimiser's state in"
+                " another order; generate.py and init_from=… read its weights, but its training cannot go on"
             )
         self.updates = state["updates"]
         self.fill(self.flat_masters, state["masters"] or best)

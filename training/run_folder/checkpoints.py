@@ -5,8 +5,9 @@
                               state.json            the counters (`training.progress.Progress`)
     checkpoints/last, best                          symbolic links to two of the steps
 
-A checkpoint's weights and state are never changed once it has its name. `last` is pointed at a step as soon as it is complete;
-that it is the best is known after its evaluation only: `record_evaluation` then replaces state.json and points `best`.
+A checkpoint's weights and state are never changed once it has its name. `last` is pointed at a step as soon as it is
+complete; that it is the best is known after its evaluation only: `record_evaluation` then replaces state.json and
+points `best`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from training.hardware.device import is_out_of_memory
 
 WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
 LOOKS = 20
-"""Times a checkpoint that is not there is looked for: while training replaces one, a listing may show neither the old nor the new."""
+"""Times a checkpoint that is not there is looked for: while training replaces one, a listing may show neither the old
+nor the new."""
 
 STEP_NAME = re.compile(r"step-(\d+)(-\d+)?")
 
@@ -108,7 +110,8 @@ def write_state(state: dict, path: Path) -> None:
 
 
 def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) -> None:
-    """Replace the counters of the last checkpoint by those after its evaluation, point `best` at it if it is, drop older ones.
+    """Replace the counters of the last checkpoint by those after its evaluation, point `best` at it if it is, drop
+    older ones.
 
     The counters name the best step: where a kill comes between the two, `rewind` mends the link on resume.
     Raises NotSaved, with the checkpoint as it was, where nothing can be written.
@@ -177,7 +180,8 @@ def remove_left_overs(folder: Path) -> None:
 
 
 def rewind(checkpoint: Path, best_step: int | None) -> list[str]:
-    """Make `checkpoint` the last of its run and `best` the best up to it -> the names of the later ones, which are dropped.
+    """Make `checkpoint` the last of its run and `best` the best up to it -> the names of the later ones, which are
+    dropped.
 
     best_step: the step that `best` pointed at then; None if not known (runs written before it was saved). Where that
     checkpoint is gone, none is the best until the next evaluation.
@@ -219,7 +223,8 @@ def left_to_go_on(run: Path) -> str:
 
 
 def checkpoint_path(run: Path, which: str = "last") -> Path:
-    """The folder of a run's checkpoint: `last`, `best` or the name of a step; raises UserError naming what is missing."""
+    """The folder of a run's checkpoint: `last`, `best` or the name of a step; raises UserError naming what is
+    missing."""
     folder = run / "checkpoints"
     wanted = folder / which
     complete: list[Path] = []
@@ -257,8 +262,8 @@ def load_progress(checkpoint: Path) -> dict:
 def read_checkpoint(run: Path, which: str) -> Checkpoint:
     """Read a run's checkpoint: `last`, `best` or the name of a step.
 
-    A process that trains the run may drop it meanwhile: then `last` and `best` are already another one, which is read instead.
-    Raises UserError where there is none, or a file of it is damaged.
+    A process that trains the run may drop it meanwhile: then `last` and `best` are already another one, which is read
+    instead. Raises UserError where there is none, or a file of it is damaged.
     """
     while True:
         path = checkpoint_path(run, which)
@@ -281,7 +286,8 @@ def load_weights(checkpoint: Path) -> dict[str, Tensor]:
 def load_state(checkpoint: Path) -> dict:
     """The training state of a checkpoint: tensors and plain values only, on the CPU.
 
-    Raises UserError where it is damaged, or was not saved together with the weights beside it. An allocator's error passes.
+    Raises UserError where it is damaged, or was not saved together with the weights beside it. An allocator's error
+    passes.
     """
     check_opens(checkpoint / STATE)
     try:
@@ -296,7 +302,8 @@ def load_state(checkpoint: Path) -> dict:
     # Checkpoints of before have no `save`; then equal steps must do.
     if state.pop("save", None) != saved.get("save") or int(saved.get("step", progress["step"])) != progress["step"]:
         raise UserError(
-            f"{checkpoint}: {WEIGHTS} and {STATE} were not saved together, training cannot go on from them. To mend it: {fix(checkpoint)}."
+            f"{checkpoint}: {WEIGHTS} and {STATE} were not saved together, training cannot go on from them. To mend it:"
+            f" {fix(checkpoint)}."
         )
     return state | {"progress": progress}
 

@@ -1,7 +1,7 @@
 """TensorBoard's event file.
 
-Written without torch's `SummaryWriter`, whose background thread ends with a traceback on a full disk and leaves half a record:
-TensorBoard reads no further in that file.
+Written without torch's `SummaryWriter`, whose background thread ends with a traceback on a full disk and leaves half a
+record: TensorBoard reads no further in that file.
 """
 
 from __future__ import annotations

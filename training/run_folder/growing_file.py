@@ -11,7 +11,8 @@ from training.run_folder.terminal import say
 
 
 class GrowingFile:
-    """Bytes are appended at once and whole. What cannot be written is kept in memory, told once, and written when it can be."""
+    """Bytes are appended at once and whole. What cannot be written is kept in memory, told once, and written when it
+    can be."""
 
     def __init__(self, path: Path, *, durable: bool = False) -> None:
         """durable: what was written is on the disk, whatever happens then; slow, for few lines."""

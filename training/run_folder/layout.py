@@ -42,7 +42,8 @@ OF_A_START = (
     "trace.json",
     "checkpoints",
 )
-"""What a start leaves in the folder before its first checkpoint, besides the log and the lock; a dot begins the name of a part."""
+"""What a start leaves in the folder before its first checkpoint, besides the log and the lock; a dot begins the name of
+a part."""
 
 
 @contextmanager
@@ -79,7 +80,8 @@ def create(config: TrainConfig) -> Iterator[Path]:
 
 
 def check_links(run: Path) -> None:
-    """Refuse a file system without symbolic links (exFAT, some network shares) now, not when the first checkpoint is saved."""
+    """Refuse a file system without symbolic links (exFAT, some network shares) now, not when the first checkpoint is
+    saved."""
     link = run / ".tmp-link"
     try:
         link.symlink_to("config.yaml")
@@ -152,7 +154,8 @@ def write_test(run: Path, step: int, figures: dict[str, float]) -> None:
 
 
 def tested_step(run: Path) -> int | None:
-    """The step whose checkpoint `test.json` is about, or None when there is no such file, or a damaged one: the test is repeated then."""
+    """The step whose checkpoint `test.json` is about, or None when there is no such file, or a damaged one: the test is
+    repeated then."""
     try:
         return int(json.loads((run / "test.json").read_text(encoding="utf-8"))["step"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
@@ -180,7 +183,8 @@ def save_source_alphabet(rows: Any, run: Path) -> None:
 
 
 def load_source_alphabet(run: Path) -> frozenset[str] | None:
-    """The characters in which a translator's sources are written; None where the file is missing (older runs) or damaged."""
+    """The characters in which a translator's sources are written; None where the file is missing (older runs) or
+    damaged."""
     try:
         return frozenset((run / "source_alphabet.txt").read_text(encoding="utf-8").strip()) or None
     except (OSError, UnicodeDecodeError):
@@ -217,7 +221,8 @@ def load_into(model: Model, weights: dict[str, Tensor], origin: Path) -> None:
     missing, foreign = sorted(parameters.keys() - weights.keys()), sorted(weights.keys() - parameters.keys())
     if missing or foreign:
         raise UserError(
-            f"{origin}: holds another model: {(missing or foreign)[0]} is {'missing' if missing else 'not part of this config'}"
+            f"{origin}: holds another model: {(missing or foreign)[0]} is"
+            f" {'missing' if missing else 'not part of this config'}"
         )
     for name, parameter in parameters.items():
         if parameter.shape != weights[name].shape:

@@ -26,7 +26,8 @@ METRICS = "metrics.jsonl"
 class RunLog:
     """Writes into one run folder.
 
-    Going on with a run drops the curves after `step` and the evaluations after `evaluated_step`, so that they join without a fold.
+    Going on with a run drops the curves after `step` and the evaluations after `evaluated_step`, so that they join
+    without a fold.
     """
 
     def __init__(self, run: Path, step: int, evaluated_step: int = 0) -> None:
@@ -83,7 +84,8 @@ class RunLog:
             self.held.append((shown, step))
 
     def metrics(self, record: dict) -> None:
-        """One line of metrics.jsonl, on the disk at once: an evaluation that a checkpoint counts as done is not repeated."""
+        """One line of metrics.jsonl, on the disk at once: an evaluation that a checkpoint counts as done is not
+        repeated."""
         self.lines.write(f"{json.dumps(finite(record), ensure_ascii=False, allow_nan=False)}\n".encode())
 
     def settings(self, name: str, values: dict[str, float | str]) -> None:

@@ -16,8 +16,9 @@ from configs.whole_file import write_whole
 from training.config import TrainConfig
 
 FORMAT = 2
-"""Version of what weights mean, in every config.yaml. Since 2 rotary positions turn the entries i and i + D/2 of a head as a pair;
-before, 2i and 2i + 1 (a file without a version). Other weights fit the model all the same, and give nonsense."""
+"""Version of what weights mean, in every config.yaml. Since 2 rotary positions turn the entries i and i + D/2 of a head
+as a pair; before, 2i and 2i + 1 (a file without a version). Other weights fit the model all the same, and give
+nonsense."""
 
 
 def to_yaml(config: TrainConfig) -> str:
@@ -36,7 +37,8 @@ def save_config(config: TrainConfig, run: Path) -> None:
 
 
 def load_config(run: Path) -> TrainConfig:
-    """The config a run was trained with; raises UserError when `run` is no run folder, or its weights mean something else today."""
+    """The config a run was trained with; raises UserError when `run` is no run folder, or its weights mean something
+    else today."""
     path = run / "config.yaml"
     if not run.is_dir():
         raise UserError(f"{run}: no such run folder{similar_run(run)}")
@@ -62,8 +64,9 @@ def load_config(run: Path) -> TrainConfig:
         )
     if config.model.position == "rotary" and version != FORMAT:
         raise UserError(
-            f"{run}: was trained when rotary positions paired other entries of a head (format {version}, now {FORMAT}), so that its "
-            "weights would give nonsense: train it again, or use it with the version of the program that trained it"
+            f"{run}: was trained when rotary positions paired other entries of a head (format {version}, now {FORMAT}),"
+            " so that its weights would give nonsense: train it again, or use it with the version of the program that"
+            " trained it"
         )
     return config
 
@@ -76,7 +79,8 @@ def run_and_checkpoint(path: Path, otherwise: str = "last") -> tuple[Path, str]:
 
 
 def similar_run(run: Path) -> str:
-    """` (did you mean …?)` with the run that is around when `run` is not one: in `runs`, beside it or above it; or nothing."""
+    """` (did you mean …?)` with the run that is around when `run` is not one: in `runs`, beside it or above it; or
+    nothing."""
     around = [*Path("runs").glob("*/config.yaml"), *run.parent.glob("*/config.yaml")]
     above = [parent for parent in run.parents if (parent / "config.yaml").is_file()]
     by_name = {path.parent.name: path.parent for path in reversed(around)}

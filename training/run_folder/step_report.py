@@ -52,8 +52,9 @@ class StepReport:
         of_steps = f"/{self.steps}" if self.steps else ""
         of_minutes = f" of {self.minutes:g} min" if self.minutes else ""
         log.line(
-            f"step {self.step}{of_steps} {100 * self.share_done:5.1f} %{of_minutes} | loss {loss:.4f} | "
-            f"lr {self.learning_rate:.2e} | norm {norm:.2f} | {self.milliseconds:.0f} ms | {short(self.tokens_per_second)} tok/s"
+            f"step {self.step}{of_steps} {100 * self.share_done:5.1f} %{of_minutes} | loss {loss:.4f} | lr"
+            f" {self.learning_rate:.2e} | norm {norm:.2f} | {self.milliseconds:.0f} ms |"
+            f" {short(self.tokens_per_second)} tok/s"
             + (f" | mfu {100 * self.utilisation:.1f} %" if self.utilisation else "")
             + f" | epoch {self.epoch:.2f} | eta {duration(self.remaining) if math.isfinite(self.remaining) else '?'}"
         )
@@ -78,8 +79,8 @@ def long_evaluation(config: TrainConfig, seconds: float, training: float) -> str
     interval = "trainer.evaluate_every" if config.trainer.evaluate_minutes is None else "trainer.evaluate_minutes"
     sizes = "data.valid_tokens" + (" and trainer.evaluate_sentences" if config.task == "translate" else "")
     return (
-        f"note: this evaluation took {seconds:.0f} s, {100 * share:.0f} % of the time since the one before; a higher {interval} makes "
-        f"evaluations rarer, a lower {sizes} shorter"
+        f"note: this evaluation took {seconds:.0f} s, {100 * share:.0f} % of the time since the one before; a higher"
+        f" {interval} makes evaluations rarer, a lower {sizes} shorter"
     )
 
 
@@ -94,7 +95,8 @@ def final_lines(progress: Progress) -> list[str]:
         then, now = progress.best_training_loss, progress.training_loss
         overfits = then is not None and now is not None and now < then
         lines.append(
-            f"note: the last one, {last:.4f} at step {progress.evaluated_step}, is {100 * (last / best - 1):.1f} % higher"
+            f"note: the last one, {last:.4f} at step {progress.evaluated_step}, is {100 * (last / best - 1):.1f} %"
+            " higher"
             + (f", while the training loss fell from {then:.4f} to {now:.4f}: the model overfits" if overfits else "")
             + ". The best checkpoint is kept and used; "
             + ("more data or dropout (model.dropout) helps, " if overfits else "")

@@ -10,7 +10,8 @@ from configs.program import silence
 
 
 def say(message: str) -> None:
-    """One line on standard output, above a progress bar. Work goes on where nobody reads it: `train.py … | head`, or a full disk."""
+    """One line on standard output, above a progress bar. Work goes on where nobody reads it: `train.py … | head`, or a
+    full disk."""
     try:
         tqdm.write(message, file=sys.stdout)
         sys.stdout.flush()

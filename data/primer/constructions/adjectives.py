@@ -89,7 +89,8 @@ def comparing(said: Adjective, standard: NounPhrase) -> Head:
 
 
 OPINIONS = frozenset(
-    "expensive cheap delicious interesting difficult easy useful cute good beautiful important famous fast slow heavy light".split()
+    "expensive cheap delicious interesting difficult easy useful cute good beautiful important famous fast slow heavy"
+    " light".split()
 )
 """Qualities in which things of different kinds can be compared without saying nonsense."""
 
@@ -260,7 +261,8 @@ def becoming(chooser: Chooser) -> Draft:
 
 
 def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
-    """Two things of a kind, a quality, and how it decides: 'more' of a good one, 'less' of a bad one, 'too' much of a bad one."""
+    """Two things of a kind, a quality, and how it decides: 'more' of a good one, 'less' of a bad one, 'too' much of a
+    bad one."""
     scale = chooser.pick(SCALES)
     if scale.kind in MIXED or (chooser.chance(0.3) and scale.kind in ("container", "top", "book", "instrument")):
         thing = chooser.pick([thing for thing in nouns(scale.kind) if thing.plural])
@@ -337,7 +339,8 @@ def preference(chooser: Chooser) -> Draft:
 def preference_because(chooser: Chooser) -> Draft:
     """Emi prefers the apple over the orange because it is less acidic. - …。オレンジほどすっぱくないからです。
 
-    What 'it' is, only the meaning tells: what is less acidic or sweeter is the thing preferred, what is too acidic the other one.
+    What 'it' is, only the meaning tells: what is less acidic or sweeter is the thing preferred, what is too acidic the
+    other one.
     """
     better, worse, said, how = _rivals(chooser)
     subject = _judge(chooser)
@@ -350,7 +353,8 @@ def preference_because(chooser: Chooser) -> Draft:
 def with_reason(
     main: Clause, better: NounPhrase, worse: NounPhrase, said: Adjective, how: str, topic: str | None = "は"
 ) -> tuple[Parts, Parts, Clause]:
-    """A preference and why, on both sides: 'more' or 'less' of a quality in the better thing, or 'too' much of it in the other."""
+    """A preference and why, on both sides: 'more' or 'less' of a quality in the better thing, or 'too' much of it in
+    the other."""
     tense = main.mode.tense
     meant, other = (worse, better) if how == "too" else (better, worse)
     link, degree, because, it = Link(), Link(), Link(), pronoun(meant.pronoun, meant.referent, rival=other.referent)

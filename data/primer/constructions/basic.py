@@ -103,10 +103,7 @@ def journey(chooser: Chooser) -> Draft:
     """Leo walked from the station to the park. - レオは駅から公園まで歩きました。"""
     one = verb(chooser.pick(("walk", "run")))
     start, goal = chooser.pair([place for place in nouns("visit") if not place.kinds & {"waters", "climb"}])
-    complements = [
-        marked(chooser.goal(start), "from", "から", 1, 5),
-        marked(chooser.goal(goal), "to", "まで", 2, 7),
-    ]
+    complements = [marked(chooser.goal(start), "from", "から", 1, 5), marked(chooser.goal(goal), "to", "まで", 2, 7)]
     if chooser.chance(0.4):
         complements.append(chooser.time("past"))
     return statement(

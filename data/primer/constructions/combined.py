@@ -39,7 +39,8 @@ def again(phrase: NounPhrase) -> NounPhrase:
 
 
 def particular(chooser: Chooser, one: Verb, entry: Noun, *, known: bool = False) -> NounPhrase:
-    """An object to come back to: a bag, the bag, this bag, without an adjective; `known` when something is said about it."""
+    """An object to come back to: a bag, the bag, this bag, without an adjective; `known` when something is said about
+    it."""
     if one.english == "go to":
         return chooser.goal(entry)
     if known:
@@ -58,8 +59,8 @@ def acting(doer: NounPhrase, one: Verb, thing: NounPhrase | None, mode: Mode) ->
 def aside(clause: Clause, said: Parts, *, about: NounPhrase) -> Parts:
     """The Japanese main clause with an adverbial clause that says something `about` its subject or about its object.
 
-    A shared subject stands once, as the topic of both. An object is named in the adverbial clause, and not again: left to be understood
-    it would make the subject the one who is described (女の子は…有名だったので).
+    A shared subject stands once, as the topic of both. An object is named in the adverbial clause, and not again: left
+    to be understood it would make the subject the one who is described (女の子は…有名だったので).
     """
     topic = (*clause.subject.japanese, Word("は"))
     if about is clause.subject:
@@ -179,12 +180,7 @@ PREPARING = frozenset(("wash", "cut", "fix"))
 
 
 def _sequel(
-    chooser: Chooser,
-    first_mode: Mode,
-    second_mode: Mode,
-    *,
-    later_first: bool = False,
-    firsts: frozenset[str] = FIRSTS,
+    chooser: Chooser, first_mode: Mode, second_mode: Mode, *, later_first: bool = False, firsts: frozenset[str] = FIRSTS
 ) -> tuple[Clause, Clause]:
     """Two things done to one object, the second said with pronouns (or the first, when it is said later)."""
     sequel = chooser.pick([sequel for sequel in SEQUELS if sequel.second != "wear" and sequel.first in firsts])

@@ -34,7 +34,8 @@ def _inviting(one: Verb, other: Verb, entry: Noun) -> list[Adjective]:
 def because_of_compared_relatives(chooser: Chooser) -> Draft:
     """Emi ate the cake that Ken made because it was sweeter than the cake that Anna made. - アンナが作ったケーキより甘かったので、…。
 
-    The standard of comparison comes first and leaves no doubt what is compared, so the thing is named in the main clause.
+    The standard of comparison comes first and leaves no doubt what is compared, so the thing is named in the main
+    clause.
     """
     one, other, entry = made_thing(chooser)
     options = [said for said in _inviting(one, other, entry) if "nocompare" not in said.features]
@@ -52,7 +53,8 @@ def because_of_compared_relatives(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def preferring_relatives_because(chooser: Chooser) -> Draft:
-    """Emi prefers the cake that Ken made to the cake that Anna made because it is sweeter (or: because it is too expensive)."""
+    """Emi prefers the cake that Ken made to the cake that Anna made because it is sweeter (or: because it is too
+    expensive)."""
     how = chooser.pick(("more", "less", "too"))
     one, entry, said = _judged(chooser, GOOD if how == "more" else BAD)
     subject = protagonist(chooser)

@@ -221,21 +221,7 @@ def purpose(chooser: Chooser) -> Draft:
 
 
 ERRANDS = frozenset(
-    (
-        "read",
-        "study",
-        "borrow",
-        "play",
-        "eat",
-        "drink",
-        "buy",
-        "meet",
-        "swim",
-        "catch",
-        "practice",
-        "draw",
-        "look for",
-    )
+    ("read", "study", "borrow", "play", "eat", "drink", "buy", "meet", "swim", "catch", "practice", "draw", "look for")
 )
 
 

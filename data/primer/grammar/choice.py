@@ -85,7 +85,8 @@ def _cast(
 
 
 class Chooser:
-    """All chance of the grammar comes from here. Only `Random.random()` is used: its stream is the same on every Python."""
+    """All chance of the grammar comes from here. Only `Random.random()` is used: its stream is the same on every
+    Python."""
 
     def __init__(self, rng: random.Random) -> None:
         self._random = rng.random
@@ -123,7 +124,8 @@ class Chooser:
         return noun_phrases.name(entry)
 
     def subject(self, kinds: tuple[str, ...], speaker: bool = True) -> NounPhrase:
-        """Somebody who can do it: names most of all, pronouns, nouns for people and animals. `speaker` allows 'I', 'we', 'my mother'."""
+        """Somebody who can do it: names most of all, pronouns, nouns for people and animals. `speaker` allows 'I',
+        'we', 'my mother'."""
         names, family, pronouns, roles = _cast(kinds, speaker)
         draw = self._random()
         if names and (draw < 0.5 or (not roles and draw < 0.72)):

@@ -1,8 +1,8 @@
 """A clause is built once, as predicate, subject and complements, and written in two orders: English SVO, Japanese SOV.
 
-The verb group is where the languages differ most. English puts tense, negation and modality into auxiliaries ("did not want to");
-Japanese folds them into the ending of the predicate (食べ|たがっていませんでした). So auxiliaries, "be" and "not" link to that
-ending, and the content word links to the stem; without an auxiliary ("ate") one link covers stem and ending.
+The verb group is where the languages differ most. English puts tense, negation and modality into auxiliaries ("did not
+want to"); Japanese folds them into the ending of the predicate (食べ|たがっていませんでした). So auxiliaries, "be" and "not" link to
+that ending, and the content word links to the stem; without an auxiliary ("ate") one link covers stem and ending.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Complement:
         return self.phrase.referent if self.phrase else None
 
 
-# Ranks: who comes before whom. Japanese 1 time, 2 place, 3 companion, 4 means, 5 start, 6 recipient, 7 object or goal, 8 quantity, manner.
+# Ranks: who comes before whom. Japanese 1 time, 2 place, 3 companion, 4 means, 5 start, 6 recipient, 7 object or goal,
+# 8 quantity, manner.
 MIDDLE = -1
 """English rank of adverbs between auxiliary and verb: always, often."""
 
@@ -128,7 +129,8 @@ _MODALS = {"can": "could", "must": "must", "may": "may", "will": "will"}
 
 @dataclass(eq=False)
 class Clause:
-    """One clause. `question` inverts English and is asked about by the verb group, so it is decided before either side is written."""
+    """One clause. `question` inverts English and is asked about by the verb group, so it is decided before either side
+    is written."""
 
     head: Head
     subject: NounPhrase
@@ -258,8 +260,8 @@ class Clause:
     ) -> Parts:
         """The clause in Japanese order.
 
-        `form` ends it (default: polite, or plain when contracted); `topic` marks the subject, None leaves it out; `skip` are
-        complements said elsewhere.
+        `form` ends it (default: polite, or plain when contracted); `topic` marks the subject, None leaves it out;
+        `skip` are complements said elsewhere.
         """
         order = sorted((c for c in self.complements if c not in skip), key=lambda complement: complement.japanese_rank)
         said: list[Part] = []
@@ -270,7 +272,8 @@ class Clause:
         return (*said, *self.ended(form))
 
     def ended(self, form: ja.Form | None = None) -> Parts:
-        """The predicate alone, inflected: stem linked to the content word, ending to the auxiliaries if English has any."""
+        """The predicate alone, inflected: stem linked to the content word, ending to the auxiliaries if English has
+        any."""
         past = self.mode.tense == "past"
         if form is None:
             inflected = ja.finite(self.predicate, past=past, negative=self.negative, polite=not self.mode.contracted)

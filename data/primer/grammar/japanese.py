@@ -1,9 +1,10 @@
 """Japanese inflection: every form the grammar uses, from the dictionary form and the class of a word.
 
-A `Predicate` is whatever can end a Japanese clause. Derivations (potential, progressive, wish, duty …) turn one predicate into
-another, as the language itself does: 読む -> 読める (an ichidan verb) or 読みたい (an い-adjective). Inflection then ends it.
-Every inflected form comes apart as (stem, ending), cut where a morphological analyser cuts: 読み|ました, 高く|ないです, 静か|でした,
-勉強|します. The stem is what the English content word links to; negation, auxiliaries and "be" link to the ending.
+A `Predicate` is whatever can end a Japanese clause. Derivations (potential, progressive, wish, duty …) turn one
+predicate into another, as the language itself does: 読む -> 読める (an ichidan verb) or 読みたい (an い-adjective). Inflection
+then ends it. Every inflected form comes apart as (stem, ending), cut where a morphological analyser cuts: 読み|ました,
+高く|ないです, 静か|でした, 勉強|します. The stem is what the English content word links to; negation, auxiliaries and "be" link to the
+ending.
 
 Classes: godan, ichidan, suru, kuru, iku (行く: godan but 行って), aru (ある: negative ない), i (い-adjective), ii (いい/よく),
 da (a noun, な- or の-adjective with the copula).
@@ -31,7 +32,8 @@ class Inflected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """`head` is fixed text (the content part of a derived predicate), `tail` what still inflects, in its dictionary form."""
+    """`head` is fixed text (the content part of a derived predicate), `tail` what still inflects, in its dictionary
+    form."""
 
     head: str
     tail: str
@@ -275,4 +277,5 @@ def request(predicate: Predicate, *, past: bool = False, negative: bool = False)
 
 
 Form = Callable[..., Inflected]
-"""A way to end a clause: called with the predicate and, by keyword, `past` and `negative`, of which it takes what it can express."""
+"""A way to end a clause: called with the predicate and, by keyword, `past` and `negative`, of which it takes what it
+can express."""

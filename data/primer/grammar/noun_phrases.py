@@ -1,4 +1,5 @@
-"""Noun phrases, both sides at once: names, pronouns, and nouns with determiner, number, adjectives, possessor, relative clause."""
+"""Noun phrases, both sides at once: names, pronouns, and nouns with determiner, number, adjectives, possessor, relative
+clause."""
 
 from __future__ import annotations
 
@@ -80,8 +81,8 @@ def pronoun(
     japanese: Parts | None = None,
     rival: Referent | None = None,
 ) -> NounPhrase:
-    """A pronoun; `japanese` overrides what it is in Japanese (in stories often the name again), `dropped` leaves it unsaid, `rival` is
-    what it could mean as well."""
+    """A pronoun; `japanese` overrides what it is in Japanese (in stories often the name again), `dropped` leaves it
+    unsaid, `rival` is what it could mean as well."""
     subject, obj, writing, person, plural = PRONOUNS[which]
     link = Link()
     dropped = dropped or which == "you"

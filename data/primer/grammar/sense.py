@@ -25,7 +25,8 @@ SLOW = frozenset(("grow",))
 """What takes longer than a day: no 'this morning'."""
 BRIEF = frozenset(
     (
-        *"sleep rest laugh cry walk run play dance cook eat drink order cut wash clean open close throw hide touch watch".split(),
+        *"sleep rest laugh cry walk run play dance cook eat drink order cut wash clean open close throw hide touch"
+        " watch".split(),
         *("wait for", "listen to", "pick up", "sit on", "get up", "arrive at"),
     )
 )

@@ -1,4 +1,5 @@
-"""A construction is a function from a `Chooser` to a `Draft`; this is where they are registered, and where a sentence is written."""
+"""A construction is a function from a `Chooser` to a `Draft`; this is where they are registered, and where a sentence
+is written."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""What the rules build: two sequences of words whose translations share a `Link`, and phrases that mention a `Referent`.
+"""What the rules build: two sequences of words whose translations share a `Link`, and phrases that mention a
+`Referent`.
 
-A rule never writes text. It orders `Word`s and `Phrase`s, once for English and once for Japanese; the text, the character spans of
-the links and those of the mentions are read off the finished tree here, the same way for every construction.
+A rule never writes text. It orders `Word`s and `Phrase`s, once for English and once for Japanese; the text, the
+character spans of the links and those of the mentions are read off the finished tree here, the same way for every
+construction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The words, as data: one line of a table is one entry. The tables are tab-separated files beside this one.
 
-To add a word, add a line. `kinds` tie the tables together: a verb or an adjective names the kinds of noun that make sense with it
-(or single nouns), so that people eat food and dogs do not read.
+To add a word, add a line. `kinds` tie the tables together: a verb or an adjective names the kinds of noun that make
+sense with it (or single nouns), so that people eat food and dogs do not read.
 """
 
 from __future__ import annotations
@@ -273,7 +273,8 @@ SEQUELS = [Sequel(row["first"], row["second"], row["object"]) for row in _rows("
 
 
 def is_a(noun: Noun | Name, kinds: tuple[str, ...]) -> bool:
-    """Whether the noun is of one of the kinds, or is itself named among them (spaces as hyphens) and not barred ('-novel')."""
+    """Whether the noun is of one of the kinds, or is itself named among them (spaces as hyphens) and not barred
+    ('-novel')."""
     name = noun.english.replace(" ", "-")
     return name in kinds or (any(kind in noun.kinds for kind in kinds) and f"-{name}" not in kinds)
 
@@ -292,7 +293,8 @@ def noun(name: str) -> Noun:
 
 @cache
 def verb(name: str, thing: Noun | None = None) -> Verb:
-    """The verb of that name for that object ('wear' is 着る for a shirt, かぶる for a hat); without one, the intransitive if any."""
+    """The verb of that name for that object ('wear' is 着る for a shirt, かぶる for a hat); without one, the intransitive if
+    any."""
     candidates = [entry for entry in VERBS if entry.english == name]
     for entry in candidates:
         if is_a(thing, entry.object) if thing else not entry.transitive:

@@ -1,10 +1,10 @@
 """Who and what plays in a plot, and the register of plots.
 
-A plot tells its story through a `Teller`, which decides on pronouns, and returns the content words that make it this story and no
-other (for the `novel` split). Sentences are three to eight. Every plot has a turn at which a pronoun could mean either of two rivals
-and what is said of it decides (`Teller.meant`): "Emi lent Anna the book because she was kind", or "… because she wanted to read it".
-Each of the two is drawn as often as the other, so that no guess by position finds the right one. Elsewhere `Teller.by_pronoun`
-forces a pronoun where it is clear.
+A plot tells its story through a `Teller`, which decides on pronouns, and returns the content words that make it this
+story and no other (for the `novel` split). Sentences are three to eight. Every plot has a turn at which a pronoun could
+mean either of two rivals and what is said of it decides (`Teller.meant`): "Emi lent Anna the book because she was
+kind", or "… because she wanted to read it". Each of the two is drawn as often as the other, so that no guess by
+position finds the right one. Elsewhere `Teller.by_pronoun` forces a pronoun where it is clear.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def either(chooser: Chooser, one: tuple[Figure, str], other: tuple[Figure, str])
 
 
 def apology(t: Teller, chooser: Chooser, hero: Figure, friend: Figure, deed: str, thing: Figure) -> str:
-    """'Ken apologized to Taro because he was angry', or '… because he broke the radio'. -> the friend's state, if it was the reason."""
+    """'Ken apologized to Taro because he was angry', or '… because he broke the radio'. -> the friend's state, if it
+    was the reason."""
     state = chooser.pick(("angry", "sad")) if chooser.chance(0.5) else ""
     said = t.doing(hero, "apologize to", friend)
     if state:

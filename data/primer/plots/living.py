@@ -147,8 +147,7 @@ def chase(t: Teller, c: Chooser) -> tuple[str, ...]:
         chased = t.doing(hunter, "chase", prey, at(place))
         hungry = c.chance(0.5)
         t.because(
-            chased,
-            t.being(t.meant(hunter, prey), "hungry") if hungry else t.doing(t.meant(prey, hunter), "eat", meal),
+            chased, t.being(t.meant(hunter, prey), "hungry") if hungry else t.doing(t.meant(prey, hunter), "eat", meal)
         )
     elif outcome == "hidden":
         t.tell(t.doing(hunter, "chase", prey, at(place)), lead)

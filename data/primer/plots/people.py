@@ -121,9 +121,11 @@ def carrying(t: Teller, c: Chooser) -> tuple[str, ...]:
     t.tell(t.doing(hero, "carry", load, modality="have to"), c.pick(("", "one day", "yesterday")))
     t.because(
         t.doing(hero, "carry", load, negative=True, modality="can"),
-        t.being(t.by_pronoun(load), "heavy", too=True)
-        if c.chance(0.5)
-        else t.being(t.by_pronoun(hero), c.pick(("tired", "sick"))),
+        (
+            t.being(t.by_pronoun(load), "heavy", too=True)
+            if c.chance(0.5)
+            else t.being(t.by_pronoun(hero), c.pick(("tired", "sick")))
+        ),
     )
     t.tell(t.happening(friend, "come"), c.pick(("then", "soon")))
     why, rival, state = either(c, (friend, "kind"), (hero, "having trouble"))

@@ -79,9 +79,12 @@ def exported(run: Path, *settings: str) -> Page:
 def test_the_archive_holds_every_tensor_to_the_last_bit(run: Path) -> None:
     """Guards the maps on their way through base64, and their names."""
     archive = exported(run, "step=500").archive
-    (sample, _) = store.load(store.path(run, 500)).samples
-    expected = {f"{kind}|{layer}|{what}": array for what, arrays in
-                (("weights", sample.weights), ("norms", sample.norms)) for (kind, layer), array in arrays.items()}  # fmt: skip
+    sample, _ = store.load(store.path(run, 500)).samples
+    expected = {
+        f"{kind}|{layer}|{what}": array
+        for what, arrays in (("weights", sample.weights), ("norms", sample.norms))
+        for (kind, layer), array in arrays.items()
+    }
     for number in (0, 1):
         start = f"{run.name}|step_00000500|{number}|"
         found = {key.removeprefix(start): value for key, value in archive["tensors"].items() if key.startswith(start)}
@@ -194,7 +197,7 @@ def test_every_import_leads_to_a_module_of_the_page(run: Path) -> None:
 def test_specifiers_are_resolved_from_the_folder_of_their_module() -> None:
     """Guards `../x.js` and its kin, in all their spellings."""
     modules = {"x.js": "", "views/y.js": ""}
-    text = """import {a,\n  b} from '../x.js'; import"./y.js"\nexport * from "./y.js"; const z = await import( '../x.js' );"""
+    text = """import {a,\n  b} from '../x.js'; import"./y.js"\nexport * from "./y.js"; const z = await import( '../x.js' );"""  # noqa: E501
     assert bundled("views/z.js", text, modules) == (
         """import {a,\n  b} from 'chumoku/x.js'; import"chumoku/views/y.js"\n"""
         """export * from "chumoku/views/y.js"; const z = await import( 'chumoku/x.js' );"""

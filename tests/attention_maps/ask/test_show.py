@@ -41,9 +41,13 @@ def test_the_table_names_every_row_and_its_strongest_keys(run: str, capsys: Capt
     lines = capsys.readouterr().out.splitlines()
     assert lines[3].split() == ["predicts", "attends", "to"]
     for line, row, name, first, second in zip(
-        lines[4:], "0123", ["I", "d", "win", "</s>"], ["いいえ 90", "勝つ 60", "いいえ 33", "勝つ 80"],
-        ["勝つ 5", "いいえ 30", "勝つ 33", "いいえ 15"], strict=True,
-    ):  # fmt: skip
+        lines[4:],
+        "0123",
+        ["I", "d", "win", "</s>"],
+        ["いいえ 90", "勝つ 60", "いいえ 33", "勝つ 80"],
+        ["勝つ 5", "いいえ 30", "勝つ 33", "いいえ 15"],
+        strict=True,
+    ):
         words = [word for word in line.split() if not set(word) <= set("█▏▎▍▌▋▊▉%")]
         assert words == [row, name, *first.split(), *second.split()]
 
@@ -84,7 +88,10 @@ def test_every_mistake_is_told_at_once(run: str, capsys: Capture) -> None:
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
-        "error: laier: unknown setting (did you mean layer?); there are step, sample, kind, layer, head, rows, query, key, top, special",
+        (
+            "error: laier: unknown setting (did you mean layer?); there are step, sample, kind, layer, head, rows,"
+            " query, key, top, special"
+        ),
         "error: head=x: must be a whole number or mean or all",
         "error: rows=both: must be reads or predicts",
         "error: sample: not understood; settings are written key=value without dashes, --help lists them",
@@ -288,10 +295,10 @@ def test_a_bar_is_as_long_as_its_share() -> None:
 def test_asking_needs_neither_torch_nor_a_plotting_library(run: str) -> None:
     """Guards the time until an answer: torch takes a second and more to load."""
     code = (
-        "import sys; from attention_maps.__main__ import guarded; "
-        f"codes = [guarded(['show', {run!r}]), guarded(['list', {run!r}]), guarded(['heads', {run!r}]), "
-        f"guarded(['export', {run!r}, 'to=' + {run!r} + '.svg'])]; "
-        "assert codes == [0, 0, 0, 0]; print(sorted({'torch', 'matplotlib', 'tensorboard', 'hydra'} & set(sys.modules)))"
+        f"import sys; from attention_maps.__main__ import guarded; codes = [guarded(['show', {run!r}]),"
+        f" guarded(['list', {run!r}]), guarded(['heads', {run!r}]), guarded(['export', {run!r}, 'to=' + {run!r} +"
+        " '.svg'])]; assert codes == [0, 0, 0, 0]; print(sorted({'torch', 'matplotlib', 'tensorboard', 'hydra'} &"
+        " set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, text=True, check=True

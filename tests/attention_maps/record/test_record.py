@@ -138,8 +138,8 @@ def test_weights_equal_an_independent_computation(english: Tokenizer, kv_heads: 
 def test_a_translators_weights_equal_an_independent_computation(
     english: Tokenizer, japanese: Tokenizer, kv_heads: int | None
 ) -> None:
-    """Guards all three kinds, every layer and head, from the projections that the layers make of their own inputs, among
-    examples of other lengths."""
+    """Guards all three kinds, every layer and head, from the projections that the layers make of their own inputs,
+    among examples of other lengths."""
     model = make_translator(english, japanese, kv_heads=kv_heads, position="learned", qk_norm=False)
     short = Example.pair(english.encode("I"), japanese.encode("勝"), english, japanese)
     projected: dict[str, torch.Tensor] = {}

@@ -35,8 +35,12 @@ def complete(lesson: Recording) -> Recording:
     }
     rollout = {kind: sample.weights[kind, 1][0] for kind in ("encoder", "decoder")}
     sample = replace(
-        sample, values=values, rollout=rollout, links=((0, 0), (1, 2), (2, 2)), antecedents=Antecedents("reads", ((2, 3, 0, 2),))
-    )  # fmt: skip
+        sample,
+        values=values,
+        rollout=rollout,
+        links=((0, 0), (1, 2), (2, 2)),
+        antecedents=Antecedents("reads", ((2, 3, 0, 2),)),
+    )
     heads = {kind: [[0.25, 0.5], [1.0, float("nan")]] for kind in ("encoder", "decoder", "cross")}
     return replace(
         lesson,
@@ -103,7 +107,8 @@ Serve = Callable[..., str]
 
 @pytest.fixture
 def tensorboard() -> Iterator[Serve]:
-    """`tensorboard("--logdir", …, command=…)`: start TensorBoard with the tab on a free port -> its address with a slash at the end.
+    """`tensorboard("--logdir", …, command=…)`: start TensorBoard with the tab on a free port -> its address with a
+    slash at the end.
 
     `command` are the arguments of Python, the module of this project by default; `path` comes first on Python's path.
     """
@@ -117,8 +122,12 @@ def tensorboard() -> Iterator[Serve]:
             variables["PYTHONPATH"] = f"{path}{os.pathsep}{variables['PYTHONPATH']}"
         process = subprocess.Popen(
             [sys.executable, *command, "--host", "127.0.0.1", "--port", "0", *flags],
-            cwd=ROOT, env=variables, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=variables,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
         processes.append(process)
         return _address(process)
 

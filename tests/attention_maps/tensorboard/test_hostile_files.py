@@ -19,18 +19,84 @@ WHAT = ("weights", "norms", "values", "rollout")
 PARTS = ("samples", "measures", "labels", "scores")
 
 RAW = [
-    "NaN", "Infinity", "-Infinity", "1e999", "-1e999", "-0.0", "9" * 30, "9" * 5000, "9007199254740993", "0.1e-400", "",
-    "[" * 100_000, "[" * 500 + "]" * 500, '{"a":' * 5_000 + "1" + "}" * 5_000, '"\\ud800"', '"\\u0000"', "'", "nul", "// no",
-    '{"a":1,"a":2}', "\ufeff1",
-]  # fmt: skip
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "1e999",
+    "-1e999",
+    "-0.0",
+    "9" * 30,
+    "9" * 5000,
+    "9007199254740993",
+    "0.1e-400",
+    "",
+    "[" * 100_000,
+    "[" * 500 + "]" * 500,
+    '{"a":' * 5_000 + "1" + "}" * 5_000,
+    '"\\ud800"',
+    '"\\u0000"',
+    "'",
+    "nul",
+    "// no",
+    '{"a":1,"a":2}',
+    "\ufeff1",
+]
 """JSON, or nearly, that `json.dumps` would not write."""
 
 VALUES = [
-    None, True, False, 0, 1, -1, 2, 7, 10**6, 2**31, 2**53, 2**53 + 1, 2**63, 2**64, 2**70, 0.5, -0.5, 1e308, 1.0, "", "0", "F16",
-    "F32", "BF16", "encoder", "decoder", "cross", "reads", "source", "x" * 5_000, "\0", "../..", "\u202e", [], {}, [[]], [{}],
-    [0], [0, 0], [0, 4], [1, 0], [-1, 3], [0, 2**60], [4, 2, 2**40], [None], [[None]], [[0.5, 0.5], [0.5, 0.5]], {"a": []},
-    {"cross": 1}, {"cross": [[1]]}, {"dtype": "F16", "shape": [0], "data_offsets": [0, 0]}, {"ids": [], "pieces": [], "special": []},
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2,
+    7,
+    10**6,
+    2**31,
+    2**53,
+    2**53 + 1,
+    2**63,
+    2**64,
+    2**70,
+    0.5,
+    -0.5,
+    1e308,
+    1.0,
+    "",
+    "0",
+    "F16",
+    "F32",
+    "BF16",
+    "encoder",
+    "decoder",
+    "cross",
+    "reads",
+    "source",
+    "x" * 5_000,
+    "\0",
+    "../..",
+    "\u202e",
+    [],
+    {},
+    [[]],
+    [{}],
+    [0],
+    [0, 0],
+    [0, 4],
+    [1, 0],
+    [-1, 3],
+    [0, 2**60],
+    [4, 2, 2**40],
+    [None],
+    [[None]],
+    [[0.5, 0.5], [0.5, 0.5]],
+    {"a": []},
+    {"cross": 1},
+    {"cross": [[1]]},
+    {"dtype": "F16", "shape": [0], "data_offsets": [0, 0]},
+    {"ids": [], "pieces": [], "special": []},
+]
 
 
 def pack(header: bytes, data: bytes, length: int | None = None) -> bytes:
@@ -68,21 +134,53 @@ def damage_bytes(whole: bytes, chance: random.Random) -> bytes:
 def damage_length(whole: bytes, chance: random.Random) -> bytes:
     """Lie about the header's length."""
     (length,) = struct.unpack("<Q", whole[:8])
-    lengths = [0, 1, 2, length - 1, length + 1, length + 2, len(whole) - 8, len(whole) - 7, len(whole), 2**31, 2**32, 2**62, 2**63,
-               2**64 - 1, 2**64 - 8, chance.randrange(2**64), chance.randrange(len(whole))]  # fmt: skip
+    lengths = [
+        0,
+        1,
+        2,
+        length - 1,
+        length + 1,
+        length + 2,
+        len(whole) - 8,
+        len(whole) - 7,
+        len(whole),
+        2**31,
+        2**32,
+        2**62,
+        2**63,
+        2**64 - 1,
+        2**64 - 8,
+        chance.randrange(2**64),
+        chance.randrange(len(whole)),
+    ]
     return struct.pack("<Q", chance.choice(lengths)) + whole[8:]
 
 
 def foreign(whole: bytes, chance: random.Random) -> bytes:
     """Something else altogether."""
     files = [
-        b"", b"\0" * 8, b"\0" * 4096, chance.randbytes(chance.randrange(4096)), b"PK\x03\x04" + chance.randbytes(100), b"\x89PNG\r\n",
-        b"\x80\x04cos\nsystem\n(S'true'\ntR.", b"<html>" * 20, b"version https://git-lfs.github.com/spec/v1\n", pack(b"{}", b""),
-        pack(b"[]", b""), pack(b"null", b""), pack(b'"text"', b""), pack(b"\xff\xfe{\0}\0", b""), pack(b"\xef\xbb\xbf{}", b""),
-        pack('{"é":1}'.encode("latin-1"), b""), pack(b'{"__metadata__":{"format":"pt"}}', b""), pack(b"{}" + b" " * 5000, b""),
-        pack(b'{"__metadata__":{"format":"chumoku-attention","version":"2"}}', b""), pack(b'{"__metadata__":[]}', b""),
+        b"",
+        b"\0" * 8,
+        b"\0" * 4096,
+        chance.randbytes(chance.randrange(4096)),
+        b"PK\x03\x04" + chance.randbytes(100),
+        b"\x89PNG\r\n",
+        b"\x80\x04cos\nsystem\n(S'true'\ntR.",
+        b"<html>" * 20,
+        b"version https://git-lfs.github.com/spec/v1\n",
+        pack(b"{}", b""),
+        pack(b"[]", b""),
+        pack(b"null", b""),
+        pack(b'"text"', b""),
+        pack(b"\xff\xfe{\0}\0", b""),
+        pack(b"\xef\xbb\xbf{}", b""),
+        pack('{"é":1}'.encode("latin-1"), b""),
+        pack(b'{"__metadata__":{"format":"pt"}}', b""),
+        pack(b"{}" + b" " * 5000, b""),
+        pack(b'{"__metadata__":{"format":"chumoku-attention","version":"2"}}', b""),
+        pack(b'{"__metadata__":[]}', b""),
         pack(b'{"__metadata__":{"format":"chumoku-attention","version":"1","step":"1","samples":"[]"}}', b""),
-    ]  # fmt: skip
+    ]
     raw = chance.choice(RAW).encode("utf-8", "surrogatepass")
     return chance.choice([*files, pack(raw, b""), pack(b'{"a":' + raw + b"}", b""), whole * 2])
 
@@ -148,12 +246,41 @@ def damage_tensor(whole: bytes, chance: random.Random) -> bytes:
     header, data = unpack(whole)
     name = chance.choice([name for name in header if name != "__metadata__"])
     start, stop = header[name]["data_offsets"]
-    offsets = [[-start, stop], [start, -stop], [stop, start], [start, stop + 2], [start - 2, stop], [0, len(data)], [0, 2**63],
-               [2**62, 2**62 + stop - start], [start, start], [start + 0.5, stop], [str(start), stop], [start], [start, stop, stop],
-               [0, stop - start], None, [True, stop]]  # fmt: skip
+    offsets = [
+        [-start, stop],
+        [start, -stop],
+        [stop, start],
+        [start, stop + 2],
+        [start - 2, stop],
+        [0, len(data)],
+        [0, 2**63],
+        [2**62, 2**62 + stop - start],
+        [start, start],
+        [start + 0.5, stop],
+        [str(start), stop],
+        [start],
+        [start, stop, stop],
+        [0, stop - start],
+        None,
+        [True, stop],
+    ]
     shape = header[name]["shape"]
-    shapes = [[], [stop - start], [(stop - start) // 2], [-1, -1, (stop - start) // 2], [2**32, 2**32, 0], [2**63, 2, 0], [0],
-              [1] * 5000, shape[::-1], [*shape, 1], [1, *shape], ["2"], [2.0], None]  # fmt: skip
+    shapes = [
+        [],
+        [stop - start],
+        [(stop - start) // 2],
+        [-1, -1, (stop - start) // 2],
+        [2**32, 2**32, 0],
+        [2**63, 2, 0],
+        [0],
+        [1] * 5000,
+        shape[::-1],
+        [*shape, 1],
+        [1, *shape],
+        ["2"],
+        [2.0],
+        None,
+    ]
     match chance.randrange(4):
         case 0:
             header[name]["data_offsets"] = chance.choice(offsets)
@@ -184,8 +311,13 @@ def damage_contents(whole: bytes, chance: random.Random) -> bytes:
 
 
 DAMAGES: list[tuple[Callable[[bytes, random.Random], bytes], int]] = [
-    (damage_bytes, 600), (damage_length, 150), (foreign, 250), (damage_header, 500), (damage_tensor, 400), (damage_contents, 1000)
-]  # fmt: skip
+    (damage_bytes, 600),
+    (damage_length, 150),
+    (foreign, 250),
+    (damage_header, 500),
+    (damage_tensor, 400),
+    (damage_contents, 1000),
+]
 """What is done to a file, and how many times."""
 
 

@@ -98,7 +98,8 @@ def test_without_what_the_weights_are_meant(tab: type[Tab], logdir: Path, comple
 
 
 def test_curves_have_a_matrix_for_every_step(tab: type[Tab], logdir: Path, complete: Recording) -> None:
-    """Guards curves against a step without measures, and against a damaged file, which must not take the others away."""
+    """Guards curves against a step without measures, and against a damaged file, which must not take the
+    others away."""
     run = logdir / "translator"
     store.save(replace(complete, step=3000, measures={}), run)
     store.path(run, 4000).write_bytes(b"half a file")
@@ -145,9 +146,24 @@ def test_the_page_is_served_with_its_types_and_never_kept(tab: type[Tab], tmp_pa
 
 
 @pytest.mark.parametrize(
-    "name", ["", "absent.js", "views", "views/", "../plugin.py", "views/../../plugin.py", "/etc/passwd", "%2e%2e/plugin.py",
-             "..%2fplugin.py", "views/../index.js", "./index.js", "\\..\\plugin.py", "index.js%00", "INDEX.JS"]
-)  # fmt: skip
+    "name",
+    [
+        "",
+        "absent.js",
+        "views",
+        "views/",
+        "../plugin.py",
+        "views/../../plugin.py",
+        "/etc/passwd",
+        "%2e%2e/plugin.py",
+        "..%2fplugin.py",
+        "views/../index.js",
+        "./index.js",
+        "\\..\\plugin.py",
+        "index.js%00",
+        "INDEX.JS",
+    ],
+)
 def test_nothing_but_the_page_is_served(tab: type[Tab], tmp_path: Path, name: str) -> None:
     """Guards the rest of the disk."""
     answer = tab(tmp_path).client.get(f"/data/plugin/attention/static/{name}")
@@ -178,7 +194,7 @@ def test_nothing_but_the_page_is_served(tab: type[Tab], tmp_path: Path, name: st
         ("tensor", {"layer": "1_0"}, 400, "'layer' must be a whole number"),
         ("tensor", {"layer": "9" * 400}, 400, "…"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_request_gets_the_reason(
     tab: type[Tab], logdir: Path, route: str, arguments: dict, code: int, reason: str
 ) -> None:

@@ -25,11 +25,21 @@ def found(folder: Path) -> list[str]:
 def test_only_recordings_count(tmp_path: Path) -> None:
     """Guards the step slider against stray and half-written files, folders, and two spellings of one number."""
     touch(
-        tmp_path / "run", "step_00000000.safetensors", "step_123456789.safetensors", "generated_00001.safetensors",
-        "generated_123456.safetensors", "step_1.safetensors", "step_000000001.safetensors", ".step_00000002.safetensors.99",
-        "step_00000003.safetensors.bak", "generated_000001.safetensors", "step_٠٠٠٠٠٠٠٤.safetensors", "notes.txt",
-        "step_" + "9" * 16 + ".safetensors", "STEP_00000005.safetensors",
-    )  # fmt: skip
+        tmp_path / "run",
+        "step_00000000.safetensors",
+        "step_123456789.safetensors",
+        "generated_00001.safetensors",
+        "generated_123456.safetensors",
+        "step_1.safetensors",
+        "step_000000001.safetensors",
+        ".step_00000002.safetensors.99",
+        "step_00000003.safetensors.bak",
+        "generated_000001.safetensors",
+        "step_٠٠٠٠٠٠٠٤.safetensors",
+        "notes.txt",
+        "step_" + "9" * 16 + ".safetensors",
+        "STEP_00000005.safetensors",
+    )
     (tmp_path / "run" / "attention" / "step_00000006.safetensors").mkdir()
     (tmp_path / "run" / "attention" / "step_00000007.safetensors").symlink_to(tmp_path / "nowhere")
     run = Runs(roots(str(tmp_path), None)).run("run")
@@ -48,7 +58,8 @@ def test_only_recordings_count(tmp_path: Path) -> None:
 
 
 def test_runs_are_named_as_in_the_other_tabs(tmp_path: Path) -> None:
-    """Guards the names: paths below the log folder, `.` for itself, also where a run is called like the recordings' folder."""
+    """Guards the names: paths below the log folder, `.` for itself, also where a run is called like the recordings'
+    folder."""
     for run in (".", "b", "a/deep/one", "attention", "名前 1"):
         touch(tmp_path / run, "step_00000000.safetensors")
     touch(tmp_path / "empty")
@@ -63,7 +74,8 @@ def test_the_recordings_folder_itself_can_be_the_log_folder(tmp_path: Path) -> N
 
 
 def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
-    """Guards log folders made of links to runs elsewhere, and links to a folder above or to themselves, which would never end."""
+    """Guards log folders made of links to runs elsewhere, and links to a folder above or to themselves, which would
+    never end."""
     touch(tmp_path / "elsewhere", "step_00000000.safetensors")
     logs = tmp_path / "logs"
     touch(logs / "here", "step_00000000.safetensors")

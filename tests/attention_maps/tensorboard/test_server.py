@@ -126,7 +126,8 @@ def test_without_recordings_the_tab_is_inactive_and_still_opens(
 def test_hostile_files_and_questions_leave_tensorboard_standing(
     tensorboard: Serve, logdir: Path, complete: Recording
 ) -> None:
-    """Guards against an error that only the real server meets: odd bytes on the wire, odd methods, dropped connections."""
+    """Guards against an error that only the real server meets: odd bytes on the wire, odd methods, dropped
+    connections."""
     chance = random.Random(1)
     whole = store.path(logdir / "translator", 0).read_bytes()
     broken = store.path(logdir / "translator", 3000)
@@ -144,11 +145,18 @@ def test_hostile_files_and_questions_leave_tensorboard_standing(
             assert status == 200 or (headers.get_content_type() == "text/plain" and content)
     prefix = f"/{PLUGIN}"
     lines = [
-        f"GET {prefix}meta?run=%00&recording=%ff HTTP/1.1", f"GET {prefix}static/..%2f..%2fplugin.py HTTP/1.1",
-        f"GET {prefix}static/../../plugin.py HTTP/1.1", f"POST {prefix}index HTTP/1.1", f"ODD {prefix}index HTTP/1.1",
-        f"GET {prefix}meta?run=\xff\xfe HTTP/1.1", f"GET {prefix}tensor?{'&'.join(['run=x'] * 5000)} HTTP/1.1",
-        f"GET {prefix}static/ HTTP/1.1", f"GET {prefix}static HTTP/1.1", f"GET {prefix} HTTP/1.1", f"HEAD {prefix}meta HTTP/1.1",
-    ]  # fmt: skip
+        f"GET {prefix}meta?run=%00&recording=%ff HTTP/1.1",
+        f"GET {prefix}static/..%2f..%2fplugin.py HTTP/1.1",
+        f"GET {prefix}static/../../plugin.py HTTP/1.1",
+        f"POST {prefix}index HTTP/1.1",
+        f"ODD {prefix}index HTTP/1.1",
+        f"GET {prefix}meta?run=\xff\xfe HTTP/1.1",
+        f"GET {prefix}tensor?{'&'.join(['run=x'] * 5000)} HTTP/1.1",
+        f"GET {prefix}static/ HTTP/1.1",
+        f"GET {prefix}static HTTP/1.1",
+        f"GET {prefix} HTTP/1.1",
+        f"HEAD {prefix}meta HTTP/1.1",
+    ]
     for line in lines:
         connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
         connection.connect()

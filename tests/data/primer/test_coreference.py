@@ -40,7 +40,8 @@ def test_mentions_spell_nouns_and_pronouns() -> None:
 
 
 def test_the_same_thing_is_the_same_referent() -> None:
-    """'the park' mentioned twice is one place: as two it would split its own count, and lose as the most frequent noun."""
+    """'the park' mentioned twice is one place: as two it would split its own count, and lose as the most
+    frequent noun."""
     for row in stories():
         named = defaultdict(set)
         for start, end, referent, is_pronoun in row["mentions"]:
@@ -115,7 +116,8 @@ def test_nor_does_one_that_knows_no_grammar(name: str) -> None:
 @pytest.mark.parametrize("form", ["he", "she", "it"])
 @pytest.mark.parametrize("name", HEURISTICS)
 def test_at_a_turn_every_guess_is_a_coin(name: str, form: str) -> None:
-    """What only meaning decides must not be given away by position, not even to who follows the subject of the last sentence."""
+    """What only meaning decides must not be given away by position, not even to who follows the subject of the last
+    sentence."""
     shares = [
         share(turn, HEURISTICS[name])
         for row in stories()
@@ -146,7 +148,8 @@ def test_nearly_every_story_has_a_contested_pronoun_and_most_have_a_turn() -> No
 
 
 def test_what_is_said_decides() -> None:
-    """'lent … because she was kind' is the owner, 'because she wanted to read it' the reader: the words must fit the gold."""
+    """'lent … because she was kind' is the owner, 'because she wanted to read it' the reader: the words must fit the
+    gold."""
     outcome = Counter[tuple[str, bool]]()
     for row in stories():
         if row["construction"] == "borrowed":

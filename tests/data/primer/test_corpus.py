@@ -165,7 +165,8 @@ def test_antecedents_are_a_pronoun_and_an_earlier_noun_phrase(kind: str) -> None
 
 
 def test_it_is_not_always_the_same_place_in_the_preference_family() -> None:
-    """'because it is less acidic' means the first fruit, 'because it is too acidic' the second: meaning decides, not position."""
+    """'because it is less acidic' means the first fruit, 'because it is too acidic' the second: meaning decides, not
+    position."""
     first = second = 0
     for row in some("sentences", 6000):
         if row["construction"] == "preference_because":
@@ -192,12 +193,10 @@ def test_the_lessons_sentence_can_be_derived() -> None:
     pytest.fail("never derived")
 
 
-@pytest.mark.parametrize(
-    ("kind", "digest"),
-    [("sentences", "76abd3860e5219ef"), ("stories", "080209ff7a86d008")],
-)
+@pytest.mark.parametrize(("kind", "digest"), [("sentences", "76abd3860e5219ef"), ("stories", "080209ff7a86d008")])
 def test_the_same_seed_gives_the_same_bytes(kind: str, digest: str) -> None:
-    """A corpus that changes with the Python version or the hash seed makes no run comparable. After a wanted change, renew the hash."""
+    """A corpus that changes with the Python version or the hash seed makes no run comparable. After a wanted change,
+    renew the hash."""
     data = json.dumps(rows(kind, 200, seed=1), ensure_ascii=False)
     assert hashlib.sha256(data.encode()).hexdigest()[:16] == digest
 

@@ -7,11 +7,23 @@ import pytest
 from data.primer.grammar import english as en
 from data.primer.lexicon import VERBS, adjective, noun, verb
 
-THIRD = "eat:eats watch:watches wash:washes study:studies play:plays go to:goes to do:does have:has fix:fixes look for:looks for"
-ING = "eat:eating make:making write:writing run:running swim:swimming cut:cutting look for:looking for see:seeing study:studying"
+THIRD = (
+    "eat:eats watch:watches wash:washes study:studies play:plays go to:goes to do:does have:has fix:fixes look"
+    " for:looks for"
+)
+ING = (
+    "eat:eating make:making write:writing run:running swim:swimming cut:cutting look for:looking for see:seeing"
+    " study:studying"
+)
 PAST = "open:opened close:closed study:studied play:played carry:carried listen to:listened to"
-PLURAL = "apple:apples box:boxes library:libraries potato:potatoes tomato:tomatoes piano:pianos photo:photos toy:toys watch:watches"
-COMPARATIVE = "big:bigger hot:hotter heavy:heavier large:larger tall:taller new:newer slow:slower cute:cuter busy:busier red:redder"
+PLURAL = (
+    "apple:apples box:boxes library:libraries potato:potatoes tomato:tomatoes piano:pianos photo:photos toy:toys"
+    " watch:watches"
+)
+COMPARATIVE = (
+    "big:bigger hot:hotter heavy:heavier large:larger tall:taller new:newer slow:slower cute:cuter busy:busier"
+    " red:redder"
+)
 ARTICLE = (
     "apple:an orange:an egg:an umbrella:an university:a useful:a old:an hour:an house:a red:a interesting:an one:a"
 )

@@ -14,7 +14,8 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "primer.md"
 
 
 def test_the_examples_are_those_of_the_grammar() -> None:
-    """After a change of the grammar a stale page would teach what is no longer so; `python -m data.primer.examples` renews it."""
+    """After a change of the grammar a stale page would teach what is no longer so; `python -m data.primer.examples`
+    renews it."""
     page = PAGE.read_text(encoding="utf-8")
     shown = re.findall(r"^!\[.*\]\(images/primer/.*\)$", page, flags=re.MULTILINE)
     made = examples()

@@ -1,4 +1,5 @@
-"""Every verb, adjective and noun of the lexicon against tables written out by hand, word by word, not by the code under test."""
+"""Every verb, adjective and noun of the lexicon against tables written out by hand, word by word, not by the code under
+test."""
 
 from __future__ import annotations
 
@@ -113,7 +114,8 @@ def _read(table: str) -> tuple[Forms, list[tuple[Key, Forms]]]:
 
 @each_table
 def test_every_form_is_as_written_by_hand(table: str) -> None:
-    """A wrong class in the lexicon or a gap in a rule ("forgeting", 走ます) would be printed in thousands of sentences."""
+    """A wrong class in the lexicon or a gap in a rule ("forgeting", 走ます) would be printed in thousands of
+    sentences."""
     columns, rows = _read(table)
     written = dict(rows)
     mismatches = sorted(
@@ -129,7 +131,8 @@ def test_every_form_is_as_written_by_hand(table: str) -> None:
 
 @each_table
 def test_every_word_has_its_line(table: str) -> None:
-    """A word added to the lexicon, or given another class there, must not go unchecked; nor may a line check nothing."""
+    """A word added to the lexicon, or given another class there, must not go unchecked; nor may a line check
+    nothing."""
     written = [word for word, _ in _read(table)[1]]
     made = {word for word, _ in CHECKED[table]()}
     assert not made - set(written), "words without a line"

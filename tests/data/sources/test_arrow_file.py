@@ -13,7 +13,8 @@ from data.sources.arrow_file import arrow_table
 
 
 def test_rows_are_written_without_holding_them_in_memory(tmp_path: Path) -> None:
-    """Guards corpora larger than memory: while 30 MB of rows, or of two long documents, are written, Arrow holds a share of them."""
+    """Guards corpora larger than memory: while 30 MB of rows, or of two long documents, are written, Arrow holds a
+    share of them."""
     before = pyarrow.total_allocated_bytes()
     held = 0
 

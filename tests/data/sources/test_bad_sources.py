@@ -146,7 +146,8 @@ def test_settings_that_do_not_fit_the_text_are_explained(
 def test_names_of_columns_are_no_row_where_columns_are_numbers(
     tmp_path: Path, pairs_config: Config, text_config: Config
 ) -> None:
-    """Guards data.source_column=1 on a file with a header: its names were trained on; a word elsewhere in the line is a word."""
+    """Guards data.source_column=1 on a file with a header: its names were trained on; a word elsewhere in the line is a
+    word."""
     lines = "".join(f"{n}\t{en}\t{ja}\n" for n, (en, ja) in enumerate(PAIRS))
     numbers = {"source_column": "2", "target_column": "3"}
     named = write(tmp_path / "named.tsv", "id\tsource\ttarget\n" + lines)

@@ -156,7 +156,8 @@ def test_pairs_from_two_addresses_and_a_dead_server(server, pairs_config: Config
 
 @pytest.mark.parametrize("left", ["", "{}", "[]", "5", '{"If-None'])
 def test_a_file_is_fetched_again_where_the_note_of_its_version_is_damaged(server, tmp_path: Path, left: str) -> None:
-    """Guards: an old copy that serves for ever, because a kill came while the note was written, and is called unreachable."""
+    """Guards: an old copy that serves for ever, because a kill came while the note was written, and is called
+    unreachable."""
     address, folder, _ = server
     write(folder / "a.txt", "old")
     first = download(f"{address}/a.txt", tmp_path / "copies")
@@ -214,8 +215,9 @@ class Breaking(Server):
 
 @pytest.mark.parametrize("style", ["chunked", "length", "busy"])
 def test_a_download_that_breaks_off_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, style: str) -> None:
-    """Guards long downloads over bad lines: half a file is neither used nor kept, chunked transfers without a length included;
-    in the end one line says what happened, and an older copy does not pass for the file that the server has now."""
+    """Guards long downloads over bad lines: half a file is neither used nor kept, chunked transfers without a length
+    included; in the end one line says what happened, and an older copy does not pass for the file that the server has
+    now."""
     monkeypatch.setattr("data.sources.download._WAITS", (0, 0))
     write(tmp_path / "served" / "a.txt", "text " * 100_000)
     with serving(type("Handler", (Breaking,), {"seen": [], "broken": 2, "style": style}), tmp_path / "served") as (

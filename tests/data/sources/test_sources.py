@@ -144,8 +144,8 @@ def test_a_folder_in_a_glob_is_taken_by_its_name(tmp_path: Path, text_config: Co
 
 
 def test_what_a_folder_holds_besides_its_splits_is_told(tmp_path: Path, text_config: Config) -> None:
-    """Guards against training on one of a hundred files because "train" is in its name: what is used and what is not is told,
-    on a second start too, other formats and folders included."""
+    """Guards against training on one of a hundred files because "train" is in its name: what is used and what is not is
+    told, on a second start too, other formats and folders included."""
     write(tmp_path / "books" / "the-great-train-robbery.txt", "a" * 100)
     for n in range(7):
         write(tmp_path / "books" / f"book{n}.txt", "b" * 100)
@@ -293,7 +293,8 @@ def test_max_rows_shortens_training_alone(tmp_path: Path, pairs_config: Config) 
 
 
 def test_tsv_without_header_or_quoting(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards Tatoeba's format: columns 1 and 2, quotes are characters, words such as NA or null are words, ids ignored."""
+    """Guards Tatoeba's format: columns 1 and 2, quotes are characters, words such as NA or null are words,
+    ids ignored."""
     chosen = [('"Yes', "「はい」"), ("NA", "null"), ("None", "nan"), ("1", "一"), *PAIRS]
     write(tmp_path / "train.tsv", "".join(f"{en}\t{ja}\t{n}\t7\n" for n, (en, ja) in enumerate(chosen)))
     write(tmp_path / "valid.tsv", "".join(f"{en}\t{ja}\n" for en, ja in PAIRS))

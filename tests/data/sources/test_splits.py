@@ -38,7 +38,8 @@ def leaky_pairs(seed: int) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_components_share_no_sentence(seed: int) -> None:
-    """Guards the test score: neither side of a pair, however written, occurs in another split; all rows are somewhere."""
+    """Guards the test score: neither side of a pair, however written, occurs in another split; all rows are
+    somewhere."""
     pairs = leaky_pairs(seed)
     sources, targets = zip(*pairs, strict=True)
     parts = component_split(sources, targets, {"valid": 0.05, "test": 0.05}, seed)
@@ -67,7 +68,8 @@ def test_the_same_sentence_is_recognised_in_other_clothes() -> None:
 
 
 def test_random_and_component_splits_follow_their_seed(tmp_path: Path, pairs_config: Callable[..., DataConfig]) -> None:
-    """Guards comparable runs: the split depends on data.split_seed, not on the run; rows keep their order and all come."""
+    """Guards comparable runs: the split depends on data.split_seed, not on the run; rows keep their order and
+    all come."""
     path = tmp_path / "all.tsv"
     path.write_text("".join(f"cat {n}\t猫{n}\n" for n in range(100)), "utf-8")
 

@@ -41,7 +41,8 @@ def test_sources_that_quote_the_other_language_do_not_make_it_theirs() -> None:
 
 @pytest.mark.parametrize("line", ["2047", "¿?!", "🎉", "NASA", "Ok!", "ok, 99 %", "ÉTÉ", "İki"])
 def test_digits_signs_and_capitals_that_no_source_has_are_no_other_language(line: str) -> None:
-    """Guards short lines of a translator with a small corpus: they were called nonsense for a number or a name in capitals."""
+    """Guards short lines of a translator with a small corpus: they were called nonsense for a number or a name in
+    capitals."""
     assert foreign_characters(line, frozenset("nasokiété")) == []
 
 

@@ -39,8 +39,8 @@ def test_a_draw_is_the_same_in_every_process(tokenizer: Tokenizer, tmp_path: Pat
     """Guards exact resume, which SentencePiece's own generator breaks: it is salted by process."""
     tokenizer.save(tmp_path / "tokenizer.model")
     program = (
-        "import sys; from data.tokens.tokenizer import Tokenizer; from tests.data.tokens.test_subword_sampling import digest_of_a_draw\n"
-        "sys.stdout.buffer.write(digest_of_a_draw(Tokenizer.load(sys.argv[1])).encode())"
+        "import sys; from data.tokens.tokenizer import Tokenizer; from tests.data.tokens.test_subword_sampling import"
+        " digest_of_a_draw\nsys.stdout.buffer.write(digest_of_a_draw(Tokenizer.load(sys.argv[1])).encode())"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "tokenizer.model")]
     elsewhere = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, check=True).stdout

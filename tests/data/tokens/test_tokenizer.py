@@ -211,8 +211,8 @@ def test_token_files_use_two_bytes_where_they_can(tmp_path) -> None:
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_a_size_that_is_not_given_fits_the_text(kind: str) -> None:
-    """Guards the first command on a small text: the usual size is more than a page can fill, and what it could fill would be
-    its words learnt by heart."""
+    """Guards the first command on a small text: the usual size is more than a page can fill, and what it could fill
+    would be its words learnt by heart."""
     source = random.Random(1)
     words = ["".join(source.choices("aeinorstlh", k=source.randint(2, 9))) for _ in range(5000)]
     lines = [" ".join(source.choices(words, k=9)) + "\n" for _ in range(9000)]

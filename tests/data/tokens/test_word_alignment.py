@@ -65,7 +65,8 @@ def test_pieces_touch_what_they_share_a_character_with() -> None:
 
 
 def test_pharaoh_counts_words_from_nought() -> None:
-    """What aligners and their scorers read: the words of both sides, without spaces inside, and links that stay within."""
+    """What aligners and their scorers read: the words of both sides, without spaces inside, and links that
+    stay within."""
     for row in rows("sentences", 200, seed=2):
         words = [
             [side[a:b] for a, b in spans]
@@ -114,7 +115,8 @@ def test_no_piece_of_a_vocabulary_spans_two_words_that_the_corpus_tells_apart(ki
 
 
 def test_the_vocabulary_of_a_run_is_learnt_inside_words(tmp_path: Path) -> None:
-    """Guards the way from the corpus' words to the tokenizer of a run: borders that are lost on it change nothing else."""
+    """Guards the way from the corpus' words to the tokenizer of a run: borders that are lost on it change
+    nothing else."""
     config = DataConfig(sentences=1500, cache=str(tmp_path))
     prepared = prepare("translate", config, TokenizerConfig(kind="bpe", vocab_size=900), 64, 1)
     words = {

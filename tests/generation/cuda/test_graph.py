@@ -61,7 +61,8 @@ class Operations(TorchDispatchMode):
 
 @torch.no_grad()
 def test_a_step_asks_nothing_of_the_device(made: Callable[[str], Lockstep]) -> None:
-    """Guards: a step that waits for a value or brings one from the CPU: meta tensors have none, and mix with no others."""
+    """Guards: a step that waits for a value or brings one from the CPU: meta tensors have none, and mix with
+    no others."""
     lockstep = made("meta")
     lockstep.cache.see(5)
     for _ in range(2):

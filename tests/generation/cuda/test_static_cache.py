@@ -36,7 +36,8 @@ def both_ways(gpt: GPT, config: SamplingConfig, **options: Any) -> list[list[lis
 
 @pytest.mark.usefixtures("poisoned_memory")
 def test_texts_in_lockstep_are_those_of_a_growing_cache(gpt: GPT) -> None:
-    """Guards: positions, masks and chances that only the device counts, past the context and past 64 steps, row by row."""
+    """Guards: positions, masks and chances that only the device counts, past the context and past 64 steps,
+    row by row."""
     growing, static = both_ways(gpt, SamplingConfig(max_tokens=80), seed=3)
     assert static == growing
     assert len(growing) == 80
@@ -109,9 +110,13 @@ def test_a_search_in_lockstep_finds_what_a_growing_one_finds(
     source = torch.randint(4, 11, (9, 6))
     mask = torch.arange(6) < torch.tensor([6, 2, 1, 5, 6, 3, 4, 6, 1]).unsqueeze(1)
     options: dict[str, Any] = {
-        "bos_id": 2, "eos_id": 3, "beam_size": beam_size, "n_best": beam_size, "banned_ids": {0, 2},
+        "bos_id": 2,
+        "eos_id": 3,
+        "beam_size": beam_size,
+        "n_best": beam_size,
+        "banned_ids": {0, 2},
         "max_length": torch.tensor([16, 4, 9, 1, 6, 16, 16, 2, 12]),
-    }  # fmt: skip
+    }
     for source_mask in (mask, None):
         growing = beam_search(model, source, source_mask, lockstep=False, **options)
         static = beam_search(model, source, source_mask, lockstep=True, **options)

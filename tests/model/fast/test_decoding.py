@@ -92,8 +92,8 @@ def test_int8_weights_alone_are_rounded_by_output_channel(rows: int) -> None:
 
 @pytest.mark.parametrize("library", [True, False])
 def test_int8_rounds_by_output_channel_and_by_row(library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards the error of the rounding itself: a channel or row of large numbers must not take the others' digits; and a traceback
-    where torch has no oneDNN."""
+    """Guards the error of the rounding itself: a channel or row of large numbers must not take the others' digits; and
+    a traceback where torch has no oneDNN."""
     if not library:
         monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
         monkeypatch.setattr(torch.ops.onednn, "qlinear_prepack", None)

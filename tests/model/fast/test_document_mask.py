@@ -53,7 +53,8 @@ def test_a_token_sees_its_document_up_to_itself() -> None:
 
 @pytest.mark.parametrize("config", ["rotary", "grouped"], indirect=True)  # added positions tell where a document stands
 def test_documents_of_a_window_are_read_as_if_alone(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Guards: any way from one document into another. Rotary positions are relative: alone, a document may stand anywhere."""
+    """Guards: any way from one document into another. Rotary positions are relative: alone, a document may stand
+    anywhere."""
     gpt = masked(config, sharpen)
     logits = gpt(WINDOW.unsqueeze(0))
     for first, last in itertools.pairwise(BORDERS):
@@ -115,7 +116,8 @@ def test_maps_end_at_the_borders(config: ModelConfig, sharpen: Sharpen) -> None:
 
 @torch.no_grad()
 def test_a_cache_continues_one_document(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Guards: writing that goes on from other keys than training saw, with the model as it is or prepared for decoding."""
+    """Guards: writing that goes on from other keys than training saw, with the model as it is or prepared for
+    decoding."""
     gpt = masked(config, sharpen)
     tokens = torch.tensor([[EOS, 9, 4, 8, 6, 11, 5]])
     expected = gpt(tokens)

@@ -131,8 +131,8 @@ def test_baselines_of_alignment_are_those_written_down_by_hand() -> None:
 
 
 def test_the_two_rows_of_a_pronoun_are_told_apart() -> None:
-    """Guards the row that writes a pronoun and the one that reads it, in a model whose two heads are set by hand: the first looks from
-    the space before the pronoun at A, the second from the end of the pronoun at B."""
+    """Guards the row that writes a pronoun and the one that reads it, in a model whose two heads are set by hand: the
+    first looks from the space before the pronoun at A, the second from the end of the pronoun at B."""
     tokenizer = Tokenizer.train(["A met B. he ran."], TokenizerConfig(kind="char"))
     story = {"text": "A met B. he ran.", "mentions": [[0, 1, 0, 0], [6, 7, 1, 0], [9, 11, 0, 1]], "turns": []}
     story |= {"referents": ["he", "he"], "names": ["A", "B"]}
@@ -207,8 +207,22 @@ def test_rows_longer_than_the_context_are_left_out(tokenizer: Tokenizer, pairs: 
     short = EncoderDecoder(
         ModelConfig(layers=1, heads=2, width=16, context=8), tokenizer.vocab_size, tokenizer.vocab_size
     )
-    scores = alignment_scores(short, [tokenizer], itertools.chain(pairs, [{**pairs[0], "source": "I run.", "target": "走る。",
-                              "words": [[[0, 1], [2, 5], [5, 6]], [[0, 2], [2, 3]]], "alignment": [[2, 5, 0, 2]]}]))  # fmt: skip
+    scores = alignment_scores(
+        short,
+        [tokenizer],
+        itertools.chain(
+            pairs,
+            [
+                {
+                    **pairs[0],
+                    "source": "I run.",
+                    "target": "走る。",
+                    "words": [[[0, 1], [2, 5], [5, 6]], [[0, 2], [2, 3]]],
+                    "alignment": [[2, 5, 0, 2]],
+                }
+            ],
+        ),
+    )
     assert scores is None or scores.count < len(pairs)
     assert alignment_scores(short, [tokenizer], [row for row in pairs if len(row["source"]) > 40]) is None
 
@@ -216,7 +230,8 @@ def test_rows_longer_than_the_context_are_left_out(tokenizer: Tokenizer, pairs: 
 def test_a_silenced_head_adds_nothing_and_comes_back(
     translator: EncoderDecoder, tokenizer: Tokenizer, pairs: Rows
 ) -> None:
-    """Guards head importance: with all heads of a layer silent that sublayer is gone, and afterwards nothing has changed."""
+    """Guards head importance: with all heads of a layer silent that sublayer is gone, and afterwards nothing has
+    changed."""
     example = pair_example([tokenizer], pairs[0])
     source, target = torch.tensor([example.source_ids]), torch.tensor([example.target_ids])
     module = translator.decoder[1].cross_attention  # type: ignore[union-attr]

@@ -67,7 +67,8 @@ def windows() -> list[Batch]:
 def test_no_evaluation_holds_the_logits_of_a_whole_batch(
     evaluate: Callable[[GPT, Tokenizer], object], tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: 1.3 GB of logits at a vocabulary of 32,000, three times what training needs: it then runs out of memory here."""
+    """Guards: 1.3 GB of logits at a vocabulary of 32,000, three times what training needs: it then runs out of memory
+    here."""
     monkeypatch.setattr(loss_module, "_TOKENS", 16)
     monkeypatch.setattr(loss_module, "_LOGITS", 16 * WIDE)
     model = GPT(ModelConfig(layers=1, heads=2, width=16, context=256), WIDE).eval()

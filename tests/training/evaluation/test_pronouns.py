@@ -76,7 +76,8 @@ def test_what_does_not_fit_is_left_out_and_counted(tokenizer: Tokenizer) -> None
 
 
 def test_the_model_takes_the_noun_after_which_the_rest_is_most_probable(model: GPT, tokenizer: Tokenizer) -> None:
-    """The score is the share of pronouns for which the right noun does; the guesses beside it are of the same pronouns."""
+    """The score is the share of pronouns for which the right noun does; the guesses beside it are of the same
+    pronouns."""
     right, asked = 0, [one for one in CHOICES if len({*one.texts.values()}) == len(one.texts)]
     for one in asked:
         scores = log_probabilities(model, tokenizer, list(one.texts.values()))
@@ -92,7 +93,8 @@ def test_the_model_takes_the_noun_after_which_the_rest_is_most_probable(model: G
 
 
 def test_candidates_of_one_name_are_one_answer(model: GPT, tokenizer: Tokenizer) -> None:
-    """'the plate' that broke and 'the plate' that was bought give the same text: which one a tie picks is no mistake."""
+    """'the plate' that broke and 'the plate' that was bought give the same text: which one a tie picks is no
+    mistake."""
     pronoun = next(c.pronoun for c in CHOICES if len(c.pronoun.candidates) > 1)
     same = Choice(pronoun, dict.fromkeys(pronoun.candidates, ("A plate. The plate", " was new.")))
     scored = score_pronouns(model, tokenizer, [same])

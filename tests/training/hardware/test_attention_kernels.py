@@ -30,7 +30,8 @@ HALF, FULL = torch.bfloat16, torch.float32
 
 
 def test_cudnn_comes_first_only_where_it_is_fast_and_allowed() -> None:
-    """Guards: a plan of half a second for every length of sentence; a kernel that deterministic mode refuses; an old cuDNN."""
+    """Guards: a plan of half a second for every length of sentence; a kernel that deterministic mode refuses; an old
+    cuDNN."""
     usual = {"one_shape": True, "deterministic": False, "package": None}
     assert preferred(HOPPER, 91900, **usual) == [CUDNN, FLASH, EFFICIENT]
     assert preferred((10, 0), 91900, **usual)[0] == CUDNN
@@ -90,21 +91,31 @@ def test_a_translator_asks_for_masks_and_a_gpt_only_for_those_of_documents() -> 
     ("full", "short"),
     [
         (
-            "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128>, false>(pytorch_flash::Flash_fwd_params)",
+            (
+                "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128>,"
+                " false>(pytorch_flash::Flash_fwd_params)"
+            ),
             "flash_fwd_kernel",
         ),
         ("void (anonymous namespace)::softmax_warp_forward<float>(float*, int)", "softmax_warp_forward"),
-        ("fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::Params)", "fmha_cutlassF_bf16_aligned_64x64_rf_sm80"),
-        ("cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma", "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma"),
+        (
+            "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::Params)",
+            "fmha_cutlassF_bf16_aligned_64x64_rf_sm80",
+        ),
+        (
+            "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma",
+            "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma",
+        ),
     ],
-)  # fmt: skip
+)
 def test_kernel_names_are_short_enough_for_a_line(full: str, short: str) -> None:
     """Guards: a log line of a thousand template arguments."""
     assert short_name(full) == short
 
 
 def test_a_cpu_is_left_alone() -> None:
-    """Guards: a CPU run that is refused for a GPU's reasons, is described otherwise than before, or runs other kernels."""
+    """Guards: a CPU run that is refused for a GPU's reasons, is described otherwise than before, or runs
+    other kernels."""
     odd = TrainConfig(task="translate", model=ModelConfig(width=36, heads=2))
     check_attention(odd, CPU)
     assert describe_attention(odd, CPU) == "explicit bfloat16 products"

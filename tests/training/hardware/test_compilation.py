@@ -29,7 +29,8 @@ def configured(**trainer: object) -> TrainConfig:
 
 
 def test_only_runs_that_earn_it_back_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a minute of compilation before half a minute of training; a rule that ignores the shorter of two budgets."""
+    """Guards: a minute of compilation before half a minute of training; a rule that ignores the shorter of
+    two budgets."""
     monkeypatch.setattr(compilation, "has_compiler", lambda: True)
 
     def compiles(config: TrainConfig) -> bool:
@@ -49,7 +50,8 @@ def test_only_runs_that_earn_it_back_are_compiled(monkeypatch: pytest.MonkeyPatc
 
 
 def test_code_on_disk_is_that_of_the_same_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: loops written for AVX2 that are found again and translated for AVX-512: they write beyond their buffers."""
+    """Guards: loops written for AVX2 that are found again and translated for AVX-512: they write beyond their
+    buffers."""
     tags = set()
     for vectors in ("default", "avx2", "avx512"):
         monkeypatch.setenv("ATEN_CPU_CAPABILITY", vectors)
@@ -79,13 +81,29 @@ def test_compiled_training_follows_the_eager_one(tmp_path: Path, task: str) -> N
             "train",
             TrainConfig,
             [
-                f"task={task}", f"runs={tmp_path}", f"name={choice}", f"data.cache={tmp_path}/cache", "data.sentences=300",
-                "data.stories=200", "tokenizer.vocab_size=600", "model.layers=2", "model.width=32", "model.heads=2", "model.context=64",
-                "trainer.steps=12", "trainer.evaluate_every=12", "trainer.log_every=4", "trainer.test=false", "trainer.samples=0",
-                "trainer.evaluate_sentences=4", "attention.examples=0", "trainer.precision=float32", f"trainer.compile={choice}",
+                f"task={task}",
+                f"runs={tmp_path}",
+                f"name={choice}",
+                f"data.cache={tmp_path}/cache",
+                "data.sentences=300",
+                "data.stories=200",
+                "tokenizer.vocab_size=600",
+                "model.layers=2",
+                "model.width=32",
+                "model.heads=2",
+                "model.context=64",
+                "trainer.steps=12",
+                "trainer.evaluate_every=12",
+                "trainer.log_every=4",
+                "trainer.test=false",
+                "trainer.samples=0",
+                "trainer.evaluate_sentences=4",
+                "attention.examples=0",
+                "trainer.precision=float32",
+                f"trainer.compile={choice}",
                 "schedule.warmup=2",
             ],
-        )  # fmt: skip
+        )
         assert not problems
         losses[choice] = train(OmegaConf.to_object(config))
         log = (tmp_path / choice / "log.txt").read_text()

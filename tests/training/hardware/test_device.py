@@ -58,7 +58,8 @@ def test_a_gpu_of_another_number_is_refused_with_those_that_are_there(monkeypatc
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU that torch was built without")
 def test_a_device_that_is_listed_and_does_not_compute_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a traceback from deep inside the first step: torch built without kernels for this GPU, a GPU that is taken."""
+    """Guards: a traceback from deep inside the first step: torch built without kernels for this GPU, a GPU that is
+    taken."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
@@ -152,7 +153,8 @@ def test_an_apple_gpus_random_numbers_go_on_where_they_were(apple_numbers: torch
 
 
 def test_a_run_may_move_between_devices(apple_numbers: torch.Generator) -> None:
-    """Guards: a checkpoint of a machine with other devices that cannot be restored, or whose random numbers are dropped without need."""
+    """Guards: a checkpoint of a machine with other devices that cannot be restored, or whose random numbers are dropped
+    without need."""
     state = apple_numbers.get_state()
     older = {
         "cpu": torch.get_rng_state(),

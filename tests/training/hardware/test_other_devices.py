@@ -1,4 +1,5 @@
-"""Devices that are neither CPU nor CUDA: a stand-in for them (`tests.stand_in`), and Apple's GPU on a Mac that has one."""
+"""Devices that are neither CPU nor CUDA: a stand-in for them (`tests.stand_in`), and Apple's GPU on a Mac
+that has one."""
 
 from __future__ import annotations
 
@@ -49,10 +50,19 @@ on_both = pytest.mark.parametrize(
 )
 CPU = torch.device("cpu")
 SHORT = (
-    "trainer.steps=2", "trainer.evaluate_every=2", "trainer.evaluate_sentences=2", "trainer.beam_size=2", "data.sentences=100",
-    "data.stories=60", "model.dropout=0", "tokenizer=char", "optim.kind=muon", "attention.importance=true",
-    "attention.scored=4", "attention.image=false",
-)  # fmt: skip
+    "trainer.steps=2",
+    "trainer.evaluate_every=2",
+    "trainer.evaluate_sentences=2",
+    "trainer.beam_size=2",
+    "data.sentences=100",
+    "data.stories=60",
+    "model.dropout=0",
+    "tokenizer=char",
+    "optim.kind=muon",
+    "attention.importance=true",
+    "attention.scored=4",
+    "attention.image=false",
+)
 
 
 @on_both
@@ -65,8 +75,8 @@ def test_a_run_computes_there_what_it_computes_on_a_cpu(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Guards: float64, a kernel or an answer that only CPU and CUDA have, in training, evaluation, samples, translations, maps and
-    scores; memory read before the device has written to it."""
+    """Guards: float64, a kernel or an answer that only CPU and CUDA have, in training, evaluation, samples,
+    translations, maps and scores; memory read before the device has written to it."""
     settings = [
         *(s for s in TINY if "tokenizer" not in s),
         *SHORT,
@@ -140,7 +150,8 @@ def test_pronouns_are_scored_as_on_a_cpu(device: torch.device, there: There) -> 
 
 @on_both
 def test_values_are_read_when_they_are_there(device: torch.device, there: There) -> None:
-    """Guards: a copy that nobody waits for where only CUDA has the event to wait for: any number in the log, or a false NaN."""
+    """Guards: a copy that nobody waits for where only CUDA has the event to wait for: any number in the log, or a false
+    NaN."""
     with there():
         assert Readback(torch.full((2,), 3.0, device=device)).values() == [3.0, 3.0]
 

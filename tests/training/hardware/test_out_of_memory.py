@@ -16,13 +16,17 @@ from training.hardware.out_of_memory import advised, generation_advice, training
 
 MESSAGES = [
     torch.OutOfMemoryError(
-        "CUDA out of memory. Tried to allocate 12.50 GiB. GPU 0 has a total capacity of 79.10 GiB of which 3.20 GiB is free."
+        "CUDA out of memory. Tried to allocate 12.50 GiB. GPU 0 has a total capacity of 79.10 GiB of which 3.20 GiB is"
+        " free."
     ),
-    RuntimeError("MPS backend out of memory (MPS allocated: 5.56 GB, max allowed: 6.80 GB). Tried to allocate 768.00 MB on private pool."),
+    RuntimeError(
+        "MPS backend out of memory (MPS allocated: 5.56 GB, max allowed: 6.80 GB). Tried to allocate 768.00 MB on"
+        " private pool."
+    ),
     RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"),
     MemoryError(),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("error", MESSAGES, ids=lambda error: str(error)[:24] or "python")

@@ -107,7 +107,8 @@ def test_evaluation_and_parameters_do_not_change(task: str) -> None:
 
 
 def test_without_gradients_a_block_is_run_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a beam search in mid-training that no CUDA graph can record: a checkpoint asks for the state of the random numbers."""
+    """Guards: a beam search in mid-training that no CUDA graph can record: a checkpoint asks for the state of the
+    random numbers."""
     model, inputs = model_and_inputs("translate")
     expected = model.eval()(*inputs)
     recompute_activations(model)

@@ -60,9 +60,9 @@ def test_a_saved_state_is_gone_on_with() -> None:
 def test_the_compiler_is_not_loaded() -> None:
     """Guards: 70 MB and 0.7 s of every start, for a class that keeps itself out of compiled code."""
     code = (
-        "import sys, torch; from training.optimizer.adamw import AdamW; p = torch.nn.Parameter(torch.ones(3)); p.grad = torch.ones(3); "
-        "o = AdamW([{'params': [p], 'weight_decay': 0.1}], lr=1e-3, betas=(0.9, 0.99), eps=1e-8, fused=True); "
-        "o.step(); o.load_state_dict(o.state_dict()); print('torch._dynamo' in sys.modules)"
+        "import sys, torch; from training.optimizer.adamw import AdamW; p = torch.nn.Parameter(torch.ones(3)); p.grad ="
+        " torch.ones(3); o = AdamW([{'params': [p], 'weight_decay': 0.1}], lr=1e-3, betas=(0.9, 0.99), eps=1e-8,"
+        " fused=True); o.step(); o.load_state_dict(o.state_dict()); print('torch._dynamo' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, text=True, check=False

@@ -42,7 +42,8 @@ def test_singular_values_come_close_to_one(columns: int) -> None:
 
 
 def test_both_forms_of_the_iteration_agree() -> None:
-    """Guards: powers of x xᵀ that are not those of the definition, singular values that get lost when they are small."""
+    """Guards: powers of x xᵀ that are not those of the definition, singular values that get lost when they
+    are small."""
     torch.manual_seed(0)
     left, right = (torch.linalg.qr(torch.randn(3, size, 16))[0] for size in (16, 64))
     x = left @ torch.logspace(0, -4, 16).diag() @ right.transpose(1, 2)  # [3, 16, 64], singular values 1 to 0.0001

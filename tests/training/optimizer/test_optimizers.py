@@ -67,7 +67,8 @@ def test_the_norm_is_reported_before_clipping_and_the_gradient_is_clipped() -> N
 
 
 def test_the_norm_of_many_entries_is_exact() -> None:
-    """Guards: squares added up one by one in float32, which lose a thousandth of 20 million entries and a hundredth of 120."""
+    """Guards: squares added up one by one in float32, which lose a thousandth of 20 million entries and a hundredth of
+    120."""
     model = nn.Linear(4096, 4096)
     weights = Weights(model, torch.float32, ema=0.0)
     optimizer = Optimizer(OptimConfig(kind="adamw", clip=None), weights)
@@ -90,9 +91,11 @@ def test_the_long_tensors_are_updated_as_torch_updates_parameters_one_by_one(kin
                 {"params": [p for p in rest if p.ndim > 1], "weight_decay": config.weight_decay},
                 {"params": [p for p in rest if p.ndim == 1], "weight_decay": 0.0},
             ],
-            lr=1e-2, betas=(config.beta1, config.beta2), eps=config.eps,
+            lr=1e-2,
+            betas=(config.beta1, config.beta2),
+            eps=config.eps,
         )
-    ]  # fmt: skip
+    ]
     if matrices:
         group = optimizer.optimizers[1].param_groups[0]
         plain.append(torch.optim.Muon(matrices, lr=group["lr"], weight_decay=group["weight_decay"]))

@@ -70,7 +70,8 @@ def timed(steps: int, **settings: object) -> list[float]:
 
 @pytest.mark.parametrize("kind", ["cosine", "linear", "inverse_sqrt", "wsd", "constant"])
 def test_with_minutes_a_tenth_of_the_time_ends_the_warm_up(kind: str) -> None:
-    """Guards: half a minute of training that warms up for 100 of its 168 steps and falls from the peak within the next ten."""
+    """Guards: half a minute of training that warms up for 100 of its 168 steps and falls from the peak within the next
+    ten."""
     factors = timed(168, kind=kind, warmup=100)
     peak = factors.index(max(factors))
     assert 15 <= peak <= 17

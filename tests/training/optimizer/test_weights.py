@@ -133,7 +133,8 @@ def struck(action: Callable[[], None], instant: int) -> bool:
 def test_an_exception_at_any_point_of_the_swap_leaves_the_weights_as_they_are(
     dtype: torch.dtype, interrupted: bool
 ) -> None:
-    """Guards: a signal while the average is swapped in or out, the second one too, that saves the average as the masters."""
+    """Guards: a signal while the average is swapped in or out, the second one too, that saves the average as the
+    masters."""
     weights = Weights(linear(), dtype, ema=0.9)
     weights.flat_masters.add_(1.0)
     weights.publish()

@@ -85,7 +85,8 @@ def test_a_half_written_checkpoint_is_never_picked_up(tmp_path: Path) -> None:
 
 
 def test_an_evaluation_changes_the_counters_of_a_checkpoint_alone(tmp_path: Path) -> None:
-    """Guards: an evaluation that was made up for after a resume being forgotten, or paid for with a second whole save."""
+    """Guards: an evaluation that was made up for after a resume being forgotten, or paid for with a second
+    whole save."""
     checkpoint = save(tmp_path, 10)
     before = {path.name: path.stat().st_ino for path in checkpoint.iterdir()}
     record_evaluation(tmp_path / "checkpoints", {"step": 10, "evaluated_step": 10}, best=True, keep=0)
@@ -219,7 +220,8 @@ def test_a_run_of_an_older_version_keeps_its_best_on_resume(tmp_path: Path) -> N
 
 
 def test_a_reader_finds_a_whole_checkpoint_while_training_drops_others(tmp_path: Path) -> None:
-    """Guards: generating while training: the checkpoint vanishes between its name and its weights, and is called damaged."""
+    """Guards: generating while training: the checkpoint vanishes between its name and its weights, and is called
+    damaged."""
     save(tmp_path, 1, best=True)
     child = os.fork()
     if child == 0:
@@ -251,7 +253,8 @@ def test_a_damaged_file_is_named_with_the_fix(tmp_path: Path, file: str, damage:
 
 @pytest.mark.parametrize("file", ["weights.safetensors", "state.pt", "state.json"])
 def test_what_cannot_be_opened_is_not_to_be_deleted(tmp_path: Path, file: str) -> None:
-    """Guards: `To mend it: delete …` for a checkpoint that is whole, where permission or the network file system fails."""
+    """Guards: `To mend it: delete …` for a checkpoint that is whole, where permission or the network file
+    system fails."""
     save(tmp_path, 10, keep=1)
     checkpoint = save(tmp_path, 20, keep=1)
     (checkpoint / file).unlink()
@@ -312,7 +315,8 @@ def killed_before_file_operation(number: int, action: Callable[[], object]) -> b
 
 @pytest.mark.parametrize("best", [True, False])
 def test_a_kill_at_any_moment_of_a_save_loses_neither_last_nor_best(tmp_path: Path, best: bool) -> None:
-    """Guards: the best checkpoint dropped because a kill came before `best` was pointed at the newer one; half a folder."""
+    """Guards: the best checkpoint dropped because a kill came before `best` was pointed at the newer one; half a
+    folder."""
     number = 0
     while True:
         run = tmp_path / str(number)

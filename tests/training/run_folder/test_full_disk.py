@@ -135,7 +135,8 @@ def test_what_refuses_a_state_is_named(tmp_path: Path, size: int, name: str) -> 
 
 
 def test_a_failure_that_is_not_of_the_disk_is_not_taken_for_one(tmp_path: Path) -> None:
-    """Guards: a GPU that failed, or a fault of our own, called a full disk, and training that goes on without checkpoints."""
+    """Guards: a GPU that failed, or a fault of our own, called a full disk, and training that goes on without
+    checkpoints."""
 
     class Failing:
         def __reduce__(self) -> str:
@@ -216,7 +217,10 @@ def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) 
             disk.fill()
         return 1.0 / step
 
-    said = rf"of step-00000004 could not be saved \({disk.refusal}\); the checkpoint of step 4 is kept: resume=.* goes on from it"
+    said = (
+        rf"of step-00000004 could not be saved \({disk.refusal}\); the checkpoint of step 4 is kept: resume=.* goes on"
+        r" from it"
+    )
     with pytest.raises(UserError, match=said):
         train(each, folder, evaluate)
     assert checkpoint_step(checkpoint_path(folder, "best")) == 2, "that step 4 was better could not be saved"
@@ -230,8 +234,8 @@ def test_a_program_that_cannot_save_leaves_with_2_and_goes_on_when_it_can(progra
     command = 'ulimit -f 40; exec "$0" "$@"'
     limited = program("train.py", "resume=runs/run", "trainer.steps=9", before=["bash", "-c", command])
     assert limited.returncode == 2, limited.stdout
-    assert limited.stderr == (
-        "error: the checkpoint of step 9 could not be saved (File too large); "
+    assert (
+        limited.stderr == "error: the checkpoint of step 9 could not be saved (File too large); "
         "the checkpoint of step 6 is kept: resume=runs/run goes on from it\n"
     )
     assert "Traceback" not in limited.stdout

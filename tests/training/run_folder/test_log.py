@@ -12,7 +12,8 @@ from training.run_folder.log import RunLog, code_block, table, truncate_metrics
 
 
 def test_a_long_line_of_a_sample_goes_on_in_the_next() -> None:
-    """A story is one line of 300 characters: TensorBoard would show its beginning and a scroll bar. Nothing may get lost."""
+    """A story is one line of 300 characters: TensorBoard would show its beginning and a scroll bar. Nothing may get
+    lost."""
     story = "One day, Emi lost a ring.  " + "She looked for it in the garden. " * 9
     lines = code_block(f"{story}\n\n  short", 100).split("\n")
     assert all(line.startswith("    ") and len(line) <= 104 for line in lines)
@@ -27,7 +28,8 @@ def test_without_a_width_every_line_stays_as_it_is() -> None:
 
 
 def test_columns_of_a_table_are_aligned_and_cells_cannot_break_out() -> None:
-    """Guards: tables that can be read only as rendered Markdown; a bar or line break in a sentence that adds a column or row."""
+    """Guards: tables that can be read only as rendered Markdown; a bar or line break in a sentence that adds a column
+    or row."""
     assert table(["test", "exact"], [["this model", "9.0 %"], ["a|b\nc", "100.0 %"]]).split("\n") == [
         "| test       | exact   |",
         "| ---------- | ------- |",

@@ -1,4 +1,5 @@
-"""What is on the disk when the power goes: without a word from the program a file may lose its content, a folder its names."""
+"""What is on the disk when the power goes: without a word from the program a file may lose its content, a folder its
+names."""
 
 from __future__ import annotations
 
@@ -61,8 +62,8 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 def test_a_run_survives_a_power_cut_in_the_moment_of_its_end(
     task: str, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: checkpoints that nothing can be done with, because config or tokenizer are empty; an evaluation whose line is lost;
-    prepared data of which the half is trained on from then on."""
+    """Guards: checkpoints that nothing can be done with, because config or tokenizer are empty; an evaluation whose
+    line is lost; prepared data of which the half is trained on from then on."""
     monkeypatch.chdir(tmp_path)
     given = [*TINY, f"task={task}", "name=run", "trainer.beam_size=1", "data.cache=cache"]
     for more in (given, ["resume=runs/run", "trainer.steps=9"]):

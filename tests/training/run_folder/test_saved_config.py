@@ -14,9 +14,29 @@ from training.run_folder.saved_config import load_config, save_config, to_omegac
 from training.train_command import train_command
 
 ODD = [
-    "${x}", "/tmp/${oc.env:CHUMOKU_SECRET}/b.txt", "a${b", "\\${x}", "a\\\\${x}\\", "$HOME", "$", "${", "}", "1e3", "null", "yes",
-    "2026-01-01", "12:30", "", " ", "# no comment", "'\"", "りんご: {a}", "two\nlines", "\udcff", "???.txt",
-]  # fmt: skip
+    "${x}",
+    "/tmp/${oc.env:CHUMOKU_SECRET}/b.txt",
+    "a${b",
+    "\\${x}",
+    "a\\\\${x}\\",
+    "$HOME",
+    "$",
+    "${",
+    "}",
+    "1e3",
+    "null",
+    "yes",
+    "2026-01-01",
+    "12:30",
+    "",
+    " ",
+    "# no comment",
+    "'\"",
+    "りんご: {a}",
+    "two\nlines",
+    "\udcff",
+    "???.txt",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +46,8 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("text", ODD)
 def test_any_text_comes_back_as_it_was(tmp_path: Path, text: str) -> None:
-    """Guards: a finished run that can neither be used nor resumed because a path in it has `${`; a name read as a number."""
+    """Guards: a finished run that can neither be used nor resumed because a path in it has `${`; a name read as a
+    number."""
     config = TrainConfig(name=text, resume=text)
     config.data.path = text
     config.attention.probes = [text]
@@ -39,7 +60,8 @@ def test_the_config_of_a_foreign_run_is_not_interpolated(tmp_path: Path) -> None
     """Guards: `${oc.env:SECRET}` in a downloaded run's data.path sending the secret to a URL."""
     url = "https://example.org/${oc.env:CHUMOKU_SECRET}"
     (tmp_path / "config.yaml").write_text(
-        f"format: 2\nname: ${{data.path}}\ndata:\n  path: {url}\nattention:\n  probes: ['${{oc.env:CHUMOKU_SECRET}}']\n",
+        f"format: 2\nname: ${{data.path}}\ndata:\n  path: {url}\nattention:\n  probes:"
+        " ['${oc.env:CHUMOKU_SECRET}']\n",
         encoding="utf-8",
     )
     config = load_config(tmp_path)
@@ -63,7 +85,8 @@ def test_what_is_no_config_is_refused_in_one_line(tmp_path: Path, text: str) -> 
 def test_a_run_on_a_path_with_an_interpolation_in_it_is_resumed_and_used(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: the same through both command lines: on start, with resume, with a path given anew on resume, in generate.py."""
+    """Guards: the same through both command lines: on start, with resume, with a path given anew on resume, in
+    generate.py."""
     monkeypatch.chdir(tmp_path)
     for name in ("${oc.env:CHUMOKU_SECRET}", "a\\${x}", "b${c"):
         (tmp_path / name).mkdir()

@@ -18,7 +18,8 @@ def test_a_last_loss_that_is_clearly_worse_than_the_best_is_told_with_its_step()
 
 
 def test_only_a_training_loss_that_fell_meanwhile_is_overfitting() -> None:
-    """Guards: dropout recommended to a run whose learning rate is too high, or of whose training loss nothing is known."""
+    """Guards: dropout recommended to a run whose learning rate is too high, or of whose training loss nothing
+    is known."""
     over = Progress(evaluated_step=6000, evaluated_loss=0.9081, best_loss=0.8339, best_step=4000)
     for then, now in ((0.5, 0.6), (None, None)):
         over.best_training_loss, over.training_loss = then, now

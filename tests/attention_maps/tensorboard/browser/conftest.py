@@ -123,8 +123,16 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
         pytest.skip("no Chromium with chromedriver is installed: `make browser` installs both")
     options = ChromeOptions()
     options.binary_location = browser
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--lang=en", "--window-size=1300,900",
-                 "--force-device-scale-factor=1", f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):  # fmt: skip
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--lang=en",
+        "--window-size=1300,900",
+        "--force-device-scale-factor=1",
+        f"--user-data-dir={tmp_path_factory.mktemp('browser')}",
+    ):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     started = Chrome(options=options, service=Service(chromedriver))

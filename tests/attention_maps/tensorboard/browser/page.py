@@ -48,7 +48,7 @@ class Page:
             if (parent.location.hash === hash) return look();
             parent.addEventListener('hashchange', () => setTimeout(look), {once: true});
             parent.location.hash = hash;
-            """,
+            """,  # noqa: E501
             link(state),
         )
 

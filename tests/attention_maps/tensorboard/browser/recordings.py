@@ -58,12 +58,15 @@ def sample(
         predictions=tuple((guess, Prediction(8, "▁or", 0.125)) for guess in guesses),
         weights=weights,
         norms={key: np.ones(array.shape[:2], np.float16) for key, array in weights.items()},
-        values={key: np.linspace(1, 2, heads * array.shape[2]).astype(np.float16).reshape(heads, -1) for key, array in weights.items()},
+        values={
+            key: np.linspace(1, 2, heads * array.shape[2]).astype(np.float16).reshape(heads, -1)
+            for key, array in weights.items()
+        },
         rollout={kind: weights[kind, 0].mean(axis=0).astype(np.float16) for kind in kinds if kind != "cross"},
         name=name,
         length=length or len(text),
         source_length=len(source or ()),
-    )  # fmt: skip
+    )
 
 
 def recording(step: int, *samples: Sample) -> Recording:

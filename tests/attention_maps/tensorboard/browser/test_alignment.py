@@ -37,8 +37,8 @@ def test_links_are_read_out_and_measured(views: Page, readout: str, links: str, 
 def test_links_grow_from_the_mutual_ones(views: Page) -> None:
     """Guards: another algorithm, or another order, than the one that the recorded scores are counted with."""
     views.show(**TRANSLATION, view="alignment", readout="grown")
-    # Mutual are 0-0 2-1 3-2 5-5. Of the strongest of either side, 4-2 touches 3-2 and s has no link yet, 1-3 touches nothing at first; 0-3,
-    # and 1-4 neither. Then 1-3 is still alone: nothing more is added.
+    # Mutual are 0-0 2-1 3-2 5-5. Of the strongest of either side, 4-2 touches 3-2 and s has no link yet, 1-3 touches
+    # nothing at first; 0-3, and 1-4 neither. Then 1-3 is still alone: nothing more is added.
     by_hand = "0-0 2-1 3-2 4-2 5-5"
     words = np.array(CROSS)[:6, :6]
     expected = sorted((int(column), int(row)) for row, column in np.argwhere(gold.grown(words) & (words > 0)))

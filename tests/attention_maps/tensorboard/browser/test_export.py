@@ -61,7 +61,8 @@ def test_json_says_what_the_numbers_are(views: Page, downloads: Path) -> None:
 
 
 def test_a_picture_of_the_map_hides_nothing_in_silence(views: Page, downloads: Path) -> None:
-    """Guards: a drawing without the hidden shares that the page shows, or with one naming of the rows where the page gives both."""
+    """Guards: a drawing without the hidden shares that the page shows, or with one naming of the rows where the page
+    gives both."""
     views.show(**TRANSLATION, view="map", hide=True, gamma=0.5)
     drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
     texts = [one for one in drawing.iter("{http://www.w3.org/2000/svg}text") if one.text]

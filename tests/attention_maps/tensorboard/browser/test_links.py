@@ -37,10 +37,30 @@ def test_a_link_shows_the_same_again(page: Page) -> None:
 def test_a_link_that_says_nonsense_shows_what_can_be_shown(page: Page, view: str) -> None:
     """Guards: a link of another version, or of a stranger, that leaves a broken page."""
     wrong = {
-        "sample": "9e99", "layer": "-7", "head": "constructor", "rows": "x", "kind": "__proto__", "gamma": "-1", "scale": "x", "top": "-3",
-        "mass": "7", "token": 'r1"]', "heads": "x,0,00,77", "layout": "x", "bars": "x", "sort": "x", "readout": "x", "threshold": "nan",
-        "averaged": "x", "paper": "x", "measure": "constructor", "scope": "x", "order": "x", "against": "x", "unknown": "1",
-    }  # fmt: skip
+        "sample": "9e99",
+        "layer": "-7",
+        "head": "constructor",
+        "rows": "x",
+        "kind": "__proto__",
+        "gamma": "-1",
+        "scale": "x",
+        "top": "-3",
+        "mass": "7",
+        "token": 'r1"]',
+        "heads": "x,0,00,77",
+        "layout": "x",
+        "bars": "x",
+        "sort": "x",
+        "readout": "x",
+        "threshold": "nan",
+        "averaged": "x",
+        "paper": "x",
+        "measure": "constructor",
+        "scope": "x",
+        "order": "x",
+        "against": "x",
+        "unknown": "1",
+    }
     page.show(run="translation", recording="step_00000300", view=view, **wrong)
     assert page.text(".message") == "Run x has no recorded step."
     assert page.text(".frame-name") == "cross-attention · layer 0 · mean of 3 heads"

@@ -273,8 +273,8 @@ def test_what_was_generated_stands_beside_the_steps(page: Page) -> None:
 
 
 def test_an_empty_log_folder_explains_how_maps_are_recorded(open_folder: Open, tmp_path: Path) -> None:
-    """Guards: a blank tab before the first evaluation of the first run, one that stays when the run is there, and a first sight of the
-    layer that tells least."""
+    """Guards: a blank tab before the first evaluation of the first run, one that stays when the run is there, and a
+    first sight of the layer that tells least."""
     page = open_folder(tmp_path)
     page.driver.get(f"{page.address}#attention")
     page.enter()
@@ -313,7 +313,8 @@ def test_a_tooltip_goes_with_what_it_tells_of(page: Page) -> None:
 
 
 def test_keys_work_before_the_first_click(page: Page) -> None:
-    """Guards: keys that go to the frame around the page, and a page that takes the keyboard from somebody who types there."""
+    """Guards: keys that go to the frame around the page, and a page that takes the keyboard from somebody who types
+    there."""
     page.load(**CROSS)
     ActionChains(page.driver).send_keys(Keys.ARROW_RIGHT).perform()
     page.wait("return document.querySelector('.step-title').textContent === 'step 400'")
