@@ -54,8 +54,17 @@ class Prepared(ABC):
 
     def rows(self, split: str) -> Any:
         """The split's rows as a Dataset (IterableDataset when streaming): `text`, or `source` and `target`, row i being
-        pair i. Those of the embedded corpus carry gold columns."""
+        pair i."""
         return self._rows[split]
+
+    def gold(self, split: str) -> Any:
+        """The rows of a split as a Dataset with gold labels; None for a corpus without. All spans are in characters.
+
+        Both tasks: `words`, the spans of the words of each of two languages, and `antecedents`, [pronoun start, end,
+        noun start, end]. Pairs: `alignment`, [source start, end, target start, end]. Texts: the columns of
+        `data.coreference`.
+        """
+        return self._rows[split] if self._rows.gold else None
 
     @abstractmethod
     def size(self, split: str) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from data.primer.coreference import mentions
 from data.primer.grammar.choice import Chooser
-from data.primer.grammar.tree import alignment, antecedents, segments, write
+from data.primer.grammar.tree import Written, alignment, antecedents, segments, write
 from data.primer.plots import PLOTS
 from data.primer.splits import split
 from data.primer.telling import Teller
@@ -14,7 +13,7 @@ from data.primer.telling import Teller
 
 def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
     """One story: text, japanese, alignment, words of both sides, antecedents (spans in text), mentions, referents and
-    names (see `coreference`), construction (the plot's name), split."""
+    names (see `data.coreference`), construction (the plot's name), split."""
     name, plot = chooser.pick(PLOTS)
     teller = Teller(chooser)
     combination = ("story", name, *plot(teller, chooser))
@@ -25,8 +24,26 @@ def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
         "alignment": alignment(source, target),
         "words": [segments(source), segments(target)],
         "antecedents": antecedents(source),
-        **mentions(source),
+        **mention_columns(source),
         "construction": name,
         "split": split(target.text, [combination]),
     }
     return row, [combination]
+
+
+def mention_columns(written: Written) -> dict[str, Any]:
+    """The columns `mentions`, `referents`, `names` and `turns` ([pronoun start, end, antecedent, rival]) of a text.
+
+    Referents are numbered as they appear; one name is one referent.
+    """
+    known: dict[str, int] = {}
+    columns: dict[str, Any] = {"mentions": [], "referents": [], "names": [], "turns": []}
+    for mention in sorted(written.mentions, key=lambda mention: (mention.start, mention.end)):
+        number = known.setdefault(mention.referent.name, len(known))
+        if number == len(columns["names"]):
+            columns["referents"].append(mention.referent.pronoun)
+            columns["names"].append(mention.referent.again)
+        columns["mentions"].append([mention.start, mention.end, number, int(mention.pronoun)])
+        if mention.rival is not None:
+            columns["turns"].append([mention.start, mention.end, number, known[mention.rival.name]])
+    return columns

@@ -66,6 +66,9 @@ class Rows:
     open: Callable[[str], Any]
     """Dataset (streaming: IterableDataset) of a split."""
 
+    gold: bool = False
+    """Whether the rows have gold columns (see `Prepared.gold`)."""
+
     def __getitem__(self, split: str) -> Any:
         return self.open(split)
 
@@ -104,7 +107,7 @@ def load(config: DataConfig, task: str) -> Rows:
         splits = _checked(build(notes, None))
         return Rows(list(splits), key, notes, splits.__getitem__)
     stored = _stored(build, key, cache_folder(config, "rows"))
-    return replace(stored, notes=notes + stored.notes)
+    return replace(stored, notes=notes + stored.notes, gold=config.source == "primer")
 
 
 def _stored(build: Build, key: str, root: Path) -> Rows:

@@ -284,3 +284,20 @@ def test_a_very_small_text_trains_and_is_told(tmp_path: Path, text_config: Confi
     ):
         prepare("gpt", lines, TokenizerConfig(kind="bpe"), 128, seed=0)
     assert prepare("gpt", config, TokenizerConfig(kind="bpe", vocab_size=64), 128, seed=0).tokenizer.vocab_size == 64
+
+
+def test_gold_labels_come_with_the_corpora_that_have_them(
+    tmp_path: Path, text_config: Config, pairs_config: Config
+) -> None:
+    """Guards the scores of heads and pronouns: they are measured where labels exist, and no other corpus is asked."""
+    write(tmp_path / "book.txt", made_text())
+    write_pairs(tmp_path, made_pairs(), made_pairs(20))
+    assert prepare("gpt", text_config(tmp_path / "book.txt"), CHAR, 8, seed=0).gold("valid") is None
+    assert prepare("translate", pairs_config(tmp_path), CHAR, 80, seed=0).gold("valid") is None
+
+    embedded = DataConfig(stories=100, sentences=100, cache=str(tmp_path / "cache"))
+    stories, pairs = (prepare(task, embedded, CHAR, 60, seed=0) for task in ("gpt", "translate"))
+    both = {"words", "alignment", "antecedents"}
+    assert {"text", "mentions", "referents", "names", "turns"} | both <= set(stories.gold("valid").column_names)
+    assert {"source", "target"} | both <= set(pairs.gold("valid").column_names)
+    assert pairs.gold("novel")["source"][:] == pairs.rows("novel")["source"][:]

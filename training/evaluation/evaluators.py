@@ -9,8 +9,8 @@ from pathlib import Path
 from configs.errors import check_finite
 from configs.whole_file import write_whole
 from data.batches.batch import Batch
+from data.coreference import HEURISTICS, pronouns, turns
 from data.prepare import PreparedPairs, PreparedText
-from data.primer.coreference import HEURISTICS, pronouns, turns
 from data.sources.sources import load_rows
 from generation.translation import TranslationOptions
 from model.encoder_decoder import EncoderDecoder

@@ -13,7 +13,7 @@ import torch
 from attention_maps.record.gold import READOUTS, AlignmentTally, AntecedentTally
 from attention_maps.record.record import undisturbed
 from attention_maps.record.recording import Measures, Score
-from data.primer.coreference import HEURISTICS, Mention, Pronoun, pronouns, share, with_candidates
+from data.coreference import HEURISTICS, Mention, Pronoun, pronouns, share, with_candidates
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.word_alignment import groups, possible, project
 from model.attention import record_attention

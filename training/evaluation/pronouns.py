@@ -15,7 +15,7 @@ import torch
 from tqdm import tqdm
 
 from data.batches.batch import IGNORED
-from data.primer.coreference import HEURISTICS, Pronoun, share
+from data.coreference import HEURISTICS, Pronoun, share
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
 from training.loss import token_losses

@@ -10,9 +10,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from data.batches.batch import Batch
 from data.config import DataConfig, TokenizerConfig
+from data.coreference import pronouns
 from data.prepare import prepare
 from data.primer import rows
-from data.primer.coreference import pronouns
 from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT

@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from data.config import TokenizerConfig
+from data.coreference import HEURISTICS, pronouns, share, turns
 from data.primer import rows
-from data.primer.coreference import HEURISTICS, pronouns, share, turns
 from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from data.coreference import FORMS, HEURISTICS, Mention, Pronoun, pronouns, share, turns, with_candidates
 from data.primer import rows
-from data.primer.coreference import FORMS, HEURISTICS, Mention, Pronoun, pronouns, share, turns, with_candidates
 from data.primer.plots import PLOTS
 
 AT_MOST = 0.60

@@ -1,0 +1,118 @@
+"""Pronoun resolution on rows with gold mentions: candidates, antecedents, and heuristics as baselines.
+
+A row has the columns `mentions`, [start, end, referent, is a pronoun] in characters of the text; `referents`, for each
+referent the pronoun that can stand for it (he, she, it, they); `names`, what the text calls it after its first mention
+(Emi, the ball); and `turns`, [start, end, antecedent, rival]. Two sets of pronouns are scored:
+
+- *contested*: at least two referents that agree with the pronoun were mentioned by a noun before it. Many of them are
+  resolved by salience alone: the subject of the last sentence is often the antecedent.
+- *turns*: two rivals, each the antecedent in half of the stories of a plot, which only the meaning of the sentence
+  tells apart ("Emi lent Anna the book because she was kind", or "… because she wanted to read it"). These are the
+  schemas of Winograd (1972), proposed as a test by Levesque et al. (2012).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+FORMS = {"he": "he", "him": "he", "she": "she", "her": "she", "it": "it", "they": "they", "them": "they"}
+"""Subject and object forms of the pronouns, and the class that they agree with."""
+
+
+class Mention(NamedTuple):
+    """A mention of a candidate before the pronoun, [start, end) in characters."""
+
+    start: int
+    end: int
+    sentence: int
+    """Counted from the first sentence of the text."""
+    pronoun: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pronoun:
+    """A pronoun, [start, end) in characters, with its candidates."""
+
+    start: int
+    end: int
+    antecedent: int
+    """Number of the referent that it refers to."""
+    candidates: dict[int, list[Mention]]
+    """For each referent that it could refer to, the mentions before the pronoun, in order."""
+
+    @property
+    def contested(self) -> bool:
+        """Whether more than one candidate agrees with it."""
+        return len(self.candidates) > 1
+
+
+def with_candidates(row: dict[str, Any], text: str, span: tuple[int, int], antecedent: int, among: set[int]) -> Pronoun:
+    """The pronoun at `span`; its candidates are those of the referents `among` that a noun mentions before it."""
+    candidates: dict[int, list[Mention]] = {}
+    for start, end, referent, is_pronoun in row["mentions"]:
+        if referent in among and end <= span[0]:
+            found = Mention(start, end, text.count(". ", 0, start), bool(is_pronoun))
+            candidates.setdefault(referent, []).append(found)
+    named = {other: found for other, found in candidates.items() if not all(mention.pronoun for mention in found)}
+    return Pronoun(*span, antecedent, named)
+
+
+def pronouns(row: dict[str, Any], text: str) -> list[Pronoun]:
+    """The pronouns of a row whose antecedent is mentioned by a noun before, in order; the candidates of each are all
+    referents that agree with it. `text` is the row's English side."""
+    found = []
+    for start, end, referent, is_pronoun in row["mentions"]:
+        if is_pronoun:
+            agreeing = {n for n, form in enumerate(row["referents"]) if form == FORMS[text[start:end].lower()]}
+            pronoun = with_candidates(row, text, (start, end), referent, agreeing)
+            if referent in pronoun.candidates:
+                found.append(pronoun)
+    return found
+
+
+def turns(row: dict[str, Any], text: str) -> list[Pronoun]:
+    """The turns of a row, each with its two rivals as candidates."""
+    return [
+        with_candidates(row, text, (start, end), antecedent, {antecedent, rival})
+        for start, end, antecedent, rival in row["turns"]
+    ]
+
+
+Mentions = list[Mention]
+
+
+def _nearest(found: Mentions) -> float:
+    return max(mention.end for mention in found if not mention.pronoun)
+
+
+def _first(found: Mentions) -> float:
+    return -min(mention.start for mention in found if not mention.pronoun)
+
+
+def _frequent(found: Mentions) -> float:
+    return sum(not mention.pronoun for mention in found)
+
+
+def _subject(found: Mentions) -> float:
+    """The candidate in the latest sentence, and there the earliest: English subjects come first."""
+    last = found[-1].sentence
+    place = min(mention.start for mention in found if mention.sentence == last)
+    return last - place / 1e6
+
+
+HEURISTICS: dict[str, Callable[[Mentions], float]] = {
+    "nearest noun": _nearest,
+    "first noun": _first,
+    "most frequent noun": _frequent,
+    "last subject": _subject,
+}
+"""Baselines: the candidate whose mentions rank highest."""
+
+
+def share(pronoun: Pronoun, rank: Callable[[Mentions], float]) -> float:
+    """Probability that the highest rank is the antecedent: 1 or 0, or between when candidates are tied."""
+    ranks = {referent: rank(found) for referent, found in pronoun.candidates.items()}
+    best = [referent for referent, value in ranks.items() if value == max(ranks.values())]
+    return (pronoun.antecedent in best) / len(best)
