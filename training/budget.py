@@ -61,7 +61,10 @@ class Budget:
         if self.share_done() >= 1:
             return True
         if trainer.evaluate_minutes is not None:
-            return progress.seconds - progress.evaluated_seconds >= 60 * trainer.evaluate_minutes
+            interval = evaluation_interval(
+                progress.evaluated_seconds / 60, trainer.evaluate_minutes, trainer.first_evaluation_minutes
+            )
+            return progress.seconds - progress.evaluated_seconds >= 60 * interval
         return progress.step % trainer.evaluate_every == 0
 
     def too_soon(self, training: float) -> str | None:
@@ -76,3 +79,12 @@ class Budget:
             f"no evaluation at step {self.progress.step}: the last one took {took:.0f} s, the training steps since then"
             f" {training:.0f} s; evaluations take a third of the time at most"
         )
+
+
+def evaluation_interval(last: float, longest: float, first: float | None) -> float:
+    """Minutes from the evaluation at minute `last` of a run (0: none yet) to the next one.
+
+    Intervals begin with `first` and double the time trained until they reach `longest`; without `first` they are all
+    `longest`. A function of `last` alone, so that a resumed run keeps its schedule.
+    """
+    return longest if first is None else min(max(first, last), longest)

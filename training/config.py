@@ -97,6 +97,10 @@ class TrainerConfig:
     evaluate_minutes: float | None = None
     """With a value, evaluate after so many minutes instead of after `evaluate_every` steps (for wall-clock budgets)."""
 
+    first_evaluation_minutes: float | None = None
+    """With `evaluate_minutes`: minutes to the first evaluation. Each later one comes after twice the time of the one
+    before, until they are `evaluate_minutes` apart. null keeps them `evaluate_minutes` apart from the start."""
+
     evaluate_sentences: int = 200
     """Translation: validation sentences decoded (greedily) for BLEU and chrF during training."""
 
@@ -212,6 +216,7 @@ POSITIVE = (
     "trainer.steps",
     "trainer.minutes",
     "trainer.evaluate_minutes",
+    "trainer.first_evaluation_minutes",
     "trainer.threads",
     "trainer.patience",
     "attention.max_tokens",
