@@ -1,4 +1,4 @@
-# make demo | test | check | install | tensorboard | browser | bench: each creates .venv and installs what it needs by itself.
+# make demo | test | quick | check | install | tensorboard | browser | bench: each creates .venv and installs what it needs by itself.
 
 PYTHON ?= python3
 SHELL := bash
@@ -9,16 +9,19 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq
 
 # With a GPU the exact release (CUDA); without one any build of it, so that pip may choose a CPU build where it knows one.
-TORCH := torch$(if $(shell command -v nvidia-smi),===,==)$(shell sed -n 's/^torch==//p' constraints.txt)
+TORCH ?= torch$(if $(shell command -v nvidia-smi),===,==)$(shell sed -n 's/^torch==//p' constraints.txt)
 
-.PHONY: demo test check install tensorboard browser bench
+# Empty for the newest releases.
+CONSTRAINTS ?= --constraint constraints.txt
+
+.PHONY: demo test quick check install tensorboard browser bench
 
 install: $(VENV)/installed
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) "$(TORCH)"
-	$(PIP) --constraint constraints.txt --editable ".[dev]"
+	$(PIP) $(CONSTRAINTS) --editable ".[dev]"
 	touch $@
 
 # Goes on where it was interrupted; a finished run is not trained again.
@@ -40,6 +43,10 @@ demo: install
 test: install
 	$(BIN)/python -m pytest
 
+# What needs no browser, no processes and no training beyond a few steps: under a minute on two cores.
+quick: install
+	$(BIN)/python -m pytest -m "not slow and not browser and not gpu"
+
 check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -56,7 +63,7 @@ browser:
 # Ours beside the peers, more than an hour on two cores; nothing else should run. make bench NANOGPT=checkout TEXT=input.txt PAIRS=folder RUN=a trained translator
 bench: install
 	@: $${TEXT:?a text file is needed: make bench TEXT=input.txt PAIRS=folder} $${PAIRS:?a folder with train.en, train.ja is needed}
-	$(PIP) --constraint constraints.txt --editable ".[bench]"
+	$(PIP) $(CONSTRAINTS) --editable ".[bench]"
 	$(BIN)/python -m benchmarks train_gpt shape=cpu data=$(TEXT) nanogpt=$(NANOGPT)
 	$(BIN)/python -m benchmarks train_gpt shape=baby data=$(TEXT) nanogpt=$(NANOGPT)
 	$(BIN)/python -m benchmarks train_translator data=$(PAIRS)

@@ -22,7 +22,21 @@ TINY = (
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
+SLOW = {"program", "trained", "tensorboard", "real", "wheel", "both_runs"}
+BROWSER = {"driver"}
+"""Fixtures that start processes or a browser, or read a real corpus: who asks for one is marked by it."""
+
 FILE_SIZE = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make quick` leaves out by the fixtures that it uses; other slow tests are marked one by one."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if fixtures & BROWSER:
+            item.add_marker(pytest.mark.browser)
+        if fixtures & SLOW:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(wrapper=True)
