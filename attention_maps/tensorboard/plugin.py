@@ -90,9 +90,9 @@ class AttentionPlugin(base_plugin.TBPlugin):
 
 
 def _static(request: Request) -> Response:
-    """A file of the page: looked up among those that there are, so that no path is made of what was asked for."""
+    """A file of the page, looked up among those that exist: no path is ever built from the request."""
     name = request.path.partition("/static/")[2]
-    files = {path.relative_to(STATIC).as_posix(): path for pattern in ("*", "views/*") for path in STATIC.glob(pattern)}
+    files = {path.relative_to(STATIC).as_posix(): path for path in STATIC.rglob("*")}
     if name not in files or files[name].suffix not in CONTENT_TYPES:
         raise NotThere(f"'{name}' is no file of this page")
     # Respond forbids keeping it, so that a change shows at the next reload of the page.
