@@ -1,6 +1,6 @@
 /** The Attention tab: TensorBoard, or an exported page, calls render() in an empty body. */
 
-import {element} from './dom.js';
+import {element} from './dom/elements.js';
 import {openPage} from './page.js';
 
 const STYLES = ['style.css', 'views.css'];

@@ -1,24 +1,24 @@
 /** The page: its parts, the context that they share, and the loop that draws what the state asks for. */
 
-import {colours, isDark, watchTheme} from './colours.js';
-import {createControls} from './controls.js';
-import {curveReadings} from './curve_readings.js';
-import {element} from './dom.js';
-import {drawingLoop} from './drawing_loop.js';
-import {loadFrame, NoExamples, stepName} from './frames.js';
-import {createGrid} from './grid.js';
-import {createHelp} from './help.js';
-import {isVisible, onReload, takeKeyboard} from './host.js';
-import {createKeyList, listenToKeys} from './keys.js';
-import {isTold, load, loadOverview} from './loading.js';
-import {createPreloader} from './preload.js';
-import {Recordings, recordingTitle} from './recordings.js';
-import {createScores} from './scores.js';
-import {Source} from './source.js';
-import {State} from './state.js';
-import {createTabs} from './tabs.js';
-import {createTimeline} from './timeline.js';
-import {titleOf} from './title.js';
+import {curveReadings} from './core/curve_cache.js';
+import {drawingLoop} from './core/drawing_loop.js';
+import {isVisible, onReload, takeKeyboard} from './core/host.js';
+import {loadFrame, NoExamples, stepName} from './core/load_frame.js';
+import {isTold, load, loadOverview} from './core/load_page.js';
+import {createPreloader} from './core/preload.js';
+import {Recordings, recordingTitle} from './core/recordings.js';
+import {Source} from './core/source.js';
+import {State} from './core/state.js';
+import {element} from './dom/elements.js';
+import {colours, isDark, watchTheme} from './draw/colours.js';
+import {createControls} from './panel/controls.js';
+import {createHelp} from './panel/empty_page.js';
+import {createGrid} from './panel/head_grid.js';
+import {createKeyList, listenToKeys} from './panel/keyboard.js';
+import {createScores} from './panel/scores.js';
+import {createTabs} from './panel/tabs.js';
+import {createTimeline} from './panel/timeline.js';
+import {titleOf} from './panel/title.js';
 
 const LOOK = 3000; // milliseconds between two looks for new recordings, while following and while there are none
 const HONESTY =

@@ -1,10 +1,10 @@
 /** The chosen head at many steps side by side: how it came to do what it does. */
 
-import {element, svgElement} from '../dom.js';
-import {sameTokens, stepOf} from '../frames.js';
-import {colourTable, paint, reach, scaleMaximum} from '../heatmap.js';
-import {isTold} from '../loading.js';
-import {recordingTitle} from '../recordings.js';
+import {sameTokens, stepOf} from '../core/load_frame.js';
+import {isTold} from '../core/load_page.js';
+import {recordingTitle} from '../core/recordings.js';
+import {element, svgElement} from '../dom/elements.js';
+import {colourTable, paint, reach, scaleMaximum} from '../draw/matrix_pixels.js';
 
 export const view = {
   name: 'steps',

@@ -1,6 +1,6 @@
 /** Tokens as buttons, in a column or as running text: clicked, reached with the keyboard, measured, and copied into an SVG. */
 
-import {element} from '../dom.js';
+import {element} from '../dom/elements.js';
 
 /**
  * A button for a label of a frame. `id` is what state.token will be: r3, c5. `piece` is the raw piece, whose ▁ tells whether a space stands

@@ -1,6 +1,6 @@
 /** Queries and keys as two texts with room for lines between them: side by side as columns, or above one another as running text. */
 
-import {element, languageOf} from '../dom.js';
+import {element, languageOf} from '../dom/elements.js';
 import {focusOn, pieceOf, tokenButton} from './tokens.js';
 
 export class TwoTexts {

@@ -324,7 +324,7 @@ def test_keys_work_before_the_first_click(page: Page) -> None:
         const box = document.body.appendChild(document.createElement('input'));
         box.focus();
         const frame = document.querySelector('iframe').contentWindow;
-        frame.eval("import('./static/host.js')").then(({takeKeyboard}) => {
+        frame.eval("import('./static/core/host.js')").then(({takeKeyboard}) => {
           takeKeyboard();
           const typing = document.activeElement.tagName;
           box.remove();

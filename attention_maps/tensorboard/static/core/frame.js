@@ -1,0 +1,187 @@
+/**
+ * A frame: one matrix ready to be drawn, after choosing the head, weighing by values, comparing, hiding and merging. Pure functions; every
+ * view draws frames and nothing else.
+ *
+ * {rows: [label], columns: [label], weights: Float32Array (rows x columns, row-major), difference, weighed, causal, maximum, hidden, kind,
+ *  layer, head, rowsNamed, name, meta, sample, tokens: {rows, columns}}
+ * label = {text, special, positions: [token positions], language}; `hidden` is, per row, the share of attention that hidden columns had, or
+ * null when nothing is hidden; `difference` maps hold values from -1 to 1; `maximum` is the largest absolute value;
+ * `weighed` tells whether weights were multiplied by value norms.
+ */
+
+import {languageOf, readable} from '../dom/elements.js';
+import {wordGroups, wordText} from './word_groups.js';
+
+export const KINDS = ['encoder', 'decoder', 'cross'];
+export const KIND_NAMES = {encoder: 'encoder self-attention', decoder: 'decoder self-attention', cross: 'cross-attention'};
+
+/** The kinds that a sample has, telling one first. */
+export function kindsOf(meta, sample) {
+  const kinds = shapesOf(meta, sample);
+  return ['cross', 'decoder', 'encoder'].filter((kind) => kinds[kind]);
+}
+
+/** {kind: {layers, heads}} of a sample; the plugin may tell it once for all samples or for each. */
+export function shapesOf(meta, sample) {
+  return Array.isArray(meta.kinds) ? (meta.kinds[sample] ?? {}) : meta.kinds;
+}
+
+/** Which naming of rows is in force: `predicts` for cross-attention unless chosen otherwise; an encoder predicts nothing. */
+export function rowsNamed(state, kind) {
+  if (kind === 'encoder') return 'reads';
+  return state.rows || (kind === 'cross' ? 'predicts' : 'reads');
+}
+
+/** The tokens that name the rows of a map. Short by one in a plain text: nothing is known to follow its last token. */
+export function queryTokens(sample, kind, rows) {
+  if (kind === 'encoder') return sample.source;
+  if (rows === 'reads') return sample.reads;
+  const {pieces, special} = sample.predicts;
+  const lacking = sample.reads.pieces.length - pieces.length;
+  return {pieces: [...pieces, ...Array(lacking).fill('…')], special: [...special, ...Array(lacking).fill(0)]};
+}
+
+/** The tokens that name the columns. */
+export function keyTokens(sample, kind) {
+  return kind === 'decoder' ? sample.reads : sample.source;
+}
+
+/** One head, the mean or the maximum of all, out of [H,Q,K] -> Float32Array [Q,K]. Raises RangeError for a head that is not there. */
+export function chooseHead({numbers, shape: [heads, queries, keys]}, head) {
+  const size = queries * keys;
+  if (typeof head === 'number') {
+    if (head >= heads) throw new RangeError(`no head ${head}: there are ${heads}, counted from 0`);
+    return numbers.subarray(head * size, (head + 1) * size);
+  }
+  const chosen = new Float32Array(size);
+  for (let h = 0; h < heads; h++) {
+    const offset = h * size;
+    if (head === 'max') for (let i = 0; i < size; i++) chosen[i] = Math.max(chosen[i], numbers[offset + i]);
+    else for (let i = 0; i < size; i++) chosen[i] += numbers[offset + i] / heads;
+  }
+  return chosen;
+}
+
+/** Weights [H,Q,K] times value norms [H,K], rows made to sum to 1 again: each key's share in what is added (Kobayashi et al. 2020). */
+export function weighByValues(weights, values) {
+  const {numbers, shape} = weights;
+  const [heads, queries, keys] = shape;
+  const weighed = new Float32Array(numbers.length);
+  for (let h = 0; h < heads; h++) {
+    for (let q = 0; q < queries; q++) {
+      const offset = (h * queries + q) * keys;
+      let sum = 0;
+      for (let k = 0; k < keys; k++) sum += weighed[offset + k] = numbers[offset + k] * values.numbers[h * keys + k];
+      if (sum > 0) for (let k = 0; k < keys; k++) weighed[offset + k] /= sum;
+    }
+  }
+  return {numbers: weighed, shape};
+}
+
+/**
+ * The frame of a matrix [Q,K] (Float32Array). `sample` and `meta` are of the recording that it comes from; `other` is a matrix of the same
+ * tokens to be subtracted, or null.
+ */
+export function makeFrame(state, meta, sampleIndex, kind, matrix, other = null) {
+  const sample = meta.samples[sampleIndex];
+  const rows = rowsNamed(state, kind);
+  const tokens = {rows: queryTokens(sample, kind, rows), columns: keyTokens(sample, kind)};
+  const rowGroups = groups(tokens.rows, state, false);
+  const columnGroups = groups(tokens.columns, state, state.hide);
+  const width = tokens.columns.pieces.length;
+  const pick = (numbers) => pooled(numbers, width, rowGroups, columnGroups, state.hide);
+  const {weights, hidden} = pick(matrix);
+  if (other) {
+    const subtracted = pick(other).weights;
+    for (let i = 0; i < weights.length; i++) weights[i] -= subtracted[i];
+  }
+  return {
+    rows: rowGroups.map((group) => label(tokens.rows, group)),
+    columns: columnGroups.map((group) => label(tokens.columns, group)),
+    weights,
+    hidden,
+    difference: Boolean(other),
+    weighed: state.values && state.head !== 'rollout',
+    causal: kind === 'decoder',
+    maximum: largest(weights),
+    kind,
+    layer: state.layer,
+    head: state.head,
+    rowsNamed: rows,
+    name: mapName(state, kind, shapesOf(meta, sampleIndex)[kind]),
+    meta,
+    sample,
+    tokens,
+  };
+}
+
+/** "cross-attention · layer 2 · head 0". */
+export function mapName(state, kind, {layers, heads}) {
+  if (state.head === 'rollout') return `${KIND_NAMES[kind]} · rollout over ${layers} layers`;
+  const head = typeof state.head === 'number' ? `head ${state.head}` : `${state.head} of ${heads} heads`;
+  return `${KIND_NAMES[kind]} · layer ${state.layer} · ${head}`;
+}
+
+function groups(tokens, state, hide) {
+  const all = state.merge ? wordGroups(tokens) : tokens.pieces.map((_, position) => [position]);
+  const kept = hide ? all.filter((group) => !group.every((position) => tokens.special[position])) : all;
+  return kept.length ? kept : all;
+}
+
+function label(tokens, positions) {
+  const text = readable(wordText(tokens.pieces, positions));
+  return {text, special: positions.every((p) => tokens.special[p]), positions, language: languageOf(text)};
+}
+
+/**
+ * Sum over the keys of a word, mean over its queries; hidden columns leave and the rest is made to sum to 1. `matrix` [Q,K] row-major of
+ * `width` K, groups of positions -> {weights: Float32Array (rows x columns), hidden: Float32Array (rows) or null}.
+ */
+export function pooled(matrix, width, rowGroups, columnGroups, hide) {
+  const whole = rowGroups.length * columnGroups.length === matrix.length;
+  if (whole && !hide) return {weights: matrix.slice(), hidden: null};
+  const weights = new Float32Array(rowGroups.length * columnGroups.length);
+  const hidden = hide ? new Float32Array(rowGroups.length) : null;
+  rowGroups.forEach((rowGroup, row) => {
+    const offset = row * columnGroups.length;
+    let shown = 0;
+    let all = 0;
+    for (const query of rowGroup) {
+      for (let key = 0; key < width; key++) all += matrix[query * width + key];
+      columnGroups.forEach((columnGroup, column) => {
+        for (const key of columnGroup) weights[offset + column] += matrix[query * width + key] / rowGroup.length;
+      });
+    }
+    if (!hide) return;
+    for (let column = 0; column < columnGroups.length; column++) shown += weights[offset + column];
+    hidden[row] = all > 0 ? Math.max(0, 1 - shown / (all / rowGroup.length)) : 0;
+    if (shown > 0) for (let column = 0; column < columnGroups.length; column++) weights[offset + column] /= shown;
+  });
+  return {weights, hidden};
+}
+
+/** The largest absolute finite value; 1 for an empty map. */
+export function largest(weights) {
+  let most = 0;
+  for (const weight of weights) if (Math.abs(weight) > most && Number.isFinite(weight)) most = Math.abs(weight);
+  return most || 1;
+}
+
+/** Columns of a row in falling order of weight, none of weight 0: the `top` first, or as many as hold the share `mass` of the row. */
+export function strongest(frame, row, {top = 3, mass = 0} = {}) {
+  const width = frame.columns.length;
+  const weights = frame.weights.subarray(row * width, (row + 1) * width);
+  const order = Array.from(weights.keys())
+    .filter((column) => weights[column]) // neither 0 nor NaN
+    .sort((a, b) => Math.abs(weights[b]) - Math.abs(weights[a]));
+  if (!(mass > 0)) return order.slice(0, top);
+  const total = order.reduce((sum, column) => sum + Math.abs(weights[column]), 0);
+  const kept = [];
+  let held = 0;
+  for (const column of order) {
+    if (held >= mass * total) break;
+    kept.push(column);
+    held += Math.abs(weights[column]);
+  }
+  return kept;
+}

@@ -1,0 +1,70 @@
+/** Which runs there are and what they recorded; names of recordings for people. */
+
+import {generatedName, stepName, stepOf} from './load_frame.js';
+
+/** The list of runs and recordings as last read. */
+export class Recordings {
+  constructor(source) {
+    this.source = source;
+    this.logdir = '';
+    this.runs = new Map();
+  }
+
+  /** Read the list again. -> {changed, resumed}: the runs whose newest step is gone were resumed from an older one. */
+  async refresh() {
+    const {runs, logdir} = await this.source.index();
+    const before = this.runs;
+    this.logdir = logdir;
+    this.runs = new Map(
+      Object.entries(runs).map(([run, {steps = [], generated = []}]) => [
+        run,
+        {numbers: steps, steps: steps.map(stepName), generated: generated.map(generatedName)},
+      ]),
+    );
+    const text = (listed) => JSON.stringify([...listed].map(([run, {steps, generated}]) => [run, steps, generated]));
+    const resumed = [...before].filter(([run, {steps}]) => steps.length && !this.steps(run).includes(steps.at(-1))).map(([run]) => run);
+    return {changed: text(before) !== text(this.runs), resumed};
+  }
+
+  /** Step numbers of a run, ascending. */
+  numbers(run) {
+    return this.runs.get(run)?.numbers ?? [];
+  }
+
+  /** The recordings among which one moves with a slider: the training steps, or what was generated. */
+  siblings(run, recording) {
+    const {steps = [], generated = []} = this.runs.get(run) ?? {};
+    return generated.includes(recording) ? generated : steps;
+  }
+
+  steps(run) {
+    return this.runs.get(run)?.steps ?? [];
+  }
+
+  generated(run) {
+    return this.runs.get(run)?.generated ?? [];
+  }
+
+  /** The newest step of a run, or the newest thing that it generated where no step was recorded. */
+  latest(run) {
+    return this.steps(run).at(-1) ?? this.generated(run).at(-1) ?? '';
+  }
+
+  /** A run and a recording that exist: those asked for, else the nearest step, else the newest. */
+  settle({run, recording}) {
+    const chosen = this.runs.has(run) ? run : ([...this.runs.keys()][0] ?? '');
+    const {steps = [], generated = []} = this.runs.get(chosen) ?? {};
+    if (steps.includes(recording) || generated.includes(recording)) return {run: chosen, recording};
+    const step = stepOf(recording);
+    if (step === null || !steps.length) return {run: chosen, recording: this.latest(chosen)};
+    const distance = (id) => Math.abs(stepOf(id) - step);
+    return {run: chosen, recording: steps.reduce((best, id) => (distance(id) < distance(best) ? id : best))};
+  }
+}
+
+/** step_00001200 -> "step 1,200"; generated_00002 -> "generated 2". */
+export function recordingTitle(recording) {
+  const step = stepOf(recording);
+  if (step !== null) return `step ${step.toLocaleString('en')}`;
+  return recording.replace(/^generated_0*/, 'generated ');
+}

@@ -1,0 +1,133 @@
+/** The bar at the top: which run, which example, which kind of map, and how it is shown. */
+
+import {KIND_NAMES, KINDS, rowsNamed, shapesOf} from '../core/frame.js';
+import {sameTokens} from '../core/load_frame.js';
+import {recordingTitle} from '../core/recordings.js';
+import {SourceError} from '../core/source.js';
+import {element, readable} from '../dom/elements.js';
+import {segments, slider, tick} from '../dom/fields.js';
+import {menu} from '../dom/menu.js';
+
+const LENGTH = 42; // characters of an example in the list
+const DIRECTIONS = {encoder: 'source looks at source', decoder: 'each token looks at those before it', cross: 'target looks at source'};
+const ROWS = 'A row stands between two tokens: the one that is read there, and the one that should come next, for alignment the right one';
+const HIDE =
+  'Leave <s>, </s> and the like out; the rest of every row is made to sum to 1, and the share that was hidden is shown beside it';
+const MERGE = 'Weights are summed over the pieces of a column and averaged over the pieces of a row';
+const VALUES = 'Weight times the length of the value vector: what really moves (Kobayashi et al. 2020); rows are made to sum to 1 again';
+
+/** {element, update()}. */
+export function createControls(context) {
+  const {state, recordings} = context;
+  const run = menu('run', (name) => toRun(context, name, () => run.select.value === name));
+  const sample = menu('example', (number) => state.set({sample: Number(number), token: ''}));
+  const kind = segments('attention', Object.fromEntries(KINDS.map((name) => [name, name])), (name) => state.set({kind: name, token: ''}));
+  const rows = segments('rows named by', {reads: 'reads', predicts: 'predicts'}, (name) => state.set({rows: name, token: ''}), ROWS);
+  const against = menu('compare with', (value) => state.set({against: value}));
+  const hide = tick('hide special tokens', (checked) => state.set({hide: checked, token: ''}), HIDE);
+  const merge = tick('merge pieces to words', (checked) => state.set({merge: checked, token: ''}), MERGE);
+  const values = tick('weigh by value norms', (checked) => state.set({values: checked}), VALUES);
+  const scale = segments('strongest colour', {map: 'maximum of the map', one: '1'}, (name) => state.set({scale: name}));
+  const gamma = slider(
+    'gamma',
+    {min: 0.2, max: 2, step: 0.05},
+    (value) => value.toFixed(2),
+    (value) => state.set({gamma: value}),
+    'below 1 small weights are easier to see',
+  );
+  const line = (...children) => element('div', {class: 'controls-line'}, children);
+  const bar = element(
+    'header',
+    {class: 'controls'},
+    line(run.element, sample.element, kind.element, rows.element),
+    line(against.element, hide.element, merge.element, values.element, scale.element, gamma.element),
+  );
+
+  function update() {
+    const now = state.now;
+    run.show(
+      [...recordings.runs.keys()].map((name) => ({value: name, text: name === '.' ? '. (the log folder itself)' : name})),
+      now.run,
+    );
+    against.show(comparisons(recordings, now), now.against);
+    hide.show(now.hide);
+    merge.show(now.merge);
+    values.show(now.values);
+    values.box.disabled = now.head === 'rollout';
+    scale.show(now.scale);
+    gamma.show(now.gamma);
+    const meta = context.meta();
+    for (const field of [sample, kind, rows]) field.element.hidden = !meta;
+    if (!meta) return;
+    const fitted = context.fitted();
+    sample.show(
+      meta.samples.map((one, number) => ({value: number, text: sampleTitle(one)})),
+      fitted.sample,
+    );
+    const shapes = shapesOf(meta, fitted.sample);
+    for (const button of kind.buttons) {
+      button.hidden = !shapes[button.value];
+      button.title = shapes[button.value] ? aboutKind(button.value, shapes[button.value]) : '';
+    }
+    kind.show(fitted.kind);
+    rows.element.classList.toggle('absent', fitted.kind === 'encoder');
+    rows.show(rowsNamed(fitted, fitted.kind));
+  }
+
+  return {element: bar, update};
+}
+
+/** "probe 1 · Emi prefers the apple over …". */
+export function sampleTitle(sample) {
+  const {pieces, special} = sample.source ?? sample.reads;
+  const text = pieces
+    .filter((_, position) => !special[position])
+    .map((piece) => piece.replaceAll('▁', ' '))
+    .join('')
+    .trim();
+  const characters = [...text];
+  const shown = characters.length > LENGTH ? `${characters.slice(0, LENGTH).join('')}…` : text;
+  return [sample.name, readable(shown), cut(sample)].filter(Boolean).join(' · ');
+}
+
+/** "cut at 128 of 300 tokens" for an example that was longer than what is recorded of it, else ''. */
+export function cut({reads, source, length, source_length: sourceLength, truncated}) {
+  if (!truncated) return '';
+  const parts = [];
+  if (length > reads.pieces.length) parts.push(`cut at ${reads.pieces.length} of ${length} tokens`);
+  if (source && sourceLength > source.pieces.length) parts.push(`source cut at ${source.pieces.length} of ${sourceLength} tokens`);
+  return parts.join(', ') || 'cut';
+}
+
+/**
+ * Another run at the step nearest to the present one, from the end of one training at the end of the other; and there the example of the
+ * same tokens. Nothing if another run was chosen meanwhile.
+ */
+async function toRun({state, source, recordings, meta}, name, isWanted) {
+  const ended = state.now.recording === recordings.latest(state.now.run);
+  const {run, recording} = recordings.settle({run: name, recording: ended ? recordings.latest(name) : state.now.recording});
+  let {sample} = state.now;
+  try {
+    const here = meta()?.samples; // none where nothing can be drawn
+    const found = here ? sameTokens(here[sample] ?? here[0], await source.meta(run, recording), sample) : -1;
+    if (found >= 0) sample = found;
+  } catch (error) {
+    if (!(error instanceof SourceError)) throw error; // the page says why when it draws
+  }
+  if (!isWanted()) return;
+  state.set({run, recording, sample, token: '', ...(state.now.against.startsWith('step:') ? {against: ''} : {})});
+}
+
+function comparisons(recordings, {run}) {
+  const others = [...recordings.runs.keys()].filter((name) => name !== run && recordings.steps(name).length);
+  return [
+    {value: '', text: 'nothing'},
+    ...recordings.steps(run).map((id) => ({value: `step:${id}`, text: recordingTitle(id), group: 'a step of this run'})),
+    ...others.map((name) => ({value: `run:${name}`, text: name, group: 'another run, nearest step'})),
+  ];
+}
+
+function aboutKind(kind, {layers, heads}) {
+  const size = `${layers} ${layers === 1 ? 'layer' : 'layers'} of ${heads} ${heads === 1 ? 'head' : 'heads'}`;
+  return `${KIND_NAMES[kind]}: ${DIRECTIONS[kind]}; ${size}`;
+}

@@ -1,0 +1,155 @@
+/** Taking a picture or the numbers along: downloads through blob links, and the link to what is seen. */
+
+import {host} from '../core/state.js';
+import {copyText} from '../dom/clipboard.js';
+import {element} from '../dom/elements.js';
+import {inksOf} from '../draw/sheet.js';
+import {pharaoh, readOut} from '../views/alignment/links.js';
+import {heatMapSvg} from '../views/map/svg.js';
+import {csvOf, jsonOf} from './csv_json.js';
+
+const PIXELS = 100e6; // browsers refuse larger pictures
+const SHARPNESS = 2;
+
+/**
+ * Buttons that save what is seen. `currentView` is what a view's `create` gave, `currentFrame` the frame that it draws; both may be
+ * functions that give these, and are asked when a button is pressed.
+ */
+export function exportMenu(context, currentView, currentFrame) {
+  const ask = (what) => (typeof what === 'function' ? what() : what);
+  const answer = element('span', {class: 'export-answer', role: 'status'});
+  const buttons = EXPORTS.map(([name, title, act]) => {
+    const onclick = async () => {
+      const frame = ask(currentFrame);
+      if (!frame) return (answer.textContent = 'there is no map to save');
+      answer.textContent = '';
+      enable(false); // a browser lets a page save one file per click
+      try {
+        answer.textContent = (await act({context, view: ask(currentView), frame, names: new Names(context, frame)})) ?? '';
+      } catch (error) {
+        answer.textContent = `${name}: ${error.message}`;
+      } finally {
+        enable(true);
+      }
+    };
+    return element('button', {type: 'button', title, onclick}, name);
+  });
+  const enable = (enabled) => buttons.forEach((button) => (button.disabled = !enabled));
+  return element('div', {class: 'export', role: 'group', 'aria-label': 'export'}, buttons, answer);
+}
+
+const EXPORTS = [
+  ['SVG', 'This view as a vector drawing', saveSvg],
+  ['PNG', 'This view as a picture, twice the size', savePng],
+  ['CSV', 'The weights of this map as a table', saveCsv],
+  ['JSON', 'The weights of this map with their tokens', saveJson],
+  ['Pharaoh', 'Word alignment read out of this map, as the alignment view reads it', savePharaoh],
+  ['copy link', 'Copy the address of exactly this view', copyLink],
+];
+
+function saveSvg(asked) {
+  const {svg, name} = drawingOf(asked);
+  save(textOf(svg), 'image/svg+xml', asked.names.file('svg', name));
+}
+
+async function savePng(asked) {
+  const {svg, name} = drawingOf(asked);
+  save(await pngOf(svg), 'image/png', asked.names.file('png', name));
+}
+
+/** With a byte order mark, without which spreadsheets do not take it for UTF-8. */
+function saveCsv({frame, names}) {
+  save(`\ufeff${csvOf(frame)}`, 'text/csv;charset=utf-8', names.file('csv'));
+}
+
+function saveJson({context, frame, names}) {
+  save(jsonOf(frame, names.place, context.state.now), 'application/json', names.file('json'));
+}
+
+async function savePharaoh({context, view, frame, names}) {
+  const {readout, threshold} = context.state.now;
+  let text = view?.pharaoh?.();
+  if (text === undefined) {
+    const alone = frame.difference ? await context.frameOf({against: ''}) : frame;
+    text = pharaoh(alone, readOut(alone, {readout, threshold}));
+  }
+  save(`${text}\n`, 'text/plain;charset=utf-8', names.file('txt', readout));
+}
+
+async function copyLink() {
+  return (await copyText(host().location.href)) ? 'link copied' : 'the address bar holds the link';
+}
+
+/** Where a frame comes from, and file names that say so, without = and ',' which other tools split at. */
+class Names {
+  constructor({state, fitted}, frame) {
+    this.frame = frame;
+    this.state = state.now;
+    const {run, recording, sample} = fitted();
+    this.place = {run, recording, sample};
+  }
+
+  /** The title of a picture: "run · step 1000 · probe 1". */
+  get title() {
+    const {run} = this.place;
+    const minus = this.frame.difference ? ` · minus ${this.state.against.replace(':', ' ')}` : '';
+    return [run, `step ${this.frame.meta.step}`, this.frame.sample.name].filter(Boolean).join(' · ') + minus;
+  }
+
+  file(suffix, view = '') {
+    const {kind, layer, head, difference} = this.frame;
+    const {run, recording, sample} = this.place;
+    const where = head === 'rollout' ? 'rollout' : `layer${layer}_${typeof head === 'number' ? `head${head}` : head}`;
+    const parts = [
+      run === '.' ? 'logdir' : run,
+      recording,
+      `sample${sample}`,
+      kind,
+      where,
+      difference && `minus_${this.state.against}`,
+      view,
+    ];
+    return `${parts
+      .filter(Boolean)
+      .join('_')
+      .replace(/[^\p{L}\p{N}_.-]+/gu, '-')}.${suffix}`;
+  }
+}
+
+/** The drawing of a view that can be drawn, else the heat map: {svg, name}. */
+function drawingOf({context, view, frame, names}) {
+  const {now} = context.state;
+  const own = view?.svg?.(frame);
+  if (own) return {svg: own, name: now.view};
+  return {svg: heatMapSvg(frame, context.colours(), now, inksOf(document.body), names.title), name: 'map'};
+}
+
+function textOf(svg) {
+  return typeof svg === 'string' ? svg : new XMLSerializer().serializeToString(svg);
+}
+
+/** An SVG as a PNG of twice its size; less where that would be too large for a picture. */
+async function pngOf(svg) {
+  const url = URL.createObjectURL(new Blob([textOf(svg)], {type: 'image/svg+xml'}));
+  try {
+    const image = new Image();
+    image.src = url;
+    await image.decode();
+    const {naturalWidth: width, naturalHeight: height} = image;
+    const sharpness = Math.min(SHARPNESS, Math.sqrt(PIXELS / (width * height)));
+    const canvas = new OffscreenCanvas(Math.round(width * sharpness), Math.round(height * sharpness));
+    canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height);
+    return await canvas.convertToBlob({type: 'image/png'});
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+}
+
+function save(content, type, name) {
+  const url = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], {type}));
+  const link = element('a', {href: url, download: name, hidden: true});
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000); // the browser may still be reading it
+}

@@ -1,0 +1,238 @@
+/** The overview: a small picture of every head of every layer, the chosen one marked, outlined and sortable by a measure. */
+
+import {chooseHead, largest, pooled, shapesOf} from '../core/frame.js';
+import {measureAt, measureOf, measureText, sortedMeasures} from '../core/measures.js';
+import {element} from '../dom/elements.js';
+import {segments} from '../dom/fields.js';
+import {menu} from '../dom/menu.js';
+import {hideTooltip, showTooltip} from '../dom/tooltip.js';
+import {colourTable, paint, reach} from '../draw/matrix_pixels.js';
+import {headsOf} from './keyboard.js';
+
+const NARROWEST = 26; // CSS pixels of a picture
+const WIDEST = 92;
+const NAMED = 46; // where the name stands in the tile
+const GAP = 4;
+const EDGE = 22; // column of layer numbers
+const ABSENT = 'not recorded here, or not in what this is compared with';
+const TAGS = {
+  'previous token': 'prev',
+  'first token': 'first',
+  diagonal: 'diag',
+  broad: 'broad',
+  alignment: 'align',
+  coreference: 'coref',
+};
+
+/** {element, draw(frame, maps), clear()}: `maps` are those of loading.loadOverview; without arguments the last ones are drawn again. */
+export function createGrid(context) {
+  const {state} = context;
+  const score = menu('outline', (name) => state.set({measure: name}));
+  const order = segments('order', {layer: 'by layer', score: 'by score'}, (name) => state.set({order: name}));
+  const key = element('p', {class: 'grid-key'});
+  const tiles = element('div', {class: 'tiles', role: 'group', 'aria-label': 'heads of all layers'});
+  const panel = element(
+    'section',
+    {class: 'grid', hidden: true, 'aria-label': 'overview of heads'},
+    element('div', {class: 'panel-head'}, element('h2', {}, 'Heads'), score.element, order.element),
+    tiles,
+    key,
+  );
+  let built = ''; // what the present tiles were made for
+  let made = []; // {layer, head, button, canvas, tag}
+  let last = null;
+
+  function draw(frame, maps) {
+    if (frame) last = {frame, maps, fitted: context.fitted(), meta: context.meta()};
+    panel.hidden = !last;
+    if (!last || !tiles.clientWidth) return;
+    const {fitted, meta} = last;
+    const measure = chooseMeasure(meta, fitted);
+    arrange(meta, fitted, measure);
+    paintTiles(last.frame, last.maps, fitted);
+    markTiles(meta, fitted, measure);
+  }
+
+  /** The measure that is asked for, or the first that heads of this kind have; undefined where they have none. */
+  function chooseMeasure(meta, {kind}) {
+    const names = sortedMeasures(Object.keys(meta.measures ?? {}).filter((name) => meta.measures[name][kind]));
+    const measure = names.includes(state.now.measure) ? state.now.measure : names[0];
+    score.element.hidden = order.element.hidden = !names.length;
+    score.show(
+      names.map((name) => ({value: name, text: measureOf(name).title})),
+      measure,
+    );
+    order.show(state.now.order);
+    key.textContent = names.length ? '' : 'This recording holds no measures of heads: it was made by an older version.';
+    return measure;
+  }
+
+  function arrange(meta, fitted, measure) {
+    const {layers} = shapesOf(meta, fitted.sample)[fitted.kind];
+    const heads = headsOf(meta, fitted);
+    const values = (layer, head) => measureAt(meta, measure, fitted.kind, layer, head);
+    const byScore = state.now.order === 'score' && measure !== undefined;
+    const places = [];
+    for (let layer = 0; layer < layers; layer++) {
+      for (const head of heads) if (head !== 'rollout' || layer === layers - 1) places.push({layer, head});
+    }
+    if (byScore) places.sort(byValue(values, measureOf(measure).first));
+    const width = byScore ? Math.max(NAMED, tileWidth(heads.length)) : tileWidth(heads.length);
+    const tall = Math.min(Math.max(last.frame.rows.length / last.frame.columns.length, 0.62), 1.25);
+    const height = Math.round(width * tall);
+    const signature = JSON.stringify([places, width, height, byScore]);
+    if (signature === built) return;
+    built = signature;
+    const focused = tiles.contains(document.activeElement);
+    made = places.map((place) => tile(place, width, height, byScore));
+    tiles.className = byScore ? 'tiles by-score' : 'tiles';
+    tiles.style.setProperty('--tile', `${width}px`);
+    tiles.style.gridTemplateColumns = byScore ? '' : `${EDGE}px repeat(${heads.length}, auto)`;
+    tiles.replaceChildren(...(byScore ? made.map(({button}) => button) : byLayer(made, heads, layers)));
+    if (focused) tiles.querySelector('[tabindex="0"]')?.focus();
+  }
+
+  function tileWidth(columns) {
+    const room = (tiles.clientWidth - EDGE - 4) / columns - GAP - 6; // 6: the borders of a tile
+    return Math.floor(Math.min(Math.max(room, NARROWEST), WIDEST));
+  }
+
+  function tile({layer, head}, width, height, named) {
+    const ratio = window.devicePixelRatio || 1;
+    const canvas = element('canvas', {
+      width: Math.round(width * ratio),
+      height: Math.round(height * ratio),
+      style: `width:${width}px;height:${height}px`,
+    });
+    const tag = element('span', {class: 'tag'});
+    const name = typeof head === 'number' ? `head ${head}` : head;
+    const choose = () => state.set(head === 'rollout' ? {head} : {layer, head});
+    const button = element(
+      'button',
+      {
+        type: 'button',
+        class: 'tile',
+        'aria-label': head === 'rollout' ? 'rollout of all layers' : `layer ${layer} ${name}`,
+        'data-layer': layer,
+        'data-head': head,
+        onclick: choose,
+        onmouseleave: hideTooltip,
+        onblur: hideTooltip,
+        onmousemove: (event) => showTooltip(event, ...about(context, layer, head), button.classList.contains('absent') ? ABSENT : ''),
+      },
+      canvas,
+      named ? element('span', {class: 'place'}, head === 'rollout' ? 'rollout' : `${layer}·${head}`) : null,
+      tag,
+    );
+    const painter = canvas.getContext('2d');
+    return {layer, head, button, canvas, tag, painter, image: painter.createImageData(canvas.width, canvas.height)};
+  }
+
+  function paintTiles(frame, maps, {gamma, scale, hide}) {
+    const groups = {rows: frame.rows.map(({positions}) => positions), columns: frame.columns.map(({positions}) => positions)};
+    const width = frame.tokens.columns.pieces.length;
+    const pool = (matrix) => pooled(matrix, width, groups.rows, groups.columns, hide).weights;
+    const table = colourTable(context.colours(), {difference: frame.difference, gamma});
+    const seen = reach(frame);
+    for (const {layer, head, canvas, painter, image, button} of made) {
+      const weights = difference(
+        pool,
+        matrixOf(maps, layer, head),
+        frame.difference ? matrixOf(maps.others, layer, head) : null,
+        frame.difference,
+      );
+      button.classList.toggle('absent', !weights);
+      if (!weights) continue;
+      const maximum = scale === 'one' ? 1 : largest(weights);
+      paint(new Uint32Array(image.data.buffer), canvas.width, canvas.height, {
+        weights,
+        columns: groups.columns.length,
+        maximum,
+        seen,
+        table,
+      });
+      painter.putImageData(image, 0, 0);
+    }
+  }
+
+  function markTiles(meta, {layer, head, kind}, measure) {
+    const matrix = meta.measures?.[measure]?.[kind];
+    const all = (matrix ?? []).flat().filter(Number.isFinite);
+    const [low, high] = [Math.min(...all), Math.max(...all)];
+    tiles.classList.toggle('tagged', Boolean(meta.labels?.[kind])); // room for words that come with the training
+    for (const one of made) {
+      const chosen = one.head === head && (head === 'rollout' || one.layer === layer);
+      one.button.setAttribute('aria-pressed', String(chosen));
+      one.button.tabIndex = chosen ? 0 : -1;
+      const value = measureAt(meta, measure, kind, one.layer, one.head);
+      const share = high > low ? (value - low) / (high - low) : 0.5;
+      const strength = Number.isFinite(value) ? (measureOf(measure).first === 'low' ? 1 - share : share) : 0;
+      one.button.style.setProperty('--score', `${Math.round(100 * strength)}%`);
+      const label = meta.labels?.[kind]?.[one.layer]?.[one.head] ?? '';
+      one.tag.textContent = TAGS[label] ?? label;
+    }
+    if (all.length) {
+      const text = (value) => measureText(measure, value);
+      const [strong, pale] = measureOf(measure).first === 'low' ? [low, high] : [high, low];
+      key.textContent = `outline: ${measureOf(measure).title}, ${text(strong)} (strong) to ${text(pale)} (pale)`;
+    }
+  }
+
+  function clear() {
+    last = null;
+    panel.hidden = true;
+  }
+
+  return {element: panel, draw, clear};
+}
+
+function byLayer(made, heads, layers) {
+  const title = (head) => element('span', {class: typeof head === 'number' ? 'edge' : 'edge pseudo'}, String(head));
+  const nodes = [element('span', {class: 'edge corner'}), ...heads.map(title)];
+  for (let layer = 0; layer < layers; layer++) {
+    nodes.push(element('span', {class: 'edge', title: `layer ${layer}`}, `L${layer}`));
+    const row = made.filter((one) => one.layer === layer).map(({button}) => button);
+    nodes.push(...row, ...Array.from({length: heads.length - row.length}, () => element('span')));
+  }
+  return nodes;
+}
+
+function byValue(values, first) {
+  const sign = first === 'low' ? 1 : -1;
+  const rank = ({layer, head}) => values(layer, head) ?? Infinity * sign;
+  return (a, b) => {
+    const [left, right] = [rank(a), rank(b)];
+    return left === right ? 0 : sign * (left - right);
+  };
+}
+
+/** The matrix of a tile, or null where this recording has none. */
+function matrixOf(maps, layer, head) {
+  if (head === 'rollout') return maps.rollout;
+  const tensor = maps.layers[layer];
+  return tensor && !(typeof head === 'number' && head >= tensor.shape[0]) ? chooseHead(tensor, head) : null;
+}
+
+function difference(pool, mine, other, compared) {
+  if (!mine || (compared && !other)) return null;
+  const weights = pool(mine);
+  if (!compared) return weights;
+  const subtracted = pool(other);
+  for (let i = 0; i < weights.length; i++) weights[i] -= subtracted[i];
+  return weights;
+}
+
+/** Lines about a head for the tooltip: what it is, what it does, all its measures. */
+export function about(context, layer, head) {
+  const [meta, {kind}] = [context.meta(), context.fitted()];
+  const name = typeof head === 'number' ? `head ${head}` : `${head} of its heads`;
+  const title = head === 'rollout' ? 'rollout of all layers' : `layer ${layer} · ${name}`;
+  const label = meta.labels?.[kind]?.[layer]?.[head];
+  const names = sortedMeasures(Object.keys(meta.measures ?? {}));
+  const measured = names.map((name) => [name, measureAt(meta, name, kind, layer, head)]).filter(([, value]) => value !== null);
+  return [
+    title,
+    label ? `does: ${label}` : '',
+    ...measured.map(([name, value]) => `${measureOf(name).title}: ${measureText(name, value)}`),
+  ];
+}

@@ -1,0 +1,64 @@
+/** What was scored against gold: read-outs of heads and, beside them, the baselines that say what a score is worth. */
+
+import {better, measureOf, measureText} from '../core/measures.js';
+import {element} from '../dom/elements.js';
+
+/** {element, update(meta)}: a panel that folds away. */
+export function createScores(context) {
+  const body = element('div', {class: 'scores-body'});
+  const panel = element('details', {class: 'scores', open: true, hidden: true}, element('summary', {}, 'Scores'), body);
+  let shown = null;
+
+  function update(meta) {
+    if (meta === shown) return;
+    shown = meta;
+    panel.hidden = false;
+    const scores = meta.scores ?? [];
+    if (!scores.length) {
+      body.replaceChildren(
+        element('p', {class: 'muted'}, 'None in this recording: scoring needs examples with gold word links or pronouns.'),
+      );
+      return;
+    }
+    const measures = [...new Set(scores.map(({measure}) => measure))];
+    body.replaceChildren(
+      ...measures.map((measure) =>
+        table(
+          measure,
+          scores.filter((score) => score.measure === measure),
+        ),
+      ),
+    );
+  }
+
+  function table(measure, scores) {
+    const {title, first, meaning} = measureOf(measure);
+    const worst = first === 'low' ? Infinity : -Infinity;
+    const rank = ({value}) => (first === 'low' ? 1 : -1) * (Number.isFinite(value) ? value : worst);
+    const rows = [...scores].sort((a, b) => rank(a) - rank(b)).map((score) => row(measure, score));
+    const caption = [title, better(measure)].filter(Boolean).join(', ');
+    return element('table', {}, element('caption', {title: meaning}, caption), element('tbody', {}, rows));
+  }
+
+  function row(measure, score) {
+    const {value, kind, layer, head} = score;
+    const choose = () => context.state.set({kind, layer, head: head ?? 'mean', token: ''});
+    const name = titleOf(score);
+    return element(
+      'tr',
+      {class: kind === null ? 'baseline' : false},
+      element('th', {scope: 'row'}, layer === null ? name : element('button', {type: 'button', class: 'link', onclick: choose}, name)),
+      element('td', {class: 'number'}, measureText(measure, value)),
+    );
+  }
+
+  return {element: panel, update};
+}
+
+/** "cross: best head, argmax (layer 1, head 3)": the place where the name does not tell it; "baseline: chance". */
+function titleOf({name, kind, layer, head}) {
+  if (kind === null) return `baseline: ${name}`;
+  const place = Object.entries({layer, head}).flatMap(([what, number]) => (number === null ? [] : [`${what} ${number}`]));
+  const told = place.every((part) => new RegExp(`\\b${part}\\b`).test(name));
+  return `${kind}: ${name}${told ? '' : ` (${place.join(', ')})`}`;
+}

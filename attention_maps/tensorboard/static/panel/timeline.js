@@ -1,0 +1,137 @@
+/** Moving through the recordings of a run: the slider over all steps, playing, following the newest, what was generated. */
+
+import {recordingTitle} from '../core/recordings.js';
+import {element} from '../dom/elements.js';
+import {segments, tick} from '../dom/fields.js';
+import {icon} from '../dom/icons.js';
+
+const PACE = 320; // milliseconds from one step to the next while playing
+
+/**
+ * The timeline: {element, update(), move(by), jump('first' or 'last'), play()}. `drawn()` resolves when nothing is left to be drawn, so
+ * that playing never outruns the reading of files; `refresh()` reads the list of recordings again; `help()` opens the list of keys.
+ */
+export function createTimeline(context, {drawn, refresh, help}) {
+  const {state, recordings} = context;
+  const button = (name, label, onclick) =>
+    element('button', {type: 'button', class: 'icon', 'aria-label': label, title: label, onclick}, icon(name));
+  const segment = segments('show', {steps: 'training steps', generated: 'generated'}, (value) => {
+    const {steps, generated} = {steps: recordings.steps(state.now.run), generated: recordings.generated(state.now.run)};
+    pause();
+    state.set(value === 'steps' ? {recording: steps.at(-1), token: ''} : {recording: generated.at(-1), follow: false, token: ''});
+  });
+  const slider = element('input', {
+    type: 'range',
+    class: 'steps',
+    min: 0,
+    step: 1,
+    'aria-label': 'recorded step',
+    oninput: () => go(Number(slider.value)),
+  });
+  const title = element('output', {class: 'step-title'});
+  const count = element('output', {class: 'step-count'});
+  const playButton = button('play', 'play (space)', () => play());
+  const previous = button('previous', 'previous step (←)', () => move(-1));
+  const next = button('next', 'next step (→)', () => move(1));
+  const jumpTo = (checked) => state.set({follow: checked, ...(checked ? {recording: newest()} : {})});
+  const follow = tick('follow latest', jumpTo, 'Jump to the newest step as soon as it is recorded');
+  const reload = button('refresh', 'look for new recordings', () => refresh());
+  const keys = element(
+    'button',
+    {type: 'button', class: 'icon', 'aria-label': 'list of keys (?)', title: 'list of keys (?)', onclick: help},
+    '?',
+  );
+  const live = context.source.archive ? [] : [follow.element, reload];
+  const bar = element(
+    'section',
+    {class: 'timeline', 'aria-label': 'training steps'},
+    segment.element,
+    element('div', {class: 'transport'}, previous, playButton, next),
+    slider,
+    title,
+    count,
+    ...live,
+    keys,
+  );
+  let timer = null;
+
+  function siblings() {
+    return recordings.siblings(state.now.run, state.now.recording);
+  }
+
+  function newest() {
+    return recordings.steps(state.now.run).at(-1) ?? state.now.recording;
+  }
+
+  function go(place) {
+    const recording = siblings()[place];
+    if (recording) state.set({recording, follow: state.now.follow && recording === newest()});
+  }
+
+  function move(by) {
+    const place = siblings().indexOf(state.now.recording) + by;
+    if (place >= 0 && place < siblings().length) go(place);
+  }
+
+  function jump(end) {
+    go(end === 'first' ? 0 : siblings().length - 1);
+  }
+
+  function pause() {
+    clearTimeout(timer);
+    timer = null;
+    paintButton();
+  }
+
+  /** Start, or stop where it is playing; at the end it begins again. */
+  function play() {
+    if (timer !== null) return pause();
+    if (siblings().length < 2) return undefined;
+    if (siblings().at(-1) === state.now.recording) jump('first');
+    timer = setTimeout(advance, PACE);
+    return paintButton();
+  }
+
+  async function advance() {
+    const mine = timer;
+    await drawn();
+    if (timer !== mine) return;
+    move(1);
+    if (siblings().at(-1) === state.now.recording) pause();
+    else timer = setTimeout(advance, PACE);
+  }
+
+  function paintButton() {
+    const playing = timer !== null;
+    playButton.replaceChildren(icon(playing ? 'pause' : 'play'));
+    playButton.setAttribute('aria-label', playing ? 'pause (space)' : 'play (space)');
+    playButton.setAttribute('aria-pressed', String(playing));
+  }
+
+  function update() {
+    const {run, recording} = state.now;
+    const [steps, generated] = [recordings.steps(run), recordings.generated(run)];
+    const written = generated.includes(recording);
+    const among = siblings();
+    const place = among.indexOf(recording);
+    segment.element.hidden = !generated.length;
+    segment.show(written ? 'generated' : 'steps');
+    segment.buttons[0].disabled = !steps.length;
+    segment.buttons[1].textContent = `generated (${generated.length})`;
+    slider.max = Math.max(among.length - 1, 0);
+    slider.disabled = among.length < 2;
+    slider.value = Math.max(place, 0);
+    slider.style.setProperty('--done', among.length > 1 ? place / (among.length - 1) : 1);
+    slider.setAttribute('aria-valuetext', recordingTitle(recording));
+    title.textContent = recordingTitle(recording);
+    title.style.minWidth = `${Math.max(...[among[0], among.at(-1)].map((id) => recordingTitle(id ?? '').length))}ch`;
+    count.textContent = `${place + 1} of ${among.length}`;
+    previous.disabled = place <= 0;
+    next.disabled = place >= among.length - 1;
+    playButton.disabled = among.length < 2;
+    follow.show(state.now.follow);
+    follow.box.disabled = !steps.length;
+  }
+
+  return {element: bar, slider, update, move, jump, play};
+}

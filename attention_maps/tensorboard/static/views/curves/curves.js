@@ -1,0 +1,244 @@
+/** One measure of every head over the training steps, the chosen head in front. */
+
+import {shapesOf} from '../../core/frame.js';
+import {stepOf} from '../../core/load_frame.js';
+import {better, measureOf, measureText, plotted, sortedMeasures} from '../../core/measures.js';
+import {element} from '../../dom/elements.js';
+import {segments} from '../../dom/fields.js';
+import {menu} from '../../dom/menu.js';
+import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
+import {widthOf} from '../../draw/axis_labels.js';
+import {sharpContext} from '../../draw/matrix_pixels.js';
+import {CanvasPen, SvgPen} from '../../draw/pen.js';
+import {inksOf} from '../../draw/sheet.js';
+import {drawAxes, scales} from './axes.js';
+
+export const view = {
+  name: 'curves',
+  title: 'Curves',
+  hint: 'Each line is a head. A click goes to that step.',
+  create: (context) => new Curves(context),
+};
+
+const NAME = 11; // size of the name at the end of the chosen line
+const RIGHT = 24; // pixels beside the chart where no name stands
+const REACH = 14; // pixels from a line at which the mouse still finds it
+
+class Curves {
+  constructor(context) {
+    this.context = context;
+    const {state} = context;
+    this.measure = menu('measure', (name) => state.set({measure: name}));
+    this.scope = segments('heads of', {all: 'all layers', layer: 'the chosen layer'}, (scope) => state.set({scope}));
+    this.controls = element('div', {class: 'view-controls'}, this.measure.element, this.scope.element);
+    this.canvas = element('canvas', {role: 'img'});
+    this.nothing = element('p', {class: 'nothing', role: 'status', hidden: true});
+    this.stage = element('div', {class: 'chart-stage'}, this.canvas, this.nothing);
+    this.note = element('p', {class: 'view-note', role: 'status'});
+    this.element = element('div', {class: 'curves-view'}, this.stage, this.note);
+    this.observer = new ResizeObserver(() => this.paint());
+    this.observer.observe(this.stage);
+    this.canvas.addEventListener('pointermove', (event) => this.point(event));
+    this.canvas.addEventListener('pointerleave', () => this.leave());
+    this.canvas.addEventListener('click', (event) => this.go(event));
+  }
+
+  draw(frame) {
+    this.frame = frame;
+    const {context} = this;
+    const {run} = context.state.now;
+    const turn = (this.turn = {});
+    const show = (curves) => turn === this.turn && this.show(curves);
+    const known = context.curves.ready(run);
+    if (known) show(known);
+    else context.curves.read(run).then(show, (error) => turn === this.turn && this.explain(error.message));
+  }
+
+  show(curves) {
+    const {kind} = this.frame;
+    const {state} = this.context;
+    this.scope.show(state.now.scope);
+    const names = sortedMeasures(Object.keys(curves.measures).filter((name) => curves.measures[name][kind]?.some(Boolean)));
+    this.controls.hidden = !names.length;
+    this.name = names.includes(state.now.measure) ? state.now.measure : names[0];
+    this.measure.show(
+      names.map((name) => ({value: name, text: measureOf(name).title})),
+      this.name,
+    );
+    if (!names.length) {
+      this.explain(`No measures of ${kind} heads are recorded in this run: its recordings were made by an older version.`);
+      return;
+    }
+    this.steps = curves.steps;
+    const {title, meaning} = measureOf(this.name);
+    this.lines = this.linesOf(curves.measures[this.name][kind]);
+    this.limits = limitsOf(this.lines);
+    if (!this.limits) {
+      this.explain(`There are no numbers for ${title} of these heads.`);
+      return;
+    }
+    this.nothing.hidden = true;
+    this.canvas.hidden = false;
+    const wanted = state.now.measure === this.name ? '' : `There is no ${measureOf(state.now.measure).title} of ${kind} heads. `;
+    const about = [meaning, better(this.name)].filter(Boolean).join('; ');
+    this.note.textContent = `${wanted}${[title, about].filter(Boolean).join(': ')}. ${view.hint}`;
+    this.paint();
+  }
+
+  explain(message) {
+    this.lines = null;
+    this.note.textContent = '';
+    this.nothing.textContent = message;
+    this.nothing.hidden = false;
+    this.canvas.hidden = true;
+  }
+
+  /** [{layer, head, values: one per step}]; a pseudo-head is the mean of its layer's heads. */
+  linesOf(series) {
+    const {layers, heads} = shapesOf(this.frame.meta, this.context.fitted().sample)[this.frame.kind];
+    const {layer: chosen, head} = this.context.fitted();
+    const value = (matrix, layer, h) => plotted(this.name, matrix?.[layer]?.[h] ?? NaN);
+    const lines = [];
+    for (let layer = 0; layer < layers; layer++) {
+      if (this.context.state.now.scope === 'layer' && layer !== chosen) continue;
+      for (let h = 0; h < heads; h++) lines.push({layer, head: h, values: series.map((matrix) => value(matrix, layer, h))});
+    }
+    if (typeof head === 'number') return lines;
+    const mean = series.map((matrix) => meanOf(Array.from({length: heads}, (_, h) => value(matrix, chosen, h))));
+    return [...lines, {layer: chosen, head: 'mean', values: mean}];
+  }
+
+  chosen() {
+    const {layer, head} = this.context.fitted();
+    return this.lines.find((line) => line.layer === layer && line.head === (typeof head === 'number' ? head : 'mean'));
+  }
+
+  paint() {
+    const [width, height] = [this.stage.clientWidth, this.stage.clientHeight];
+    if (!this.lines || !width || !height) return;
+    this.compose(new CanvasPen(sharpContext(this.canvas, width, height)), width, height);
+    this.canvas.setAttribute('aria-label', `${measureOf(this.name).title} of ${this.lines.length} heads over ${this.steps.length} steps`);
+  }
+
+  compose(pen, width, height) {
+    const {low, high} = this.limits;
+    const span = {first: this.steps[0], last: this.steps.at(-1), low: low > 0 && low < high / 2 ? 0 : low, high};
+    const chosen = this.chosen();
+    const right = chosen ? Math.max(RIGHT, 16 + 1.15 * widthOf(nameOf(chosen), NAME)) : RIGHT; // 1.15: bold letters are wider
+    this.scale = scales({width, height}, span, right);
+    const inks = inksOf(this.element);
+    const {title, unit} = measureOf(this.name);
+    drawAxes(pen, this.scale, inks, {vertical: unit ? `${title} [${unit}]` : title, horizontal: 'training step'});
+    this.drawNow(pen, inks);
+    const {layer} = this.context.fitted();
+    const rank = (line) => (line === chosen ? 2 : line.layer === layer ? 1 : 0);
+    for (const line of [...this.lines].sort((a, b) => rank(a) - rank(b))) this.drawLine(pen, line, inks, rank(line));
+    if (chosen) this.drawName(pen, chosen, inks);
+  }
+
+  drawNow(pen, inks) {
+    const step = stepOf(this.context.state.now.recording);
+    if (step === null) return;
+    const {box} = this.scale;
+    const x = this.scale.x(step);
+    pen.path(
+      [
+        [x, box.top - 6],
+        [x, box.top + box.height],
+      ],
+      {stroke: inks.accent, width: 1.5},
+    );
+    const anchor = x > box.left + box.width - 40 ? 'end' : x < box.left + 40 ? 'start' : 'middle';
+    pen.text(x, box.top - 13, `step ${step.toLocaleString('en')}`, {size: 11, fill: inks.accent, anchor});
+  }
+
+  drawLine(pen, {head, values}, inks, rank) {
+    const stroke = rank === 0 ? inks.muted : this.colour(head, inks);
+    const style = {stroke, width: [1, 1.5, 3.2][rank], alpha: [0.3, 0.75, 1][rank]};
+    let points = [];
+    const end = () => {
+      if (points.length > 1) pen.path(points, style);
+      else if (points.length) pen.circle(...points[0], 2, {fill: stroke, alpha: style.alpha});
+      points = [];
+    };
+    values.forEach((value, i) => (Number.isFinite(value) ? points.push([this.scale.x(this.steps[i]), this.scale.y(value)]) : end()));
+    end();
+  }
+
+  drawName(pen, line, inks) {
+    const {head, values} = line;
+    const last = values.findLastIndex(Number.isFinite);
+    if (last < 0) return;
+    const [x, y] = [this.scale.x(this.steps[last]) + 6, this.scale.y(values[last])];
+    pen.text(x, y, nameOf(line), {size: NAME, fill: this.colour(head, inks), weight: 600});
+  }
+
+  colour(head, inks) {
+    return head === 'mean' ? inks.ink : this.context.colours().head(head);
+  }
+
+  nearestStep(event) {
+    const wanted = this.scale.stepAt(event.clientX - this.canvas.getBoundingClientRect().left);
+    let best = 0;
+    this.steps.forEach((step, i) => {
+      if (Math.abs(step - wanted) < Math.abs(this.steps[best] - wanted)) best = i;
+    });
+    return best;
+  }
+
+  point(event) {
+    if (!this.lines) return;
+    const i = this.nearestStep(event);
+    const y = event.clientY - this.canvas.getBoundingClientRect().top;
+    const distance = ({values}) => Math.abs(this.scale.y(values[i]) - y);
+    const near = this.lines
+      .filter((line) => distance(line) <= REACH)
+      .sort((a, b) => distance(a) - distance(b))
+      .slice(0, 5);
+    const chosen = this.chosen();
+    if (!near.length && chosen) near.push(chosen);
+    const told = (line) => `${nameOf(line)}: ${this.text(line.values[i])}`;
+    showTooltip(event, `step ${this.steps[i].toLocaleString('en')}`, ...near.map(told));
+  }
+
+  text(value) {
+    return measureText(this.name, measureOf(this.name).share ? value / 100 : value);
+  }
+
+  leave() {
+    hideTooltip();
+  }
+
+  go(event) {
+    if (!this.lines) return;
+    this.context.goToStep(this.steps[this.nearestStep(event)]);
+  }
+
+  svg() {
+    if (!this.lines) return null;
+    const pen = new SvgPen();
+    const [width, height] = [this.stage.clientWidth, this.stage.clientHeight];
+    this.compose(pen, width, height);
+    return pen.svg(width, height, {title: `${measureOf(this.name).title}, ${this.frame.kind}`, paper: inksOf(this.element).paper});
+  }
+}
+
+function nameOf({layer, head}) {
+  return `layer ${layer} · ${head === 'mean' ? 'mean' : `head ${head}`}`;
+}
+
+/** {low, high} of the numbers of many lines, more than a call takes as arguments; null where there are none. */
+function limitsOf(lines) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const {values} of lines) {
+    for (const value of values) {
+      if (Number.isFinite(value)) [low, high] = [Math.min(low, value), Math.max(high, value)];
+    }
+  }
+  return low <= high ? {low, high} : null;
+}
+
+function meanOf(values) {
+  const finite = values.filter(Number.isFinite);
+  return finite.length ? finite.reduce((sum, value) => sum + value, 0) / finite.length : NaN;
+}

@@ -1,0 +1,50 @@
+/** What a recording knows to be right about one token: the antecedent of a pronoun, the translation of a word. */
+
+import {ahead, goldLinks, places} from '../alignment/links.js';
+
+/**
+ * For {side, index}: {name, right: Set of places on the other side, heard: {place, weight} or null, found}, or null where nothing is known
+ * of that token. `heard` is the word with the most weight, special tokens aside, in self-attention also the token itself and, where it
+ * is causal, all behind it; `found` tells whether it is one of the right ones. Only rows choose: for a column `heard` is null.
+ */
+export function goldOf(frame, {side, index}) {
+  const links = frame.kind === 'cross' ? goldLinks(frame) : antecedentLinks(frame);
+  const [near, far] = side === 'row' ? ['row', 'column'] : ['column', 'row'];
+  const right = new Set((links ?? []).filter((link) => link[near] === index).map((link) => link[far]));
+  if (!right.size) return null;
+  const heard = side === 'row' ? mostHeard(frame, index) : null;
+  return {
+    name: frame.kind === 'cross' ? 'translation' : side === 'row' ? 'antecedent' : 'pronoun',
+    right,
+    heard,
+    found: heard && right.has(heard.place),
+  };
+}
+
+/** Links {row: of a pronoun, column: of its antecedent}, null where the recording knows none for this text. */
+export function antecedentLinks(frame) {
+  const {antecedents} = frame.sample;
+  if (!antecedents || antecedents.side !== {encoder: 'source', decoder: 'reads'}[frame.kind]) return null;
+  const [rows, columns] = [places(frame.rows), places(frame.columns)];
+  const found = new Map();
+  for (const [start, stop, from, to] of antecedents.pairs) {
+    for (let pronoun = start; pronoun < stop; pronoun++) {
+      for (let word = from; word < to; word++) {
+        const [row, column] = [rows.get(pronoun - ahead(frame)), columns.get(word)];
+        if (row !== undefined && column !== undefined) found.set(`${row} ${column}`, {row, column});
+      }
+    }
+  }
+  return [...found.values()];
+}
+
+function mostHeard(frame, row) {
+  const own = frame.rows[row].positions.map((position) => position + ahead(frame));
+  const weights = frame.weights.subarray(row * frame.columns.length, (row + 1) * frame.columns.length);
+  let heard = null;
+  frame.columns.forEach(({special, positions}, place) => {
+    if (special || (frame.kind !== 'cross' && own.includes(positions[0])) || (frame.kind === 'decoder' && positions[0] > own[0])) return;
+    if (!heard || weights[place] > heard.weight) heard = {place, weight: weights[place]};
+  });
+  return heard;
+}

@@ -1,0 +1,222 @@
+/** The sentence itself: click a token, and what it looks at is shaded in the running text. */
+
+import {element, percent, short} from '../../dom/elements.js';
+import {segments, tick} from '../../dom/fields.js';
+import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
+import {css} from '../../draw/colours.js';
+import {SvgPen} from '../../draw/pen.js';
+import {inksOf} from '../../draw/sheet.js';
+import {goldLinks} from '../alignment/links.js';
+import {declutter, drawTokens, focusOn, reveal, selectable, selection} from '../tokens.js';
+import {antecedentLinks, goldOf} from './gold.js';
+import {passageElement, passages} from './running_text.js';
+import {lossOf, panel} from './token_panel.js';
+
+export const view = {
+  name: 'sentence',
+  title: 'Sentence',
+  hint: 'Click a token of the text: what it looks at is shaded. Arrow keys go from token to token.',
+  create: (context) => new Sentence(context),
+};
+
+const STRONG = 0.1; // weights from here on carry their number, besides the three largest
+
+class Sentence {
+  constructor(context) {
+    this.context = context;
+    const {state} = context;
+    this.reversed = false;
+    this.text = element('div', {class: 'passages'});
+    this.side = element('aside', {class: 'sentence-panel', 'aria-live': 'polite', 'aria-label': 'the selected token'});
+    this.note = element('p', {class: 'view-note'});
+    this.element = element('div', {class: 'sentence-view'}, element('div', {class: 'sentence-main'}, this.text, this.note), this.side);
+    const ways = {forward: 'what it looks at', back: 'who looks at it'};
+    this.way = segments('a token shows', ways, (way) => this.turn(way === 'back'), 'Which side of the attention a click asks for');
+    this.losses = tick(
+      'underline by loss',
+      (losses) => state.set({losses}),
+      'The thicker the line under a token, the less the model expected it',
+    );
+    this.controls = element('div', {class: 'view-controls'}, this.way.element, this.losses.element);
+    selectable(
+      this.text,
+      () => state.now.token,
+      (token) => state.set({token}),
+    );
+    this.text.addEventListener('pointerover', (event) => this.tell(event));
+    this.text.addEventListener('pointerleave', hideTooltip);
+  }
+
+  draw(frame) {
+    this.frame = frame;
+    const {state} = this.context;
+    this.chosen = selection(state.now.token, frame);
+    if (this.chosen && frame.kind !== 'cross') this.reversed = this.chosen.side === 'column';
+    this.way.element.hidden = frame.kind === 'cross';
+    this.way.show(this.reversed ? 'back' : 'forward');
+    this.losses.show(state.now.losses);
+    this.losses.element.hidden = frame.kind === 'encoder';
+    this.build();
+    this.shade();
+    const unit = this.chosen && this.units.find(({row, column}) => this.chosen.index === (this.chosen.side === 'row' ? row : column));
+    this.side.replaceChildren(...panel(frame, unit, this.chosen, this.context.colours()));
+    this.describe();
+    reveal(this.text, state.now.token, this);
+  }
+
+  build() {
+    this.parts = passages(this.frame);
+    const idOf = ({row, column}) => (column >= 0 && (this.reversed || row < 0) ? `c${column}` : `r${row}`);
+    const key = JSON.stringify([
+      this.reversed,
+      this.parts.map(({name, units}) => [name, units.map((unit) => [idOf(unit), unit.label.text, unit.piece])]),
+    ]);
+    this.units = this.parts.flatMap(({units}) => units);
+    if (key !== this.built) {
+      this.built = key;
+      const held = this.text.contains(document.activeElement);
+      this.text.replaceChildren(...this.parts.map((part) => passageElement(part, idOf)));
+      this.buttons = [...this.text.querySelectorAll('.token')];
+      focusOn(this.text, this.buttons[0], {focus: false});
+      const again = this.text.querySelector(`[data-token="${this.context.state.now.token}"]`);
+      if (held && again) focusOn(this.text, again);
+    }
+  }
+
+  /** Per token the weight that it has in the present question, NaN where it has none. */
+  weights() {
+    const {frame, chosen} = this;
+    const width = frame.columns.length;
+    const at = (row, column) => (row >= 0 && column >= 0 ? frame.weights[row * width + column] : NaN);
+    if (chosen?.side === 'row') return this.units.map(({column}) => at(chosen.index, column));
+    if (chosen) return this.units.map(({row}) => at(row, chosen.index));
+    return this.units.map(({column}) => (column < 0 ? NaN : received(frame, column)));
+  }
+
+  shade() {
+    const {frame, chosen} = this;
+    const {state} = this.context;
+    const palette = this.context.colours();
+    const weights = this.weights();
+    const ground =
+      state.now.scale === 'one' ? 1 : chosen ? frame.maximum : Math.max(...weights.map((weight) => Math.abs(weight) || 0)) || 1;
+    const numbered = chosen ? strong(weights) : [];
+    const gold = chosen && goldOf(frame, chosen);
+    const known = new Set((frame.kind === 'cross' ? goldLinks(frame) : antecedentLinks(frame))?.map(({row}) => row));
+    const heaviest = Math.max(1, ...this.units.map((unit) => lossOf(frame, unit)).filter(Number.isFinite));
+    this.units.forEach((unit, i) => {
+      const button = this.buttons[i];
+      const weight = weights[i];
+      const colour = Number.isFinite(weight) && weight !== 0 ? palette.of(frame, weight, {maximum: ground, gamma: state.now.gamma}) : null;
+      const loss = state.now.losses ? lossOf(frame, unit) : NaN;
+      const place = chosen?.side === 'row' ? unit.column : unit.row;
+      Object.assign(button.style, {
+        backgroundColor: colour ? css(colour) : '',
+        color: colour ? palette.ink(colour) : '',
+        ...underline(loss / heaviest),
+      });
+      const selected = Boolean(chosen) && chosen.index === (chosen.side === 'row' ? unit.row : unit.column);
+      button.setAttribute('aria-pressed', String(selected));
+      button.classList.toggle('future', !selected && this.unseen(unit));
+      button.classList.toggle('gold', Boolean(gold?.right.has(place)) && place >= 0 && this.onFarSide(unit));
+      button.classList.toggle('asked', known.has(unit.row) && frame.kind !== 'cross');
+      button.lastChild.replaceChildren();
+    });
+    const numbers = numbered.map((i) => element('span', {}, short(weights[i])));
+    numbered.forEach((i, rank) => this.buttons[i].lastChild.append(numbers[rank]));
+    declutter(numbers);
+  }
+
+  /** Whether a token can be looked at, or look, in the present question: with two texts only the tokens of the other one. */
+  onFarSide({row, column}) {
+    return this.chosen.side === 'row' ? column >= 0 : row >= 0;
+  }
+
+  /** Tokens that the causal mask hides from the selected row, or that stand before the selected column. */
+  unseen({row, column}) {
+    const {frame, chosen} = this;
+    if (!chosen || !frame.causal) return false;
+    if (chosen.side === 'row') return column < 0 || frame.columns[column].positions[0] > frame.rows[chosen.index].positions.at(-1);
+    return row < 0 || frame.rows[row].positions.at(-1) < frame.columns[chosen.index].positions[0];
+  }
+
+  /** From what a token looks at to who looks at it, or back. */
+  turn(back) {
+    const unit = this.chosen && this.units.find(({row, column}) => this.chosen.index === (this.chosen.side === 'row' ? row : column));
+    const index = unit ? (back ? unit.column : unit.row) : -1;
+    this.reversed = back;
+    if (index >= 0) this.context.state.set({token: `${back ? 'c' : 'r'}${index}`});
+    else this.draw(this.frame);
+  }
+
+  describe() {
+    const {frame, chosen} = this;
+    const {losses} = this.context.state.now;
+    const told = [];
+    if (!chosen)
+      told.push(
+        frame.difference
+          ? 'Shade: the mean difference of what each token receives.'
+          : 'Nothing selected. Shade: the mean share of attention that each token receives.',
+      );
+    if (frame.kind !== 'encoder' && losses) told.push('Underline: the loss of each token, the thicker the less it was expected.');
+    if (frame.kind === 'cross')
+      told.push(goldLinks(frame) ? 'Dashed outline: the gold translation.' : 'This recording holds no gold links for this text.');
+    else
+      told.push(
+        antecedentLinks(frame)
+          ? 'Dotted tokens are pronouns whose antecedent is known; select one.'
+          : 'This recording holds no gold antecedents for this text.',
+      );
+    this.note.textContent = told.join(' ');
+  }
+
+  tell(event) {
+    const button = event.target.closest('.token');
+    if (!button) return hideTooltip();
+    const i = this.buttons.indexOf(button);
+    const unit = this.units[i];
+    const weight = this.weights()[i];
+    const loss = lossOf(this.frame, unit);
+    const asked = this.chosen ? 'weight' : 'receives on average';
+    return showTooltip(
+      event,
+      `${unit.label.text} (position ${unit.label.positions.join(', ')})`,
+      Number.isFinite(weight) ? `${asked} ${this.frame.difference ? weight.toFixed(4) : percent(weight)}` : 'no weight in this question',
+      Number.isFinite(loss) ? `loss ${loss.toFixed(3)} nats` : '',
+    );
+  }
+
+  svg(frame) {
+    const pen = new SvgPen();
+    drawTokens(pen, this.text);
+    return pen.svg(this.text.offsetWidth, this.text.offsetHeight, {title: frame.name, paper: inksOf(this.text).paper, margin: 12});
+  }
+}
+
+/** The line under a token whose loss is this share of the largest; none for NaN. */
+function underline(share) {
+  if (!Number.isFinite(share)) return {borderBottomColor: '', borderBottomWidth: ''};
+  return {
+    borderBottomColor: `rgb(213 94 0 / ${(0.08 + 0.92 * share).toFixed(2)})`,
+    borderBottomWidth: `${(1.5 + 3.5 * share).toFixed(1)}px`,
+  };
+}
+
+/** Places of the weights that are written out, the strongest first. */
+function strong(weights) {
+  const order = [...weights.keys()].filter((i) => weights[i]).sort((a, b) => Math.abs(weights[b]) - Math.abs(weights[a]));
+  return order.filter((i, rank) => (rank < 3 && Math.abs(weights[i]) >= 0.005) || Math.abs(weights[i]) >= STRONG);
+}
+
+/** Mean weight of a column over the rows that can see it. */
+function received(frame, column) {
+  const width = frame.columns.length;
+  let [sum, count] = [0, 0];
+  frame.rows.forEach(({positions}, row) => {
+    if (frame.causal && positions.at(-1) < frame.columns[column].positions[0]) return;
+    sum += frame.weights[row * width + column];
+    count += 1;
+  });
+  return count ? sum / count : NaN;
+}
