@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from typing import Any
 
-from configs.program import exit_code_of, importing
-from configs.settings import CommandError, describe, parse
+from configs.commands import run_command
+from configs.program import exit_code_of
 
 HELP = """Ask the attention maps that a run has recorded.
 
@@ -29,37 +27,9 @@ COMMANDS = {
 """Per command its module, function and settings; only the one asked for is imported."""
 
 
-def main(arguments: list[str]) -> None:
-    """Run one command. Raises CommandError."""
-    if not arguments or arguments[0] in ("--help", "-h", "help"):
-        print(HELP)
-        return
-    command, *rest = arguments
-    if command not in COMMANDS:
-        raise CommandError(f"{command}: no such command; there are {', '.join(COMMANDS)}")
-    module, name, settings_name = COMMANDS[command]
-    with importing():
-        found = importlib.import_module(f"attention_maps.{module}")
-    function, schema = getattr(found, name), getattr(found, settings_name)
-    if "--help" in rest or "-h" in rest:
-        print("\n".join(_help(command, function, schema)))
-        return
-    if not rest or rest[0].startswith("-"):
-        raise CommandError(f"{command}: which run? python -m attention_maps {command} runs/NAME")
-    settings, problems = parse(schema, rest[1:])
-    function(rest[0], settings, problems)
-
-
-def _help(command: str, function: Any, schema: type) -> list[str]:
-    settings = describe(schema)
-    heading = str(function.__doc__).partition("\n")[0]
-    usage = f"  python -m attention_maps {command} runs/NAME" + " key=value …" * bool(settings)
-    return [heading, "", usage, *(["", "Settings (key=value):", *settings] if settings else [])]
-
-
 def guarded(arguments: list[str]) -> int:
-    """`main` with its exit code: what can be mended is one line on standard error for each problem, and code 2."""
-    return exit_code_of(lambda: main(arguments), CommandError)
+    """Run one command -> its exit code: 2 with one line on standard error for each problem that the user can mend."""
+    return exit_code_of(lambda: run_command("attention_maps", HELP, COMMANDS, arguments, subject="runs/NAME"))
 
 
 if __name__ == "__main__":

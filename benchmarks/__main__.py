@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import signal
 import sys
-from typing import Any
 
-from configs.errors import UserError
-from configs.program import exit_code_of, importing
-from configs.settings import CommandError, describe, parse
-from data.errors import DataError
+from configs.commands import run_command
+from configs.program import run_guarded
 
 HELP = """Measure this project beside its peers. Every contender runs in a process of its own, in turns; medians count.
 
@@ -53,47 +49,7 @@ COMMANDS = {
 """Per command its module, function and settings; only the one asked for is imported."""
 
 
-def main(arguments: list[str]) -> None:
-    """Run one command. Raises CommandError."""
-    if not arguments or arguments[0] in ("--help", "-h", "help"):
-        print(HELP)
-        return
-    command, *rest = arguments
-    if command not in COMMANDS:
-        raise CommandError(f"{command}: no such command; there are {', '.join(COMMANDS)}")
-    module, name, settings_name = COMMANDS[command]
-    with importing():
-        found = importlib.import_module(f"benchmarks.{module}")
-    function, schema = getattr(found, name), getattr(found, settings_name)
-    if "--help" in rest or "-h" in rest:
-        print("\n".join(described(command, function, schema)))
-        return
-    settings, problems = parse(schema, rest)
-    if problems:
-        raise CommandError(*problems)
-    function(settings)
-
-
-def described(command: str, function: Any, schema: type) -> list[str]:
-    """What a command does, and its settings."""
-    heading = str(function.__doc__).partition("\n")[0]
-    return [
-        heading,
-        "",
-        f"  python -m benchmarks {command} key=value …",
-        "",
-        "Settings (key=value):",
-        *describe(schema),
-    ]
-
-
-def guarded(arguments: list[str]) -> int:
-    """`main` with its exit code: what can be mended is one line on standard error for each problem, and code 2."""
-    return exit_code_of(lambda: main(arguments), CommandError, DataError, UserError)
-
-
 if __name__ == "__main__":
-    signal.signal(
-        signal.SIGTERM, signal.default_int_handler
-    )  # ends as Ctrl-C does: nothing is left running or lying about
-    raise SystemExit(guarded(sys.argv[1:]))
+    # Ends as Ctrl-C does: nothing is left running or lying about.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    run_guarded(lambda: run_command("benchmarks", HELP, COMMANDS, sys.argv[1:]))

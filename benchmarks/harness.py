@@ -26,8 +26,8 @@ from benchmarks.instructions import LIMITS, emulates
 from benchmarks.machine import describe_machine, versions
 from benchmarks.report import full_table
 from benchmarks.results import Result, Row, Turn
+from configs.errors import UserError
 from configs.program import expanded
-from configs.settings import CommandError
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -158,15 +158,15 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
     """Run a benchmark: contenders are set up, then take turns A B C A B C … for `settings.rounds` rounds.
 
     Prints the table and writes the JSON file. `peak`: the machine's matrix peak where it has been measured already, as
-    `matrix_peak` gives it. Raises CommandError when the settings choose nobody.
+    `matrix_peak` gives it. Raises UserError when the settings choose nobody.
     """
     deadline = math.inf if settings.limit is None else time.monotonic() + settings.limit
     chosen = [one for one in benchmark.contenders if is_wanted(one.name, settings.only, benchmark)]
     if not chosen:
         names = ", ".join(one.name for one in benchmark.contenders)
-        raise CommandError(f"only={settings.only}: no contender has that in its name; there are {names}")
+        raise UserError(f"only={settings.only}: no contender has that in its name; there are {names}")
     if settings.rounds < 1:
-        raise CommandError(f"rounds={settings.rounds}: at least one is needed for a median")
+        raise UserError(f"rounds={settings.rounds}: at least one is needed for a median")
     native = settings.instructions == "native"
     name = benchmark.name if native else f"{benchmark.name}_{settings.instructions}"
     result = Result(

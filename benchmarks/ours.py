@@ -12,13 +12,13 @@ from omegaconf import OmegaConf
 
 from benchmarks.contender import Step
 from benchmarks.training.zipf import zipf_ids
+from configs.compose import compose_config
 from data.batches.batch import BatchStream
 from data.batches.windows import WindowStream
 from data.prepare import prepare
 from data.prepared import PreparedPairs, PreparedText
 from model.gpt import GPT
 from model.size import flops_per_token
-from training.command_line import compose_config
 from training.config import TrainConfig, problems
 from training.hardware.machine import choose_hardware
 from training.run_folder.layout import Model, build_model

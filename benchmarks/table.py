@@ -15,8 +15,8 @@ from benchmarks.training.curves import FILE, Curves
 from benchmarks.training.curves import summary as curves_table
 from benchmarks.training.memory_model import fit, memory_tables
 from benchmarks.training.projection import projection_table
+from configs.errors import UserError
 from configs.program import expanded
-from configs.settings import CommandError
 
 NOTHING = "Nothing has been measured yet: `python -m benchmarks --help`."
 
@@ -122,7 +122,7 @@ def blocks(folder: Path) -> dict[str, str]:
 
 
 def with_blocks(page: str, written: Mapping[str, str]) -> str:
-    """The page with every block written anew. Raises CommandError when it has none or one is not closed."""
+    """The page with every block written anew. Raises UserError when it has none or one is not closed."""
     count = 0
     for name, text in written.items():
         pattern = re.compile(rf"<!-- {name} -->\n.*?<!-- end of {name} -->", re.DOTALL)
@@ -130,7 +130,7 @@ def with_blocks(page: str, written: Mapping[str, str]) -> str:
         page, found = pattern.subn(block.replace("\\", r"\\"), page)
         count += found
     if not count:
-        raise CommandError(
+        raise UserError(
             f"the page has no block such as <!-- {next(iter(written))} --> … <!-- end of {next(iter(written))} -->"
         )
     return page

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from configs.errors import UserError
+
 
 def check_system() -> None:
     """Leave with one line where the program cannot run: Windows lacks the signals and symbolic links that a
@@ -33,9 +35,8 @@ def utf8(argument: str) -> str:
     return os.fsencode(argument).decode("utf-8", "surrogateescape")
 
 
-def exit_code_of(action: Callable[[], object], *expected: type[Exception]) -> int:
-    """Run a command and return its exit code: 0, or 2 with one line on standard error for each message of an `expected`
-    exception.
+def exit_code_of(action: Callable[[], object]) -> int:
+    """Run a command and return its exit code: 0, or 2 with one line on standard error for each message of a UserError.
 
     What the operating system refuses (OSError) is such a line too. 130 after Ctrl-C, 141 when the reader of our output
     has gone.
@@ -44,7 +45,7 @@ def exit_code_of(action: Callable[[], object], *expected: type[Exception]) -> in
     try:
         action()
         print(end="", flush=True)  # a full disk or a closed pipe shows here, not at exit
-    except expected as error:
+    except UserError as error:
         for message in messages_of(error):
             complain(message)
         return 2
@@ -62,6 +63,12 @@ def exit_code_of(action: Callable[[], object], *expected: type[Exception]) -> in
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def run_guarded(action: Callable[[], object]) -> None:
+    """Run a command, and leave with its exit code unless all went well."""
+    if code := exit_code_of(action):
+        raise SystemExit(code)
 
 
 def speak_utf8() -> None:

@@ -11,7 +11,7 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -20,11 +20,7 @@ from configs.program import utf8
 Settings = TypeVar("Settings")
 
 
-class CommandError(Exception):
-    """What is wrong with a command and can be mended by whoever typed it; one argument for each problem."""
-
-
-def parse(schema: type[Settings], arguments: Sequence[str]) -> tuple[Settings, list[str]]:
+def read_settings(schema: type[Settings], arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     """The settings with the defaults of `schema`, a dataclass, and every problem found in the arguments."""
     kinds = get_type_hints(schema)
     values: dict[str, Any] = {}
@@ -80,23 +76,24 @@ def expected(kind: Any) -> list[str]:
     return [words for member in get_args(kind) for words in expected(member)]
 
 
-def describe(schema: type) -> list[str]:
-    """`key=default` with its documentation, one setting a paragraph: the body of --help."""
+def describe(config: Any, prefix: str = "", none: str = "null") -> list[str]:
+    """The body of --help for a dataclass: `key=value`, its documentation below it, and nested groups after that.
+
+    none: how a setting without a value is written.
+    """
+    schema: Any = type(config)
     documented = field_documentation(schema)
-    lines = []
-    for field in fields(schema):
-        lines += described(field.name, "" if field.default is None else field.default, documented[field.name])
-    return lines
-
-
-def described(setting: str, value: object, documentation: str) -> list[str]:
-    """One setting with its value, and its documentation below."""
-    shown = str(value).lower() if isinstance(value, bool) else value
-    indent = " " * 6
-    return [
-        f"  {setting}={shown}",
-        *textwrap.wrap(documentation, width=110, initial_indent=indent, subsequent_indent=indent),
-    ]
+    lines, nested = [], []
+    for name in (field.name for field in fields(config)):
+        value = getattr(config, name)
+        if is_dataclass(value):
+            nested += ["", f"{name}: {inspect.getdoc(type(value))}", *describe(value, f"{prefix}{name}.", none)]
+        else:
+            shown = none if value is None else str(value).lower() if isinstance(value, bool) else value
+            indent = " " * 6
+            paragraph = textwrap.wrap(documented[name], width=110, initial_indent=indent, subsequent_indent=indent)
+            lines += [f"  {prefix}{name}={shown}", *paragraph]
+    return lines + nested
 
 
 @functools.cache

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from configs.compose import compose_config, normalise
 from tests.conftest import ROOT
-from training.command_line import compose_config, normalise
 from training.composed_run import compose_run, to_dataclass
 from training.config import TrainConfig
 from training.run import train

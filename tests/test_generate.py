@@ -17,8 +17,8 @@ import torch
 from attention_maps.files import store
 from attention_maps.files.store import load
 from configs.errors import UserError
+from tests.configs.test_compose import NASTY
 from tests.conftest import ROOT, environment
-from tests.training.test_command_line import NASTY
 from training.generate_command import parse_command
 from training.run_folder.layout import load_run
 

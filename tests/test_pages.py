@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from configs.compose import GROUPS, all_keys, normalise
+from configs.sweep_points import sweep_points
 from tests.conftest import ROOT
-from training.command_line import GROUPS, all_keys, normalise
 from training.composed_run import compose_run
 from training.config import TrainConfig
 from training.generate_command import parse_command
-from training.sweep_points import sweep_points
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from configs.compose import GROUPS, all_keys, compose_config, parse_override, value_problems
 from configs.errors import UserError
 from configs.literals import literal
 from configs.program import expanded
-from training.command_line import GROUPS, all_keys, compose_config, parse, value_problems
 from training.config import TrainConfig, problems
 from training.optimizer.schedules import WARMUP_SHARE
 from training.run_folder.saved_config import load_config, run_and_checkpoint, to_omegaconf
@@ -144,7 +144,7 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
     keys = all_keys(TrainConfig)
     elsewhere = f"cannot change on resume; init_from={run} starts a new run from its weights"
     for setting in settings:
-        override = parse(setting, [])
+        override = parse_override(setting, [])
         key = override.key_or_group if override else ""
         if override is None or key not in (*keys, *GROUPS):
             continue  # reported when the settings were composed

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from configs.compose import compose_config
 from configs.errors import UserError
-from configs.program import importing, utf8
-from training.command_line import compose_config, describe_settings, run_guarded
+from configs.program import importing, run_guarded, utf8
+from configs.settings import describe
 from training.generation_config import GenerateConfig, problems
 
 VERBATIM = ("run", "prompt", "stop")
@@ -84,7 +85,7 @@ def generate_command() -> None:
 
 def print_help() -> None:
     """What the program does, and every setting."""
-    print(HELP, *describe_settings(GenerateConfig, GenerateConfig()), sep="\n")
+    print(HELP, *describe(GenerateConfig()), sep="\n")
 
 
 def load_and_generate(arguments: list[str]) -> None:

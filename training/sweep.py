@@ -16,7 +16,7 @@ from pathlib import Path
 
 from configs.errors import UserError
 from configs.program import complain, expanded, messages_of
-from data.errors import DataError
+from configs.sweep_points import Point
 from training.config import TrainConfig
 from training.hardware.machine import process_settings_restored
 from training.progress import Interrupted
@@ -24,7 +24,6 @@ from training.run import train
 from training.run_folder.layout import base_name
 from training.run_folder.log import METRICS, duration
 from training.run_folder.terminal import say
-from training.sweep_points import Point
 
 LONGEST_NAME = 80
 """Characters of a run's name."""
@@ -105,7 +104,7 @@ def train_point(config: TrainConfig, varied: dict[str, str]) -> Outcome:
         best = best_evaluation(run)
     except Interrupted:
         raise
-    except (UserError, DataError, OSError) as error:
+    except (UserError, OSError) as error:
         failure = "; ".join(messages_of(error))
         complain(failure)
     except Exception as error:  # a mistake of ours must not cost the other runs of a night

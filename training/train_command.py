@@ -7,14 +7,15 @@ import sys
 import hydra
 from tqdm import tqdm
 
+from configs.compose import CONFIGS, normalise
 from configs.errors import UserError
-from configs.program import importing
-from training.command_line import CONFIGS, normalise, run_guarded
+from configs.help import train_help
+from configs.program import importing, run_guarded
+from configs.sweep_points import Point, sweep_points
 from training.composed_run import ComposedRun, compose_run
+from training.config import TrainConfig
 from training.progress import Interrupted
 from training.run_folder.saved_config import to_yaml
-from training.sweep_points import Point, sweep_points
-from training.train_help import train_help
 
 SWEEP_FLAGS = ("-m", "--multirun")
 OF_CFG = ("--resolve", "--package", "-p")
@@ -26,7 +27,7 @@ FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--info", "-i")
 def train_command() -> None:
     """Run `train.py`."""
     arguments = sys.argv[1:]
-    run_guarded(lambda: print(train_help()) if {"--help", "-h"} & set(arguments) else execute(arguments))
+    run_guarded(lambda: print(train_help(TrainConfig)) if {"--help", "-h"} & set(arguments) else execute(arguments))
 
 
 def execute(arguments: list[str]) -> None:

@@ -12,8 +12,8 @@ from attention_maps.draw.labels import fitted, printable, visible, width
 from attention_maps.files import store
 from attention_maps.record.measures import head_labels, head_measures
 from attention_maps.record.recording import KINDS, Kind, Measures, Recording, Sample
+from configs.errors import UserError
 from configs.program import expanded
-from configs.settings import CommandError
 
 MEASURES = {
     "entropy": ("entropy", "{:.2f}", "mean entropy of the rows in nats"),
@@ -55,7 +55,7 @@ def list_recordings(folder: str, settings: ListSettings, problems: Sequence[str]
     elif not found:
         problems = [*problems, f"{folder}: no recordings of attention in it (attention.enabled=true makes them)"]
     if problems:
-        raise CommandError(*problems)
+        raise UserError(*problems)
     print("\n\n".join("\n".join(_run(run)) for run in found))
 
 
@@ -74,7 +74,7 @@ def _run(run: Path) -> Iterator[str]:
         _, file = chosen_recording(run, "last")
         with reading(file):
             recording, kinds = store.outline(file)
-    except CommandError as error:
+    except UserError as error:
         yield from _line("unreadable", str(error))
         return
     for number, sample in enumerate(recording.samples):
@@ -118,10 +118,10 @@ def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> No
     """Print what each head does: its measures, and its label where a rule fits."""
     try:
         _, title, recording = load(existing_run(run), settings.step)
-    except CommandError as error:
-        raise CommandError(*problems, *error.args) from None
+    except UserError as error:
+        raise UserError(*problems, *error.args) from None
     if problems:
-        raise CommandError(*problems)
+        raise UserError(*problems)
     measures = recording.measures or head_measures(recording.samples)  # older recordings hold maps alone
     labels = recording.labels or head_labels(head_measures(recording.samples))
     print(title)

@@ -13,8 +13,8 @@ from attention_maps.ask.table import table
 from attention_maps.draw import svg
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import Readout, alignment, pharaoh
+from configs.errors import UserError
 from configs.program import expanded
-from configs.settings import CommandError
 from configs.whole_file import write_whole
 
 ONLY_FOR = {
@@ -65,10 +65,10 @@ def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
         folder = existing_run(run)
         name, title, recording = load(folder, settings.step)
         asked = list(questions(title, recording, settings))
-    except CommandError as error:
-        raise CommandError(*found, *error.args) from None
+    except UserError as error:
+        raise UserError(*found, *error.args) from None
     if found:
-        raise CommandError(*found)
+        raise UserError(*found)
     writer = WRITERS.get(to.suffix.lower())
     content = writer(asked, settings) if writer else _html(folder, name, title, settings, asked)
     write_whole(to, content, durable=False)
@@ -164,7 +164,7 @@ def _html(folder: Path, name: str, title: str, settings: ExportSettings, asked: 
         carried = {one: found[one] for one in names}
         content = archive(run, carried, None if whole else asked[0].sample, store.steps(folder))
     except Refusal as refusal:
-        raise CommandError(f"{folder}: {refusal}") from None
+        raise UserError(f"{folder}: {refusal}") from None
     first = asked[0]
     state = {"run": run, "recording": name, "kind": first.kind, "layer": first.layer}
     state |= {"head": first.head, "rows": settings.rows}

@@ -1,6 +1,6 @@
 """What a command asks about: from the words typed to recordings, samples, maps and tokens.
 
-Everything that is wrong is a `CommandError` saying what there is instead.
+Everything that is wrong is a `UserError` saying what there is instead.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from attention_maps.draw.labels import printable
 from attention_maps.files import store
 from attention_maps.record.recording import NAMES, Kind, Recording, Rows, Sample, Tokens, TokenWeight
+from configs.errors import UserError
 from configs.program import expanded
-from configs.settings import CommandError
 
 DEPTH = 6
 """Folders below the one given that are searched for runs."""
@@ -156,11 +156,11 @@ def existing_run(run: str) -> Path:
     """The folder of a run that has recordings."""
     folder = expanded(run)
     if not folder.exists():
-        raise CommandError(f"{run}: no such run")
+        raise UserError(f"{run}: no such run")
     if not recordings(folder):
         runs = recorded_runs(folder) if folder.is_dir() else []
         hint = f"; runs in it: {', '.join(map(str, runs[:8]))}" if runs else ""
-        raise CommandError(f"{run}: no recordings of attention in this run (attention.enabled=true makes them){hint}")
+        raise UserError(f"{run}: no recordings of attention in this run (attention.enabled=true makes them){hint}")
     return folder
 
 
@@ -179,19 +179,19 @@ def chosen_recording(run: Path, step: str) -> tuple[str, Path]:
     if name not in found:
         generated = [name for name in found if name.startswith("generated_")]
         there = ", ".join([*map(str, steps), *generated])
-        raise CommandError(f"step={step}: not recorded in {run}; there are {there}")
+        raise UserError(f"step={step}: not recorded in {run}; there are {there}")
     return name, found[name]
 
 
 @contextmanager
 def reading(file: Path) -> Iterator[None]:
-    """Whatever keeps a recording from being read is a CommandError."""
+    """Whatever keeps a recording from being read is a UserError."""
     try:
         yield
     except store.RecordingError as error:
-        raise CommandError(str(error)) from None
+        raise UserError(str(error)) from None
     except OSError as error:
-        raise CommandError(f"{file}: {error.strerror}") from None
+        raise UserError(f"{file}: {error.strerror}") from None
 
 
 def load(run: Path, step: str) -> tuple[str, str, Recording]:
@@ -207,11 +207,11 @@ def questions(title: str, recording: Recording, settings: MapSettings) -> Iterat
     """The maps that the settings ask for: one, or one for each sample and head of `all`."""
     samples = range(len(recording.samples))
     if not samples:
-        raise CommandError(f"{title}: this recording holds no example (attention.examples, attention.probes)")
+        raise UserError(f"{title}: this recording holds no example (attention.examples, attention.probes)")
     if settings.sample != "all":
         number = settings.sample or 0
         if number not in range(-len(samples), len(samples)):
-            raise CommandError(f"sample={number}: there are {len(samples)}, counted from 0")
+            raise UserError(f"sample={number}: there are {len(samples)}, counted from 0")
         samples = range(number % len(samples), number % len(samples) + 1)
     for number in samples:
         sample = recording.samples[number]
@@ -224,7 +224,7 @@ def questions(title: str, recording: Recording, settings: MapSettings) -> Iterat
                 raise LookupError(f"sample={number}: nothing is predicted in this sample; rows=reads names its rows")
             heads = _heads(settings.head, len(sample.weights[kind, layer]))
         except (LookupError, ValueError) as error:
-            raise CommandError(str(error.args[0])) from None
+            raise UserError(str(error.args[0])) from None
         for head in heads:
             yield Question(recording, title, number, kind, layer, head, rows)
 

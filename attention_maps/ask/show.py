@@ -12,7 +12,7 @@ import numpy as np
 from attention_maps.ask.questions import MapSettings, Question, existing_run, load, position, questions
 from attention_maps.draw.labels import fitted, visible, width
 from attention_maps.record.recording import Tokens, TokenWeight
-from configs.settings import CommandError
+from configs.errors import UserError
 
 WIDEST = 16
 """Columns of the terminal that a token gets at most."""
@@ -47,10 +47,10 @@ def show(run: str, settings: ShowSettings, problems: Sequence[str]) -> None:
         folder = existing_run(run)
         _, title, recording = load(folder, settings.step)
         asked = list(questions(title, recording, settings))
-    except CommandError as error:
-        raise CommandError(*found, *error.args) from None
+    except UserError as error:
+        raise UserError(*found, *error.args) from None
     if found:
-        raise CommandError(*found)
+        raise UserError(*found)
     dim = _dim if sys.stdout.isatty() and "NO_COLOR" not in os.environ else str
     answers = (
         [
@@ -78,7 +78,7 @@ def answer(question: Question, settings: ShowSettings) -> list[str]:
         except LookupError as error:
             problems.append(f"{side}={text}: {error}")
     if problems:
-        raise CommandError(*problems)
+        raise UserError(*problems)
     names = {
         side: "'" + visible("".join(tokens.pieces[place] for place in places[side])).replace("▁", " ").strip() + "'"
         for side, tokens in (("query", question.queries), ("key", question.keys))

@@ -19,8 +19,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from configs.compose import compose_config
 from data.primer import rows
-from training.command_line import compose_config
 from training.config import TrainConfig, TrainerConfig
 from training.evaluation.maps import AttentionRecorder
 from training.run import train

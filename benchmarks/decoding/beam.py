@@ -31,8 +31,8 @@ from benchmarks.contender import Benchmark, Contender, Step
 from benchmarks.decoding.sample import ctranslate2_settings, decoding_comparisons, our_device
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.results import Result
+from configs.errors import UserError
 from configs.program import expanded
-from configs.settings import CommandError
 
 if TYPE_CHECKING:
     from data.tokens.tokenizer import Tokenizer
@@ -67,11 +67,11 @@ def beam(settings: BeamSettings) -> None:
     """Translation by beam search in sentences per second: ours, Hugging Face, CTranslate2."""
     run, sentences = expanded(settings.run).absolute(), expanded(settings.sentences).absolute()
     if not settings.run or not run.is_dir():
-        raise CommandError(
+        raise UserError(
             f"run={settings.run}: no such run folder; the head of benchmarks/decoding/beam.py says how to train one"
         )
     if not sentences.is_file():
-        raise CommandError(f"sentences={settings.sentences}: no such file")
+        raise UserError(f"sentences={settings.sentences}: no such file")
     with tempfile.TemporaryDirectory() as folder:
         work = {"run": str(run), "sentences": str(sentences), "beam_size": settings.beam_size}
         result = measure(benchmark(work, Path(folder)), settings)

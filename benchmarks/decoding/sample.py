@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.contender import Benchmark, Comparison, Contender, Skipped, Step
 from benchmarks.harness import MeasureSettings, measure
+from configs.errors import UserError
 from configs.program import expanded
-from configs.settings import CommandError
 
 if TYPE_CHECKING:
     import torch
@@ -71,7 +71,7 @@ class SampleSettings(MeasureSettings):
 def sample(settings: SampleSettings) -> None:
     """Sampling from a GPT in tokens per second: ours, Hugging Face, CTranslate2, nanoGPT."""
     if settings.batch < 1:
-        raise CommandError(f"batch={settings.batch}: must be at least 1")
+        raise UserError(f"batch={settings.batch}: must be at least 1")
     measure(benchmark(settings.model, settings.batch, settings.nanogpt), settings)
 
 

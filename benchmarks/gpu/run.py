@@ -25,8 +25,8 @@ from typing import IO
 
 from benchmarks.gpu.figures import Figure, Stage, read_figures, table
 from benchmarks.harness import ROOT
+from configs.errors import UserError
 from configs.program import expanded
-from configs.settings import CommandError
 from configs.whole_file import write_whole
 
 
@@ -108,7 +108,7 @@ def gpu(settings: GPUSettings) -> None:
     """Everything there is to measure on a GPU, in under nine minutes; exit code 1 when a stage failed."""
     least = SHORTEST + GRACE + END
     if settings.seconds < least and not settings.dry_run:
-        raise CommandError(f"seconds={settings.seconds:g}: nothing can be measured in less than {least:g}")
+        raise UserError(f"seconds={settings.seconds:g}: nothing can be measured in less than {least:g}")
     deadline = time.monotonic() + settings.seconds
     chosen = wanted(settings.stages)
     # Stages work in a folder that goes away: prepared data, runs and files of the profiler.
@@ -183,24 +183,24 @@ class Results:
 
 
 def load(path: Path, dry_run: bool) -> list[Stage]:
-    """The stages of a `gpu.json`. Raises CommandError, also where a dry run would mix with a real one."""
+    """The stages of a `gpu.json`. Raises UserError, also where a dry run would mix with a real one."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         stages = [Stage.from_values(stage) for stage in values["stages"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise CommandError(f"{path}: not the results of an earlier call; choose another out=FOLDER") from error
+        raise UserError(f"{path}: not the results of an earlier call; choose another out=FOLDER") from error
     if values["dry_run"] != dry_run:
         kind = "a dry run" if values["dry_run"] else "a real run"
-        raise CommandError(f"{path}: holds the results of {kind}; choose another out=FOLDER")
+        raise UserError(f"{path}: holds the results of {kind}; choose another out=FOLDER")
     return stages
 
 
 def wanted(stages: str) -> list[Planned]:
-    """The chosen stages in their order. Raises CommandError."""
+    """The chosen stages in their order. Raises UserError."""
     names = [name for name in stages.split(",") if name]
     known = [planned.name for planned in PLAN]
     if foreign := [name for name in names if name not in known]:
-        raise CommandError(f"stages={stages}: there is no {foreign[0]}; there are {', '.join(known)}")
+        raise UserError(f"stages={stages}: there is no {foreign[0]}; there are {', '.join(known)}")
     return [planned for planned in PLAN if not names or planned.name in names]
 
 
@@ -211,16 +211,16 @@ def default_folder() -> str:
 
 def inputs(settings: GPUSettings, work: Path) -> list[str]:
     """The settings that every stage gets. A dry run without text and pairs writes a few of its own. Raises
-    CommandError."""
+    UserError."""
     paths = {"nanogpt": settings.nanogpt, "text": settings.text, "pairs": settings.pairs}
     for key, value in paths.items():
         if value and not expanded(value).exists():
-            raise CommandError(f"{key}={value}: no such file or folder")
+            raise UserError(f"{key}={value}: no such file or folder")
         for name in NEEDED[key]:
             if value and not (expanded(value) / name).is_file():
-                raise CommandError(f"{key}={value}: has no {name}")
+                raise UserError(f"{key}={value}: has no {name}")
     if settings.text and not expanded(settings.text).is_file():
-        raise CommandError(f"text={settings.text}: not a file")
+        raise UserError(f"text={settings.text}: not a file")
     if settings.dry_run:
         paths |= {key: path for key, path in samples(work).items() if not paths[key]}
     given = [f"{key}={expanded(value).absolute()}" for key, value in paths.items() if value]

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from configs.errors import UserError
 from configs.program import expanded
-from configs.settings import CommandError
 
 REFERENCE, EAGER, COMPILED, OTHER_ORDER = (
     "float32 reference",
@@ -106,9 +106,9 @@ def curves(settings: CurvesSettings) -> None:
 
     text = expanded(settings.data).absolute()
     if not text.is_file():
-        raise CommandError(f"data={settings.data}: no such file")
+        raise UserError(f"data={settings.data}: no such file")
     if settings.steps < WINDOW:
-        raise CommandError(f"steps={settings.steps}: at least {WINDOW} are needed for a point of a curve")
+        raise UserError(f"steps={settings.steps}: at least {WINDOW} are needed for a point of a curve")
     own = [
         "data=text",
         f"data.path={text}",

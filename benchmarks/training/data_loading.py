@@ -19,8 +19,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.contender import Benchmark, Comparison, Contender, Step
 from benchmarks.harness import MeasureSettings, measure
+from configs.errors import UserError
 from configs.program import expanded
-from configs.settings import CommandError
 
 BATCH_SIZE, CONTEXT = 64, 256
 """Windows and their length: nanoGPT's baby GPT."""
@@ -49,11 +49,11 @@ def data_loading(settings: DataLoadingSettings) -> None:
     """Batches of windows and of sentence pairs, in tokens per second: ours, nanoGPT's way, torch's loader."""
     text, pairs = expanded(settings.text).absolute(), expanded(settings.pairs).absolute()
     if not settings.text and not settings.pairs:
-        raise CommandError("text= or pairs= is needed: a text file, a folder of sentence pairs")
+        raise UserError("text= or pairs= is needed: a text file, a folder of sentence pairs")
     if settings.text and not text.is_file():
-        raise CommandError(f"text={settings.text}: no such file")
+        raise UserError(f"text={settings.text}: no such file")
     if settings.pairs and not pairs.is_dir():
-        raise CommandError(f"pairs={settings.pairs}: no such folder")
+        raise UserError(f"pairs={settings.pairs}: no such folder")
     if settings.text:
         measure(windows_benchmark(text), settings)
     if settings.pairs:

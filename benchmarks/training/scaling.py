@@ -9,8 +9,8 @@ from pathlib import Path
 from benchmarks.contender import Benchmark, Contender
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.training.memory_model import memory_tables
+from configs.errors import UserError
 from configs.program import expanded
-from configs.settings import CommandError
 
 HEAD_WIDTH = 64
 
@@ -84,7 +84,7 @@ def scaling(settings: ScalingSettings) -> None:
     memory model."""
     text = expanded(settings.data).absolute()
     if not text.is_file():
-        raise CommandError(f"data={settings.data}: no such file")
+        raise UserError(f"data={settings.data}: no such file")
     contenders = tuple(contender(point, text) for point in GRID)
     title = "Our training steps, AdamW, not compiled; one thing at a time is changed"
     result = measure(Benchmark("scaling", title, "tokens", contenders, BASE.name), settings)

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from benchmarks.contender import Benchmark, Comparison, Contender
 from benchmarks.harness import MeasureSettings, measure
+from configs.errors import UserError
 from configs.program import expanded
-from configs.settings import CommandError
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def train_gpt(settings: TrainGPTSettings) -> None:
     """Training steps of a GPT in tokens per second: ours, nanoGPT, transformers."""
     text = expanded(settings.data).absolute()
     if not text.is_file():
-        raise CommandError(f"data={settings.data}: no such file")
+        raise UserError(f"data={settings.data}: no such file")
     measure(benchmark(settings.shape, text, settings.nanogpt), settings)
 
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.contender import Benchmark, Comparison, Contender
 from benchmarks.harness import MeasureSettings, measure
+from configs.errors import UserError
 from configs.program import expanded
-from configs.settings import CommandError
 from data.prepared import Prepared
 from model.encoder_decoder import EncoderDecoder
 
@@ -55,7 +55,7 @@ def train_translator(settings: TrainTranslatorSettings) -> None:
     JoeyNMT."""
     folder = expanded(settings.data).absolute()
     if not folder.is_dir():
-        raise CommandError(f"data={settings.data}: no such folder")
+        raise UserError(f"data={settings.data}: no such folder")
     own = [
         "task=translate",
         "data=pairs",

@@ -1,16 +1,46 @@
-"""`python -m data.primer --kind sentences --pairs 1000 --format tsv`: the embedded corpus on standard output."""
+"""`python -m data.primer kind=sentences pairs=1000 format=tsv`: the embedded corpus on standard output."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from dataclasses import dataclass
+from typing import Literal
 
-from configs.program import exit_code_of
+from configs.errors import UserError
+from configs.program import run_guarded
+from configs.settings import describe, read_settings
 from data.primer import rows
 from data.primer.corpus import Row, sides
 from data.primer.drawing import links, picture
 from data.tokens.word_alignment import pharaoh, project
+
+HELP = """Write the embedded English-Japanese corpus to standard output.
+
+  python -m data.primer kind=stories pairs=100
+
+Settings (key=value):"""
+
+
+@dataclass
+class PrimerSettings:
+    """What to write."""
+
+    kind: Literal["sentences", "stories"] = "sentences"
+    """`sentences` (pairs) or `stories`."""
+
+    pairs: int = 1000
+    """How many distinct pairs, of all splits together."""
+
+    seed: int = 1
+    """Another seed, another selection."""
+
+    split: Literal["train", "valid", "test", "novel"] | None = None
+    """Of these pairs, those of one split alone: `train`, `valid`, `test` (2 in 100) or `novel`."""
+
+    format: Literal["tsv", "jsonl", "pharaoh", "svg"] = "tsv"
+    """`tsv`: English, Japanese; `jsonl`: whole rows with gold spans; `pharaoh`: both sides in words, and their links as
+    0-0 1-2; `svg`: a picture of the links, for a browser."""
 
 
 def _tsv(row: Row) -> str:
@@ -30,50 +60,38 @@ FORMATS = {"tsv": _tsv, "jsonl": _jsonl, "pharaoh": _pharaoh}
 """A line for a row; `svg` is one picture of all."""
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m data.primer", description="Write the embedded English-Japanese corpus."
-    )
-    parser.add_argument("--kind", choices=("sentences", "stories"), default="sentences")
-    parser.add_argument(
-        "--pairs", type=int, default=1000, help="how many distinct pairs, of all splits together (default: %(default)s)"
-    )
-    parser.add_argument("--seed", type=int, default=1, help="another seed, another selection (default: %(default)s)")
-    parser.add_argument(
-        "--split",
-        choices=("train", "valid", "test", "novel"),
-        help="of these pairs, those of one split (test: 2 in 100)",
-    )
-    parser.add_argument(
-        "--format",
-        choices=(*FORMATS, "svg"),
-        default="tsv",
-        help=(
-            "tsv: English, Japanese; jsonl: whole rows with gold spans; pharaoh: both sides in words, and their links "
-            "as 0-0 1-2; svg: a picture of the links, for a browser"
-        ),
-    )
-    return parser
+def without_dashes(arguments: list[str]) -> list[str]:
+    """The arguments with `--key value` and `--key=value` written as `key=value`."""
+    settings: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        name = argument.removeprefix("--")
+        settings.append(name if name == argument or "=" in name else f"{name}={next(remaining, '')}")
+    return settings
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Print rows. Bad requests end with one line and exit status 2."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.pairs < 1:
-        parser.error("--pairs: at least 1")
+def main(arguments: list[str]) -> None:
+    """Print rows. Raises UserError."""
+    if {"--help", "-h"} & set(arguments):
+        print(HELP, *describe(PrimerSettings(), none=""), sep="\n")
+        return
+    settings, problems = read_settings(PrimerSettings, without_dashes(arguments))
+    if settings.pairs < 1:
+        problems.append(f"pairs={settings.pairs}: must be at least 1")
+    if problems:
+        raise UserError(*problems)
     try:
-        found = rows(options.kind, options.pairs, options.seed)
+        found = rows(settings.kind, settings.pairs, settings.seed)
     except ValueError as error:
-        parser.error(f"--pairs={options.pairs}: {error}")
-    chosen = [row for row in found if options.split in (None, row["split"])]
+        raise UserError(f"pairs={settings.pairs}: {error}") from None
+    chosen = [row for row in found if settings.split in (None, row["split"])]
     if not chosen:
-        parser.error(f"--split={options.split}: none of {options.pairs} pairs is in it; ask for more with --pairs")
-    if options.format == "svg":
+        raise UserError(f"split={settings.split}: none of {settings.pairs} pairs is in it; ask for more with pairs=N")
+    if settings.format == "svg":
         sys.stdout.write(picture([links(row) for row in chosen]))
     else:
-        sys.stdout.writelines(FORMATS[options.format](row) + "\n" for row in chosen)
+        sys.stdout.writelines(FORMATS[settings.format](row) + "\n" for row in chosen)
 
 
 if __name__ == "__main__":
-    raise SystemExit(exit_code_of(main))
+    run_guarded(lambda: main(sys.argv[1:]))

@@ -23,7 +23,7 @@ from benchmarks.gpu.tests import outcome
 from benchmarks.gpu.tests import tests as stage_tests
 from benchmarks.training.projection import Model
 from benchmarks.training.zipf import zipf_ids
-from configs.settings import CommandError
+from configs.errors import UserError
 from tests.conftest import ROOT, environment
 
 
@@ -106,11 +106,11 @@ def test_the_plan_ends_in_time_without_its_last_stage() -> None:
 
 def test_mistakes_are_found_before_anything_starts(tmp_path: Path) -> None:
     """Guards: minutes of a GPU for a misspelt path."""
-    with pytest.raises(CommandError, match="stages=attn: there is no attn; there are machine, tests, attention"):
+    with pytest.raises(UserError, match="stages=attn: there is no attn; there are machine, tests, attention"):
         wanted("attn")
-    with pytest.raises(CommandError, match="text=nowhere: no such file or folder"):
+    with pytest.raises(UserError, match="text=nowhere: no such file or folder"):
         gpu(GPUSettings(text="nowhere", out=str(tmp_path / "out")))
-    with pytest.raises(CommandError, match=r"pairs=.*: has no train.tsv"):
+    with pytest.raises(UserError, match=r"pairs=.*: has no train.tsv"):
         gpu(GPUSettings(pairs=str(tmp_path), out=str(tmp_path / "out")))
     assert not (tmp_path / "out").exists()
 
@@ -118,10 +118,10 @@ def test_mistakes_are_found_before_anything_starts(tmp_path: Path) -> None:
 def test_results_never_mix_with_those_of_a_dry_run(tmp_path: Path) -> None:
     """Guards: figures of tiny models among real ones, and a traceback over a file that was cut short."""
     Results(tmp_path, dry_run=False).keep(Stage("machine", [Figure("copy", "4 TB/s")], 1.0))
-    with pytest.raises(CommandError, match="holds the results of a real run"):
+    with pytest.raises(UserError, match="holds the results of a real run"):
         Results(tmp_path, dry_run=True)
     (tmp_path / "gpu.json").write_text('{"stages": [')
-    with pytest.raises(CommandError, match="not the results of an earlier call"):
+    with pytest.raises(UserError, match="not the results of an earlier call"):
         Results(tmp_path, dry_run=False)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from configs.errors import UserError
 from configs.program import complain, exit_code_of, expanded, importing, speak_utf8
 from tests.conftest import ROOT, TINY, environment
 from training.run_folder.terminal import say
@@ -109,7 +110,7 @@ def raising(error: BaseException) -> None:
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (ValueError("first", "second\nwith \x1b[31m"), 2, "error: first\nerror: second[A]with [1B][31m\n"),
+        (UserError("first", "second\nwith \x1b[31m"), 2, "error: first\nerror: second[A]with [1B][31m\n"),
         (PermissionError(13, "Permission denied", "runs"), 2, "error: runs: Permission denied\n"),
         (OSError("odd"), 2, "error: output: odd\n"),
         (KeyboardInterrupt(), 130, ""),
@@ -119,21 +120,21 @@ def test_an_end_has_its_exit_code_and_a_line_for_each_problem(
     error: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Guards: a traceback for what can be mended, a message of several lines, one that steers the terminal."""
-    assert exit_code_of(lambda: raising(error), ValueError) == code
+    assert exit_code_of(lambda: raising(error)) == code
     assert capsys.readouterr().err == said
 
 
 def test_an_error_that_nobody_expects_keeps_its_traceback() -> None:
     """Guards: a bug of the program reported as a mistake of its user."""
     with pytest.raises(TypeError):
-        exit_code_of(lambda: raising(TypeError()), ValueError)
+        exit_code_of(lambda: raising(TypeError()))
 
 
 def test_closed_streams_take_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards: `train.py … >&- 2>&-`, where Python has no stream at all."""
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
-    assert exit_code_of(lambda: raising(ValueError("x")), ValueError) == 2
+    assert exit_code_of(lambda: raising(UserError("x"))) == 2
     print("nobody reads this")
 
 

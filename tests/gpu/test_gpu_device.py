@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from attention_maps.record.record import Example, record
+from configs.compose import compose_config
 from configs.errors import UserError
 from data.batches.batch import Batch
 from generation.sampling import SamplingConfig, generate
@@ -21,7 +22,6 @@ from model.config import ModelConfig
 from model.gpt import GPT
 from tests.conftest import TINY
 from tests.gpu.test_gpu_step import trainer
-from training.command_line import compose_config
 from training.composed_run import to_dataclass
 from training.config import TrainConfig
 from training.evaluation.held_out import held_out_loss

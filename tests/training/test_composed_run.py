@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from training.command_line import normalise
+from configs.compose import normalise
 from training.composed_run import ComposedRun, compose_run
 from training.config import TrainConfig
 from training.run_folder.saved_config import save_config

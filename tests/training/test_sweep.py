@@ -11,14 +11,14 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from configs.compose import normalise
+from configs.sweep_points import LARGEST_SWEEP, Point, sweep_points
 from model.gpt import GPT
 from tests.conftest import TINY
 from tests.test_resume import start_and_stop
-from training.command_line import normalise
 from training.composed_run import compose_run
 from training.run_folder.log import RunLog
 from training.sweep import run_name
-from training.sweep_points import LARGEST_SWEEP, Point, sweep_points
 from training.train_command import train_command
 
 SMALL = [

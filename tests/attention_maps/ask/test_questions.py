@@ -17,7 +17,7 @@ from attention_maps.ask.questions import (
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import alignment, links, pharaoh
 from attention_maps.record.recording import Recording, tokens
-from configs.settings import CommandError
+from configs.errors import UserError
 
 
 def test_the_strongest_keys_of_a_query_come_first(lesson: Recording) -> None:
@@ -120,7 +120,7 @@ def test_recordings_are_found_by_step_and_by_name(lesson: Recording, tmp_path: P
     ):
         assert chosen_recording(run, typed)[0] == name
     for missing in ("7", "9" * 5000, "²"):
-        with pytest.raises(CommandError, match=rf"step={missing}: .*there are 500, 2000, 100000000, generated_00001"):
+        with pytest.raises(UserError, match=rf"step={missing}: .*there are 500, 2000, 100000000, generated_00001"):
             chosen_recording(run, missing)
     assert recorded_runs(tmp_path) == recorded_runs(run) == [run]
 
@@ -143,10 +143,10 @@ def test_links_are_followed_but_not_in_circles(lesson: Recording, tmp_path: Path
 def test_a_folder_of_runs_is_no_run_and_says_which_there_are(lesson: Recording, tmp_path: Path) -> None:
     """Guards the commonest slip: `show runs`."""
     store.save(lesson, tmp_path / "x")
-    with pytest.raises(CommandError, match=r"runs in it: .*x"):
+    with pytest.raises(UserError, match=r"runs in it: .*x"):
         existing_run(str(tmp_path))
     for missing in (str(tmp_path / "y"), "~nosuchuser/y"):
-        with pytest.raises(CommandError, match="no such run"):
+        with pytest.raises(UserError, match="no such run"):
             existing_run(missing)
 
 
@@ -170,7 +170,7 @@ def test_without_settings_the_telling_map_is_asked_for(lesson: Recording) -> Non
 )
 def test_maps_that_are_not_there_say_what_there_is(lesson: Recording, settings: MapSettings, message: str) -> None:
     """Guards against a traceback, and numpy's wrapping around."""
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(UserError, match=message):
         list(questions("", lesson, settings))
-    with pytest.raises(CommandError, match="this recording holds no example"):
+    with pytest.raises(UserError, match="this recording holds no example"):
         list(questions("", Recording(1, ()), MapSettings(sample="all")))

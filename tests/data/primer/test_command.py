@@ -31,7 +31,7 @@ def lines(*options: str) -> list[str]:
 
 def test_tables_and_json_lines_are_the_rows() -> None:
     """People who want the corpus elsewhere use the command alone."""
-    table = lines("--pairs", "12", "--seed", "5")
+    table = lines("pairs=12", "seed=5")
     assert [line.split("\t") for line in table] == [[row["source"], row["target"]] for row in rows("sentences", 12, 5)]
     stories = lines("--kind", "stories", "--pairs", "6", "--format", "jsonl")
     assert [json.loads(line) for line in stories] == rows("stories", 6, 1)
@@ -65,10 +65,10 @@ def test_a_picture_and_a_split() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--pairs", "0"], "--pairs: at least 1"),
-        (["--pairs", "1", "--split", "test"], "--split=test: none of 1 pairs is in it; ask for more with --pairs"),
-        (["--format", "xml"], "argument --format: invalid choice: 'xml'"),
-        (["--poems"], "unrecognized arguments: --poems"),
+        (["pairs=0"], "pairs=0: must be at least 1"),
+        (["pairs=1", "split=test"], "split=test: none of 1 pairs is in it; ask for more with pairs=N"),
+        (["--format", "xml"], "format=xml: must be tsv or jsonl or pharaoh or svg"),
+        (["--poems"], "poems: unknown setting; there are kind, pairs, seed, split, format"),
     ],
 )
 def test_a_bad_request_is_one_message_and_exit_code_2(options: list[str], message: str) -> None:

@@ -8,10 +8,10 @@ import torch
 import torch.compiler.config
 from omegaconf import OmegaConf
 
+from configs.compose import compose_config
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from training.command_line import compose_config
 from training.config import TrainConfig
 from training.hardware import compilation
 from training.hardware.machine import Hardware

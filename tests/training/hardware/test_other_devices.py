@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from configs.compose import compose_config
 from data.batches.batch import IGNORED
 from data.config import TokenizerConfig
 from data.tokens.tokenizer import Tokenizer
@@ -25,7 +26,6 @@ from tests.model.conftest import FLAVOURS
 from tests.stand_in import DEVICE, stand_in
 from tests.training.test_trainer import pairs, trainer
 from training import run
-from training.command_line import compose_config
 from training.composed_run import to_dataclass
 from training.config import TrainConfig
 from training.evaluation.held_out import held_out_loss

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from configs.compose import GROUPS, all_keys, compose_config, normalise
+from configs.settings import field_documentation
+from configs.sweep_points import sweep_points
 from tests.conftest import ROOT
-from training.command_line import GROUPS, all_keys, compose_config, field_documentation, normalise
 from training.composed_run import compose_run
 from training.config import TrainConfig, value_at
 from training.generate_command import parse_command
 from training.generation_config import GenerateConfig
-from training.sweep_points import sweep_points
 from training.train_command import split_flags
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -136,7 +137,7 @@ def test_every_setting_is_documented() -> None:
     """Guards: a field without a docstring, which --help would show empty."""
     from dataclasses import is_dataclass
 
-    from training.command_line import inspect
+    from configs.compose import inspect
 
     def undocumented(schema: type) -> list[str]:
         missing = []

@@ -6,8 +6,8 @@ import textwrap
 
 from omegaconf import OmegaConf
 
-from training.command_line import CONFIGS, GROUPS, compose_config, describe_settings
-from training.config import TrainConfig
+from configs.compose import CONFIGS, GROUPS, compose_config
+from configs.settings import describe
 
 HELP = """Train a small transformer: a GPT that writes, or an encoder-decoder that translates.
 
@@ -35,9 +35,9 @@ Choices, each of which sets several settings:
 Settings, each with its default:"""
 
 
-def train_help() -> str:
-    """Every recipe, choice and setting, with what the YAML files and the dataclasses say of it."""
-    composed, _ = compose_config("train", TrainConfig, [])
+def train_help(schema: type) -> str:
+    """Every recipe, choice and setting, as the YAML files and the docstrings of `schema` describe them."""
+    composed, _ = compose_config("train", schema, [])
     assert composed is not None
     recipes = [listed(name, description("experiment", name)) for name in GROUPS["experiment"]]
     choices = [
@@ -47,7 +47,7 @@ def train_help() -> str:
         if group != "experiment"
     ]
     intro = HELP.format(recipes="\n".join(recipes), choices="\n".join(choices))
-    return "\n".join([intro, *describe_settings(TrainConfig, OmegaConf.to_object(composed))])
+    return "\n".join([intro, *describe(OmegaConf.to_object(composed))])
 
 
 def description(group: str, choice: str) -> str:

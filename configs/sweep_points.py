@@ -6,7 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from training.command_line import parse
+from configs.compose import parse_override
 
 LARGEST_SWEEP = 1000
 """Runs; more are a slip."""
@@ -27,7 +27,7 @@ def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
     choices: list[list[str]] = []
     several: dict[str, str] = {}
     for setting in settings:
-        override = parse(setting, found)
+        override = parse_override(setting, found)
         if override is None:
             continue
         key = setting.partition("=")[0]

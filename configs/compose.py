@@ -8,8 +8,7 @@ import difflib
 import functools
 import inspect
 import re
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
@@ -22,13 +21,10 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from configs.errors import UserError
 from configs.literals import literal
-from configs.program import exit_code_of
-from configs.settings import described, expected, field_documentation
-from data.errors import DataError
+from configs.settings import expected
 
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+CONFIGS = Path(__file__).resolve().parent
 
 GROUPS = {
     folder.name: sorted(path.stem for path in folder.glob("*.yaml"))
@@ -69,7 +65,7 @@ def compose_config(
     groups: list[str] = []
     values: list[Override] = []
     for argument in map(normalise, settings):
-        override = parse(argument, found)
+        override = parse_override(argument, found)
         if override is None:
             continue
         if groups_apply and override.key_or_group in GROUPS:
@@ -108,7 +104,7 @@ def normalise(argument: str) -> str:
     return argument
 
 
-def parse(argument: str, found: list[str]) -> Override | None:
+def parse_override(argument: str, found: list[str]) -> Override | None:
     """One override, or None with the problem noted."""
     key, separator, _ = argument.partition("=")
     if argument.startswith("~"):
@@ -185,25 +181,3 @@ def in_words(kind: Any, key: str) -> str:
     if kind == list[str]:
         return f'a list: {key}=\'["first","second"]\''
     return " or ".join([*expected(kind), *(["null"] if NoneType in get_args(kind) else [])])
-
-
-def describe_settings(schema: type, config: Any, prefix: str = "") -> list[str]:
-    """`key=default` with its documentation, one setting a paragraph: the body of --help."""
-    lines = []
-    nested = []
-    for field in fields(schema):
-        value = getattr(config, field.name)
-        if is_dataclass(value):
-            nested.append((field.name, value))
-            continue
-        documentation = field_documentation(schema).get(field.name, "")
-        lines += described(f"{prefix}{field.name}", "null" if value is None else value, documentation)
-    for name, value in nested:
-        lines += ["", f"{name}: {inspect.getdoc(type(value))}", *describe_settings(type(value), value, f"{name}.")]
-    return lines
-
-
-def run_guarded(action: Callable[[], object]) -> None:
-    """Run one of the two programs; leave with its exit code unless all went well."""
-    if code := exit_code_of(action, UserError, DataError):
-        raise SystemExit(code)

@@ -1,0 +1,47 @@
+"""Programs with sub-commands, `python -m PACKAGE COMMAND key=value …`: one style of help, one way to fail."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+
+from configs.errors import UserError
+from configs.program import importing
+from configs.settings import describe, read_settings
+
+Commands = Mapping[str, tuple[str, str, str]]
+"""For each command its module within the package, its function, and the dataclass of its settings."""
+
+
+def run_command(package: str, intro: str, commands: Commands, arguments: Sequence[str], subject: str = "") -> None:
+    """Run the command that the arguments name, or print help. Imports the module of that command alone.
+
+    The function is called with its settings. With a `subject`, such as `runs/NAME`, every command takes that before its
+    settings, and its function is called with (subject, settings, problems of the settings), to add problems of its own.
+    Raises UserError.
+    """
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        print(intro)
+        return
+    command, *rest = arguments
+    if command not in commands:
+        raise UserError(f"{command}: no such command; there are {', '.join(commands)}")
+    module, name, schema_name = commands[command]
+    with importing():
+        imported = importlib.import_module(f"{package}.{module}")
+    function, schema = getattr(imported, name), getattr(imported, schema_name)
+    usage = " ".join(filter(None, ("python -m", package, command, subject)))
+    if {"--help", "-h"} & set(rest):
+        settings = describe(schema(), none="")
+        print(str(function.__doc__).partition("\n")[0], "", f"  {usage}" + " key=value …" * bool(settings), sep="\n")
+        if settings:
+            print("", "Settings (key=value):", *settings, sep="\n")
+    elif not subject:
+        settings, problems = read_settings(schema, rest)
+        if problems:
+            raise UserError(*problems)
+        function(settings)
+    elif not rest or rest[0].startswith("-"):
+        raise UserError(f"{command}: which run? {usage}")
+    else:
+        function(rest[0], *read_settings(schema, rest[1:]))
