@@ -19,8 +19,8 @@ HELP = """Ask the attention maps that a run has recorded.
 `python -m attention_maps show --help` lists the settings of `show`, and so on."""
 
 COMMANDS = {
-    "list": ("ask.catalogue", "list_recordings", "ListSettings"),
-    "heads": ("ask.catalogue", "show_heads", "HeadsSettings"),
+    "list": ("ask.list", "list_recordings", "ListSettings"),
+    "heads": ("ask.heads", "show_heads", "HeadsSettings"),
     "show": ("ask.show", "show", "ShowSettings"),
     "export": ("ask.export", "export", "ExportSettings"),
 }

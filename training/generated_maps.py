@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 
-from attention_maps.record.record import Example
+from attention_maps.record.example import Example
 from configs.errors import UserError
 from generation.translation import Translation
 from training.evaluation.maps import GENERATED, record_generated

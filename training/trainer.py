@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from attention_maps.record.record import undisturbed
+from attention_maps.record.undisturbed import undisturbed
 from configs.errors import UserError, check_finite
 from data.batches.batch import Batch, BatchStream
 from generation.cuda.graph import Readback

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from attention_maps.ask.questions import MapSettings, Question, existing_run, load, questions, recordings
-from attention_maps.ask.table import table
+from attention_maps.ask.loading import existing_run, load, recordings
+from attention_maps.ask.questions import MapSettings, Question, questions
 from attention_maps.draw import svg
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import Readout, alignment, pharaoh
@@ -128,7 +129,13 @@ def _svg(asked: Sequence[Question], settings: ExportSettings) -> bytes:
 
 
 def _csv(asked: Sequence[Question], settings: ExportSettings) -> bytes:
-    return table(asked[0]).encode("utf-8", "backslashreplace")
+    """A header with the keys, then a line for each query: its token and its weights, in digits enough for float16."""
+    question, text = asked[0], io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([question.rows, *question.keys.pieces])
+    for piece, weights in zip(question.queries.pieces, question.matrix, strict=True):
+        writer.writerow([piece, *(f"{weight:.5g}" for weight in weights)])
+    return text.getvalue().encode("utf-8", "backslashreplace")
 
 
 def _pharaoh(asked: Sequence[Question], settings: ExportSettings) -> bytes:
@@ -149,9 +156,9 @@ def _pharaoh(asked: Sequence[Question], settings: ExportSettings) -> bytes:
 
 
 def _html(folder: Path, name: str, title: str, settings: ExportSettings, asked: Sequence[Question]) -> bytes:
-    from attention_maps.ask.archive import archive, thinned
     from attention_maps.ask.page import page
-    from attention_maps.files.refusal import Refusal
+    from attention_maps.ask.page_data import page_data, thinned
+    from attention_maps.files.errors import Refusal
     from attention_maps.tensorboard.runs import as_text
 
     found = recordings(folder)
@@ -162,7 +169,7 @@ def _html(folder: Path, name: str, title: str, settings: ExportSettings, asked: 
     whole = settings.sample in (None, "all")
     try:
         carried = {one: found[one] for one in names}
-        content = archive(run, carried, None if whole else asked[0].sample, store.steps(folder))
+        content = page_data(run, carried, None if whole else asked[0].sample, store.steps(folder))
     except Refusal as refusal:
         raise UserError(f"{folder}: {refusal}") from None
     first = asked[0]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attention_maps.ask.questions import MapSettings, Question, existing_run, load, position, questions
+from attention_maps.ask.loading import existing_run, load
+from attention_maps.ask.questions import MapSettings, Question, position, questions
 from attention_maps.draw.labels import fitted, visible, width
 from attention_maps.record.recording import Tokens, TokenWeight
 from configs.errors import UserError

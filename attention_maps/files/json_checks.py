@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from attention_maps.files.refusal import Damaged
+from attention_maps.files.errors import Damaged
 
 EXACT = 2**53  # a browser's numbers are doubles: whole ones are exact up to here
 

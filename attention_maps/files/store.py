@@ -20,7 +20,6 @@ from __future__ import annotations
 import errno
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -31,16 +30,13 @@ from typing import Any, BinaryIO
 import numpy as np
 from safetensors.numpy import save as serialised
 
-from attention_maps.files import contents
-from attention_maps.files.container import Header, read_header, read_tensor
-from attention_maps.files.contents import FORMAT, VERSION, Kinds
-from attention_maps.files.refusal import Damaged
+from attention_maps.files import recording_checks as checks
+from attention_maps.files.errors import Damaged
+from attention_maps.files.file_names import FOLDER, RECORDING, generated_name, step_name
+from attention_maps.files.header import Header, read_header, read_tensor
+from attention_maps.files.recording_checks import FORMAT, VERSION, Kinds
 from attention_maps.record.recording import Antecedents, Prediction, Recording, Sample, Score, Tokens
 from configs.whole_file import write_whole
-
-FOLDER = "attention"
-STEP = re.compile(r"step_(\d{8,})\.safetensors")
-GENERATED = re.compile(r"generated_(\d{5,})\.safetensors")
 
 
 class RecordingError(Exception):
@@ -48,8 +44,8 @@ class RecordingError(Exception):
 
 
 def path(run_folder: str | Path, step: int) -> Path:
-    """Where the recording of a step lives. No `=` or `,` in the name: TensorBoard and Hydra split at them."""
-    return Path(run_folder) / FOLDER / f"step_{step:08d}.safetensors"
+    """Where the recording of a step is kept."""
+    return Path(run_folder) / FOLDER / step_name(step)
 
 
 def save(recording: Recording, run_folder: str | Path) -> Path:
@@ -70,7 +66,7 @@ def save_generated(recording: Recording, run_folder: str | Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     content = _serialised(recording)
     for number in count(max(generated(run_folder), default=0) + 1):
-        final = folder / f"generated_{number:05d}.safetensors"
+        final = folder / generated_name(number)
         try:
             write_whole(final, content, replace=False, durable=False)
         except FileExistsError:
@@ -112,18 +108,18 @@ def _finite(value: Any) -> Any:
 
 def steps(run_folder: str | Path) -> dict[int, Path]:
     """The recorded steps of a run and their files, in order. Empty when nothing was recorded."""
-    return _numbered(run_folder, STEP)
+    return _numbered(run_folder, "step")
 
 
 def generated(run_folder: str | Path) -> dict[int, Path]:
     """The recordings of generated texts of a run by number, in order."""
-    return _numbered(run_folder, GENERATED)
+    return _numbered(run_folder, "generated")
 
 
-def _numbered(run_folder: str | Path, name: re.Pattern[str]) -> dict[int, Path]:
+def _numbered(run_folder: str | Path, what: str) -> dict[int, Path]:
     folder = Path(run_folder) / FOLDER
-    found = [(name.fullmatch(file.name), file) for file in folder.iterdir()] if folder.is_dir() else []
-    return dict(sorted((int(match[1]), file) for match, file in found if match))
+    found = [(RECORDING.fullmatch(file.name), file) for file in folder.iterdir()] if folder.is_dir() else []
+    return dict(sorted((int(match[what]), file) for match, file in found if match and match[what]))
 
 
 def thin(run_folder: str | Path, keep: int) -> list[Path]:
@@ -158,8 +154,8 @@ def load(file: str | Path) -> Recording:
     file; nothing in it is trusted.
     """
     with _opened(Path(file)) as (stream, header):
-        recording = _without_maps(header, contents.read_kinds(header))
-        for one in sorted(contents.maps(header), key=lambda one: (one.sample, one.kind, one.layer or 0)):
+        recording = _without_maps(header, checks.read_kinds(header))
+        for one in sorted(checks.maps(header), key=lambda one: (one.sample, one.kind, one.layer or 0)):
             sample = recording.samples[one.sample]
             numbers = np.frombuffer(bytearray(read_tensor(stream, one.tensor)), "<f2").reshape(one.tensor.shape)
             if one.layer is None:
@@ -173,7 +169,7 @@ def load(file: str | Path) -> Recording:
 def outline(file: str | Path) -> tuple[Recording, Kinds]:
     """A recording without its maps, and how many layers and heads of each kind it has. Raises what `load` raises."""
     with _opened(Path(file)) as (_, header):
-        kinds = contents.read_kinds(header)
+        kinds = checks.read_kinds(header)
         return _without_maps(header, kinds), kinds
 
 
@@ -185,29 +181,28 @@ def _opened(file: Path) -> Iterator[tuple[BinaryIO, Header]]:
     try:
         with file.open("rb") as stream:
             header = read_header(stream)
-            contents.check_format(header)
+            checks.check_format(header)
             yield stream, header
     except Damaged as damage:
         raise RecordingError(f"{file}: {damage}") from damage
 
 
 def _without_maps(header: Header, kinds: Kinds) -> Recording:
-    measures = contents.read_measures(header, kinds)
+    measures = checks.read_measures(header, kinds)
     return Recording(
-        contents.read_step(header),
-        tuple(_sample_from_json(entry) for entry in contents.read_samples(header)),
+        checks.read_step(header),
+        tuple(_sample_from_json(entry) for entry in checks.read_samples(header)),
         {
             name: {
                 kind: [[_number_from_json(head) for head in layer] for layer in layers] for kind, layers in by.items()
             }
             for name, by in measures.items()
         },
-        contents.read_labels(header, kinds),
+        checks.read_labels(header, kinds),
         tuple(
-            Score(**score | {"value": _number_from_json(score["value"])})
-            for score in contents.read_scores(header, kinds)
+            Score(**score | {"value": _number_from_json(score["value"])}) for score in checks.read_scores(header, kinds)
         ),
-        contents.read_deviation(header),
+        checks.read_deviation(header),
     )
 
 

@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 
-from attention_maps.record.gold import READOUTS
 from attention_maps.record.recording import Kind, Recording, Rows
 
 Readout = Literal["argmax", "mutual", "grown", "threshold"]
@@ -57,3 +56,51 @@ def links(weights: np.ndarray, readout: Readout, threshold: float = 0.5) -> list
 def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
     """ "0-0 1-2": source-target, counted from 0, as Pharaoh, GIZA++ and fast_align write it."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
+
+
+def mutual(weights: np.ndarray) -> np.ndarray:
+    """bool like `weights` [...,Q,K]: the pairs in which each is the one most looked at by, or looking at, the other."""
+    return _best(weights, -1) & _best(weights, -2)
+
+
+def argmax(weights: np.ndarray) -> np.ndarray:
+    """bool like `weights` [...,Q,K]: every query with the key it looks at most."""
+    return _best(weights, -1)
+
+
+def grown(weights: np.ndarray) -> np.ndarray:
+    """bool like `weights` [...,Q,K]: the mutual pairs, and those of either side that touch them (grow-diag, Koehn et
+    al. 2003)."""
+    linked, either = mutual(weights), _best(weights, -1) | _best(weights, -2)
+    flat_links, flat_either = linked.reshape(-1, *linked.shape[-2:]), either.reshape(-1, *linked.shape[-2:])
+    for links, candidates in zip(flat_links, flat_either, strict=True):
+        _grow(links, candidates)
+    return linked
+
+
+def _grow(links: np.ndarray, candidates: np.ndarray) -> None:
+    """Add in place, while there are any, candidates that touch a link and whose row or column has none yet."""
+    while True:
+        padded = np.pad(links, 1)
+        beside = sum(
+            padded[1 + a : padded.shape[0] - 1 + a, 1 + b : padded.shape[1] - 1 + b]
+            for a in (-1, 0, 1)
+            for b in (-1, 0, 1)
+        )
+        fitting = np.argwhere(candidates & ~links & (beside > 0))
+        added = False
+        for row, column in fitting:
+            if not links[row].any() or not links[:, column].any():
+                links[row, column] = added = True
+        if not added:
+            return
+
+
+def _best(weights: np.ndarray, axis: int) -> np.ndarray:
+    best = np.zeros(weights.shape, dtype=bool)
+    np.put_along_axis(best, weights.argmax(axis=axis, keepdims=True), True, axis)
+    return best
+
+
+READOUTS = {"argmax": argmax, "mutual": mutual, "grown": grown}
+"""How links between words are read out of a map."""

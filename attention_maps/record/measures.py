@@ -62,6 +62,12 @@ def rollout(layers: Sequence[np.ndarray]) -> np.ndarray:
     return mixed
 
 
+def with_means(weights: np.ndarray) -> np.ndarray:
+    """[L,H,Q,K] to [L+1,H+1,Q,K]: the means over heads beside the heads, the means over layers below the layers."""
+    beside = np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
+    return np.concatenate([beside, beside.mean(axis=0, keepdims=True)], axis=0)
+
+
 def measures_of(sample: Sample, kind: Kind, layer: int) -> dict[str, np.ndarray]:
     """All measures of one layer on one sample, each [H]; empty where no row has a choice."""
     weights = sample.weights[kind, layer]

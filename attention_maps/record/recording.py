@@ -239,7 +239,7 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """All maps of some examples at one step. Written by `record.record` or read by `store.load`."""
+    """All maps of some examples at one step. Written by `recorder.record` or read by `store.load`."""
 
     step: int
     samples: tuple[Sample, ...]

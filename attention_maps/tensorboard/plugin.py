@@ -16,9 +16,9 @@ from tensorboard.backend.http_util import Respond
 from tensorboard.plugins import base_plugin
 from werkzeug.wrappers import Request, Response
 
-from attention_maps.files.contents import AXES, KINDS
-from attention_maps.files.refusal import NotThere, Refusal
-from attention_maps.tensorboard.recordings import Recordings
+from attention_maps.files.errors import NotThere, Refusal
+from attention_maps.files.recording_checks import AXES, KINDS
+from attention_maps.tensorboard.recording_reader import RecordingReader
 from attention_maps.tensorboard.runs import Runs, roots
 
 STATIC = Path(__file__).parent / "static"
@@ -39,7 +39,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
         spec = getattr(context.flags, "logdir_spec", None)
         self._logdir = context.logdir or spec or ""
         self._runs = Runs(roots(context.logdir, spec))
-        self._recordings = Recordings()
+        self._recordings = RecordingReader()
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
         """The name of the tab and the page's first module."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import threading
 import time
 from collections import deque
@@ -12,13 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attention_maps.files.refusal import NotThere
-
-FOLDER = "attention"
-STEP = r"step_(?P<step>[0-9]{8}|[1-9][0-9]{8,14})"
-GENERATED = r"generated_(?P<generated>[0-9]{5}|[1-9][0-9]{5,14})"
-RECORDING = re.compile(rf"(?:{STEP}|{GENERATED})\.safetensors")
-"""A number has one spelling only, so that number and file name are the same; 15 digits are still exact in a browser."""
+from attention_maps.files.errors import NotThere
+from attention_maps.files.file_names import FOLDER, RECORDING
 
 DEEPEST = 10  # folders below the log folder
 MOST_FOLDERS = 20_000  # somebody's home as the log folder must not hold up every tab

@@ -52,10 +52,11 @@ def recording(settings: RecordingSettings) -> None:
 
 
 def ours(file: bool, precision: str) -> Step:
-    """`attention_maps.record.record` on a fresh model; with `file` the recording is saved each time, over the
+    """`attention_maps.record.recorder` on a fresh model; with `file` the recording is saved each time, over the
     last one."""
     from attention_maps.files import store
-    from attention_maps.record.record import Example, record
+    from attention_maps.record.example import Example
+    from attention_maps.record.recorder import record
     from benchmarks.ours import folder_until_exit
     from model.config import ModelConfig
     from model.encoder_decoder import EncoderDecoder

@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 import torch
 
 from attention_maps.files import store
-from attention_maps.record.record import Example, record
+from attention_maps.record.example import Example
+from attention_maps.record.recorder import record
 from benchmarks.gpu.figures import Figure, Sheet, StageSettings
 from benchmarks.gpu.timing import wait
 from benchmarks.gpu.training import TINY, TRAINED, own_settings

@@ -25,7 +25,8 @@ from figures import arrows, bars, picture
 from torch.nn.functional import cross_entropy
 
 from attention_maps.draw.heat_map import heat_map
-from attention_maps.record.record import Example, record
+from attention_maps.record.example import Example
+from attention_maps.record.recorder import record
 from model.attention import CausalSelfAttention, SelfAttention, record_attention
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder

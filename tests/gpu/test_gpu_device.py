@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attention_maps.record.record import Example, record
+from attention_maps.record.example import Example
+from attention_maps.record.recorder import record
 from configs.compose import compose_config
 from configs.errors import UserError
 from data.batches.batch import Batch

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import torch
 from tqdm import tqdm
 
-from attention_maps.record.record import undisturbed
+from attention_maps.record.undisturbed import undisturbed
 from data.batches.batch import Batch
 from model.attention import head_places, silence_head
 from model.encoder_decoder import EncoderDecoder

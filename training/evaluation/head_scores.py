@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from attention_maps.record.gold import READOUTS, AlignmentTally, AntecedentTally
-from attention_maps.record.record import undisturbed
+from attention_maps.record.alignment_error import AlignmentTally
+from attention_maps.record.alignment_readout import READOUTS
+from attention_maps.record.antecedent_accuracy import AntecedentTally
 from attention_maps.record.recording import Measures, Score
+from attention_maps.record.undisturbed import undisturbed
 from data.coreference import HEURISTICS, Mention, Pronoun, pronouns, share, with_candidates
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.word_alignment import groups, possible, project

@@ -9,8 +9,9 @@ from itertools import islice
 from pathlib import Path
 
 from attention_maps.files import store
+from attention_maps.record.example import Example
 from attention_maps.record.measures import scalars
-from attention_maps.record.record import Example, record
+from attention_maps.record.recorder import record
 from attention_maps.record.recording import Measures, Recording, Score
 from data.batches.batch import Batch
 from data.prepare import PreparedPairs, PreparedText

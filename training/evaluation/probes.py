@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from attention_maps.config import AttentionConfig
-from attention_maps.record.record import Example
+from attention_maps.record.example import Example
 from attention_maps.record.recording import Antecedents
 from data.prepare import PreparedPairs, PreparedText
 from data.tokens.tokenizer import Tokenizer

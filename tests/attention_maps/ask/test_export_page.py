@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from attention_maps.__main__ import guarded
-from attention_maps.ask.archive import thinned
 from attention_maps.ask.page import STATIC, bundled
+from attention_maps.ask.page_data import thinned
 from attention_maps.files import store
 from attention_maps.record.recording import Recording
-from attention_maps.tensorboard.recordings import Recordings
+from attention_maps.tensorboard.recording_reader import RecordingReader
 
 
 class Page(HTMLParser):
@@ -132,7 +132,7 @@ def test_the_rest_is_what_the_plugin_would_answer(run: Path) -> None:
     """Guards two descriptions of the same thing drifting apart."""
     archive = exported(run, "step=500").archive
     path = str(store.path(run, 500))
-    meta = json.loads(json.dumps(Recordings().meta(path)))
+    meta = json.loads(json.dumps(RecordingReader().meta(path)))
     assert archive["meta"] == {f"{run.name}|step_00000500": {"run": run.name, "recording": "step_00000500", **meta}}
     assert archive["index"]["runs"] == {run.name: {"steps": [500], "generated": []}}
     assert archive["curves"][run.name]["steps"] == list(range(0, 600, 100))  # the whole training

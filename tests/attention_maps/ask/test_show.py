@@ -181,7 +181,7 @@ def test_a_file_that_is_gone_is_named(run: str, capsys: Capture) -> None:
 
 def test_listing_reads_no_maps(run: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards: gigabytes read to print some names."""
-    monkeypatch.setattr("attention_maps.files.container.LARGEST_TENSOR", 0)
+    monkeypatch.setattr("attention_maps.files.header.LARGEST_TENSOR", 0)
     assert guarded(["list", run]) == 0
     assert "0  probe 1" in capsys.readouterr().out
     assert guarded(["show", run]) == 2

@@ -123,7 +123,7 @@ def test_curves_follow_a_recording_that_is_replaced(tab: type[Tab], logdir: Path
 
 def test_memory_for_curves_is_bounded(tab: type[Tab], logdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards TensorBoard's memory; dropping what was remembered must not change an answer."""
-    monkeypatch.setattr("attention_maps.tensorboard.recordings.REMEMBERED", 1)
+    monkeypatch.setattr("attention_maps.tensorboard.recording_reader.REMEMBERED", 1)
     shown = tab(logdir)
     first = shown.json("curves", run="translator")
     assert shown.plugin._recordings._measures == {}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attention_maps.files.refusal import NotThere
+from attention_maps.files.errors import NotThere
 from attention_maps.tensorboard import runs
 from attention_maps.tensorboard.runs import Runs, roots
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from attention_maps.record import measures
-from attention_maps.record.record import record
+from attention_maps.record.recorder import record
 from attention_maps.record.recording import Score
 from data.batches.batch import IGNORED, Batch
 from data.config import TokenizerConfig

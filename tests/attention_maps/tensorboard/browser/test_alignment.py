@@ -7,7 +7,7 @@ import pytest
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from attention_maps.record import gold
+from attention_maps.record.alignment_readout import grown
 from tests.attention_maps.tensorboard.browser.known import CROSS, LINKS, TEXT, TRANSLATION
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 
@@ -41,7 +41,7 @@ def test_links_grow_from_the_mutual_ones(views: Page) -> None:
     # nothing at first; 0-3, and 1-4 neither. Then 1-3 is still alone: nothing more is added.
     by_hand = "0-0 2-1 3-2 4-2 5-5"
     words = np.array(CROSS)[:6, :6]
-    expected = sorted((int(column), int(row)) for row, column in np.argwhere(gold.grown(words) & (words > 0)))
+    expected = sorted((int(column), int(row)) for row, column in np.argwhere(grown(words) & (words > 0)))
     assert by_hand == " ".join(f"{column}-{row}" for column, row in expected)
     assert views.find(".pharaoh").get_attribute("value") == by_hand
     assert views.text(".error-rate") == "9.1 %"  # 1 − 2·5 / (5 + 6)

@@ -27,7 +27,7 @@ export function readOut(frame, {readout = 'argmax', threshold = 0.2} = {}) {
 }
 
 /**
- * grow-diag (Koehn et al. 2003), as gold.py does it: add, while there are any, candidates that touch a link, also at a corner, and whose
+ * grow-diag (Koehn et al. 2003), as alignment_readout.py does it: add, while there are any, candidates that touch a link, also at a corner, and whose
  * row or column has none yet. A pass goes by rows; what it adds is touched only in the next. `rows` and `columns` are those of words.
  */
 function grown(links, candidates, rows, columns) {

@@ -1,4 +1,4 @@
-"""What an exported page carries instead of a server: answers to everything that the tab may ask, as one JSON object.
+"""The data inside an exported page, in place of a server: everything that the tab may request, as one JSON object.
 
     {"index": {"runs": {run: {"steps": [step, …], "generated": [number, …]}}},
      "meta": {"run|recording": …}, "curves": {run: …},
@@ -14,23 +14,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attention_maps.files.refusal import NotThere
-from attention_maps.tensorboard.recordings import Recordings
+from attention_maps.files.errors import NotThere
+from attention_maps.tensorboard.recording_reader import RecordingReader
 
 OF_A_LAYER = ("weights", "norms", "values")
 
 
-def archive(
+def page_data(
     run: str, files: Mapping[str, Path], sample: int | None = None, measured: Mapping[int, Path] | None = None
 ) -> dict[str, Any]:
-    """The archive of some recordings of one run by name, with one sample, which becomes number 0, or with all.
+    """The data of some recordings of one run by name, with one sample, which becomes number 0, or with all.
 
     Recordings without that sample, or without any, are left out: there would be nothing to draw.
 
     `measured`: the recordings by step whose measures make the curves; by default those of `files`. Raises
-    `refusal.Refusal` for a file that is no whole recording.
+    `files.errors.Refusal` for a file that is no whole recording.
     """
-    source = Recordings()
+    source = RecordingReader()
     metas, tensors, carried = {}, {}, []
     for name, path in files.items():
         meta = source.meta(str(path))

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from attention_maps.files.errors import Damaged, NotThere
 from attention_maps.files.json_checks import is_whole, parse_json
-from attention_maps.files.refusal import Damaged, NotThere
 
 LONGEST_HEADER = 32 * 2**20  # bytes; some hundred samples of 512 tokens
 LARGEST_TENSOR = 512 * 2**20  # bytes

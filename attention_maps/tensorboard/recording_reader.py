@@ -8,10 +8,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from attention_maps.files import contents
-from attention_maps.files.container import Tensor, opened, read_header, read_tensor
-from attention_maps.files.contents import Matrices
-from attention_maps.files.refusal import NotThere, Refusal
+from attention_maps.files import recording_checks as checks
+from attention_maps.files.errors import NotThere, Refusal
+from attention_maps.files.header import Tensor, opened, read_header, read_tensor
+from attention_maps.files.recording_checks import Matrices
 
 REMEMBERED = 4_000_000  # numbers, of 32 bytes: the measures of some 3,000 recordings of 6 layers with 8 heads
 
@@ -22,7 +22,7 @@ Version = tuple[str, int, int, int]
 """A file as it is now: path, inode, time of the last change in ns, size in bytes."""
 
 
-class Recordings:
+class RecordingReader:
     """Reads recordings. Thread-safe. All methods raise NotThere or Damaged, naming the file and what is wrong."""
 
     def __init__(self) -> None:
@@ -34,26 +34,26 @@ class Recordings:
         """All that is not a tensor: step, samples, kinds, measures, labels and scores."""
         with opened(path) as file:
             header = read_header(file)
-            contents.check_format(header)
-            kinds = contents.read_kinds(header)
+            checks.check_format(header)
+            kinds = checks.read_kinds(header)
             return {
-                "step": contents.read_step(header),
-                "samples": contents.read_samples(header),
+                "step": checks.read_step(header),
+                "samples": checks.read_samples(header),
                 "kinds": kinds,
-                "measures": contents.read_measures(header, kinds),
-                "labels": contents.read_labels(header, kinds),
-                "scores": contents.read_scores(header, kinds),
+                "measures": checks.read_measures(header, kinds),
+                "labels": checks.read_labels(header, kinds),
+                "scores": checks.read_scores(header, kinds),
             }
 
     def tensor(self, path: str, sample: int, kind: str, layer: int, what: str) -> tuple[Tensor, bytes]:
         """One tensor and its bytes, little-endian float16 in C order; `layer` does not matter to the rollout."""
         with opened(path) as file:
             header = read_header(file)
-            contents.check_format(header)
-            name = contents.tensor_name(sample, kind, layer, what)
+            checks.check_format(header)
+            name = checks.tensor_name(sample, kind, layer, what)
             if name not in header.tensors:
                 raise NotThere(f"there is no tensor {name} in this recording")
-            contents.check_tensor(name, header.tensors[name], what)
+            checks.check_tensor(name, header.tensors[name], what)
             return header.tensors[name], read_tensor(file, header.tensors[name])
 
     def curves(self, paths: Mapping[int, str]) -> dict[str, Any]:
@@ -83,8 +83,8 @@ class Recordings:
                     self._measures.move_to_end(key)
                     return self._measures[key]
             header = read_header(file)
-            contents.check_format(header)
-            measures = contents.read_measures(header, contents.read_kinds(header))
+            checks.check_format(header)
+            measures = checks.read_measures(header, checks.read_kinds(header))
         with self._lock:
             if key not in self._measures:
                 self._measures[key] = measures

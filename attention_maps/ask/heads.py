@@ -1,19 +1,16 @@
-"""`python -m attention_maps list` and `heads`: what runs have recorded, and what their heads do."""
+"""`python -m attention_maps heads`: what each head does, in numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from attention_maps.ask.questions import chosen_recording, existing_run, load, reading, recorded_runs, recordings
-from attention_maps.draw.labels import fitted, printable, visible, width
-from attention_maps.files import store
+from attention_maps.ask.loading import existing_run, load
+from attention_maps.draw.labels import fitted, printable, width
 from attention_maps.record.measures import head_labels, head_measures
-from attention_maps.record.recording import KINDS, Kind, Measures, Recording, Sample
+from attention_maps.record.recording import KINDS, Kind, Measures, Recording
 from configs.errors import UserError
-from configs.program import expanded
 
 MEASURES = {
     "entropy": ("entropy", "{:.2f}", "mean entropy of the rows in nats"),
@@ -35,83 +32,11 @@ Labels = Mapping[str, Sequence[Sequence[str]]]
 
 
 @dataclass
-class ListSettings:
-    """`list` has no settings."""
-
-
-@dataclass
 class HeadsSettings:
     """Which recording."""
 
     step: str = "last"
     """A recorded step, `first` or `last`; or the name of a recording: `generated_00001`."""
-
-
-def list_recordings(folder: str, settings: ListSettings, problems: Sequence[str]) -> None:
-    """Print the runs in a folder, or one run, with their recorded steps, samples and maps."""
-    found = recorded_runs(expanded(folder))
-    if not expanded(folder).is_dir():
-        problems = [*problems, f"{folder}: no such folder"]
-    elif not found:
-        problems = [*problems, f"{folder}: no recordings of attention in it (attention.enabled=true makes them)"]
-    if problems:
-        raise UserError(*problems)
-    print("\n\n".join("\n".join(_run(run)) for run in found))
-
-
-def _run(run: Path) -> Iterator[str]:
-    yield printable(str(run))
-    try:
-        names = list(recordings(run))
-    except OSError as error:
-        yield from _line("unreadable", f"{error.filename}: {error.strerror}")
-        return
-    steps = [str(int(name.removeprefix("step_"))) for name in names if name.startswith("step_")]
-    generated = [name for name in names if name.startswith("generated_")]
-    yield from _line("steps", _thinned(steps))
-    yield from _line("generated", _thinned(generated))
-    try:
-        _, file = chosen_recording(run, "last")
-        with reading(file):
-            recording, kinds = store.outline(file)
-    except UserError as error:
-        yield from _line("unreadable", str(error))
-        return
-    for number, sample in enumerate(recording.samples):
-        yield from _line("samples" if number == 0 else "", f"{number}  {sample.name}: {_text(sample)}")
-    yield from _line("samples", "" if recording.samples else "none, measures only")
-    for kind, shape in kinds.items():
-        yield from _line(kind, "{layers} layers × {heads} heads".format(**shape) + _labelled(recording.labels, kind))
-
-
-def _line(name: str, text: str) -> Iterator[str]:
-    if text:
-        yield f"  {name:<10}  {printable(text)}"
-
-
-def _thinned(names: Sequence[str], most: int = 12) -> str:
-    shown = names if len(names) <= most else [*names[: most - 2], "…", names[-1]]
-    return ", ".join(shown) + (f"  ({len(names)})" if len(names) > most else "")
-
-
-def _text(sample: Sample, columns: int = 48) -> str:
-    """The beginning of what the decoder reads, and of its source."""
-    sides = [tokens for tokens in (sample.source, sample.reads) if tokens is not None]
-    texts = (
-        visible("".join(piece for piece, mark in zip(t.pieces, t.special, strict=True) if not mark)) for t in sides
-    )
-    plain = (text.replace("▁", " ").strip() for text in texts)
-    return " → ".join(fitted(text, columns).rstrip() if width(text) > columns else text for text in plain)
-
-
-def _labelled(labels: Labels, kind: str) -> str:
-    """Heads that have a label: `; previous token: 0.2, 1.0` (layer.head)."""
-    heads: dict[str, list[str]] = {}
-    for layer, row in enumerate(labels.get(kind, [])):
-        for head, label in enumerate(row):
-            if label:
-                heads.setdefault(label, []).append(f"{layer}.{head}")
-    return "".join(f"; {printable(label)}: {', '.join(places)}" for label, places in heads.items())
 
 
 def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> None:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from attention_maps.files.container import Header, Tensor
+from attention_maps.files.header import Header, Tensor
 from attention_maps.files.json_checks import is_number_or_none, is_text, is_whole, need, parse_json
-from attention_maps.files.samples import check_sample
+from attention_maps.files.sample_checks import check_sample
 
 FORMAT = "chumoku-attention"
 VERSION = "1"

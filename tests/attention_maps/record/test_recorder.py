@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from attention_maps.draw import pictures
 from attention_maps.files import store
 from attention_maps.record import measures
-from attention_maps.record.record import Example, record
+from attention_maps.record.example import Example
+from attention_maps.record.recorder import record
 from attention_maps.record.recording import Antecedents, Recording
 from data.config import TokenizerConfig
 from data.tokens.tokenizer import Tokenizer

@@ -1,132 +1,21 @@
-"""Record what every head of a model looks at, without disturbing its training."""
+"""From a model and examples (probes, validation rows) to a recording, without disturbing the training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from attention_maps.record.example import Example, Pieces
 from attention_maps.record.measures import head_labels, head_measures, rollout
-from attention_maps.record.recording import (
-    Antecedents,
-    Key,
-    Link,
-    Measures,
-    Prediction,
-    Recording,
-    Sample,
-    Score,
-    tokens,
-)
+from attention_maps.record.recording import Key, Measures, Prediction, Recording, Sample, Score, tokens
+from attention_maps.record.undisturbed import undisturbed
 from model.attention import AttentionRecording, record_attention
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-
-Pieces = Callable[[list[int]], list[str]]
-"""Readable pieces of token ids, one each."""
-
-
-class Tokenizer(Protocol):
-    """What an example needs of a tokenizer."""
-
-    @property
-    def bos_id(self) -> int:
-        """Begins every target."""
-
-    @property
-    def eos_id(self) -> int:
-        """Ends every source and target."""
-
-    def pieces(self, ids: list[int]) -> list[str]:
-        """Readable pieces of token ids, one each."""
-
-
-@dataclass(frozen=True)
-class Example:
-    """One text or pair to record, as ids and as the pieces that will label the map."""
-
-    target_ids: Sequence[int]
-    """What the decoder reads."""
-
-    target_pieces: Sequence[str]
-
-    next_ids: Sequence[int]
-    """What it should predict at each position; may be one shorter than `target_ids` (the end of a plain text)."""
-
-    next_pieces: Sequence[str]
-
-    source_ids: Sequence[int] | None = None
-    """What the encoder reads; None for a GPT."""
-
-    source_pieces: Sequence[str] | None = None
-
-    name: str = ""
-    """For titles and menus: `probe 1`, `valid 3`."""
-
-    links: Sequence[Link] | None = None
-    """Gold word alignment, where it is known: positions in source and `next_ids`."""
-
-    antecedents: Antecedents | None = None
-    """Gold antecedents of pronouns, where they are known."""
-
-    @classmethod
-    def text(
-        cls, ids: Sequence[int], tokenizer: Tokenizer, name: str = "", antecedents: Antecedents | None = None
-    ) -> Example:
-        """A running text for a GPT: each token should predict the one after it."""
-        reads = list(ids)
-        pieces = tokenizer.pieces(reads)
-        return cls(reads, pieces, reads[1:], pieces[1:], name=name, antecedents=antecedents)
-
-    @classmethod
-    def pair(
-        cls,
-        source_ids: Sequence[int],
-        target_ids: Sequence[int],
-        source_tokenizer: Tokenizer,
-        target_tokenizer: Tokenizer,
-        name: str = "",
-        links: Sequence[Link] | None = None,
-        antecedents: Antecedents | None = None,
-    ) -> Example:
-        """A translation as the model is trained on it: source + eos; bos + target is read, target + eos predicted.
-
-        The ids come without bos and eos. Each side is labelled by its own tokenizer.
-        """
-        source = [*source_ids, source_tokenizer.eos_id]
-        reads, predicts = [target_tokenizer.bos_id, *target_ids], [*target_ids, target_tokenizer.eos_id]
-        labels = target_tokenizer.pieces
-        return cls(
-            reads,
-            labels(reads),
-            predicts,
-            labels(predicts),
-            source,
-            source_tokenizer.pieces(source),
-            name,
-            links,
-            antecedents,
-        )
-
-    def cut(self, length: int) -> Example:
-        """The first `length` tokens of each side."""
-        return replace(
-            self,
-            target_ids=self.target_ids[:length],
-            target_pieces=self.target_pieces[:length],
-            next_ids=self.next_ids[:length],
-            next_pieces=self.next_pieces[:length],
-            source_ids=None if self.source_ids is None else self.source_ids[:length],
-            source_pieces=None if self.source_pieces is None else self.source_pieces[:length],
-            links=None if self.links is None else [link for link in self.links if max(link) < length],
-            antecedents=None if self.antecedents is None else self.antecedents.cut(length),
-        )
 
 
 def record(
@@ -166,28 +55,6 @@ def record(
             deviation = float(torch.tensor([deviation, seen.deviation]).max())  # NaN stays
     measures = head_measures(recorded) | (measured or {})
     return Recording(step, tuple(recorded), measures, head_labels(measures), tuple(scores), deviation)
-
-
-@contextmanager
-def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Eval mode without gradients, and afterwards the modes and the random state of before."""
-    device = next(model.parameters()).device
-    accelerators = [] if device.type == "cpu" else [device]
-    kept_random = torch.random.fork_rng(accelerators, device_type="cuda" if device.type == "cpu" else device.type)
-    with kept_random, evaluating(model), torch.no_grad():
-        yield
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode, and afterwards each module's own mode again: a frozen part may have been in eval mode before."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 def _forward(model: GPT | EncoderDecoder, example: Example, device: torch.device) -> tuple[AttentionRecording, Tensor]:

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from attention_maps.record.gold import AlignmentTally, AntecedentTally, argmax, grown, mutual, of_words, with_means
+from attention_maps.record.alignment_error import AlignmentTally, of_words
+from attention_maps.record.alignment_readout import argmax, grown, mutual
+from attention_maps.record.antecedent_accuracy import AntecedentTally
+from attention_maps.record.measures import with_means
 
 
 def test_links_between_words_sum_over_keys_and_average_over_queries() -> None:

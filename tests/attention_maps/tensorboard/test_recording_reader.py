@@ -13,8 +13,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from attention_maps.files import store
-from attention_maps.files.container import opened, read_header, read_tensor
-from attention_maps.files.refusal import Damaged
+from attention_maps.files.errors import Damaged
+from attention_maps.files.header import opened, read_header, read_tensor
 from attention_maps.record.recording import Recording
 from tests.attention_maps.tensorboard.conftest import Tab
 
@@ -275,7 +275,7 @@ def test_what_is_too_large_is_not_read(
     """Guards the memory of TensorBoard: a sparse file may claim any size."""
     path = store.save(complete, tmp_path)
     asked = {"run": ".", "recording": "step_00001000", "sample": 0, "kind": "cross", "layer": 0}
-    monkeypatch.setattr("attention_maps.files.container.LARGEST_TENSOR", 40)
+    monkeypatch.setattr("attention_maps.files.header.LARGEST_TENSOR", 40)
     assert "a tensor of 48 bytes is more than the 40" in tab(tmp_path).refused(422, "tensor", **asked)
     with path.open("r+b") as file:
         file.write(struct.pack("<Q", 2**40))

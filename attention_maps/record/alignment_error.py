@@ -1,0 +1,79 @@
+"""Alignment error rate (AER) of every head, against gold word alignments.
+
+Shapes: L layers, H heads, Q queries, K keys. Rates are [L+1,H+1]: index H of a layer is the mean of its heads, and
+[L,H] the mean of all heads of all layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from attention_maps.record.alignment_readout import READOUTS
+from attention_maps.record.measures import with_means
+
+Group = Sequence[int]
+"""Token positions of one word."""
+
+WordLinks = set[tuple[int, int]]
+"""Pairs (source word, target word)."""
+
+
+def of_words(weights: np.ndarray, queries: Sequence[Group], keys: Sequence[Group]) -> np.ndarray:
+    """Weights between tokens [...,Q,K] as weights between words: mean over a query's tokens, sum over a key's."""
+    rows = np.stack([weights[..., list(group), :].mean(axis=-2) for group in queries], axis=-2)
+    return np.stack([rows[..., list(group)].sum(axis=-1) for group in keys], axis=-1)
+
+
+@dataclass
+class AlignmentTally:
+    """Links of every head counted over sentence pairs. AER = 1 − (|A∩S| + |A∩P|) / (|A| + |S|) with sure links S,
+    possible ones P that contain them, and the head's own A (Och & Ney 2003)."""
+
+    sure: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    """Per (rows, read-out), how many sure links every head found, [L+1,H+1]."""
+    possible: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    found: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    gold: int = 0
+    pairs: int = 0
+
+    def add(
+        self,
+        weights: np.ndarray,
+        targets: Sequence[Group],
+        sources: Sequence[Group],
+        sure: WordLinks,
+        possible: WordLinks,
+    ) -> None:
+        """Count one pair. `weights` [L,H,Q,K] of cross-attention, row i predicting token i of the target; groups in
+        tokens; links are (source word, target word)."""
+        gold = _matrix(sure, len(targets), len(sources))
+        allowed = gold | _matrix(possible, len(targets), len(sources))
+        last = weights.shape[2] - 1
+        shifted = [[min(position + 1, last) for position in group] for group in targets]
+        for rows, groups in (("predicts", targets), ("reads", shifted)):
+            words = of_words(with_means(weights), groups, sources)
+            for name, read in READOUTS.items():
+                links = read(words[:, -1:] if name == "grown" else words)  # growing is slow: of the means alone
+                for counter, counted in (
+                    (self.sure, links & gold),
+                    (self.possible, links & allowed),
+                    (self.found, links),
+                ):
+                    counter[rows, name] = counter.get((rows, name), 0) + counted.sum(axis=(-2, -1))
+        self.gold += len(sure)
+        self.pairs += 1
+
+    def error_rates(self, rows: str = "predicts", readout: str = "argmax") -> np.ndarray:
+        """AER of every head in percent, [L+1,H+1]; `grown` of the means over heads alone, [L+1,1]."""
+        key = rows, readout
+        return 100 * (1 - (self.sure[key] + self.possible[key]) / (self.found[key] + self.gold))
+
+
+def _matrix(links: WordLinks, targets: int, sources: int) -> np.ndarray:
+    matrix = np.zeros((targets, sources), dtype=bool)
+    for source, target in links:
+        matrix[target, source] = True
+    return matrix
