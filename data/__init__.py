@@ -1,1 +1,1 @@
-"""Rows -> tokens -> batches: everything between a file (or hub name, or the embedded corpus) and a tensor."""
+"""Rows -> tokens -> batches: from files, a hub dataset or the embedded corpus to tensors."""

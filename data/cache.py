@@ -1,4 +1,4 @@
-"""Folders of prepared data, named by the hash of what they were made from."""
+"""The cache of prepared data: folders named by a key of what they were made from."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
+from configs.program import expanded
 from configs.whole_file import flush
+from data.config import DataConfig
 from data.errors import DataError
+
+FORMAT = 1
+"""Version of what is prepared from given content and settings: raised whenever rows, tokenizers or tokens change."""
+
+CORPUS = 1
+"""Version of the embedded corpus: raised whenever a row of it changes."""
+
+
+def cache_folder(config: DataConfig, kind: str) -> Path:
+    """Folder of all prepared data of one kind (rows, tokens, downloads, …)."""
+    return expanded(config.cache) / kind
 
 
 def content_key(**parts: Any) -> str:
-    """Hash of JSON-able values and of the code of this package: other content or other code is another key."""
-    text = json.dumps(parts | {"code": code_version()}, sort_keys=True, ensure_ascii=True)
+    """Key of prepared data: hash of JSON-able values (content and settings) and of `FORMAT`."""
+    text = json.dumps([FORMAT, parts], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-@cache
-def code_version() -> str:
-    """Hash of the package's own source (embedded corpus included): prepared data never outlives the code that made
-    it."""
-    folder = Path(__file__).parent
-    digest = hashlib.sha256()
-    for file in sorted(folder.rglob("*")):
-        if file.is_file() and "__pycache__" not in file.parts:
-            digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()
-
-
 def read_prepared(file: Path) -> Any:
-    """The JSON of a prepared folder; DataError, with the fix, where it is damaged, by a copy that broke off say."""
+    """The JSON file of a prepared folder. Raises DataError with the fix when it is damaged (by a broken copy, say)."""
     try:
         return json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -44,11 +44,10 @@ def read_prepared(file: Path) -> Any:
 
 
 def cached_folder(root: Path, key: str, build: Callable[[Path], None]) -> Path:
-    """The folder `root/key`; if it is not there, `build` fills an empty one, which then gets that name in one step: it
-    is whole, after a power cut too.
+    """The folder `root/key`. When missing, `build` fills an empty folder that is then renamed: it is complete or
+    absent, after a power cut too.
 
-    Of several processes that start together one builds and the others wait for it. A failed build leaves nothing
-    behind.
+    Of several processes that start together one builds and the others wait. A failed build leaves nothing behind.
     """
     folder = root / key
     if folder.is_dir():

@@ -141,7 +141,7 @@ def problems(data: DataConfig, tokenizer: TokenizerConfig, task: str) -> list[st
     if data.source == "pairs" and task == "gpt":
         found.append("data.source=pairs: a GPT needs running text (data=text, hub or primer)")
     if data.source in ("text", "pairs", "hub") and not data.path:
-        what = "the name of a hub dataset, owner/name" if data.source == "hub" else "a file, folder, glob or address"
+        what = "the name of a hub dataset, owner/name" if data.source == "hub" else "a file, folder, glob or URL"
         found.append(f"data.path: is needed for data={data.source}: {what}")
     for name in ("valid_path", "test_path"):
         if getattr(data, name) and data.source not in ("text", "pairs"):

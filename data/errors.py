@@ -1,7 +1,7 @@
-"""What is wrong with the user's data, in words."""
+"""The error for bad data or data settings."""
 
 from configs.errors import UserError
 
 
 class DataError(UserError):
-    """A file, column or setting of the data that the user can mend; the message names it and the fix."""
+    """A file, column or setting of the data that the user can fix; the message names it and the fix."""

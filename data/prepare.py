@@ -13,15 +13,14 @@ from typing import Any, Literal, overload
 
 from tqdm import tqdm
 
-from data.cache import cached_folder, content_key, read_prepared
-from data.collector import uncollected
+from data.cache import cache_folder, cached_folder, content_key, read_prepared
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
-from data.paths import cache_folder
 from data.prepared import PreparedPairs, PreparedText
+from data.processes import uncollected
 from data.sources.sources import Rows, load
 from data.tokens.token_file import TokenWriter
-from data.tokens.token_rows import SentenceWriter
+from data.tokens.token_rows import TokenRowWriter
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.tokenizer_training import LARGEST_FITTED, marked
 
@@ -90,7 +89,7 @@ def prepare(
     folder = cached_folder(cache_folder(data, "tokens"), key, partial(_write_tokens, task, rows, tokenizers))
     meta = read_prepared(folder / "meta.json")
     notes += meta["notes"]
-    # Not the cache's key: that changes with every line of this package, these tokens only when training would differ.
+    # Hashes of tokens, unlike the cache's key, change only when training would: a run resumes after a change of format.
     hashes = meta["hashes"]
     used = {
         "train": hashes.pop("train"),
@@ -196,7 +195,7 @@ def _shares(fragments: Iterable[tuple[bool, str]]) -> Iterator[list[tuple[bool, 
 
 def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: Path, notes: list[str]) -> str:
     """Write the tokens of one side of a split -> their hash."""
-    with SentenceWriter(folder, f"{split}.{side}", tokenizer.vocab_size) as writer:
+    with TokenRowWriter(folder, f"{split}.{side}", tokenizer.vocab_size) as writer:
         batches = rows.select_columns([side]).iter(batch_size=16384)
         for batch in _progress(batches, f"tokenising {split} {side}"):
             writer.write(tokenizer.encode_batch(batch[side]))
@@ -230,7 +229,7 @@ def _fitted_notes(config: TokenizerConfig, tokenizers: Sequence[Tokenizer]) -> l
     ]
 
 
-def _unknown_notes(where: str, writer: TokenWriter | SentenceWriter) -> list[str]:
+def _unknown_notes(where: str, writer: TokenWriter | TokenRowWriter) -> list[str]:
     if not writer.unknown:
         return []
     return [

@@ -19,7 +19,7 @@ from data.errors import DataError
 from data.sources.sources import Rows
 from data.tokens.subword_sampling import SegmentationSampler
 from data.tokens.token_file import Tokens, open_tokens
-from data.tokens.token_rows import open_sentences
+from data.tokens.token_rows import open_token_rows
 from data.tokens.tokenizer import Tokenizer
 
 _TOGETHER = 256  # windows counted at a time
@@ -250,8 +250,8 @@ class PreparedPairs(Prepared):
         self._bytes: dict[str, int] = {}
         self._pairs = {
             split: Pairs(
-                open_sentences(folder, f"{split}.source", self.source_tokenizer.vocab_size),
-                open_sentences(folder, f"{split}.target", self.target_tokenizer.vocab_size),
+                open_token_rows(folder, f"{split}.source", self.source_tokenizer.vocab_size),
+                open_token_rows(folder, f"{split}.target", self.target_tokenizer.vocab_size),
             )
             for split in rows.names
         }

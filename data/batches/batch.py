@@ -1,4 +1,4 @@
-"""What a training step eats, and the endless, resumable stream of it."""
+"""A training batch, and the resumable stream of batches."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ class Batch:
     """Decoder input, [B,T]; translation: bos and the target."""
 
     targets: Tensor
-    """What each position has to predict, [B,T]; translation: the target and eos. -100 where nothing is asked."""
+    """Token that each position predicts, [B,T]; translation: the target and eos. -100 at positions without a loss."""
 
     source: Tensor | None = None
     """Translation: source ids ending with eos, [B,S], padded with 0 on the right."""
 
     source_mask: Tensor | None = None
-    """True at real source tokens, bool [B,S]; None when no row is padded (then attention needs no mask at all)."""
+    """True at source tokens that are no padding, bool [B,S]; None when no row is padded: attention then needs no
+    mask."""
 
     @property
     def model_inputs(self) -> tuple[Tensor | None, ...]:
@@ -36,22 +37,19 @@ class Batch:
 
     @property
     def target_tokens(self) -> int:
-        """Number of predictions that count."""
+        """Number of predictions in the loss."""
         return int((self.targets != IGNORED).sum())
 
     @property
     def tokens(self) -> int:
-        """Real source and target tokens, padding not counted."""
+        """Number of source and target tokens without padding."""
         if self.source is None:
             return self.target_tokens
         source = self.source.numel() if self.source_mask is None else int(self.source_mask.sum())
         return source + self.target_tokens
 
     def to(self, device: torch.device | str) -> Batch:
-        """The same batch on another device.
-
-        To a GPU it goes by way of page-locked memory, from which the GPU takes it while the CPU goes on.
-        """
+        """The same batch on another device; to a GPU by an asynchronous copy from page-locked memory."""
         device = torch.device(device)
         if device.type == "cuda" and self.inputs.device.type == "cpu":
             return self._each(lambda tensor: tensor.pin_memory().to(device, non_blocking=True))
@@ -65,8 +63,7 @@ class Batch:
 class BatchStream(ABC):
     """Endless batches. The order is a function of (seed, epoch); the state is three integers.
 
-    With `world` processes each gets every `world`-th share of the same order, chosen by `rank`; all of them advance
-    alike.
+    Of `world` processes each gets every `world`-th part of the same order, chosen by `rank`; all advance in step.
     """
 
     def __init__(self, seed: int, rank: int = 0, world: int = 1) -> None:
@@ -76,7 +73,7 @@ class BatchStream(ABC):
     @property
     @abstractmethod
     def epoch_batches(self) -> int:
-        """Calls of `next_batch` (in each process) for one pass over the data, rounded up."""
+        """Batches of each process in one pass over the data, rounded up."""
 
     @property
     @abstractmethod
@@ -88,9 +85,9 @@ class BatchStream(ABC):
         """The next batch of this process."""
 
     def state_dict(self) -> dict[str, int]:
-        """Where the stream stands, in plain integers."""
+        """Position of the stream, as plain integers."""
         return {"seed": self.seed, "epoch": self._epoch, "position": self._position}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go to a saved place: the batches that follow are exactly those that would have followed there."""
+        """Continue at a saved position, with exactly the batches that would have followed it."""
         self.seed, self._epoch, self._position = state["seed"], state["epoch"], state["position"]

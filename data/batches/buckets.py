@@ -1,4 +1,4 @@
-"""Sentence pairs of like length in one batch, in few distinct shapes."""
+"""Batches of sentence pairs of similar length, in few distinct shapes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from data.tokens.token_rows import Ints
 
 
 def padded(lengths: Ints, multiple: int) -> Ints:
@@ -17,14 +16,13 @@ def padded(lengths: Ints, multiple: int) -> Ints:
 
 
 def rows_per_batch(source: int, target: int, budget: int) -> int:
-    """Rows of a batch whose padded source and target fill `budget` tokens; a multiple of 8 (GPU tiles) when 16 or
-    more."""
+    """Number of rows whose padded source and target fill `budget` tokens; from 16 on a multiple of 8 (GPU tiles)."""
     rows = max(1, budget // (source + target))
     return rows if rows < 16 else rows // 8 * 8
 
 
 class Bucketed(NamedTuple):
-    """Rows of one batch and the lengths they are padded to."""
+    """Row numbers of one batch and the lengths that its sides are padded to."""
 
     rows: Ints
     source_width: int
@@ -34,17 +32,17 @@ class Bucketed(NamedTuple):
 def training_batches(
     source: Ints, target: Ints, budget: int, multiple: int, random: np.random.Generator
 ) -> list[Bucketed]:
-    """The batches of one epoch in random order; every row in exactly one of them.
+    """The batches of one epoch in random order; every row is in exactly one of them.
 
-    Lengths are padded to `multiple`; each padded (source, target) shape is a bucket with a fixed number of rows, so an
-    epoch has few distinct tensor shapes (on CPU a kernel is built per shape: this makes training 45 % faster than
-    length-sorted batches of the same budget). Rows that do not fill a batch move to the next larger bucket, so that
-    only the very last batch is smaller. Within a bucket rows are ordered by exact source length, so that many batches
-    need no source mask.
+    Lengths are padded to `multiple`; each padded (source, target) shape is a bucket with a fixed number of rows, so
+    that an epoch has few distinct tensor shapes (on a CPU a kernel is built for each shape: training is 45 % faster
+    than with length-sorted batches of the same budget). Rows that do not fill a batch move to the next larger bucket:
+    only the very last batch is smaller. Within a bucket rows are sorted by source length, so that many batches need no
+    source mask.
     """
     target_shape = padded(target, multiple)
     batches: list[Bucketed] = []
-    left = np.empty(0, dtype=np.int64)  # rows that filled no batch yet
+    left = np.empty(0, dtype=np.int64)  # rows that have not filled a batch yet
     for width, group in _grouped(random.permutation(len(source)), padded(source, multiple)):
         rows = np.concatenate((left, group))
         left = np.empty(0, dtype=np.int64)
@@ -60,7 +58,7 @@ def training_batches(
 
 
 def _grouped(rows: Ints, shape: Ints) -> Iterator[tuple[int, Ints]]:
-    """(shape, rows of that shape in the given order), smallest shape first."""
+    """(shape, rows of that shape in the given order), the smallest shape first."""
     rows = rows[np.argsort(shape[rows], kind="stable")]
     shapes, first = np.unique(shape[rows], return_index=True)
     for value, group in zip(shapes, np.split(rows, first[1:]), strict=True):
@@ -68,8 +66,8 @@ def _grouped(rows: Ints, shape: Ints) -> Iterator[tuple[int, Ints]]:
 
 
 def sorted_batches(source: Ints, target: Ints, budget: int) -> Iterator[Ints]:
-    """Row numbers of each batch of one pass in order of length, each within the budget of padded tokens (but at
-    least a row)."""
+    """Row numbers of each batch of one pass, sorted by length; a batch has at most `budget` padded tokens, but at least
+    one row."""
     order = np.lexsort((target, source))
     first = 0
     while first < len(order):

@@ -1,4 +1,4 @@
-"""Tokenised sentence pairs: arrays, training stream, evaluation pass, and sources alone for translating."""
+"""Batches of tokenised sentence pairs for training and evaluation, and of source sentences for translation."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from torch import Tensor
 
 from data.batches.batch import IGNORED, Batch, BatchStream
 from data.batches.buckets import Bucketed, Ints, sorted_batches, training_batches
-from data.tokens.token_rows import Sentences, sentences_of
+from data.tokens.token_rows import TokenRows, token_rows_of
 from data.tokens.tokenizer import Tokenizer
 
 
 @dataclass
 class Pairs:
-    """Both sides of one split; row i of one translates row i of the other."""
+    """Both sides of one split; row i of the target translates row i of the source."""
 
-    source: Sentences
-    target: Sentences
+    source: TokenRows
+    target: TokenRows
 
     def batch(self, rows: Ints, context: int, source_width: int = 0, target_width: int = 0) -> Batch:
-        """Batch of some rows, cut to `context` tokens (eos included) and padded to at least the given widths."""
+        """Batch of the given rows, cut to `context` tokens (eos included) and padded to at least the given widths."""
         source, source_mask = _with_eos(self.source, rows, context, source_width)
-        # A target that was cut does not end there: nothing may teach or score an end.
+        # A truncated target gets no eos: its end must be neither learnt nor scored.
         target, real = _with_eos(self.target, rows, context, target_width, end_cut_rows=False)
         inputs = np.empty_like(target)
         inputs[:, 0] = Tokenizer.bos_id
@@ -40,15 +40,18 @@ class Pairs:
 
 
 def _with_eos(
-    side: Sentences, rows: Ints, context: int, width: int, end_cut_rows: bool = True
+    side: TokenRows, rows: Ints, context: int, width: int, end_cut_rows: bool = True
 ) -> tuple[Ints, NDArray[np.bool_]]:
-    """Rows ending with eos, cut to `context`, zero-padded: ids [B,W] int64, and where they are real, bool [B,W]."""
+    """Rows with eos, cut to `context` and zero-padded: ids [B,W] int64, and a mask of the tokens, bool [B,W].
+
+    `torch.nn.utils.rnn.pad_sequence` takes a tensor for each row: 10 x the time of one gather (docs/log.md).
+    """
     lengths = side.offsets[rows + 1] - side.offsets[rows]
     if end_cut_rows:
         lengths = np.minimum(lengths, context - 1)
-    # Padding beyond the context would ask the model for a position that it does not have.
+    # The model has no position beyond the context, for padding neither.
     width = min(context, max(width, int(lengths.max()) + 1))
-    tokens, _ = side.rows(rows, width)
+    tokens = side.padded(rows, width)
     columns = np.arange(width)
     tokens[columns == lengths[:, None]] = Tokenizer.eos_id
     real = columns <= lengths[:, None]
@@ -56,7 +59,7 @@ def _with_eos(
 
 
 class PairStream(BatchStream):
-    """Shuffled, bucketed batches of pairs, every row once per epoch. The position counts batches."""
+    """Shuffled, bucketed batches of pairs, every row once in an epoch. The position counts batches."""
 
     def __init__(
         self,
@@ -68,8 +71,8 @@ class PairStream(BatchStream):
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        """`pairs_of_epoch(seed, epoch)` gives the tokens of an epoch (new ones when segmentations are sampled) and
-        the rows to use."""
+        """`pairs_of_epoch(seed, epoch)` returns the tokens of an epoch (new ones with subword sampling) and the rows to
+        use."""
         super().__init__(seed, rank, world)
         self._pairs_of_epoch = pairs_of_epoch
         self._batch_tokens, self._context, self._multiple = batch_tokens, context, multiple
@@ -114,18 +117,18 @@ class PairStream(BatchStream):
 
 @dataclass
 class SourceBatch:
-    """Sentences to translate."""
+    """A batch of sentences to translate."""
 
     indices: list[int]
-    """Their places in the given list, [B]."""
+    """Positions of the sentences in the given list, [B]."""
     source: Tensor
     """Token ids [B,S] int64, each row ending with eos, padded on the right."""
     source_mask: Tensor | None
-    """Where tokens are real, [B,S] bool; None where all are."""
+    """True at tokens that are no padding, bool [B,S]; None when no row is padded."""
 
     @property
     def lengths(self) -> Tensor:
-        """Tokens of each sentence, eos included, [B]."""
+        """Number of tokens of each sentence, eos included, [B] int64."""
         rows, longest = self.source.shape
         return torch.full((rows,), longest) if self.source_mask is None else self.source_mask.sum(dim=1)
 
@@ -133,12 +136,12 @@ class SourceBatch:
 def encode_sources(
     tokenizer: Tokenizer, texts: Sequence[str], batch_tokens: int, context: int
 ) -> Iterator[SourceBatch]:
-    """Batches of sources sorted by length (longest first: memory runs out at once or never), each ending with eos.
+    """Batches of sources with eos, the longest first: a batch too large for memory fails at once.
 
-    `batch_tokens` counts padded source tokens. Sentences beyond `context` are cut. An empty sentence is the eos alone.
-    Put results back in order by `indices`.
+    `batch_tokens` is the number of padded source tokens. Sentences longer than `context` are cut; an empty sentence is
+    an eos alone. `indices` restores the order of `texts`.
     """
-    side = sentences_of(tokenizer.encode_batch(texts), tokenizer.vocab_size)
+    side = token_rows_of(tokenizer.encode_batch(texts), tokenizer.vocab_size)
     lengths = np.minimum(side.lengths + 1, context)
     for rows in reversed(list(sorted_batches(lengths, np.zeros_like(lengths), batch_tokens))):
         source, mask = _with_eos(side, rows, context, 0)

@@ -1,4 +1,4 @@
-"""Windows of a long token stream: what a language model trains and is evaluated on."""
+"""Windows of a long row of tokens: the batches of a language model."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from data.batches.batch import Batch, BatchStream
 from data.batches.permutation import permuted
 from data.tokens.token_file import Tokens
 
-_BLOCK = 4096  # windows whose places in the order are computed together: alone each would take as long as a hundred
+_BLOCK = 4096  # windows whose order is computed at once: computing one takes as long as a hundred
 
 
 class WindowStream(BatchStream):
-    """Windows of `context` tokens, each token in exactly one of them per epoch but for a remainder shorter than a
-    window.
+    """Shuffled windows of `context` tokens; an epoch has each token in exactly one window, but for a remainder shorter
+    than a window.
 
-    Every epoch cuts the text anew from a random place, so that a token is seen in all positions over the epochs, and
-    shuffles the windows. No memory grows with the text: the order is computed, a block at a time. The text is a ring:
-    its end is followed by the eos at its beginning, which is so predicted as an end and read as a beginning like any
-    other. Batches always have `batch_size` rows: one may hold the end of an epoch and the start of the next. The
-    position counts windows.
+    Every epoch starts to cut the text at another random token, so that over the epochs a token is seen at all
+    positions. Memory does not grow with the text: the order is computed, a block at a time. The text is a ring: its
+    last token is followed by the eos at its beginning, which is predicted and read like any other eos. Batches always
+    have `batch_size` rows: one may hold the end of an epoch and the start of the next. The position counts windows.
     """
 
     def __init__(self, tokens: Tokens, batch_size: int, context: int, seed: int, rank: int = 0, world: int = 1) -> None:
@@ -59,7 +58,7 @@ class WindowStream(BatchStream):
             yield taken
 
     def _starts(self, epoch: int, block: int) -> NDArray[np.int64]:
-        """Where the windows of one block of the epoch's order begin."""
+        """First tokens of the windows in one block of the epoch's order."""
         if self._block is None or self._block[0] != (self.seed, epoch, block):
             first = np.random.default_rng((self.seed, epoch)).integers(len(self._tokens))
             places = np.arange(block * _BLOCK, min(self._windows, (block + 1) * _BLOCK))
@@ -69,9 +68,9 @@ class WindowStream(BatchStream):
 
 
 def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batch:
-    """Batch of the windows that begin at `starts`: inputs tokens[s:s+length], targets one further; both [B,length].
+    """Batch of the windows that begin at `starts`: inputs tokens[s:s+length], targets one token later; both [B,length].
 
-    Behind the last token comes the first one.
+    The last token is followed by the first one.
     """
     places = (starts[:, None] + np.arange(length + 1)) % len(tokens)
     rows = torch.from_numpy(tokens[places].astype(np.int64))
@@ -79,9 +78,9 @@ def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batc
 
 
 def evaluation_windows(tokens: Tokens, batch_size: int, context: int, most: int | None = None) -> Iterator[Batch]:
-    """One pass over the text, window after window: every token is predicted exactly once, except the very first.
+    """One pass over the text: every token is predicted exactly once, except the very first.
 
-    Of a text with more than `most` tokens to predict, whole windows spread evenly over it.
+    Of a text with more than `most` tokens to predict, only whole windows spread evenly over it.
     """
     predictions = len(tokens) - 1
     full = predictions // context
@@ -93,5 +92,5 @@ def evaluation_windows(tokens: Tokens, batch_size: int, context: int, most: int 
 
 
 def spread(size: int, count: int) -> NDArray[np.int64]:
-    """`count` numbers of [0, size), all different and evenly far apart, or all where there are not so many."""
+    """`count` distinct numbers of [0, size), evenly spaced; all of them when `size` is not larger."""
     return np.arange(count) * size // count if count < size else np.arange(size)

@@ -13,7 +13,7 @@ from configs.settings import describe, read_settings
 from data.primer import rows
 from data.primer.corpus import Row, sides
 from data.primer.drawing import links, picture
-from data.tokens.word_alignment import pharaoh, project
+from data.tokens.word_alignment import project
 
 HELP = """Write the embedded English-Japanese corpus to standard output.
 
@@ -53,7 +53,8 @@ def _jsonl(row: Row) -> str:
 
 def _pharaoh(row: Row) -> str:
     words = (" ".join(side[a:b] for a, b in spans) for side, spans in zip(sides(row), row["words"], strict=True))
-    return "\t".join((*words, pharaoh(project(row["alignment"], *row["words"]))))
+    links = " ".join(f"{i}-{j}" for i, j in project(row["alignment"], *row["words"]))
+    return "\t".join((*words, links))
 
 
 FORMATS = {"tsv": _tsv, "jsonl": _jsonl, "pharaoh": _pharaoh}

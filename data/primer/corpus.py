@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from data.collector import uncollected
-from data.cores import workers
 from data.primer import constructions  # noqa: F401  (registers the constructions)
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.sentences import Sentence, derive
@@ -18,6 +16,7 @@ from data.primer.grammar.tree import alignment, antecedents, segments
 from data.primer.splits import parts, quotas, split
 from data.primer.stories import story_row
 from data.primer.stream import Draw, Drawn, Row, drawn
+from data.processes import uncollected, workers
 
 PATIENCE = 200
 """Derivations per row asked for, on average, before the corpus is declared exhausted."""

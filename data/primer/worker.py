@@ -7,9 +7,9 @@ import os
 import sys
 from itertools import count
 
-from data.collector import uncollected
 from data.primer.corpus import KINDS
 from data.primer.stream import Stream, send, share
+from data.processes import uncollected
 
 
 def main() -> None:

@@ -1,1 +1,1 @@
-"""From files, addresses, the hub or the embedded corpus to rows of text."""
+"""From files, URLs, the hub or the embedded corpus to rows of text."""

@@ -1,4 +1,4 @@
-"""Files from http(s) addresses, kept in the cache and fetched again only when they changed."""
+"""Downloads from http(s) URLs, kept in the cache and fetched again only when changed."""
 
 from __future__ import annotations
 
@@ -21,54 +21,51 @@ from tqdm import tqdm
 from configs.whole_file import flush, write_whole
 from data.errors import DataError
 
-_TIMEOUT = 30  # seconds without an answer
-_WAITS = (1, 5)  # seconds before the second and the third attempt at a file that did not arrive whole
+_TIMEOUT = 30  # seconds without a response
+_WAITS = (1, 5)  # seconds before the second and the third attempt at an incomplete download
 _BLOCK = 1 << 20  # bytes read at a time
-_IN_ADDRESSES = "%/:=&?~#+!$,;'@()*[]"  # characters with a meaning in an address
+_RESERVED = "%/:=&?~#+!$,;'@()*[]"  # characters with a meaning in a URL
 
 
 def is_url(path: str) -> bool:
-    """True for http and https addresses."""
+    """True for http and https URLs."""
     return path.startswith(("http://", "https://"))
 
 
 def download(url: str, folder: Path) -> Path:
-    """Path of a local copy, named as in the address. Asks the server whether the copy is still good; without an answer
-    it is used.
+    """Path of a local copy, named as in the URL. The server is asked whether the copy is current; without a response
+    the copy is used.
 
-    A transfer that breaks off is tried again. (One without a length that is not chunked either, as in HTTP/1.0, ends
-    like a whole one: nothing can tell them apart.) The hub library's own downloader needs aiohttp for plain addresses,
-    which it does not install. Raises DataError when there is neither an answer nor a copy, or the copy cannot be
-    written.
+    An interrupted transfer is retried. (Where the server states neither length nor chunks, as in HTTP/1.0, it cannot be
+    told from a complete one.) The downloader of `datasets` needs aiohttp for plain URLs, which it does not install.
+    Raises DataError when there is neither a response nor a copy, or the copy cannot be written.
     """
     place = folder / hashlib.sha256(url.encode()).hexdigest()[:24]
     try:
         name = Path(urllib.parse.unquote(urllib.parse.urlsplit(url).path)).name or "download"
     except ValueError as error:
-        raise DataError(f"{url}: is no address ({error})") from error
+        raise DataError(f"{url}: is not a valid URL ({error})") from error
     copy, note = place / name, place / "validators.json"
     waits = list(_WAITS)
     while True:
         try:
             return _fetched(url, copy, note)
-        except _NoAnswer as error:
+        except _NoResponse as error:
             if error.may_pass and waits:
                 time.sleep(waits.pop(0))
                 continue
-            if (
-                copy.is_file() and not error.may_pass
-            ):  # nobody answered; else the server has another file, or cannot tell
+            if copy.is_file() and not error.may_pass:  # no response at all: the copy may be current
                 return copy
             raise DataError(f"{url}: {error}") from error
         except OSError as error:
             raise DataError(
-                f"data.cache: cannot write to {place} ({error.strerror}); make room, or set data.cache to another"
+                f"data.cache: cannot write to {place} ({error.strerror}); free some space, or set data.cache to another"
                 " folder"
             ) from error
 
 
-class _NoAnswer(Exception):
-    """The file did not arrive. `may_pass`: the server was there, so that another attempt may succeed."""
+class _NoResponse(Exception):
+    """The download failed. `may_pass`: the server responded, so that another attempt may succeed."""
 
     def __init__(self, message: str, may_pass: bool) -> None:
         super().__init__(message)
@@ -76,7 +73,7 @@ class _NoAnswer(Exception):
 
 
 def _fetched(url: str, copy: Path, note: Path) -> Path:
-    """The copy, written or found to be still good. Raises OSError where it cannot be written."""
+    """The copy, new or current. Raises OSError when it cannot be written."""
     with _opened(url, copy, note) as answer:
         if answer.status == HTTPStatus.NOT_MODIFIED:
             return copy
@@ -99,10 +96,10 @@ def _fetched(url: str, copy: Path, note: Path) -> Path:
 
 
 def _opened(url: str, copy: Path, note: Path) -> Any:
-    """The server's answer: the file, or 304 where the copy is still good."""
+    """The server's response: the file, or 304 when the copy is current."""
     try:
-        # Addresses are pasted from a browser, which shows spaces and letters beyond ASCII as they are.
-        request = urllib.request.Request(urllib.parse.quote(url, safe=_IN_ADDRESSES), headers={"User-Agent": "chumoku"})
+        # A URL pasted from a browser may have spaces and letters beyond ASCII.
+        request = urllib.request.Request(urllib.parse.quote(url, safe=_RESERVED), headers={"User-Agent": "chumoku"})
         if copy.is_file():
             for header, value in _validators(note).items():
                 request.add_header(header, value)
@@ -111,15 +108,14 @@ def _opened(url: str, copy: Path, note: Path) -> Any:
         if error.code == HTTPStatus.NOT_MODIFIED:
             return error
         if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise _NoAnswer(f"the server answers {error.code} {error.reason}", may_pass=True) from error
-        raise DataError(f"{url}: the server answers {error.code} {error.reason}") from error
+            raise _NoResponse(f"the server responds {error.code} {error.reason}", may_pass=True) from error
+        raise DataError(f"{url}: the server responds {error.code} {error.reason}") from error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise _NoAnswer(f"cannot be reached ({getattr(error, 'reason', error)})", may_pass=False) from error
+        raise _NoResponse(f"cannot be reached ({getattr(error, 'reason', error)})", may_pass=False) from error
 
 
 def _validators(note: Path) -> dict[str, str]:
-    """Headers that ask whether the copy is still good; none where they are not known: the file is fetched
-    again then."""
+    """Headers that ask whether the copy is current; none when they are unknown: the file is then downloaded again."""
     try:
         return dict(json.loads(note.read_text("utf-8")))
     except (FileNotFoundError, ValueError, TypeError):
@@ -127,7 +123,7 @@ def _validators(note: Path) -> dict[str, str]:
 
 
 def _blocks(answer: Any, name: str) -> Iterator[bytes]:
-    """The file, a block at a time, to its last byte."""
+    """The file in blocks. Raises _NoResponse when it is incomplete."""
     length = answer.headers.get("Content-Length")
     expected = int(length) if length and length.isdecimal() else None
     received = 0
@@ -147,6 +143,6 @@ def _blocks(answer: Any, name: str) -> Iterator[bytes]:
         raise _broken_off(received, expected)
 
 
-def _broken_off(received: int, expected: int | None) -> _NoAnswer:
+def _broken_off(received: int, expected: int | None) -> _NoResponse:
     of = f" of {expected:,}" if expected else ""
-    return _NoAnswer(f"the connection broke off after {received:,}{of} bytes; start again later", may_pass=True)
+    return _NoResponse(f"the connection was lost after {received:,}{of} bytes; try again later", may_pass=True)

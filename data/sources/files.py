@@ -1,4 +1,4 @@
-"""From `data.path` to files: folders, globs, addresses, aligned files, and which split each belongs to."""
+"""From `data.path` to the files of each split: folders, globs, URLs, aligned files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configs.program import expanded
+from data.cache import cache_folder
 from data.config import DataConfig
 from data.errors import DataError
-from data.paths import cache_folder
 from data.sources.download import download, is_url
 
 SPLIT_NAMES = {
@@ -22,7 +22,7 @@ SPLIT_NAMES = {
     "dev": "valid",
     "test": "test",
 }
-"""Words in file names (and hub split names) that name a split."""
+"""Words in file names, and hub split names, that name a split."""
 
 _FORMATS = {
     ".tsv": "tsv",
@@ -39,8 +39,7 @@ _NO_DATA = {"readme", "license", "licence", "copying", "sources"}
 
 @dataclass(frozen=True)
 class Located:
-    """Files of each split that has its own. An entry is one file, or two (source, target) that are aligned line by
-    line."""
+    """Files of each split. An entry is one file, or two (source, target) that are aligned line by line."""
 
     format: str
     """`text`, `tsv`, `csv`, `json` (lines), `parquet` or `aligned`."""
@@ -48,13 +47,13 @@ class Located:
     splits: dict[str, list[tuple[Path, ...]]]
 
     notes: list[str]
-    """What else lies in a folder and is not used, in one line."""
+    """A line on files in the folder that are not used."""
 
 
 def locate(config: DataConfig, task: str) -> Located:
     """Find the files of a `text` or `pairs` source. Raises DataError naming the key when there are none."""
     if not config.path:
-        raise DataError(f"data.path is not set: give a file, folder, glob or address for data={config.source}")
+        raise DataError(f"data.path is not set: give a file, folder, glob or URL for data={config.source}")
     folder = expanded(config.path)
     splits = (
         _discover(folder, config, task) if folder.is_dir() else {"train": _entries(config.path, "data.path", config)}
@@ -66,7 +65,7 @@ def locate(config: DataConfig, task: str) -> Located:
         if path:
             splits[split] = _entries(path, key, config)
     held_out = {file.resolve() for split in splits if split != "train" for file in _files_of(splits[split])}
-    if folder.is_dir():  # what is named for another split is not trained on too
+    if folder.is_dir():  # files given for another split are not used for training
         splits["train"] = [entry for entry in splits["train"] if entry[0].resolve() not in held_out]
         if not splits["train"]:
             raise DataError(
@@ -102,9 +101,9 @@ def _entries(path: str, key: str, config: DataConfig) -> list[tuple[Path, ...]]:
 
 
 def _sides(path: str) -> tuple[str, str] | None:
-    """The two names of a list of aligned files; None for a single name, which may hold commas too.
+    """The two names of a list of aligned files; None for a single name, which may contain commas too.
 
-    A list is cut at the comma that has a file, an address or a match on both sides.
+    A list is cut at the comma that has a file, a URL or a match on both sides.
     """
     if expanded(path).exists():
         return None
@@ -138,7 +137,7 @@ def _files(path: str, key: str, config: DataConfig) -> list[Path]:
 
 
 def _matches(pattern: str) -> list[Path]:
-    """Files that match a glob, in order of name. Folders that exist are taken by name: `books [2]/*.txt`."""
+    """Files that match a glob, sorted. Existing folders in it are no patterns: `books [2]/*.txt`."""
     place = expanded(pattern)
     folder = next((parent for parent in place.parents if parent.is_dir()), Path())
     names = glob.iglob(str(place.relative_to(folder)), root_dir=folder, recursive=True)  # noqa: PTH207 - finds no hidden files
@@ -181,7 +180,7 @@ def _discover(folder: Path, config: DataConfig, task: str) -> dict[str, list[tup
 
 
 def _unused(folder: Path, splits: dict[str, list[tuple[Path, ...]]]) -> list[str]:
-    """A note on what lies in the folder and is no part of a split."""
+    """A note on the files and folders that belong to no split."""
     used = {file.resolve() for entries in splits.values() for file in _files_of(entries)}
     others = [
         place.name + "/" * place.is_dir()
@@ -192,7 +191,7 @@ def _unused(folder: Path, splits: dict[str, list[tuple[Path, ...]]]) -> list[str
         return []
     chosen = "; ".join(f"{split}: {_listed([entry[0].name for entry in found])}" for split, found in splits.items())
     return [
-        f"data.path={folder}: used are {chosen}. Not used: {_listed(others)}; to choose others, give data.path a glob"
+        f"data.path={folder}: uses {chosen}. Not used: {_listed(others)}; to choose others, set data.path to a glob"
     ]
 
 

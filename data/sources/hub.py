@@ -8,18 +8,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from configs.program import expanded
+from data.cache import cache_folder
 from data.config import DataConfig
 from data.errors import DataError
-from data.paths import cache_folder
 from data.sources.files import SPLIT_NAMES
 from data.sources.tables import root_cause
 
-_PATIENCE = 5  # seconds without an answer from the hub until it counts as unreachable
+_TIMEOUT = 5  # seconds without a response until the hub counts as unreachable
 
 
 def hub_revision(config: DataConfig) -> str:
-    """What the name means today: a hash that changes when the dataset does. Without a network, that of the local
-    copy."""
+    """A hash that changes when the dataset does; without a network that of the local copy."""
     import datasets
 
     name = _name(config)
@@ -29,8 +28,7 @@ def hub_revision(config: DataConfig) -> str:
 
 
 def hub_splits(config: DataConfig, notes: list[str]) -> dict[str, Any]:
-    """Dataset (streaming: IterableDataset) of each split, under our split names. What is not used is added to
-    `notes`."""
+    """Dataset (streaming: IterableDataset) of each split, under our split names. Unused splits are added to `notes`."""
     import datasets
 
     name = _name(config)
@@ -55,13 +53,13 @@ def hub_splits(config: DataConfig, notes: list[str]) -> dict[str, Any]:
 def _name(config: DataConfig) -> str:
     if not config.path:
         raise DataError("data.path is not set: give the name of a hub dataset, owner/name")
-    folder = expanded(config.path)  # the library takes a folder in place of a name
+    folder = expanded(config.path)  # the library accepts a folder in place of a name
     if not folder.is_dir():
         return config.path
     if glob.has_magic(str(folder)):
         raise DataError(
-            f"data.path={config.path}: data=hub takes *, ? and [ in the name of a folder for a pattern, which may find"
-            " other files; rename the folder, or read it with data=text or data=pairs"
+            f"data.path={config.path}: data=hub reads *, ? and [ in the name of a folder as a pattern, which may match"
+            " other files; rename the folder, or use data=text or data=pairs"
         )
     return str(folder)
 
@@ -72,8 +70,8 @@ def _cache(config: DataConfig) -> str:
 
 @contextmanager
 def _asking_the_hub(config: DataConfig) -> Iterator[None]:
-    """Whatever goes wrong inside is a DataError. A hub that does not answer is not asked: the library, told to work
-    offline, uses its local copy or gives up at once, instead of after six attempts and half a minute."""
+    """Turns every exception into a DataError. When the hub is unreachable the library is set to offline mode: it uses
+    its local copy or fails at once, instead of after six attempts and half a minute."""
     import datasets
     from huggingface_hub import constants
 
@@ -83,7 +81,7 @@ def _asking_the_hub(config: DataConfig) -> Iterator[None]:
         datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
     try:
         yield
-    except Exception as error:  # the library has a dozen error types of three packages for "not found" alone
+    except Exception as error:  # "not found" alone has a dozen types, of three packages
         name = f"data.path={config.path}" + (f" data.subset={config.subset}" if config.subset else "")
         if reason:
             raise DataError(
@@ -95,15 +93,15 @@ def _asking_the_hub(config: DataConfig) -> Iterator[None]:
 
 
 def _unreachable() -> str:
-    """Why the hub gives no answer; empty when it gives one. Asked through the library's own session, which knows of
-    proxies, mirrors and certificates."""
+    """Why the hub is unreachable; empty when it responds. Uses the library's session, with its proxies, mirrors and
+    certificates."""
     import huggingface_hub
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
         return "HF_HUB_OFFLINE is set"
     try:
-        huggingface_hub.get_session().head(constants.ENDPOINT, timeout=_PATIENCE)
-    except Exception as error:  # of the HTTP library, which the hub library has changed before
+        huggingface_hub.get_session().head(constants.ENDPOINT, timeout=_TIMEOUT)
+    except Exception as error:  # its type depends on the HTTP library, which has changed before
         return root_cause(error)
     return ""

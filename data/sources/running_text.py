@@ -8,8 +8,8 @@ from data.sources.text_files import TextFile, lines
 
 
 def fragments(files: Sequence[TextFile], start: int = 0, stop: int | None = None) -> Iterator[tuple[int, str]]:
-    """(number of the document, next part of it), line by line, for the characters [start, stop) of all files
-    together."""
+    """(document number, line) for the characters [start, stop) of all files joined; the first and last line may be
+    cut."""
     first = 0
     for number, file in enumerate(files):
         if first + file.characters <= start:
@@ -27,7 +27,7 @@ def fragments(files: Sequence[TextFile], start: int = 0, stop: int | None = None
 
 
 def documents(files: Sequence[TextFile], start: int = 0, stop: int | None = None) -> Iterator[str]:
-    """Whole documents, or the parts of them inside [start, stop)."""
+    """Documents, or their parts inside [start, stop)."""
     current, parts = 0, list[str]()
     for number, part in fragments(files, start, stop):
         if number != current and parts:
@@ -40,7 +40,7 @@ def documents(files: Sequence[TextFile], start: int = 0, stop: int | None = None
 
 
 def paragraphs(files: Sequence[TextFile]) -> Iterator[str]:
-    """Paragraphs without their last line end; blank lines separate them, and so do files."""
+    """Paragraphs without a final newline; separated by blank lines and by ends of files."""
     for file in files:
         parts: list[str] = []
         for line in lines(file.path):
@@ -54,7 +54,7 @@ def paragraphs(files: Sequence[TextFile]) -> Iterator[str]:
 
 
 def text_lines(files: Sequence[TextFile]) -> Iterator[str]:
-    """Lines without their line end; empty ones are left out."""
+    """Lines without their newline, empty ones omitted."""
     for file in files:
         for line in lines(file.path):
             if text := line.rstrip("\n"):

@@ -13,11 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from data.cache import cached_folder, content_key, read_prepared
-from data.collector import uncollected
+from data.cache import CORPUS, cache_folder, cached_folder, content_key, read_prepared
 from data.config import DataConfig
 from data.errors import DataError
-from data.paths import cache_folder
+from data.processes import uncollected
 from data.sources.arrow_file import arrow_table
 from data.sources.files import Located, locate
 from data.sources.hub import hub_revision, hub_splits
@@ -101,7 +100,7 @@ def load(config: DataConfig, task: str) -> Rows:
         key = content_key(task=task, revision=hub_revision(config), name=config.path, **settings)
         build = partial(_hub_rows, config, task)
     else:
-        key = content_key(task=task, **settings)
+        key = content_key(task=task, corpus=CORPUS, **settings)
         build = partial(_primer_rows, config, task)
     if config.streaming:
         splits = _checked(build(notes, None))
@@ -173,7 +172,7 @@ def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFi
         if len(entry) == 2 and entry[0].lines != entry[1].lines:
             raise DataError(
                 f"{entry[0].path} has {entry[0].lines:,} lines but {entry[1].path} has {entry[1].lines:,}: "
-                "aligned files need a translation on the same line; find where they part and mend it"
+                "aligned files need a translation on the same line; find where they diverge and fix it"
             )
     return files
 

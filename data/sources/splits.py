@@ -1,4 +1,4 @@
-"""Which rows train and which validate and test, when no files say so."""
+"""Validation and test splits of data that come without."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ if TYPE_CHECKING:
 
 
 def fractions(config: DataConfig, present: Sequence[str]) -> dict[str, float]:
-    """Shares to split off the training data for the splits that have no files of their own."""
+    """Fractions of the training data to split off, for splits that have no files."""
     wanted = {"valid": config.valid_fraction, "test": config.test_fraction}
     return {split: share for split, share in wanted.items() if split not in present and share > 0}
 
 
 def contiguous_bounds(total: int, shares: dict[str, float]) -> dict[str, tuple[int, int]]:
-    """[start, end) of each split in `total` units of text: train first, then validation, then test at the very end.
+    """[start, end) of each split in `total` units of text: train, then validation, then test at the end.
 
-    The training part is int(total x (1 - shares)), as nanoGPT cuts its text: 90 % of tinyshakespeare is 1,003,854
-    characters.
+    The training part is int(total x (1 - shares)), as in nanoGPT: 90 % of tinyshakespeare is 1,003,854 characters.
     """
     bounds = {}
     start, left = 0, sum(shares.values())
@@ -68,7 +67,7 @@ def _texts(rows: Dataset, column: str) -> Iterator[str]:
 
 
 def normalised(sentence: str) -> str:
-    """What counts as the same sentence: width, case, spacing and punctuation at the end do not matter."""
+    """A sentence without differences of width, case, spacing and final punctuation, for finding duplicates."""
     text = unicodedata.normalize("NFKC", sentence).casefold()
     return re.sub(r"[\W_]+$", "", re.sub(r"\s+", " ", text.strip())) or text.strip()
 
@@ -78,9 +77,9 @@ def component_split(
 ) -> dict[str, np.ndarray]:
     """Row numbers of each split, with no sentence of either language in two splits.
 
-    Pairs that share a sentence are connected; whole connected components are dealt out at random until a split has its
-    share. (One English sentence has many Japanese ones and the reverse: a random split of Tatoeba lines tests on what
-    it trained on.) Memory holds a hash of every sentence, not the sentences.
+    Pairs that share a sentence are connected; connected components are assigned at random until a split has its share.
+    (In Tatoeba an English sentence has many translations and a Japanese one too: a random split of its lines leaks
+    training sentences into the test split.) Memory holds a hash of every sentence, not the sentences.
     """
     parent: list[int] = []
 
@@ -104,7 +103,7 @@ def component_split(
     for split, share in shares.items():
         room = round(share * len(parent))
         for index in order[owner[order] == "train"]:
-            if sizes[index] <= room:  # a giant component stays in training instead of bursting a split
+            if sizes[index] <= room:  # a component that is too large for a split stays in training
                 owner[index] = split
                 room -= sizes[index]
             if room == 0:

@@ -1,4 +1,4 @@
-"""Rows of files: tab-separated, CSV, JSON Lines, parquet, aligned text."""
+"""Rows of table files: TSV, CSV, JSON Lines, parquet, and two aligned text files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from data.errors import DataError
 from data.sources.text_files import lines
 
 _DEFAULT_NUMBERS = {"source": 1, "target": 2, "text": 1}
-_LONGEST_CELL = 2**31 - 1  # characters of a CSV cell; the library's own limit is 131,072, less than a book
-_ENOUGH = 10  # rows by which a column of numbers is known
-_END = "\ufdd6end of the file"  # no text holds this noncharacter
+_LONGEST_CELL = 2**31 - 1  # characters of a CSV cell; the library's default is 131,072, less than a book
+_ENOUGH = 10  # rows until a column of numbers is taken for one of ids
+_END = "\ufdd6end of the file"  # no text contains this noncharacter
 
 
 def column_number(name: str, header: Sequence[str] | None, key: str, path: Path) -> int:
-    """Place of a column, counted from 0. Without a header the default names mean the first (text, source) and second
+    """Index of a column, from 0. Without a header the default names are the first (text, source) and second
     (target)."""
     if header is not None and name in header:
         return list(header).index(name)
@@ -40,29 +40,29 @@ def column_number(name: str, header: Sequence[str] | None, key: str, path: Path)
 def column_places(
     first_line: Sequence[str], columns: dict[str, tuple[str, str]], header: bool, path: Path
 ) -> dict[str, int]:
-    """Place of each of our columns, counted from 0. `first_line`: the cells of the file's first line.
+    """Index of each of our columns, from 0. `first_line`: the cells of the file's first line.
 
-    Raises DataError where that line holds a column's name although `header` is False: the names would be taken for a
-    row, and other columns than the wanted ones would be read.
+    Raises DataError when that line has a column's name although `header` is False: the names would become a row, and
+    wrong columns might be read.
     """
     titles = first_line if header else None
     places = {ours: column_number(name, titles, key, path) for ours, (key, name) in columns.items()}
     if not header:
         names = [cell.strip() for cell in first_line]
         for ours, (_, name) in columns.items():
-            numbered = name.isdecimal()  # then only the cell of that column tells
+            numbered = name.isdecimal()  # then only the cell of that column can be its name
             cells = names[places[ours] : places[ours] + 1] if numbered else names
             if (ours if numbered else name).casefold() in map(str.casefold, cells):
                 raise DataError(
-                    f"{path}: the first line holds the names of columns ({', '.join(names)}), not data: set"
+                    f"{path}: the first line has the names of columns ({', '.join(names)}), not data: set"
                     " data.header=true"
                 )
     return places
 
 
 def default_columns_note(columns: dict[str, tuple[str, str]], first: dict[str, str]) -> list[str]:
-    """What is read where neither names nor numbers of columns were given: a file with other names in its first line
-    shows there. `first`: the first row."""
+    """A note on which columns are read when none are set; it shows when the first line has other names. `first`: the
+    first row."""
     if any(name != ours for ours, (_, name) in columns.items()):
         return []
     found = "; ".join(
@@ -72,29 +72,29 @@ def default_columns_note(columns: dict[str, tuple[str, str]], first: dict[str, s
 
 
 def tsv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
-    """Rows of a tab-separated file without quoting. `columns`: our name -> (config key, column name or number)."""
+    """Rows of a tab-separated file, without quoting. `columns`: our name -> (config key, column name or number)."""
     table = (line.rstrip("\n").split("\t") if line.strip() else [] for line in lines(path))
     return _table_rows(enumerate(table, start=1), columns, header, path, "tabs")
 
 
 def csv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
-    """Rows of a comma-separated file with the usual quoting (a quoted field may hold commas and line breaks)."""
+    """Rows of a comma-separated file with the usual quoting (a quoted cell may have commas and line breaks)."""
     return _table_rows(_csv_table(path), columns, header, path, "commas")
 
 
 def _csv_table(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """(last line of a row, its cells), blank lines left out."""
+    """(number of the last line of a row, its cells), blank lines omitted."""
     csv.field_size_limit(_LONGEST_CELL)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(chain(file, [_END]))
-        previous = 0  # last line of the row before
+        previous = 0  # last line of the previous row
         try:
             for fields in reader:
                 if fields == [_END]:
                     return
                 if fields and _END in fields[-1]:
                     raise DataError(
-                        f"{path}, line {previous + 1}: not valid CSV (a quote that opens here is never closed)"
+                        f"{path}, line {previous + 1}: not valid CSV (the quote opened here is never closed)"
                     )
                 previous = reader.line_num
                 if fields:
@@ -112,11 +112,10 @@ def _table_rows(
 ) -> Iterator[dict[str, str]]:
     """Our columns of (line number, cells); a blank line has no cells and is an empty row.
 
-    Raises DataError where a column that nobody chose holds numbers alone and others are there to be read: it is one of
-    ids.
+    Raises DataError when a default column has only numbers and the file has other columns: it is one of ids.
     """
     places: dict[str, int] | None = None
-    ids: list[str] = []  # columns that may be such
+    ids: list[str] = []  # columns that may be ids
     seen = 0
     for number, fields in table:
         if not fields:
@@ -134,16 +133,16 @@ def _table_rows(
                 key, name = columns[ours]
                 raise DataError(
                     f"{path}, line {number}: there is no column {place + 1} ({key}={name}); "
-                    f"the line has {len(fields)}, separated by {separator}. Mend the line or set {key}"
+                    f"the line has {len(fields)}, separated by {separator}. Fix the line or set {key}"
                 )
         row = {ours: fields[place] for ours, place in places.items()}
         if ids:
             seen += 1
-            if seen > 1:  # the first may be a line of names
+            if seen > 1:  # the first row may have names
                 ids = [ours for ours in ids if row[ours].strip().isdecimal()]
             if ids and seen == _ENOUGH:
                 raise DataError(
-                    f"{path}: column {places[ids[0]] + 1} is read as the {ids[0]} but holds numbers alone; the first"
+                    f"{path}: column {places[ids[0]] + 1} is read as the {ids[0]} but has only numbers; the first"
                     f" line is: {', '.join(first_line)[:100]}. Set {' and '.join(key for key, _ in columns.values())}"
                     " (to numbers from 1, or with data.header=true to names)"
                 )
@@ -151,15 +150,15 @@ def _table_rows(
 
 
 def aligned_rows(source: Path, target: Path) -> Iterator[dict[str, str]]:
-    """Rows of two files, line by line; their line counts were compared before."""
+    """Rows of two files with equal numbers of lines."""
     for first, second in zip(lines(source), lines(target), strict=True):
         yield {"source": first.rstrip("\n"), "target": second.rstrip("\n")}
 
 
 def library_rows(kind: str, path: Path, streaming: bool) -> Iterator[dict[str, Any]]:
-    """Rows of a JSON Lines or parquet file, read by the hub library.
+    """Rows of a JSON Lines or parquet file, read by `datasets`.
 
-    Its own cache is thrown away at once: it goes by name and time of the file, ours by content.
+    Its own cache, keyed by name and time of the file, is deleted at once: ours is keyed by content.
     """
     import datasets
 
@@ -167,13 +166,13 @@ def library_rows(kind: str, path: Path, streaming: bool) -> Iterator[dict[str, A
         try:
             rows = datasets.load_dataset(
                 kind,
-                data_files=glob.escape(str(path)),  # the library takes a name for a pattern
+                data_files=glob.escape(str(path)),  # the library reads a name as a pattern
                 split="train",
                 cache_dir=None if streaming else scratch,
                 streaming=streaming,
             )
             yield from rows
-        except Exception as error:  # the library lets through, or wraps, the errors of several parsers
+        except Exception as error:  # the library raises, or wraps, the exceptions of several parsers
             where = _unreadable_line(path) if kind == "json" else ""
             raise DataError(f"{path}{where}: cannot be read as {kind} ({root_cause(error)})") from error
 
@@ -189,7 +188,7 @@ def _unreadable_line(path: Path) -> str:
 
 
 def root_cause(error: BaseException) -> str:
-    """First line of the innermost error: what went wrong, without the wrapping."""
+    """First line of the innermost exception."""
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -206,8 +205,7 @@ def wanted_columns(config: DataConfig, task: str) -> dict[str, tuple[str, str]]:
 
 
 def pick(row: dict[str, Any], columns: dict[str, tuple[str, str]], where: str) -> dict[str, str]:
-    """Our columns of one row; `translation.en` reaches into nested columns. Raises DataError when a column is not
-    there."""
+    """Our columns of one row; `translation.en` names a nested column. Raises DataError when a column is missing."""
     picked = {}
     for ours, (key, name) in columns.items():
         value: Any = row
@@ -216,7 +214,7 @@ def pick(row: dict[str, Any], columns: dict[str, tuple[str, str]], where: str) -
                 raise DataError(f"{key}={name}: {where} has no such column; it has: {', '.join(_names(row))}")
             value = value[step]
         if value is not None and not isinstance(value, str):
-            raise DataError(f"{key}={name}: {where} holds {type(value).__name__} there, not text")
+            raise DataError(f"{key}={name}: {where} has {type(value).__name__} there, not text")
         picked[ours] = value or ""
     return picked
 

@@ -1,4 +1,4 @@
-"""Plain text files: checked for UTF-8 once, then read line by line without surprises."""
+"""Plain text files, checked for UTF-8 once and then read line by line."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from configs.whole_file import write_whole
 from data.errors import DataError
 
 _BLOCK = 1 << 22  # bytes read at a time
-_REMEMBER = 1 << 26  # bytes; of files this large the scan is remembered by size and time instead of repeated
+_REMEMBER = 1 << 26  # bytes; scans of files this large are kept, keyed by path, size and time
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file that is valid UTF-8 and not empty. Line ends are \\n (Windows' \\r\\n counts as one), a leading BOM is
-    no text."""
+    """A valid UTF-8 file that is not empty. Lines end with \\n or \\r\\n; a leading BOM is no part of the text."""
 
     path: str
     sha256: str
     characters: int
-    """Characters of the text as `lines` yields it."""
+    """Number of characters of the text as `lines` yields it."""
 
     lines: int
-    """Lines, the last one counted whether or not it ends with a newline."""
+    """Number of lines, the last one included whether or not it ends with a newline."""
 
 
 def scan(path: Path, memory: Path, text: bool = True) -> TextFile:
-    """Read a file once: hash, size in characters, lines. `memory`: folder where scans of large files are remembered.
+    """Read a file once for its hash, characters and lines. `memory`: folder for the scans of large files.
 
     A file that is not `text` (parquet) is only hashed. Raises DataError when the file is missing, empty, or not UTF-8
     (with line and byte).
@@ -45,7 +44,7 @@ def scan(path: Path, memory: Path, text: bool = True) -> TextFile:
             return _scan(path) if text else _hashed(path)
         name = hashlib.sha256(f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}".encode()).hexdigest()[:24]
         note = memory / f"{name}.json"
-        with suppress(FileNotFoundError, ValueError, TypeError):  # not read yet, or a power cut came after it
+        with suppress(FileNotFoundError, ValueError, TypeError):  # not scanned yet, or damaged by a power cut
             return replace(TextFile(**json.loads(note.read_text("utf-8"))), path=str(path))
         found = _scan(path) if text else _hashed(path)
         memory.mkdir(parents=True, exist_ok=True)
@@ -106,7 +105,7 @@ def _not_utf8(path: Path, offset: int) -> DataError:
 
 
 def lines(path: str | Path) -> Iterator[str]:
-    """Lines with their \\n. Split at \\n alone: U+2028, U+0085, form feed or a lone \\r inside a line keep files
+    """Lines with their \\n. Only \\n ends a line: U+2028, U+0085, form feeds or a lone \\r inside lines keep files
     aligned."""
     with Path(path).open("rb") as file:
         for number, raw in enumerate(file):

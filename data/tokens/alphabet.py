@@ -1,4 +1,4 @@
-"""The characters that the sources of a translator are written in: by them text in another language is noticed."""
+"""The alphabet of a translator's source language, by which input in another language is noticed."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from collections.abc import Iterable, Set
 from typing import Any
 
 SAMPLE = 50_000
-"""About so many training pairs are looked through: enough for thousands of Chinese characters, and a fraction of a
-second."""
+"""Approximate number of training pairs read: enough for thousands of Chinese characters, and a fraction of a second."""
 
 FOREIGN = 10
-"""A character so many times as frequent in the targets as in the sources is theirs: sources quote some of them."""
+"""A character that is so many times as frequent in the targets belongs to their language: sources quote some of
+them."""
 
 
 def source_alphabet(rows: Any) -> str:
-    """The characters in which the sources of training pairs (a Dataset with `source` and `target`) are
-    written, sorted."""
+    """The characters of the source language, sorted. `rows`: training pairs, a Dataset with `source` and `target`."""
     sample = rows.select_columns(["source", "target"])[:: max(1, len(rows) // SAMPLE)]
     source, target = visible_characters(sample["source"]), visible_characters(sample["target"])
     sources, targets = source.total(), target.total()
-    # A comparison of the shares in both sides, without a division: a side may be empty.
+    # Relative frequencies are compared without a division: a side may be empty.
     return "".join(sorted(c for c, count in source.items() if target[c] * sources <= FOREIGN * count * targets))
 
 
 def visible_characters(texts: Iterable[str]) -> Counter[str]:
-    """How often each character occurs, white space left out."""
+    """Counts of all characters but white space."""
     count: Counter[str] = Counter()
     for text in texts:
         count.update("".join(text.split()))
@@ -33,10 +32,10 @@ def visible_characters(texts: Iterable[str]) -> Counter[str]:
 
 
 def foreign_characters(text: str, alphabet: Set[str]) -> list[str]:
-    """The letters of a text outside an alphabet, in order and each once, where they are most of its letters; else none.
+    """The distinct letters of a text outside an alphabet, in order, if they are more than half of its letters; else
+    none.
 
-    Letters alone tell a language, and by either case: "2047!" or "NASA" is none of another, though a small corpus lacks
-    it.
+    Only letters are compared, and without regard to case: a small corpus may lack "2047!" or "NASA".
     """
     letters = [character for character in text if character.isalpha()]
     foreign = [letter for letter in letters if not {letter, letter.lower(), letter.upper()} & alphabet]

@@ -1,4 +1,4 @@
-"""Subword regularisation: another segmentation of every sentence in every epoch (Kudo 2018)."""
+"""Subword regularisation (Kudo 2018): a new segmentation of every sentence in every epoch."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ import numpy as np
 from tqdm import tqdm
 
 from data.tokens.token_file import token_dtype
-from data.tokens.token_rows import Ints, Sentences
+from data.tokens.token_rows import Ints, TokenRows
 from data.tokens.tokenizer import Tokenizer
 
 CANDIDATES = 32
-"""Segmentations of a word that are considered, best first. (Japanese, without spaces: of a sentence.)"""
+"""Segmentations of a word to sample from, the best ones. (In Japanese, without spaces, a word is a sentence.)"""
 
-_WORD = re.compile("\n| ?[^ \n]+| ")  # no piece spans the border before a space or around a newline
+_WORD = re.compile("\n| ?[^ \n]+| ")  # no piece spans the boundary before a space or around a newline
 _SHARE = 4096  # words segmented at a time
 
 
 class SegmentationSampler:
-    """Draws segmentations with probability ~ P(x)^alpha among the best ones of each word; unigram models only.
+    """Samples segmentations with probability ~ P(x)^alpha among the best ones of each word; unigram models only.
 
-    SentencePiece's own sampling cannot be used: its generator is salted anew in every process whatever its seed, and a
-    run that resumes must see the segmentations that it would have seen. The candidates are found once, here; a draw is
-    then one binary search for each word.
+    SentencePiece's own sampler is salted in every process whatever its seed, so that a resumed run would see other
+    segmentations. The candidates are found once, in the constructor; a draw is one binary search for each word.
     """
 
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], alpha: float) -> None:
@@ -51,15 +50,15 @@ class SegmentationSampler:
         # Word number plus cumulative probability: sorted over all words, so one search finds the candidate of any word.
         self._cumulative = np.concatenate(scores) + np.repeat(np.arange(len(counts)), counts)
 
-    def draw(self, seed: Sequence[int], longest: int) -> Sentences:
-        """One segmentation of every text; texts that would take more than `longest` tokens keep their best one."""
+    def draw(self, seed: Sequence[int], longest: int) -> TokenRows:
+        """Sample a segmentation of every text; a text of more than `longest` tokens gets its best one instead."""
         points = self._words + np.random.default_rng(list(seed)).random(len(self._words))
         chosen = np.minimum(np.searchsorted(self._cumulative, points), self._first[self._words + 1] - 1)
         over = np.repeat(self._row_lengths(chosen) > longest, np.diff(self._offsets))
         chosen[over] = self._first[self._words[over]]
         starts, lengths = self._starts[chosen], np.diff(self._starts)[chosen]
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return Sentences(
+        return TokenRows(
             self._tokens[np.repeat(starts, lengths) + within], np.append(0, np.cumsum(self._row_lengths(chosen)))
         )
 

@@ -16,12 +16,12 @@ Tokens = NDArray[np.unsignedinteger[Any]]
 
 
 def token_dtype(vocab_size: int) -> type[np.uint16] | type[np.uint32]:
-    """The smallest type that holds every id: half the bytes for all but very large vocabularies."""
+    """The smallest type that holds every id."""
     return np.uint16 if vocab_size <= 1 << 16 else np.uint32
 
 
 def open_tokens(path: Path, vocab_size: int) -> Tokens:
-    """Memory map of a token file, 1-d, read-only. (An empty file cannot be mapped: an empty array then.)"""
+    """Memory map of a token file, 1-d, read-only; an empty array for an empty file, which cannot be mapped."""
     dtype = token_dtype(vocab_size)
     if path.stat().st_size == 0:
         return np.zeros(0, dtype=dtype)
@@ -29,8 +29,8 @@ def open_tokens(path: Path, vocab_size: int) -> Tokens:
 
 
 class TokenWriter:
-    """Appends tokens to a file; a context manager. `count` tokens so far, of which `unknown` are id 1; `sha256` of
-    them."""
+    """Appends tokens to a file; a context manager. So far `count` tokens, `unknown` of them id 1, with hash
+    `sha256`."""
 
     def __init__(self, path: Path, vocab_size: int) -> None:
         self._dtype = token_dtype(vocab_size)
@@ -40,7 +40,7 @@ class TokenWriter:
         self.sha256 = hashlib.sha256()
 
     def write(self, rows: Iterable[Sequence[int]]) -> None:
-        """Append the tokens of all rows."""
+        """Append the tokens of all rows, one row after another."""
         tokens = np.fromiter(chain.from_iterable(rows), dtype=self._dtype)
         tokens.tofile(self._file)
         self.sha256.update(tokens.data)

@@ -17,28 +17,28 @@ Ints = NDArray[np.int64]
 
 
 @dataclass
-class Sentences:
-    """Token rows of one side, flat: row i is tokens[offsets[i]:offsets[i + 1]], without bos and eos."""
+class TokenRows:
+    """Token rows of one language, flat: row i is tokens[offsets[i]:offsets[i + 1]], without bos and eos."""
 
     tokens: Tokens
     offsets: Ints
 
     @property
     def lengths(self) -> Ints:
-        """Tokens of each row."""
+        """Number of tokens of each row."""
         return np.diff(self.offsets)
 
-    def rows(self, rows: Ints, width: int) -> tuple[Ints, NDArray[np.bool_]]:
-        """Tokens of some rows, cut or zero-padded to `width`, and where they are real: both [len(rows), width]."""
+    def padded(self, rows: Ints, width: int) -> Ints:
+        """Tokens of the given rows, cut or zero-padded to `width`, [len(rows), width]."""
         start = self.offsets[rows]
         real = np.arange(width) < np.minimum(self.offsets[rows + 1] - start, width)[:, None]
         if len(self.tokens) == 0:
-            return np.zeros(real.shape, dtype=np.int64), real
+            return np.zeros(real.shape, dtype=np.int64)
         flat = np.minimum(start[:, None] + np.arange(width), len(self.tokens) - 1)
-        return np.where(real, self.tokens[flat].astype(np.int64), 0), real
+        return np.where(real, self.tokens[flat].astype(np.int64), 0)
 
 
-class SentenceWriter:
+class TokenRowWriter:
     """Writes `<name>.bin` and `<name>.offsets.npy`; a context manager."""
 
     def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
@@ -53,12 +53,12 @@ class SentenceWriter:
 
     @property
     def unknown(self) -> int:
-        """Tokens so far that are <unk>."""
+        """Number of <unk> so far."""
         return self._writer.unknown
 
     @property
     def count(self) -> int:
-        """Tokens so far."""
+        """Number of tokens so far."""
         return self._writer.count
 
     @property
@@ -69,7 +69,7 @@ class SentenceWriter:
     def _row_offsets(self) -> Ints:
         return np.cumsum([0, *self._lengths], dtype=np.int64)
 
-    def __enter__(self) -> SentenceWriter:
+    def __enter__(self) -> TokenRowWriter:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -77,12 +77,12 @@ class SentenceWriter:
         np.save(self._offsets, self._row_offsets())
 
 
-def open_sentences(folder: Path, name: str, vocab_size: int) -> Sentences:
-    """What a SentenceWriter wrote, memory-mapped."""
-    return Sentences(open_tokens(folder / f"{name}.bin", vocab_size), np.load(folder / f"{name}.offsets.npy"))
+def open_token_rows(folder: Path, name: str, vocab_size: int) -> TokenRows:
+    """The rows that a TokenRowWriter wrote, memory-mapped."""
+    return TokenRows(open_tokens(folder / f"{name}.bin", vocab_size), np.load(folder / f"{name}.offsets.npy"))
 
 
-def sentences_of(rows: Sequence[Sequence[int]], vocab_size: int) -> Sentences:
+def token_rows_of(rows: Sequence[Sequence[int]], vocab_size: int) -> TokenRows:
     """Token rows held in memory."""
     tokens: Tokens = np.fromiter(chain.from_iterable(rows), dtype=token_dtype(vocab_size))
-    return Sentences(tokens, np.cumsum([0, *map(len, rows)], dtype=np.int64))
+    return TokenRows(tokens, np.cumsum([0, *map(len, rows)], dtype=np.int64))

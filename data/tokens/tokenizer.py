@@ -1,4 +1,4 @@
-"""Text to token ids and back: a thin, exact layer over SentencePiece."""
+"""Text to token ids and back: SentencePiece, made lossless."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from data.config import TokenizerConfig
-from data.cores import workers
 from data.errors import DataError
+from data.processes import workers
 from data.tokens.tokenizer_training import SPECIAL_NAMES, train_model
 
-# SentencePiece writes spaces as U+2581 and drops tabs, NULs and final carriage returns from its training text. To keep
-# every text exact they travel as Unicode noncharacters (which no text should hold); a text that does hold these gets
-# them escaped by U+FDD0 and a digit.
+# SentencePiece writes spaces as U+2581 and drops tabs, NULs and final carriage returns from its training text. For an
+# exact round trip these are replaced by Unicode noncharacters (which no text should contain); noncharacters that a text
+# does contain are escaped by U+FDD0 and a digit.
 _ESCAPE = "\ufdd0"
 _STAND_INS = {"\t": "\ufdd1", "\0": "\ufdd2", "\r": "\ufdd3", "\u2581": "\ufdd4"}
 _NEEDS_ESCAPE = re.compile("[\t\0\r\u2581\ufdd0-\ufdd4\ud800-\udfff]")
 _TO_MODEL = str.maketrans(
     _STAND_INS
     | {character: f"{_ESCAPE}{digit}" for digit, character in enumerate("\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4")}
-    | {chr(half): "\ufffd" for half in range(0xD800, 0xE000)}  # bytes of a prompt that were no UTF-8: no text either
+    | {chr(half): "\ufffd" for half in range(0xD800, 0xE000)}  # bytes of a prompt that are no UTF-8
 )
 _ESCAPED = re.compile("\ufdd0([0-4]?)|([\ufdd1-\ufdd4])")
 _LABELS = {"\n": "\u21b5", "\t": "\u21e5", "\r": "\u240d", "\0": "\u2400"}  # ↵ ⇥ ␍ ␀: a label stays on one line
-_LONG_LINE = 4096  # characters; beyond it a line is cut before a space, which no piece ever spans
+_LONG_LINE = 4096  # characters; a longer line is cut before a space, which no piece ever spans
 
 
 def _escape(text: str) -> str:
@@ -49,11 +49,10 @@ def _unescape(text: str) -> str:
 
 
 def segments(text: str) -> list[str]:
-    """Cut a text where no piece can span the border: after each newline and, in long lines, before a space.
+    """Cut a text where no piece can span the boundary: after each newline and, in long lines, before a space.
 
-    Encoding is the concatenation of the segments' encodings, so a text gives the same tokens whole, line by line, or
-    streamed; it also keeps the unigram search short (over a megabyte its float32 scores lose precision and the result
-    is not the best).
+    The encoding of a text is the concatenation of its segments' encodings: the same tokens whole, line by line, or
+    streamed. Short segments also keep the unigram search exact (over a megabyte its float32 scores lose precision).
     """
     parts = []
     for line in text.split("\n"):
@@ -66,10 +65,10 @@ def segments(text: str) -> list[str]:
 
 
 class Tokenizer:
-    """A SentencePiece model held in memory. Ids: 0 padding, 1 unknown, 2 beginning, 3 end, then the pieces.
+    """A SentencePiece model in memory. Ids: 0 padding, 1 unknown, 2 bos, 3 eos, then the pieces.
 
-    With `identity` normalisation `decode(encode(text)) == text` for every text whose characters the vocabulary covers,
-    and for any text at all with byte fallback: newlines, tabs, leading and repeated spaces survive.
+    With `identity` normalisation `decode(encode(text)) == text` for every text whose characters are in the vocabulary,
+    and with byte fallback for any text: newlines, tabs, leading and repeated spaces are kept.
     """
 
     pad_id, unk_id, bos_id, eos_id = 0, 1, 2, 3
@@ -78,15 +77,13 @@ class Tokenizer:
     def __init__(self, model: bytes) -> None:
         self.model = model
         if not model:
-            raise ValueError(
-                "an empty SentencePiece model"
-            )  # SentencePiece itself would accept it, and then know no text
+            raise ValueError("an empty SentencePiece model")  # which SentencePiece itself would accept
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._bytes: list[bytes] | None = None
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-        """Train on texts (of the training split alone). Raises DataError when the vocabulary does not fit the text."""
+        """Train on texts (only of the training split). Raises DataError when the vocabulary does not fit the text."""
         return cls(train_model((_escape(text) for text in texts), config))
 
     @classmethod
@@ -110,7 +107,7 @@ class Tokenizer:
 
     @property
     def never_written(self) -> list[int]:
-        """Ids that a model must not write: every special one but eos, which ends a text."""
+        """Ids that a model must not generate: all special ones but eos."""
         return sorted(self.special_ids - {self.eos_id})
 
     @property
@@ -142,7 +139,8 @@ class Tokenizer:
         return rows
 
     def best_segmentations(self, texts: Sequence[str], count: int) -> list[list[tuple[list[int], float]]]:
-        """Up to `count` segmentations of each text with their log-probabilities, best first (unigram models only)."""
+        """Up to `count` segmentations of each text with their log-probabilities, the best first (unigram models
+        only)."""
         found = self._processor.NBestEncode([_escape(text) for text in texts], nbest_size=count, out_type=int)
         return [[(ids, sum(map(self._scores.__getitem__, ids))) for ids in best] for best in found]
 
@@ -152,8 +150,7 @@ class Tokenizer:
         return [self._processor.get_score(token) for token in range(self.vocab_size)]
 
     def piece_bytes(self, token: int) -> bytes:
-        """The UTF-8 bytes a token stands for (model side: stand-ins not yet resolved); empty for padding, bos and
-        eos."""
+        """UTF-8 bytes of a token, with characters still escaped for the model; empty for padding, bos and eos."""
         if self._bytes is None:
             processor = self._processor
             self._bytes = [
@@ -169,7 +166,7 @@ class Tokenizer:
 
     @cached_property
     def byte_lengths(self) -> NDArray[np.int64]:
-        """UTF-8 bytes of the text that each id stands for, [vocab_size]; 0 for padding, bos and eos."""
+        """Number of UTF-8 bytes of each token's text, [vocab_size] int64; 0 for padding, bos and eos."""
         lengths = [
             1 if self._processor.is_byte(token) else len(_unescape(self.piece_bytes(token).decode()).encode())
             for token in range(self.vocab_size)
@@ -177,11 +174,12 @@ class Tokenizer:
         return np.array(lengths, dtype=np.int64)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of token ids; padding, bos and eos give nothing, unknown gives U+FFFD, broken byte sequences too."""
+        """Text of token ids; nothing for padding, bos and eos, U+FFFD for <unk> and for invalid byte sequences."""
         return _unescape(b"".join(map(self.piece_bytes, ids)).decode("utf-8", errors="replace"))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Labels of tokens: spaces as ▁, control characters as symbols (↵ ⇥), bytes as <0xE3>, special ids by name."""
+        """Display names of tokens: spaces as ▁, control characters as symbols (↵ ⇥), bytes as <0xE3>, special ids by
+        name."""
         labels = []
         for token in ids:
             label = SPECIAL_NAMES[token] if token in self.special_ids else _unescape(self._processor.id_to_piece(token))
@@ -189,15 +187,15 @@ class Tokenizer:
         return labels
 
     def spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Token ids and, for each, the [start, end) of its characters in `text`. The bytes of one character share
-        its span."""
+        """Token ids, and the span [start, end) of each in characters of `text`. The bytes of a character share its
+        span."""
         ids: list[int] = []
         spans: list[tuple[int, int]] = []
         start = 0
         for part in segments(_escape(text)):
             found = self._processor.encode(part, return_type="offset_mapping")
             offsets = found["offsets"]
-            # All bytes of a character but the last come with an empty span before it: they get the span of the last.
+            # SentencePiece gives all bytes of a character but the last an empty span before it.
             for index in range(len(offsets) - 2, -1, -1):
                 if offsets[index][0] == offsets[index][1] and self._processor.is_byte(found["ids"][index]):
                     offsets[index] = offsets[index + 1]
@@ -207,15 +205,15 @@ class Tokenizer:
         if _NEEDS_ESCAPE.search(text):
             widths = [len(character.translate(_TO_MODEL)) for character in text]
             position = np.append(np.repeat(np.arange(len(text)), widths), len(text))
-            # The end is exclusive: the character of the last position inside, plus one.
+            # An exclusive end: one more than the character of the last position inside.
             spans = [(int(position[a]), int(position[b - 1]) + 1 if b > a else int(position[b])) for a, b in spans]
         return ids, spans
 
 
 class StreamingDecoder:
-    """Tokens in, text out, as early as possible and never a part of a character.
+    """Decodes tokens as they come, never into a part of a character.
 
-    The pieces joined, `feed` after `feed` and `flush` at the end, equal `tokenizer.decode` of all ids.
+    The texts of all calls of `feed` and of `flush` at the end, joined, equal `tokenizer.decode` of all ids.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -224,11 +222,11 @@ class StreamingDecoder:
         self._held = ""
 
     def feed(self, ids: Iterable[int]) -> str:
-        """Text completed by these tokens; the rest is held until it is whole."""
+        """The text that these tokens complete; incomplete characters are held back."""
         return self._resolve(self._utf8.decode(b"".join(map(self._tokenizer.piece_bytes, ids))))
 
     def flush(self) -> str:
-        """What is still held, with U+FFFD for a character that was never finished; ready for a new text afterwards."""
+        """The rest, with U+FFFD for an incomplete character; the decoder is then ready for a new text."""
         text = self._resolve(self._utf8.decode(b"", final=True), final=True)
         self._utf8.reset()
         return text

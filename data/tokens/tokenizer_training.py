@@ -1,4 +1,4 @@
-"""Training of a SentencePiece model on a bounded, evenly spread sample of the text."""
+"""Training of a SentencePiece model on a bounded, evenly spaced sample of the text."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from data.config import TokenizerConfig
 from data.errors import DataError
 
 SAMPLE_CHARACTERS = 10_000_000
-"""The vocabulary is learnt from at most so many characters (more changes it little and costs minutes), but the
-alphabet from all."""
+"""The vocabulary is trained on at most so many characters (more change it little and cost minutes); the alphabet is
+that of the whole text."""
 
 LARGEST_FITTED = {"bpe": 1024, "unigram": 1024, "char": 10_000}
-"""Pieces of a vocabulary whose size is not given, where the text is long enough and its alphabet leaves room."""
+"""Size of a vocabulary when none is set, for a long text with a small alphabet."""
 
 _LEAST_LEARNT = 400
-"""Of these, so many may be learnt however large the alphabet is: a few thousand characters of Chinese or Japanese would
-leave room for none, and none for the words of the other language."""
+"""Pieces beyond the alphabet that are allowed however large the alphabet is: a few thousand Chinese or Japanese
+characters would leave no room for any, nor for the words of the other language."""
 
 _CHARACTERS_PER_PIECE = 400
-"""Text that pays for a piece beyond the alphabet, where the size is not given.
+"""Characters of text for each piece beyond the alphabet, when no size is set.
 
 Measured in bits per byte with the default model on n characters of plays and of novels: at n = 8,000 and 32,000
 characters alone are best, n / 400 more pieces cost 3 %, n / 100 cost 5 to 6 %, n / 25 cost 11 to 16 %; at 128,000 n /
 400 more are as good or 1 % off, and at 400,000 pieces gain 2 %."""
 
 SPECIAL_NAMES = ("<pad>", "<unk>", "<s>", "</s>")
-_BORDER = "\ufdd5"  # a noncharacter, which no text should hold
+_BORDER = "\ufdd5"  # a noncharacter, which no text should contain
 _LINE = 4000  # characters; longer lines are cut for training (SentencePiece skips overlong sentences silently)
 
 
 def marked(text: str, words: Sequence[Sequence[int]]) -> str:
-    """A text for training with its words [start, end) set apart: no piece of the vocabulary will span two of them.
+    """A training text with the boundaries of its words [start, end) marked: no piece will span two words.
 
-    Japanese marks no words, so that a vocabulary learnt from running text holds frequent pairs such as サムは in one
-    piece, and a map cannot tell the two apart.
+    Japanese has no spaces, so that a vocabulary of running text has pieces such as サムは, a noun with its particle,
+    which no attention map can tell apart.
     """
     starts = [start for start, _ in words if start > 0 and not text[start - 1].isspace()]
     return _BORDER.join(text[a:b] for a, b in zip([0, *starts], [*starts, len(text)], strict=True))
@@ -57,7 +57,7 @@ def train_model(texts: Iterable[str], config: TokenizerConfig) -> bytes:
 
 
 def fitted_size(sample: Sample, config: TokenizerConfig) -> int:
-    """Pieces for a text: its alphabet, and more where it is long enough to learn them."""
+    """Vocabulary size for a text: its alphabet, and more pieces for a longer text."""
     alphabet = len(SPECIAL_NAMES) + len(sample.alphabet) + (256 if config.byte_fallback else 0)
     most = LARGEST_FITTED[config.kind]
     if config.kind == "char":
@@ -66,8 +66,7 @@ def fitted_size(sample: Sample, config: TokenizerConfig) -> int:
 
 
 def _trained(sample: Sample, config: TokenizerConfig, vocab_size: int) -> bytes:
-    # One character a line: rare characters that the sample missed get into the alphabet without teaching false
-    # neighbours.
+    # Rare characters that the sample missed, one a line: they enter the alphabet without false neighbours.
     missed = sample.alphabet - {"\n", " "} - set().union(*sample.lines)
     model = io.BytesIO()
     try:
@@ -79,11 +78,11 @@ def _trained(sample: Sample, config: TokenizerConfig, vocab_size: int) -> bytes:
             character_coverage=config.character_coverage,
             byte_fallback=config.byte_fallback,
             normalization_rule_name=config.normalization,
-            # These three make encoding exact: no space added, none removed, and a newline is always a token of its own.
+            # For an exact round trip: no space is added or removed, and a newline is always a token of its own.
             add_dummy_prefix=False,
             remove_extra_whitespaces=False,
             user_defined_symbols=["\n"] if "\n" in sample.alphabet else [],
-            # Names that no text holds: the words "<unk>" or "<s>" in a corpus (WikiText has them) stay ordinary text.
+            # Names that no text contains: "<unk>" or "<s>" in a corpus (WikiText has them) stay ordinary text.
             pad_id=0,
             unk_id=1,
             bos_id=2,
@@ -94,7 +93,7 @@ def _trained(sample: Sample, config: TokenizerConfig, vocab_size: int) -> bytes:
             eos_piece="\ufdd0eos",
             pretokenization_delimiter="" if config.kind == "char" else _BORDER,
             max_sentence_length=1 << 20,
-            num_threads=2,  # fixed: the sums of unigram training depend on it in the last digits
+            num_threads=2,  # fixed: the last digits of sums in unigram training depend on it
             minloglevel=3,
         )
     except (RuntimeError, OSError, ValueError) as error:
@@ -104,20 +103,20 @@ def _trained(sample: Sample, config: TokenizerConfig, vocab_size: int) -> bytes:
 
 @dataclass
 class Sample:
-    """What a vocabulary is learnt from."""
+    """Training text of a vocabulary."""
 
     lines: list[str]
-    """Spread evenly over the texts, at most SAMPLE_CHARACTERS in all."""
+    """Evenly spaced lines of the texts, at most SAMPLE_CHARACTERS in all."""
 
     alphabet: set[str]
-    """Every character that occurs in the texts."""
+    """All characters of the texts."""
 
     characters: int
-    """Length of all texts."""
+    """Length of all texts together."""
 
 
 def _sample(texts: Iterable[str]) -> Sample:
-    """Raises DataError when there is no text."""
+    """Sample of the texts. Raises DataError when there is no text."""
     sample = Sample([], set(), 0)
     step, size = 1, 0
     for number, line in enumerate(_lines(texts, sample)):
@@ -125,7 +124,7 @@ def _sample(texts: Iterable[str]) -> Sample:
             continue
         sample.lines.append(line)
         size += len(line)
-        if size > SAMPLE_CHARACTERS:  # full: keep every second line, and from now on take half as many
+        if size > SAMPLE_CHARACTERS:  # full: keep every second line, and take half as many from now on
             sample.lines, step = sample.lines[::2], step * 2
             size = sum(map(len, sample.lines))
     sample.alphabet.discard(_BORDER)
@@ -144,7 +143,7 @@ def _lines(texts: Iterable[str], sample: Sample) -> Iterator[str]:
 
 
 class _WrongSize(DataError):
-    """The vocabulary does not fit the text, which the size `possible` would."""
+    """The vocabulary does not fit the text; the size `possible` does."""
 
     def __init__(self, message: str, possible: int) -> None:
         super().__init__(message)

@@ -1,5 +1,4 @@
-"""Gold word alignments between two texts: from spans of characters to tokens of any tokenizer, and to the Pharaoh
-format."""
+"""Gold word alignments between two texts, projected from spans of characters to the tokens of any tokenizer."""
 
 from __future__ import annotations
 
@@ -12,11 +11,10 @@ Span = Sequence[int]
 def project(
     alignment: Sequence[Sequence[int]], source: Sequence[Span], target: Sequence[Span]
 ) -> list[tuple[int, int]]:
-    """The links between tokens: those that share a character with a linked span, on both sides.
+    """Links between tokens: every pair whose tokens overlap a linked pair of spans, on both sides.
 
-    `alignment` holds [source start, source end, target start, target end] in characters, as the embedded corpus gives
-    it; `source` and `target` are the tokens' spans (`Tokenizer.spans`). -> sorted pairs (source token, target token),
-    none twice.
+    `alignment` holds [source start, source end, target start, target end] in characters; `source` and `target` are the
+    spans of the tokens (`Tokenizer.spans`). Returns sorted, distinct pairs (source token, target token).
     """
     found = set()
     for a, b, c, d in alignment:
@@ -29,12 +27,11 @@ def _within(tokens: Sequence[Span], start: int, end: int) -> list[int]:
 
 
 def possible(links: Collection[tuple[int, int]], sources: int, targets: int) -> set[tuple[int, int]]:
-    """The links between words, and those that would not be wrong either: "possible" ones, as Och & Ney (2003) call
-    them.
+    """The sure links between words, and the "possible" ones of Och & Ney (2003), which are no errors either.
 
-    What has no counterpart may go with the word it belongs to: a Japanese particle with what the word before it is
-    linked to, an English article with what the next word is. `links` are (source word, target word) of `sources` and
-    `targets` words.
+    A word without a counterpart may take the links of the word that it belongs to: a Japanese particle those of the
+    word before it, an English article those of the word after it. `links` are (source word, target word) among
+    `sources` and `targets` words.
     """
     found = set(links)
     linked = {target for _, target in found}
@@ -55,10 +52,5 @@ def possible(links: Collection[tuple[int, int]], sources: int, targets: int) -> 
 
 
 def groups(words: Sequence[Span], tokens: Sequence[Span]) -> list[list[int]]:
-    """For every word the tokens that share a character with it."""
+    """For each word the numbers of the tokens that overlap it."""
     return [_within(tokens, start, end) for start, end in words]
-
-
-def pharaoh(links: Sequence[tuple[int, int]]) -> str:
-    """ "0-0 1-2": the notation of Pharaoh, GIZA++ and fast_align, source first, counted from 0."""
-    return " ".join(f"{i}-{j}" for i, j in links)

@@ -78,7 +78,7 @@ def test_the_key_tells_whether_training_would_see_the_same(
     tmp_path: Path, text_config: Config, pairs_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards resume: changed training rows, order or tokenizer are noticed; another place, a longer validation split, a
-    new version of this package are not taken for changes."""
+    new format of the cache are not taken for changes."""
     book, table = tmp_path / "book.txt", tmp_path / "all.tsv"
     sides = [f"{en}\t{ja}\n" for en, ja in made_pairs()]
     book.write_text(made_text(), "utf-8")
@@ -99,7 +99,7 @@ def test_the_key_tells_whether_training_would_see_the_same(
     assert before[0] == before[2] != before[1]
     (tmp_path / "valid.txt").write_text("Line 2. Line 3.", "utf-8")
     text.path = str(book.rename(tmp_path / "renamed.txt"))
-    monkeypatch.setattr("data.cache.code_version", lambda: "another")
+    monkeypatch.setattr("data.cache.FORMAT", 99)
     assert keys() == before
     assert all(new != old for new, old in zip(keys(TokenizerConfig(kind="bpe", vocab_size=120)), before, strict=True))
     Path(text.path).write_text(made_text().replace("fox", "hen", 1), "utf-8")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from data.cores import cores
+from data.processes import cores
 from model.attention import attention_backend
 from model.config import ModelConfig
 from training.hardware.device import choose_device

@@ -60,24 +60,24 @@ def test_bytes_that_are_not_utf8_are_found_beyond_the_first_block(tmp_path: Path
         ("a.csv", "one,一\n\ntwo\n", r"a.csv, line 3: there is no column 2 \(data.target_column=target\)"),
         ("a.jsonl", '{"source": "a", "target": "b"}\n{"source": \n', r"a.jsonl, line 2: cannot be read as json"),
         ("a.jsonl", '{"source": "a"}\n', r"data.target_column=target: .*a.jsonl has no such column; it has: source"),
-        ("a.jsonl", '{"source": "a", "target": 3}\n', r"data.target_column=target: .*holds int there, not text"),
+        ("a.jsonl", '{"source": "a", "target": 3}\n', r"data.target_column=target: .*has int there, not text"),
         ("a.parquet", "no parquet", r"a.parquet: cannot be read as parquet"),
         ("a.tsv", "\t\n\t\n", r"no rows are left: every line is empty"),
         (
             "a.tsv",
             "source\ttarget\none\t一\n",
-            r"a.tsv: the first line holds the names .*source, target.*data.header=true",
+            r"a.tsv: the first line has the names .*source, target.*data.header=true",
         ),
         (
             "a.tsv",
             "\nsource\ttarget\none\t一\n",
-            r"a.tsv: the first line holds the names .*source, target.*data.header=true",
+            r"a.tsv: the first line has the names .*source, target.*data.header=true",
         ),
-        ("a.csv", '"ID"," Target "\none,一\n', r"a.csv: the first line holds the names .*ID, Target.*data.header=true"),
+        ("a.csv", '"ID"," Target "\none,一\n', r"a.csv: the first line has the names .*ID, Target.*data.header=true"),
         (
             "a.csv",
             'one,一\ntwo,"二\nthree,三\n',
-            r"a.csv, line 2: not valid CSV \(a quote that opens here is never closed",
+            r"a.csv, line 2: not valid CSV \(the quote opened here is never closed",
         ),
     ],
 )
@@ -157,5 +157,5 @@ def test_names_of_columns_are_no_row_where_columns_are_numbers(
     assert pairs(config) + pairs(config, "valid") == PAIRS
     words = write(tmp_path / "words.tsv", "source\t1\t2\n" + lines)
     assert pairs(pairs_config(words, **numbers))[0] == ("1", "2")
-    with pytest.raises(DataError, match=r"posts.csv: the first line holds the names .*data.header=true"):
+    with pytest.raises(DataError, match=r"posts.csv: the first line has the names .*data.header=true"):
         load_rows(text_config(write(tmp_path / "posts.csv", "id,text\n1,hello\n")), "gpt")

@@ -145,7 +145,7 @@ def test_pairs_from_two_addresses_and_a_dead_server(server, pairs_config: Config
     write(folder / "train.ja", "".join(f"{ja}\n" for _, ja in PAIRS))
     config = pairs_config(f"{address}/train.en,{address}/train.ja")
     assert pairs(config) + pairs(config, "valid") == PAIRS
-    with pytest.raises(DataError, match=rf"{address}/gone.tsv: the server answers 404"):
+    with pytest.raises(DataError, match=rf"{address}/gone.tsv: the server responds 404"):
         load_rows(pairs_config(f"{address}/gone.tsv"), "translate")
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -230,7 +230,7 @@ def test_a_download_that_breaks_off_is_tried_again(tmp_path: Path, monkeypatch: 
         _,
     ):
         with pytest.raises(
-            DataError, match=rf"^{address}/a.txt: (the connection broke off after |the server answers 503).*$"
+            DataError, match=rf"^{address}/a.txt: (the connection was lost after |the server responds 503).*$"
         ):
             download(f"{address}/a.txt", tmp_path / "others")
         assert [path for path in (tmp_path / "others").rglob("*") if path.is_file()] == []
@@ -246,7 +246,7 @@ def test_a_download_that_breaks_off_is_tried_again(tmp_path: Path, monkeypatch: 
 )
 def test_an_address_that_is_none_is_one_line(tmp_path: Path, address: str) -> None:
     """Guards mistyped addresses from tracebacks."""
-    with pytest.raises(DataError, match=r"cannot be reached|is no address"):
+    with pytest.raises(DataError, match=r"cannot be reached|is not a valid URL"):
         download(address, tmp_path)
 
 

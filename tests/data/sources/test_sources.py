@@ -153,7 +153,7 @@ def test_what_a_folder_holds_besides_its_splits_is_told(tmp_path: Path, text_con
     for _ in range(2):
         rows = load(text_config(tmp_path / "books"), "gpt")
         (note,) = rows.notes
-        assert "used are train: the-great-train-robbery.txt. Not used: book0.txt, book1.txt" in note
+        assert "uses train: the-great-train-robbery.txt. Not used: book0.txt, book1.txt" in note
         assert note.endswith("and 2 more; to choose others, give data.path a glob")
     write(tmp_path / "mixed" / "a.txt", "a" * 100)
     write(tmp_path / "mixed" / "b.jsonl", "{}")

@@ -12,7 +12,7 @@ import pytest
 
 from data.config import TokenizerConfig
 from data.tokens.subword_sampling import SegmentationSampler
-from data.tokens.token_rows import Sentences
+from data.tokens.token_rows import TokenRows
 from data.tokens.tokenizer import Tokenizer
 from tests.data.conftest import made_pairs, made_text
 
@@ -26,7 +26,7 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.train(texts, TokenizerConfig(kind="unigram", vocab_size=300, byte_fallback=False))
 
 
-def ids_of(rows: Sentences) -> list[list[int]]:
+def ids_of(rows: TokenRows) -> list[list[int]]:
     return [rows.tokens[start:end].tolist() for start, end in zip(rows.offsets, rows.offsets[1:], strict=False)]
 
 

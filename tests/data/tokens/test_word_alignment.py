@@ -15,7 +15,7 @@ from data.primer.grammar.sentences import Sentence, derive
 from data.primer.grammar.tree import alignment
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.tokenizer_training import marked
-from data.tokens.word_alignment import pharaoh, possible, project
+from data.tokens.word_alignment import possible, project
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +64,8 @@ def test_pieces_touch_what_they_share_a_character_with() -> None:
     assert project([[0, 1, 0, 1], [0, 1, 0, 1]], [(0, 1)], [(0, 1)]) == [(0, 0)]
 
 
-def test_pharaoh_counts_words_from_nought() -> None:
-    """What aligners and their scorers read: the words of both sides, without spaces inside, and links that
-    stay within."""
+def test_links_between_words_stay_within_the_words() -> None:
+    """Guards aligners and their scorers: words without spaces inside that spell both sides, and no link beyond them."""
     for row in rows("sentences", 200, seed=2):
         words = [
             [side[a:b] for a, b in spans]
@@ -75,9 +74,7 @@ def test_pharaoh_counts_words_from_nought() -> None:
         assert all(word and " " not in word for side in words for word in side)
         assert "".join(words[0]) == row["source"].replace(" ", "")
         assert "".join(words[1]) == row["target"]
-        links = pharaoh(project(row["alignment"], *row["words"])).split(" ")
-        for link in links:
-            i, j = map(int, link.split("-"))
+        for i, j in project(row["alignment"], *row["words"]):
             assert 0 <= i < len(words[0])
             assert 0 <= j < len(words[1])
 

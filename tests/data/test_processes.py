@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from data.cores import cores, cpu_quota
+from data.processes import cores, cpu_quota
 from tests.data.conftest import write
 
 

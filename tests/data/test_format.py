@@ -1,0 +1,82 @@
+"""What is prepared does not change unless the version in its key does: two integers of data/cache.py."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from data import cache
+from data.config import DataConfig, TokenizerConfig
+from data.prepare import prepare
+from data.primer import rows
+from data.sources.sources import load_rows
+from data.tokens.tokenizer import Tokenizer
+from tests.data.conftest import made_pairs, made_text, write
+
+PREPARED = {
+    "text": "c2b6fb66c235128c",
+    "lines": "de9124c961bf70ed",
+    "pairs": "bce6aa23b54880e9",
+    "sentences": "3f86b7f843770d24",
+    "stories": "6214e630b4119317",
+}
+"""Hashes of prepared data at `FORMAT` 1."""
+
+CORPUS = {"sentences": "01c12ff312dd28c7", "stories": "697ab34de37a8389"}
+"""Hashes of 4000 rows of the embedded corpus at `CORPUS` 1."""
+
+
+def digest(*parts: object) -> str:
+    """Hash of bytes and JSON-able values."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part if isinstance(part, bytes) else json.dumps(part, ensure_ascii=False).encode())
+    return found.hexdigest()[:16]
+
+
+def prepared_digest(task: str, data: DataConfig, tokenizer: TokenizerConfig) -> str:
+    """Hash of all rows, of the pieces of the tokenizers, and of every file beside the tokens."""
+    prepare(task, data, tokenizer, 24, 0)
+    parts: list[object] = [{split: table[:] for split, table in load_rows(data, task).items()}]
+    parts += [json.loads(file.read_text("utf-8")) for file in Path(data.cache).glob("rows/*/rows.json")]
+    for file in sorted(Path(data.cache).glob("tokenizers/*/*")):
+        model = Tokenizer.load(file)  # its pieces: the file also has settings, which grow with the library
+        parts += [file.name, model.pieces(range(model.vocab_size))]
+    for file in sorted(Path(data.cache).glob("tokens/*/*")):
+        parts += [file.name, file.read_bytes()]
+    return digest(*parts)
+
+
+@pytest.mark.parametrize("kind", PREPARED)
+def test_changed_data_have_a_new_format(kind: str, tmp_path: Path) -> None:
+    """Guards trainings that would go on with data prepared by an older version, found under the same key."""
+    text = write(tmp_path / "text" / "book.txt", made_text() + "\n猫が\tsat.\n")
+    table = "".join(f"{en}\t{ja}\n" for en, ja in made_pairs())
+    pairs = write(tmp_path / "pairs" / "all.tsv", table + "no target\t\n")
+    task, data, tokenizer = {
+        "text": ("gpt", DataConfig("text", str(text)), TokenizerConfig("bpe", 120)),
+        "lines": ("gpt", DataConfig("text", str(text), rows="line", split="random"), TokenizerConfig("char", 30)),
+        "pairs": ("translate", DataConfig("pairs", str(pairs)), TokenizerConfig("bpe", 60, shared=False)),
+        "sentences": ("translate", DataConfig(sentences=300), TokenizerConfig("bpe", 700)),
+        "stories": ("gpt", DataConfig(stories=100), TokenizerConfig("char")),
+    }[kind]
+    data.cache = str(tmp_path / "cache")
+    found = prepared_digest(task, data, tokenizer)
+    assert (cache.FORMAT, found) == (1, PREPARED[kind]), (
+        "prepared data changed: raise FORMAT in data/cache.py, or caches keep the old data under the same key; "
+        f"then pin the new hash here ({kind}: {found})"
+    )
+
+
+@pytest.mark.parametrize("kind", CORPUS)
+def test_a_changed_corpus_has_a_new_number(kind: str) -> None:
+    """Guards the same for the embedded corpus, whose rows are content; and that they are equal with every version of
+    Python, and whatever the hash seed."""
+    found = digest(rows(kind, 4000, seed=1))
+    assert (cache.CORPUS, found) == (1, CORPUS[kind]), (
+        "the embedded corpus changed: raise CORPUS in data/cache.py, or caches keep the old rows under the same key; "
+        f"then pin the new hash here ({kind}: {found})"
+    )
