@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 from attention_maps.ask.loading import existing_run, load, recordings
-from attention_maps.ask.questions import MapSettings, Question, questions
-from attention_maps.draw import svg
+from attention_maps.ask.questions import MapSettings, questions
+from attention_maps.draw import pictures
+from attention_maps.draw.lines import lines
+from attention_maps.draw.svg import Svg
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import Readout, alignment, pharaoh
+from attention_maps.record.chosen_map import ChosenMap
 from configs.errors import UserError
 from configs.program import expanded
 from configs.whole_file import write_whole
@@ -110,25 +113,23 @@ def setting_problems(settings: ExportSettings) -> list[str]:
     return found
 
 
-def _png(asked: Sequence[Question], settings: ExportSettings) -> bytes:
+def _png(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
     from matplotlib.image import imsave
 
-    from attention_maps.draw import pictures
+    from attention_maps.draw.canvas import Canvas
 
-    first, image = asked[0], io.BytesIO()
-    if settings.head == "all":
-        pixels = pictures.heads(first.recording, first.sample, kind=first.kind, layer=first.layer, rows=first.rows)
-    else:
-        pixels = pictures.picture(first.recording, first.sample, kind=first.kind, layer=first.layer, head=first.head)
-    imsave(image, pixels, format="png")
+    image, draw = io.BytesIO(), pictures.heads if settings.head == "all" else pictures.picture
+    imsave(image, draw(asked[0]).draw(Canvas), format="png")
     return image.getvalue()
 
 
-def _svg(asked: Sequence[Question], settings: ExportSettings) -> bytes:
-    return (svg.heat_map(asked[0]) if settings.view == "map" else svg.lines(asked[0], settings.top)).encode()
+def _svg(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
+    if settings.view == "lines":
+        return lines(asked[0], settings.top).encode()
+    return pictures.picture(asked[0]).draw(Svg).encode()
 
 
-def _csv(asked: Sequence[Question], settings: ExportSettings) -> bytes:
+def _csv(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
     """A header with the keys, then a line for each query: its token and its weights, in digits enough for float16."""
     question, text = asked[0], io.StringIO()
     writer = csv.writer(text)
@@ -138,7 +139,7 @@ def _csv(asked: Sequence[Question], settings: ExportSettings) -> bytes:
     return text.getvalue().encode("utf-8", "backslashreplace")
 
 
-def _pharaoh(asked: Sequence[Question], settings: ExportSettings) -> bytes:
+def _pharaoh(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
     lines = []
     for question in asked:
         pairs = alignment(
@@ -155,7 +156,7 @@ def _pharaoh(asked: Sequence[Question], settings: ExportSettings) -> bytes:
     return "".join(lines).encode()
 
 
-def _html(folder: Path, name: str, title: str, settings: ExportSettings, asked: Sequence[Question]) -> bytes:
+def _html(folder: Path, name: str, title: str, settings: ExportSettings, asked: Sequence[ChosenMap]) -> bytes:
     from attention_maps.ask.page import page
     from attention_maps.ask.page_data import page_data, thinned
     from attention_maps.files.errors import Refusal
@@ -179,7 +180,7 @@ def _html(folder: Path, name: str, title: str, settings: ExportSettings, asked: 
     return page(f"{title} · attention", content, state).encode("utf-8", "replace")
 
 
-WRITERS: dict[str, Callable[[Sequence[Question], ExportSettings], bytes]] = {
+WRITERS: dict[str, Callable[[Sequence[ChosenMap], ExportSettings], bytes]] = {
     ".png": _png,
     ".svg": _svg,
     ".csv": _csv,

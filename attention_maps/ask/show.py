@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from attention_maps.ask.loading import existing_run, load
-from attention_maps.ask.questions import MapSettings, Question, position, questions
+from attention_maps.ask.questions import MapSettings, position, questions
 from attention_maps.draw.labels import fitted, visible, width
+from attention_maps.record.chosen_map import ChosenMap
 from attention_maps.record.recording import Tokens, TokenWeight
 from configs.errors import UserError
 
@@ -68,7 +69,7 @@ def show(run: str, settings: ShowSettings, problems: Sequence[str]) -> None:
     print("\n\n".join("\n".join(lines) for lines in answers))
 
 
-def answer(question: Question, settings: ShowSettings) -> list[str]:
+def answer(question: ChosenMap, settings: ShowSettings) -> list[str]:
     """How much a query attends to a key; or the strongest links of the one that is given."""
     problems = []
     places: dict[str, range] = {}
@@ -94,7 +95,7 @@ def answer(question: Question, settings: ShowSettings) -> list[str]:
     return [heading, *_listed(links, others)]
 
 
-def table(question: Question, top: int, special: bool, dim: Callable[[str], str] = str) -> Iterator[str]:
+def table(question: ChosenMap, top: int, special: bool, dim: Callable[[str], str] = str) -> Iterator[str]:
     """A line for each query: its position and name, and its strongest keys with a bar for the first."""
     queries, keys = question.queries, question.keys
     keep = [column for column in range(len(keys)) if special or not keys.special[column]]

@@ -1,25 +1,24 @@
-"""A white page to draw on in memory, measured in pixels: no window, no pyplot, no global matplotlib state."""
+"""Heat maps as pixels, drawn by matplotlib in memory: no window, no pyplot, no global matplotlib state."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from attention_maps.draw.fonts import font
-
-DPI = 100
-POINT = DPI / 72
-"""Pixels of a typographic point."""
-
-INK, MUTED, LINE, PAPER = "#1f2937", "#6b7280", "#cbd5e1", "#ffffff"
+from attention_maps.draw import fonts
+from attention_maps.draw.heat_map import HeatMap
+from attention_maps.draw.surface import DPI, HIDDEN, LINE, POINT, Cells, Text
+from attention_maps.record.recording import tokens
 
 
 class Canvas:
-    """A white page with its origin at the top left, measured in pixels. Writing lies above images."""
+    """A page of pixels; writing lies above cells. See `Surface`."""
 
     def __init__(self, width: float, height: float) -> None:
         columns, lines = int(np.ceil(width)), int(np.ceil(height))
@@ -29,48 +28,39 @@ class Canvas:
         self._axes = figure.add_axes((0, 0, 1, 1), xlim=(0, columns), ylim=(lines, 0))
         self._axes.set_axis_off()
 
-    def write(
-        self,
-        x: float,
-        y: float,
-        text: str,
-        size: float,
-        *,
-        align: str = "left",
-        base: str = "center_baseline",
-        colour: str = INK,
-        angle: float = 0,
-        bold: bool = False,
-    ) -> None:
-        """Write a text of `size` points; `align` and `base` say which point of it lies at x, y."""
-        if not text:
-            return
-        self._axes.text(
-            x,
-            y,
-            text,
-            fontproperties=font(size, bold),
-            color=colour,
-            ha=align,
-            va=base,
-            rotation=angle,
-            linespacing=1.0,
-            parse_math=False,  # a `$` in a token is a dollar, not a formula
-        )
+    def write(self, text: Text) -> None:
+        """Draw a text; a `$` in it is a dollar, not a formula."""
+        if text.text:
+            self._axes.text(
+                text.x,
+                text.y,
+                text.text,
+                fontproperties=fonts.font(text.size, text.bold),
+                color=text.colour,
+                ha=text.align,
+                va=text.base,
+                rotation=text.angle,
+                linespacing=1.0,
+                parse_math=False,
+            )
 
-    def image(self, x: float, y: float, colours: np.ndarray) -> None:
-        """Put `colours` [h,w,3] with the top left corner at x, y: pixel by pixel, which matplotlib's images are not."""
-        x, y = round(x), round(y)
-        self._page[y : y + len(colours), x : x + colours.shape[1]] = (colours * 255).round()
-
-    def frame(self, x: float, y: float, width: float, height: float) -> None:
-        """A line around an image: outside of it at the left and top, over its last pixels at the right and bottom."""
-        left, top = round(x) - 0.5, round(y) - 0.5
-        edge = Rectangle((left, top), width, height, fill=False, edgecolor=LINE, linewidth=1 / POINT)
+    def cells(self, cells: Cells) -> None:
+        """Paint a grid pixel by pixel, which matplotlib's images are not; there are no tooltips."""
+        x, y, width, height = round(cells.x), round(cells.y), cells.width, cells.height
+        hidden = np.zeros(cells.colours.shape[:2], dtype=bool) if cells.hidden is None else cells.hidden
+        colours = np.where(hidden[..., None], HIDDEN, cells.colours)
+        blocks = colours.repeat(height, axis=0).repeat(width, axis=1)
+        if cells.gap:
+            between = np.where(hidden[..., None], colours, 1)  # [rows,columns,3]
+            blocks[height - 1 :: height] = between.repeat(width, axis=1)
+            blocks[:, width - 1 :: width] = between.repeat(height, axis=0)
+        self._page[y : y + len(blocks), x : x + blocks.shape[1]] = (blocks * 255).round()
+        # The frame lies outside of the cells at the left and top, over their last pixels at the right and bottom.
+        edge = Rectangle((x - 0.5, y - 0.5), blocks.shape[1], len(blocks), fill=False, ec=LINE, lw=1 / POINT)
         edge.set_snap(False)  # snapping would push the line over the first cells
         self._axes.add_artist(edge)
 
-    def pixels(self) -> np.ndarray:
+    def drawing(self) -> np.ndarray:
         """The finished page [h,w,3] uint8."""
         self._ink.draw()
         ink = np.asarray(self._ink.buffer_rgba())  # [h,w,4], colour not premultiplied
@@ -79,11 +69,45 @@ class Canvas:
         self._page[inked] = (ink[inked, :3] * share + self._page[inked] * (1 - share)).round()
         return self._page
 
+    @staticmethod
+    def text_width(text: str, size: float, bold: bool = False) -> float:
+        """Pixels that a text is wide."""
+        return _width(text, size, bold) if text else 0.0
+
+    @staticmethod
+    def label(piece: str) -> str:
+        """What our fonts can draw; other characters as their `[code]`."""
+        return fonts.readable(piece)
+
+    @staticmethod
+    def drawable(text: str) -> str:
+        """What our fonts can draw; other characters as their `[code]`."""
+        return fonts.drawable(text)
+
+    @staticmethod
+    def has_bold(text: str) -> bool:
+        """Only Latin letters have it."""
+        return fonts.has_bold(text)
+
 
 _RULER = RendererAgg(1, 1, DPI)
 
 
 @lru_cache(4096)
-def text_width(text: str, size: float, bold: bool = False) -> float:
-    """Pixels that a text is wide."""
-    return _RULER.get_text_width_height_descent(text, font(size, bold), False)[0] if text else 0.0
+def _width(text: str, size: float, bold: bool) -> float:
+    return _RULER.get_text_width_height_descent(text, fonts.font(size, bold), False)[0]
+
+
+def heat_map(
+    weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str = "", **more: Any
+) -> np.ndarray:
+    """One map [Q,K] with a label on every row and column, as an RGB image [h,w,3] uint8; `more` as in `HeatMap`."""
+    return small_multiples({"": weights}, rows, columns, title, **more)
+
+
+def small_multiples(
+    panels: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str], title: str = "", **more: Any
+) -> np.ndarray:
+    """Several maps [Q,K] over the same tokens side by side, as an RGB image [h,w,3] uint8; `more` as in `HeatMap`."""
+    named = [tokens(range(len(pieces)), pieces, frozenset()) for pieces in (rows, columns)]
+    return HeatMap(panels, named[0], named[1], title, **more).draw(Canvas)

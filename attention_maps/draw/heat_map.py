@@ -1,4 +1,4 @@
-"""Labelled heat maps as images.
+"""The labelled heat map: what it shows and where everything lies; a surface (PNG: `canvas`, SVG: `svg`) draws it.
 
 Everything is placed in pixels, so that cells are crisp and no label is ever cut or overlaps another.
 Shapes: Q queries (rows), K keys (columns).
@@ -6,91 +6,91 @@ Shapes: Q queries (rows), K keys (columns).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
-from attention_maps.draw.canvas import INK, MUTED, PAPER, POINT, Canvas, text_width
-from attention_maps.draw.fonts import drawable, has_bold, readable
-from attention_maps.draw.labels import COLOURS, DIVERGED, FUTURE, hundredths, vertical
-
-SCALE = LinearSegmentedColormap.from_list("weight", COLOURS)
-HIDDEN, INVALID = to_rgb(FUTURE), to_rgb(DIVERGED)
+from attention_maps.draw.labels import hundredths, vertical, visible
+from attention_maps.draw.surface import INK, LEADING, MUTED, PAPER, POINT, Cells, Drawing, Surface, Text, colours
+from attention_maps.record.recording import Tokens
 
 TITLE, SUBTITLE, PANEL, NAME, LABEL = 13.0, 9.5, 9.5, 8.5, 11.0  # points; labels shrink with their cells
 SMALLEST_LABEL = 5.5
-LEADING = 1.25  # from one line of text to the next
-MARGIN, GAP, BAR = 18, 7, 13  # pixels: around all; between a label and its map; width of the colour bar
+NARROW_LABEL = 9.0  # points, on a page of given width
+GAP, BAR = 7, 13  # pixels: between a label and its map; width of the colour bar
 NUMBERED = 30  # pixels that a cell needs to carry its number
-
-
-def heat_map(
-    weights: np.ndarray,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    title: str = "",
-    *,
-    subtitle: str = "",
-    row_name: str = "",
-    column_name: str = "",
-    right: Sequence[str] = (),
-    right_name: str = "",
-    causal: bool = False,
-    maximum: float | None = None,
-) -> np.ndarray:
-    """One map [Q,K] with a label on every row and column, as an RGB image [h,w,3] uint8.
-
-    `right` names the rows a second time on the other side (what each row predicts, beside what it reads); it may be
-    shorter. Small maps carry their numbers. `causal` greys the cells above the diagonal. `maximum` fixes the top of
-    the colour scale.
-    """
-    names = _Names(title, subtitle, row_name, column_name, right_name)
-    sheet = _Sheet(rows, columns, right, names, panels=1, across=1, cell=_cell(max(weights.shape), 46, 1300))
-    return sheet.draw({"": weights}, causal, maximum)
-
-
-def small_multiples(
-    panels: Mapping[str, np.ndarray],
-    rows: Sequence[str],
-    columns: Sequence[str],
-    title: str = "",
-    *,
-    subtitle: str = "",
-    row_name: str = "",
-    column_name: str = "",
-    causal: bool = False,
-    maximum: float | None = None,
-) -> np.ndarray:
-    """Several maps [Q,K] over the same tokens side by side, on one colour scale, as an RGB image [h,w,3] uint8.
-
-    `panels` maps each panel's name to its weights; rows are labelled at the left edge, columns at the top edge.
-    """
-    if not panels:
-        raise ValueError("no maps to draw")
-    fewest = int(np.ceil(np.sqrt(len(panels))))
-    across = min(range(fewest, max(fewest, 2 * fewest - 1) + 1), key=lambda n: (-len(panels) % n, n))  # no orphan row
-    cell = _cell(max(max(weights.shape) for weights in panels.values()), 26, 420)
-    names = _Names(title, subtitle, row_name, column_name, "")
-    return _Sheet(rows, columns, (), names, len(panels), across, cell).draw(panels, causal, maximum)
-
-
-def _cell(longest: int, largest: int, room: int) -> int:
-    """Pixels of a cell: `largest` for a short text; so much that `longest` of them fill the `room`, but at least 3."""
-    return int(np.clip(room / max(longest, 1), 3, largest if longest <= 14 else 0.8 * largest))
+MOST_ROWS = 24  # on a page of given width
 
 
 @dataclass(frozen=True)
-class _Names:
-    """What is written besides tokens and numbers."""
+class HeatMap:
+    """One map, or several over the same tokens on one colour scale: their weights, labels and titles.
 
-    title: str
-    subtitle: str
-    rows: str
-    columns: str
-    right: str
+    Raises ValueError for weights that do not fit the labels, or when there is nothing to draw.
+    """
+
+    panels: Mapping[str, np.ndarray]
+    """Weights [Q,K] by the name of their panel; the name of a single map is not shown."""
+
+    rows: Tokens
+    columns: Tokens
+    title: str = ""
+    subtitle: str = ""
+    row_name: str = ""
+    column_name: str = ""
+
+    right: Tokens | None = None
+    """Names the rows a second time on the other side (what each row predicts, beside what it reads); may be shorter."""
+
+    right_name: str = ""
+
+    causal: bool = False
+    """Grey the cells above the diagonal."""
+
+    maximum: float | None = None
+    """Top of the colour scale; by default the largest weight."""
+
+    page_width: int | None = None
+    """Pixels of a page that is shown at this size: labels stay legible, and of long texts the beginning is shown."""
+
+    def __post_init__(self) -> None:
+        if not self.panels:
+            raise ValueError("no maps to draw")
+        if not self.rows or not self.columns:
+            raise ValueError("a map without tokens cannot be drawn")
+        for name, weights in self.panels.items():
+            if weights.shape != (len(self.rows), len(self.columns)):
+                labels = f"{len(self.rows)} row and {len(self.columns)} column labels"
+                raise ValueError(f"map {name!r} is {list(weights.shape)}, but there are {labels}")
+
+    def draw(self, surface: type[Surface[Drawing]]) -> Drawing:
+        """The picture on a page of this kind."""
+        layout = _Layout(self, surface)
+        page = surface(*layout.page)
+        layout.draw(page)
+        return page.drawing()
+
+    def top(self) -> float:
+        """The weight of the darkest colour: by default the largest one, so that maps over long texts, where every
+        weight is small, still show their shape."""
+        largest = max(float(weights[np.isfinite(weights)].max(initial=0)) for weights in self.panels.values())
+        return self.maximum if self.maximum is not None else largest or 1.0
+
+    def beginning(self, rows: int, columns: int) -> HeatMap:
+        """At most so many rows and columns, with a note where that is not all."""
+        if rows >= len(self.rows) and columns >= len(self.columns):
+            return self
+        note = f"first {min(rows, len(self.rows))} × {min(columns, len(self.columns))} of {len(self.rows)} × "
+        return replace(
+            self,
+            panels={name: weights[:rows, :columns] for name, weights in self.panels.items()},
+            rows=self.rows.first(rows),
+            columns=self.columns.first(columns),
+            subtitle=f"{self.subtitle} · {note}{len(self.columns)} tokens",
+            maximum=self.top(),
+        )
 
 
 @dataclass(frozen=True)
@@ -100,163 +100,176 @@ class _ColumnLabel:
     text: str
     stands: Literal["flat", "stacked", "turned"]
 
-    def height(self, size: float) -> float:
+    def height(self, surface: type[Surface], size: float) -> float:
         """Pixels from its foot to its head."""
         if self.stands == "turned":
-            return text_width(self.text, size)
+            return surface.text_width(self.text, size)
         lines = len(vertical(self.text)) if self.stands == "stacked" else 1
         return lines * size * POINT * LEADING
 
-    def draw(self, canvas: Canvas, middle: float, foot: float, size: float) -> None:
+    def draw(self, page: Surface, middle: float, foot: float, size: float, colour: str) -> None:
         """Write it upwards from its foot."""
         text = "\n".join(vertical(self.text)) if self.stands == "stacked" else self.text
-        angle = 90 if self.stands == "turned" else 0
-        canvas.write(middle, foot, text, size, align="center", base="bottom", angle=angle)
+        angle: Literal[0, 90] = 90 if self.stands == "turned" else 0
+        page.write(Text(middle, foot, text, size, align="center", base="bottom", angle=angle, colour=colour))
 
 
-def _column_labels(pieces: Sequence[str], size: float, room: float) -> list[_ColumnLabel]:
-    """All flat when each fits into the `room` in pixels; otherwise only single characters are."""
-    texts = [readable(piece) for piece in pieces]
-    if all(text_width(text, size) <= room - 4 for text in texts):
-        return [_ColumnLabel(text, "flat") for text in texts]
-    return [
-        _ColumnLabel(text, "flat" if len(text) == 1 else "stacked" if vertical(text) else "turned") for text in texts
-    ]
+class _Heading(NamedTuple):
+    """A line above the map: `size` in points; `middle` and `height` in pixels from its top."""
+
+    text: str
+    size: float
+    middle: int
+    height: int
+    colour: str
+    bold: bool
 
 
-class _Sheet:
+class _Layout:
     """The places of everything on the page, for a grid of panels over the same tokens."""
 
-    def __init__(
-        self,
-        rows: Sequence[str],
-        columns: Sequence[str],
-        right: Sequence[str],
-        names: _Names,
-        panels: int,
-        across: int,
-        cell: int,
-    ) -> None:
-        if not rows or not columns:
-            raise ValueError("a map without tokens cannot be drawn")
-        self.names, self.across, self.cell = names, across, cell
-        self.title, self.subtitle = drawable(names.title), drawable(names.subtitle)
-        self.size = float(np.clip(cell / (1.65 * POINT), SMALLEST_LABEL, LABEL))
-        self.every = int(np.ceil(self.size * POINT * LEADING / cell))  # of very long texts every n-th token is named
-        self.left = [readable(piece) for piece in rows]
-        self.right = [readable(piece) for piece in right]
-        self.top = _column_labels(columns, self.size, cell * self.every)
-
-        self.width, self.height = len(columns) * cell, len(rows) * cell
-        self.space = max(16, cell) if panels > 1 else 0
+    def __init__(self, picture: HeatMap, surface: type[Surface]) -> None:
+        self.surface, self.margin = surface, 8 if picture.page_width else 18  # pixels around everything
+        panels = len(picture.panels)
+        self.size, self.cell, picture = self._cells(picture)
+        self.picture = picture
+        self.every = int(np.ceil(self.size * POINT * LEADING / self.cell))  # of long texts every n-th token is named
+        self.left, right = self._labels(picture.rows), self._labels(picture.right)
+        self.right = () if picture.page_width else right
+        self.top = self._column_labels()
+        self.width, self.height = len(self.top) * self.cell, len(self.left) * self.cell
+        self.space = max(16, self.cell) if panels > 1 else 0
         self.panel_title = 24 if panels > 1 else 0
-        self.top_height = max(label.height(self.size) for label in self.top) + GAP
-        self.x = MARGIN + self._widest(self.left, names.rows) + GAP
-        self.y = float(MARGIN) + 28 * bool(self.title) + 20 * bool(self.subtitle) + 22 * bool(names.columns)
-        self.y += self.panel_title + self.top_height
+        fewest = int(np.ceil(np.sqrt(panels)))
+        self.across = min(range(fewest, max(fewest, 2 * fewest - 1) + 1), key=lambda n: (-panels % n, n))  # no orphan
+        down = -(-panels // self.across)
 
-        right_width = GAP + self._widest(self.right, names.right) if right else 0
-        self.bar_x = self.x + across * self.width + (across - 1) * self.space + right_width + 26
-        titles = max(text_width(self.title, TITLE, has_bold(self.title)), text_width(self.subtitle, SUBTITLE))
-        down = -(-panels // across)
-        grid_height = down * self.height + (down - 1) * (self.space + self.panel_title)
-        self.page = max(self.bar_x + BAR + 52, MARGIN + titles + MARGIN), self.y + max(grid_height, 72) + MARGIN
+        self.headings = self._headings()
+        self.top_height = max(label.height(surface, self.size) for label in self.top) + GAP
+        self.x = self.margin + self._widest(self.left, picture.row_name) + GAP
+        self.y = float(self.margin) + sum(line.height for line in self.headings) + 22 * bool(picture.column_name)
+        self.y += self.panel_title + self.top_height
+        end = self.x + self.across * self.width + (self.across - 1) * self.space
+        self.bar_x = end + (GAP + self._widest(self.right, picture.right_name) if self.right else 0) + 26
+        titles = max((surface.text_width(line.text, line.size, line.bold) for line in self.headings), default=0)
+        map_height = down * self.height + (down - 1) * (self.space + self.panel_title)
+        wide = picture.page_width or max(self.bar_x + BAR + 52, self.margin + titles + self.margin)
+        self.page = wide, self.y + (map_height if picture.page_width else max(map_height, 72)) + self.margin
+
+    def _cells(self, picture: HeatMap) -> tuple[float, int, HeatMap]:
+        """Points of a label and pixels of a cell; on a page of given width with as much of the map as fits."""
+        if not picture.page_width:
+            largest, room = (46, 1300) if len(picture.panels) == 1 else (26, 420)
+            longest = max(len(picture.rows), len(picture.columns))
+            cell = int(np.clip(room / longest, 3, largest if longest <= 14 else 0.8 * largest))
+            return float(np.clip(cell / (1.65 * POINT), SMALLEST_LABEL, LABEL)), cell, picture
+        least = int(np.ceil(NARROW_LABEL * POINT * LEADING))
+        rows = self._labels(picture.rows)[:MOST_ROWS]
+        widest = max(self.surface.text_width(text, NARROW_LABEL) for text in (*rows, picture.row_name))
+        room = int(picture.page_width - 2 * self.margin - GAP - widest)
+        across = min(len(picture.columns), room // least)
+        same = picture.rows == picture.columns
+        shown = picture.beginning(min(across, MOST_ROWS) if same else MOST_ROWS, across)
+        return NARROW_LABEL, min(room // len(shown.columns), 40), shown
+
+    def _labels(self, tokens: Tokens | None) -> list[str]:
+        return [self.surface.label(piece) for piece in tokens.pieces] if tokens else []
+
+    def _column_labels(self) -> list[_ColumnLabel]:
+        """All flat when each fits; otherwise only single characters are."""
+        texts = self._labels(self.picture.columns)
+        if all(self.surface.text_width(text, self.size) <= self.cell * self.every - 4 for text in texts):
+            return [_ColumnLabel(text, "flat") for text in texts]
+        return [
+            _ColumnLabel(text, "flat" if len(text) == 1 else "stacked" if vertical(text) else "turned")
+            for text in texts
+        ]
+
+    def _headings(self) -> list[_Heading]:
+        title, subtitle = (self.surface.drawable(text) for text in (self.picture.title, self.picture.subtitle))
+        if not self.picture.page_width:
+            bold = self.surface.has_bold(title)
+            found = [_Heading(title, TITLE, 9, 28, INK, bold), _Heading(subtitle, SUBTITLE, 7, 20, MUTED, False)]
+            return [heading for heading in found if heading.text]
+        lines = []
+        for text, colour in ((title, INK), (subtitle, MUTED)):
+            line = ""
+            for part in filter(None, text.split(" · ")):
+                joined = f"{line} · {part}" if line else part
+                if line and self.surface.text_width(joined, SUBTITLE) > self.picture.page_width - 2 * self.margin:
+                    lines.append((line, colour))
+                    joined = part
+                line = joined
+            lines.append((line, colour))
+        return [_Heading(line, SUBTITLE, 7, 18, colour, False) for line, colour in lines if line]
 
     def _widest(self, labels: Sequence[str], name: str) -> float:
-        return max([text_width(name, NAME), *(text_width(label, self.size) for label in labels)])
+        widths = (self.surface.text_width(label, self.size) for label in labels)
+        return max([self.surface.text_width(name, NAME), *widths])
 
-    def draw(self, panels: Mapping[str, np.ndarray], causal: bool, maximum: float | None) -> np.ndarray:
-        """The finished page [h,w,3] uint8."""
-        expected = (len(self.left), len(self.top))
-        for name, weights in panels.items():
-            if weights.shape != expected:
-                labels = f"{expected[0]} row and {expected[1]} column labels"
-                raise ValueError(f"map {name!r} is {list(weights.shape)}, but there are {labels}")
-        maximum = maximum if maximum is not None else _maximum(panels.values())
-        canvas = Canvas(*self.page)
-        self._headings(canvas)
-        for number, (name, weights) in enumerate(panels.items()):
-            across, down = number % self.across, number // self.across
+    def draw(self, page: Surface) -> None:
+        """Draw everything on an empty page."""
+        picture, y = self.picture, float(self.margin)
+        maximum = picture.top()
+        for line in self.headings:
+            page.write(Text(self.margin, y + line.middle, line.text, line.size, bold=line.bold, colour=line.colour))
+            y += line.height
+        above = self.y - self.top_height - self.panel_title - 11
+        page.write(Text(self.x, above, picture.column_name, NAME, colour=MUTED))
+        page.write(Text(self.x - GAP, self.y - 8, picture.row_name, NAME, align="right", colour=MUTED))
+        for number, (name, weights) in enumerate(picture.panels.items()):
+            down, across = divmod(number, self.across)
             x = self.x + across * (self.width + self.space)
             y = self.y + down * (self.height + self.space + self.panel_title)
-            self._map(canvas, x, y, weights, causal, maximum)
+            self._map(page, x, y, weights, maximum)
             if down == 0:
                 for column in range(0, len(self.top), self.every):
-                    self.top[column].draw(canvas, x + (column + 0.5) * self.cell, y - GAP, self.size)
+                    middle, colour = x + (column + 0.5) * self.cell, _ink(picture.columns, column)
+                    self.top[column].draw(page, middle, y - GAP, self.size, colour)
             if across == 0:
-                self._row_labels(canvas, x - GAP, y, self.left, "right")
-            canvas.write(x, y - 11 - (self.top_height if down == 0 else 0), name, PANEL, bold=has_bold(name))
-        self._row_labels(canvas, self.x + self.width + GAP, self.y, self.right, "left")
-        _colour_bar(canvas, self.bar_x, self.y, int(np.clip(self.height, 70, 220)), maximum)
-        return canvas.pixels()
+                self._row_labels(page, x - GAP, y, self.left, picture.rows, "right")
+            if len(picture.panels) > 1:
+                title = y - 11 - (self.top_height if down == 0 else 0)
+                page.write(Text(x, title, name, PANEL, bold=self.surface.has_bold(name)))
+        if picture.right and self.right:
+            page.write(Text(self.x + self.width + GAP, self.y - 8, picture.right_name, NAME, colour=MUTED))
+            self._row_labels(page, self.x + self.width + GAP, self.y, self.right, picture.right, "left")
+        if not picture.page_width:
+            self._colour_bar(page, maximum)
 
-    def _headings(self, canvas: Canvas) -> None:
-        canvas.write(MARGIN, MARGIN + 9, self.title, TITLE, bold=has_bold(self.title))
-        canvas.write(MARGIN, MARGIN + 28 * bool(self.title) + 7, self.subtitle, SUBTITLE, colour=MUTED)
-        above_columns = self.y - self.top_height - self.panel_title - 11
-        canvas.write(self.x, above_columns, self.names.columns, NAME, colour=MUTED)
-        canvas.write(self.x - GAP, self.y - 8, self.names.rows, NAME, align="right", colour=MUTED)
-        if self.right:
-            canvas.write(self.x + self.width + GAP, self.y - 8, self.names.right, NAME, colour=MUTED)
-
-    def _row_labels(self, canvas: Canvas, x: float, y: float, labels: Sequence[str], align: str) -> None:
+    def _row_labels(
+        self, page: Surface, x: float, y: float, labels: Sequence[str], tokens: Tokens, align: Literal["left", "right"]
+    ) -> None:
         for row in range(0, len(labels), self.every):
-            canvas.write(x, y + (row + 0.5) * self.cell, labels[row], self.size, align=align)
+            middle = y + (row + 0.5) * self.cell
+            page.write(Text(x, middle, labels[row], self.size, align=align, colour=_ink(tokens, row)))
 
-    def _map(self, canvas: Canvas, x: float, y: float, weights: np.ndarray, causal: bool, maximum: float) -> None:
-        colours = _colours(weights, maximum, causal)
-        canvas.image(x, y, _blocks(colours, self.cell))
-        canvas.frame(x, y, self.width, self.height)
-        if self.cell >= NUMBERED:
-            _numbers(canvas, x, y, self.cell, weights, colours, causal)
+    def _map(self, page: Surface, x: float, y: float, weights: np.ndarray, maximum: float) -> None:
+        picture, cell = self.picture, self.cell
+        painted = colours(weights.astype(np.float64) / maximum)
+        hidden = np.triu(np.ones(weights.shape, dtype=bool), 1) & picture.causal
 
+        def hint(row: int, column: int) -> str:
+            query, key = (visible(tokens.pieces[at]) for tokens, at in ((picture.rows, row), (picture.columns, column)))
+            return f"{query} → {key}: {100 * weights[row, column]:.1f} %"
 
-def _numbers(
-    canvas: Canvas, x: float, y: float, cell: int, weights: np.ndarray, colours: np.ndarray, causal: bool
-) -> None:
-    for (row, column), weight in np.ndenumerate(weights):
-        if causal and column > row:
-            continue
-        dark = colours[row, column] @ (0.299, 0.587, 0.114) < 0.6
-        colour = PAPER if dark else INK if weight >= 0.005 else MUTED
-        canvas.write(
-            x + (column + 0.5) * cell,
-            y + (row + 0.5) * cell,
-            hundredths(weight),
-            cell / 4.6,
-            align="center",
-            colour=colour,
-        )
+        page.cells(Cells(x, y, painted, cell, cell, gap=int(cell >= 8), hidden=hidden, hint=hint))
+        if cell < NUMBERED:
+            return
+        for row, column in np.argwhere(~hidden):
+            weight, dark = weights[row, column], painted[row, column] @ (0.299, 0.587, 0.114) < 0.6
+            ink = PAPER if dark else INK if weight >= 0.005 else MUTED
+            middle = x + (column + 0.5) * cell, y + (row + 0.5) * cell
+            page.write(Text(*middle, hundredths(weight), cell / 4.6, align="center", colour=ink))
 
-
-def _maximum(panels: Iterable[np.ndarray]) -> float:
-    """The largest weight, so that maps over long texts, where every weight is small, still show their shape."""
-    largest = max((float(weights[np.isfinite(weights)].max(initial=0)) for weights in panels), default=0.0)
-    return largest or 1.0
+    def _colour_bar(self, page: Surface, maximum: float) -> None:
+        step = 5  # pixels of one colour
+        count = int(np.clip(self.height, 70, 220)) // step
+        page.cells(Cells(self.bar_x, self.y, colours(np.linspace(1, 0, count))[:, None], BAR, step))
+        for share in (0, 0.5, 1):
+            place = self.bar_x + BAR + 6, self.y + (1 - share) * count * step
+            page.write(Text(*place, f"{share * maximum:.2f}", 8.5, colour=MUTED))
 
 
-def _colours(weights: np.ndarray, maximum: float, causal: bool) -> np.ndarray:
-    """The colour of each cell [Q,K,3], 0 to 1."""
-    colours = SCALE(np.clip(weights.astype(np.float64) / maximum, 0, 1))[:, :, :3]
-    colours[~np.isfinite(weights)] = INVALID
-    if causal:
-        colours[np.triu_indices_from(weights, 1)] = HIDDEN
-    return colours
-
-
-def _blocks(colours: np.ndarray, cell: int) -> np.ndarray:
-    """Cells blown up to whole pixels, with a hair of paper between those that can be seen where there is room."""
-    blocks = colours.repeat(cell, axis=0).repeat(cell, axis=1)
-    if cell >= 8:
-        hair = np.where((colours == HIDDEN).all(axis=2, keepdims=True), colours, 1)  # [Q,K,3]
-        blocks[cell - 1 :: cell] = hair.repeat(cell, axis=1)
-        blocks[:, cell - 1 :: cell] = hair.repeat(cell, axis=0)
-    return blocks
-
-
-def _colour_bar(canvas: Canvas, x: float, y: float, height: int, maximum: float) -> None:
-    ramp = SCALE(np.linspace(1, 0, height))[:, None, :3].repeat(BAR, axis=1)
-    canvas.image(x, y, ramp)
-    canvas.frame(x, y, BAR, height)
-    for share in (0, 0.5, 1):
-        canvas.write(x + BAR + 6, y + (1 - share) * height, f"{share * maximum:.2f}", 8.5, colour=MUTED)
+def _ink(tokens: Tokens, position: int) -> str:
+    return MUTED if tokens.special[position] else INK

@@ -36,9 +36,10 @@ def visible(piece: str) -> str:
 
 
 def readable(piece: str, known: Container[str] | None = None) -> str:
-    """A piece as its label in a picture: as `visible`, and shortened when overlong, but never within a `[code]`."""
+    """A piece as its label in a picture: as `visible`, without the `▁` of a word's beginning, and shortened when
+    overlong, but never within a `[code]`."""
     label = ""
-    for character in piece:
+    for character in (piece.lstrip("▁") or piece).replace("▁", " "):
         shown = SPACES.get(character) or printable(character, known)
         if len(label) + len(shown) > LONGEST:
             return label + "…"

@@ -89,6 +89,10 @@ class Tokens:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def first(self, count: int) -> Tokens:
+        """The first `count` tokens."""
+        return Tokens(self.ids[:count], self.pieces[:count], self.special[:count])
+
     def find(self, token: str | int | range) -> range:
         """Positions of a token: a text (one piece, or several in a row that spell it; `▁` at its ends is
         ignored), an index, or a range.

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from figures import beside, compare, curves, picture
 
-from attention_maps.draw.heat_map import heat_map
+from attention_maps.draw.canvas import heat_map
 from model.attention import attention, reference_attention
 
 q = np.array(

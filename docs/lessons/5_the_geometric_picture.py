@@ -24,7 +24,7 @@ import torch
 from figures import arrows, bars, picture
 from torch.nn.functional import cross_entropy
 
-from attention_maps.draw.heat_map import heat_map
+from attention_maps.draw.canvas import heat_map
 from attention_maps.record.example import Example
 from attention_maps.record.recorder import record
 from model.attention import CausalSelfAttention, SelfAttention, record_attention

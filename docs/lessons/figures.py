@@ -18,9 +18,9 @@ from matplotlib.patches import FancyArrowPatch
 from numpy.typing import ArrayLike
 from PIL import Image
 
-from attention_maps.draw.canvas import DPI, INK, LINE, MUTED, PAPER
 from attention_maps.draw.fonts import font
-from attention_maps.draw.heat_map import LABEL, NAME, SCALE, SUBTITLE, TITLE
+from attention_maps.draw.heat_map import LABEL, NAME, SUBTITLE, TITLE
+from attention_maps.draw.surface import DPI, INK, LINE, MUTED, PAPER, colours
 
 COLOURS = ("#3a69d2", "#e0913a", "#4a9c7d")
 """Blue is that of the heat maps; the other two differ from it and from each other for every kind of colour vision."""
@@ -126,7 +126,7 @@ def graphs(
                 axes.text(x, y, label, fontproperties=font(LABEL), color=INK, ha=align, va="center_baseline")
         for (query, key), weight in sorted(np.ndenumerate(weights), key=lambda edge: edge[1]):
             if weight > 0:
-                line = {"linewidth": 0.5 + 3 * weight, "color": SCALE(0.1 + 0.6 * weight)}
+                line = {"linewidth": 0.5 + 3 * weight, "color": colours(0.1 + 0.6 * weight)}
                 ends = {"shrinkA": 0, "shrinkB": 0, "arrowstyle": "-|>", "mutation_scale": 7 + 9 * weight}
                 axes.add_patch(FancyArrowPatch((left, query), (right, key), joinstyle="miter", **line, **ends))
     return _pixels(figure)

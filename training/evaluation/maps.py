@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
+from attention_maps.draw.pictures import for_images
 from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.measures import scalars
@@ -64,11 +65,9 @@ class AttentionRecorder:
         # The prefix also sorts these many charts behind the curves that people look for first.
         self.log.scalars({f"val_{tag}": value for tag, value in scalars(recording.measures).items()}, step)
         if attention.image and recording.samples:
-            from attention_maps.draw.pictures import (
-                picture,  # matplotlib: 30 MB and 0.3 s, which no start need wait for
-            )
+            from attention_maps.draw.canvas import Canvas  # matplotlib: 30 MB and 0.3 s, which no start need wait for
 
-            self.log.image("attention", picture(recording), step)
+            self.log.image("attention", for_images(recording).draw(Canvas), step)
 
     def recording(self, step: int, measured: Measures | None = None) -> Recording:
         """The maps of all examples and what heads get right; `measured` is kept with them."""

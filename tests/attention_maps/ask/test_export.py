@@ -9,16 +9,18 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
 from attention_maps.__main__ import guarded
 from attention_maps.ask.questions import MapSettings, questions
-from attention_maps.draw import svg
-from attention_maps.draw.heat_map import SCALE
+from attention_maps.draw.canvas import Canvas
+from attention_maps.draw.labels import DIVERGED
+from attention_maps.draw.lines import lines
 from attention_maps.draw.pictures import heads, picture
+from attention_maps.draw.svg import Svg
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import alignment, pharaoh
+from attention_maps.record.chosen_map import choose
 from attention_maps.record.recording import Recording, tokens
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -34,12 +36,13 @@ def run(lesson: Recording, tmp_path: Path) -> str:
 
 def test_a_png_is_the_labelled_picture(run: str, lesson: Recording, tmp_path: Path) -> None:
     """Guards the pixels on their way into the file, and the map that was asked for."""
+    title = "x · step 1,000"
     for name, settings, expected in (
-        ("one.png", ["kind=decoder", "layer=0", "head=1"], picture(lesson, kind="decoder", layer=0, head=1)),
-        ("all.PNG", ["layer=0", "head=all"], heads(lesson, kind="cross", layer=0)),
+        ("one.png", ["layer=0", "head=1"], picture(choose(lesson, kind="decoder", layer=0, head=1, title=title))),
+        ("all.PNG", ["layer=0", "head=all"], heads(choose(lesson, kind="decoder", layer=0, title=title))),
     ):
-        assert guarded(["export", run, f"to={tmp_path / name}", *settings]) == 0
-        np.testing.assert_array_equal((imread(tmp_path / name, "png")[:, :, :3] * 255).round(), expected)
+        assert guarded(["export", run, f"to={tmp_path / name}", "kind=decoder", *settings]) == 0
+        np.testing.assert_array_equal((imread(tmp_path / name, "png")[:, :, :3] * 255).round(), expected.draw(Canvas))
 
 
 def test_a_csv_holds_every_weight_to_the_last_bit(run: str, lesson: Recording, tmp_path: Path) -> None:
@@ -92,10 +95,14 @@ def test_an_svg_names_its_languages_and_both_names_of_a_row(run: str, tmp_path: 
     """Guards Chinese shapes of Japanese characters, and the off-by-one of a decoder's rows."""
     to = tmp_path / "map.svg"
     assert guarded(["export", run, f"to={to}", "layer=0"]) == 0
-    groups = ElementTree.fromstring(to.read_bytes()).findall(f"{SVG}g")
-    texts = [["".join(text.itertext()) for text in group.iter(f"{SVG}text")] for group in groups]
-    assert texts == [["I", "d", "win", "</s>"], ["nah", "I", "d", "win"], ["いいえ", "勝つ", "さ"]]
-    assert [group.get("lang") for group in groups] == [None, None, "ja"]
+    root = ElementTree.fromstring(to.read_bytes())
+    texts = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
+    words = [text for text in texts if text in {"nah", "I", "d", "win", "</s>", "いいえ", "勝つ", "さ"}]
+    assert words == ["いいえ", "勝つ", "さ", "I", "d", "win", "</s>", "nah", "I", "d", "win"]
+    assert {"predicts", "reads", "attends to"} <= set(texts)
+    assert root.get("lang") == "ja"
+    assert guarded(["export", run, f"to={to}", "kind=decoder", "overwrite=true"]) == 0
+    assert ElementTree.fromstring(to.read_bytes()).get("lang") is None
 
 
 def test_long_words_above_a_map_are_turned_and_japanese_stands_upright(lesson: Recording) -> None:
@@ -104,8 +111,11 @@ def test_long_words_above_a_map_are_turned_and_japanese_stands_upright(lesson: R
     source = tokens([1, 2, 3], ["▁unbelievable", "コーヒー", "x"], frozenset())
     wide = Recording(1, (type(sample)(**{**vars(sample), "source": source}),))
     (question,) = questions("", wide, MapSettings())
-    columns = ElementTree.fromstring(svg.heat_map(question)).findall(f"{SVG}g")[-1]
-    turned, stacked, flat = columns
+    turned, stacked, flat = (
+        text
+        for text in ElementTree.fromstring(picture(question).draw(Svg)).iter(f"{SVG}text")
+        if "".join(text.itertext()) in ("unbelievable", "コ︱ヒ︱", "x")
+    )
     assert "rotate(-90)" in turned.get("transform", "")
     assert [span.text for span in stacked] == ["コ", "︱", "ヒ", "︱"]
     heights = [float(span.get("y", "")) for span in stacked]
@@ -119,7 +129,7 @@ def test_tokens_that_look_like_markup_are_text(lesson: Recording) -> None:
     source = tokens([1, 2, 3], ["<b>", "&", "\x01\ud800"], frozenset())
     wild = Recording(1, (type(sample)(**{**vars(sample), "source": source, "name": "</svg>\x02"}),))
     (question,) = questions("", wild, MapSettings())
-    for text in (svg.heat_map(question), svg.lines(question)):
+    for text in (picture(question).draw(Svg), lines(question)):
         root = ElementTree.fromstring(text.encode())
         written = {"".join(element.itertext()) for element in root.iter(f"{SVG}text")}
         assert {"<b>", "&", "[1][D800]"} <= written
@@ -128,7 +138,7 @@ def test_tokens_that_look_like_markup_are_text(lesson: Recording) -> None:
 def test_lines_are_as_wide_as_their_weights(lesson: Recording) -> None:
     """Guards a line for every pair, and links that hang between other tokens."""
     (question,) = questions("", lesson, MapSettings(layer=0, head=0, rows="reads"))
-    paths = ElementTree.fromstring(svg.lines(question, top=1)).findall(f"{SVG}path")
+    paths = ElementTree.fromstring(lines(question, top=1)).findall(f"{SVG}path")
     told = [path.findtext(f"{SVG}title") for path in paths]
     assert told == ["nah → いいえ: 90.0 %", "I → 勝つ: 60.0 %", "d → いいえ: 33.0 %", "win → 勝つ: 80.0 %"]
     widths = [float(path.get("stroke-width", "")) for path in paths]
@@ -143,18 +153,8 @@ def test_a_diverged_model_is_red_and_raises_nothing(lesson: Recording, tmp_path:
     for to in ("m.svg", "l.svg", "m.csv", "m.png", "m.pharaoh"):
         view = ["view=lines"] if to == "l.svg" else []
         assert guarded(["export", str(tmp_path), f"to={tmp_path / to}", *view]) == 0
-    assert (tmp_path / "m.svg").read_text().count(svg.DIVERGED) == 12
+    assert (tmp_path / "m.svg").read_text().count(DIVERGED) == 12
     assert guarded(["show", str(tmp_path)]) == 0
-
-
-def test_svg_and_png_have_the_same_colours() -> None:
-    """Guards the copy of the scale, which spares the SVG from loading matplotlib."""
-    for share in np.linspace(0, 1, 11):
-        ours, theirs = (
-            np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)])
-            for colour in (svg.colour(share), to_hex(SCALE(share)))
-        )
-        assert abs(ours - theirs).max() <= 2  # matplotlib's has 256 colours
 
 
 def test_nothing_is_overwritten_unasked(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,13 +4,20 @@ import logging
 import subprocess
 import sys
 import warnings
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
+from attention_maps.draw import canvas as draw
 from attention_maps.draw import fonts, labels, pictures
-from attention_maps.draw import heat_map as draw
-from attention_maps.record.recording import Recording
+from attention_maps.draw.canvas import Canvas
+from attention_maps.draw.heat_map import HeatMap, _Layout
+from attention_maps.draw.surface import HIDDEN, INK, MUTED, PAPER, colours
+from attention_maps.draw.svg import Svg
+from attention_maps.record.chosen_map import ChosenMap, choose
+from attention_maps.record.recording import Recording, Sample, Tokens, tokens
 
 SENTENCE = "▁エミはオレンジよりりんごの方が好きです。「酸っぱくないから」と、彼女はスーパーで三本の〜(笑)…！？９"
 NASTY = [
@@ -32,6 +39,16 @@ NASTY = [
 ]
 
 
+def pixels(chosen: ChosenMap) -> np.ndarray:
+    """The picture of a map."""
+    return pictures.picture(chosen).draw(Canvas)
+
+
+def named(pieces: list[str]) -> Tokens:
+    """Tokens of these pieces."""
+    return tokens(range(len(pieces)), pieces, frozenset())
+
+
 def changed(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, int]:
     """Left, top, right and bottom of what differs between two pictures; a longer title makes a wider page."""
     size = np.maximum(before.shape, after.shape)
@@ -43,7 +60,7 @@ def changed(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, int]:
 def test_every_glyph_of_a_japanese_sentence_is_in_the_fonts() -> None:
     """Guards against boxes: `▁` is missing in the Japanese font, everything else in the first one."""
     assert set(SENTENCE) <= fonts.characters()
-    assert [fonts.readable(character) for character in SENTENCE] == list(SENTENCE)
+    assert [fonts.drawable(character) for character in SENTENCE] == list(SENTENCE)
 
 
 def test_different_characters_look_different() -> None:
@@ -100,7 +117,7 @@ def test_a_weight_colours_its_own_cell_and_nothing_else() -> None:
     assert bottom - top + 1 == cell > 30
     assert (left - origin_x, top - origin_y) == (cell, 2 * cell)
     corner = draw.heat_map(peak, rows, columns, "title", maximum=1)[top + 2, left + 2]
-    np.testing.assert_allclose(corner / 255, draw.SCALE(0.9)[:3], atol=0.005)
+    np.testing.assert_allclose(corner / 255, colours(0.9), atol=0.005)
 
 
 def test_labels_are_written_beside_and_above_the_map() -> None:
@@ -108,10 +125,10 @@ def test_labels_are_written_beside_and_above_the_map() -> None:
     weights = np.full((2, 2), 0.5)
 
     def image(rows: list[str], columns: list[str], right: list[str]) -> np.ndarray:
-        return draw.heat_map(weights, rows, columns, right=right, maximum=1)
+        return draw.heat_map(weights, rows, columns, right=named(right), maximum=1)
 
     before = image(["猫", "犬"], ["猫", "犬"], ["猫", "犬"])
-    empty = draw.heat_map(weights * 0, ["猫", "犬"], ["猫", "犬"], right=["猫", "犬"], maximum=1)
+    empty = draw.heat_map(weights * 0, ["猫", "犬"], ["猫", "犬"], right=named(["猫", "犬"]), maximum=1)
     map_left, map_top, map_right, map_bottom = changed(before, empty)
     left, top, right, bottom = changed(before, image(["猫", "鳥"], ["猫", "犬"], ["猫", "犬"]))
     assert 0 < left < right <= map_left
@@ -128,9 +145,8 @@ def test_labels_are_written_beside_and_above_the_map() -> None:
 def test_no_label_touches_the_edge_and_the_size_is_sensible(length: int) -> None:
     """Guards against labels cut off at the border, and against pictures of unbounded size."""
     pieces = [["▁understanding", "▁オレンジ", "."][i % 3] for i in range(length)]
-    image = draw.heat_map(
-        np.eye(length), pieces, pieces, "t" * 30, row_name="reads", column_name="attends to", right=pieces, causal=True
-    )
+    names = {"row_name": "reads", "column_name": "attends to"}
+    image = draw.heat_map(np.eye(length), pieces, pieces, "t" * 30, **names, right=named(pieces), causal=True)
     assert max(image.shape[:2]) < 1800
     edges = np.concatenate([image[:4].reshape(-1, 3), image[-4:].reshape(-1, 3), image[:, :4].reshape(-1, 3)])
     assert (edges == 255).all()
@@ -141,8 +157,8 @@ def test_no_label_touches_the_edge_and_the_size_is_sensible(length: int) -> None
 def test_the_future_is_grey_and_not_a_small_weight() -> None:
     """Guards the difference between "cannot see" and "does not look"."""
     image = draw.heat_map(np.eye(20), ["a"] * 20, ["a"] * 20, causal=True).reshape(-1, 3)
-    hidden = (image == np.round(np.array(draw.HIDDEN) * 255)).all(axis=1).sum()
-    unseen = (image == np.round(np.array(draw.SCALE(0.0)[:3]) * 255)).all(axis=1).sum()
+    hidden = (image == np.round(HIDDEN * 255)).all(axis=1).sum()
+    unseen = (image == np.round(np.array(colours(0.0)) * 255)).all(axis=1).sum()
     assert hidden > unseen > 0
 
 
@@ -171,7 +187,7 @@ def test_a_diverged_model_is_shown_as_such() -> None:
     """Guards against a crash, or a pleasant blue, where weights are NaN."""
     weights = np.full((2, 2), np.nan)
     image = draw.heat_map(weights, ["a", "b"], ["a", "b"])
-    assert (image == np.round(np.array(draw.INVALID) * 255)).all(axis=2).sum() > 1000
+    assert (image == np.round(colours(np.nan) * 255)).all(axis=2).sum() > 1000
 
 
 def test_labels_must_fit_the_map() -> None:
@@ -188,16 +204,16 @@ def test_panels_share_one_scale() -> None:
     """Guards against each head stretched to its own maximum, which makes a flat head look sharp."""
     flat = np.full((3, 3), 0.1)
     image = draw.small_multiples({"flat": flat, "sharp": np.eye(3)}, "abc", "abc")
-    pale = np.round(np.array(draw.SCALE(0.1)[:3]) * 255)
+    pale = np.round(np.array(colours(0.1)) * 255)
     assert (np.abs(image - pale) <= 1).all(axis=2).sum() > 9 * 300
 
 
 def test_a_picture_says_where_it_comes_from(lesson: Recording) -> None:
     """Guards the title: layer, head and step each change it, above the map."""
-    before = pictures.picture(lesson, kind="encoder", layer=0)
-    later = pictures.picture(Recording(2000, lesson.samples), kind="encoder", layer=0)
-    layer = pictures.picture(lesson, kind="encoder", layer=1)
-    head = pictures.picture(lesson, kind="encoder", layer=0, head=0)
+    before = pixels(choose(lesson, kind="encoder", layer=0))
+    later = pixels(choose(Recording(2000, lesson.samples), kind="encoder", layer=0))
+    layer = pixels(choose(lesson, kind="encoder", layer=1))
+    head = pixels(choose(lesson, kind="encoder", layer=0, head=0))
     for other in (later, layer, head):  # the maps themselves are all alike
         assert changed(before, other)[3] < 70
     assert changed(before, later)[1] > changed(before, layer)[1]
@@ -206,12 +222,15 @@ def test_a_picture_says_where_it_comes_from(lesson: Recording) -> None:
 def test_pictures_of_every_kind_can_be_drawn(lesson: Recording) -> None:
     """Guards labels of the right side and length for each kind, single map and small multiples."""
     for kind in ("encoder", "decoder", "cross"):
-        for image in (pictures.picture(lesson, kind=kind, head=1), pictures.heads(lesson, kind=kind, layer=-1)):
+        all_heads = pictures.heads(choose(lesson, kind=kind, layer=-1)).draw(Canvas)
+        for image in (pixels(choose(lesson, kind=kind, head=1)), all_heads):
             assert image.shape[2] == 3
             assert len(np.unique(image)) > 50
-    reads, predicts = (pictures.heads(lesson, kind="decoder", rows=rows) for rows in ("reads", "predicts"))
+    reads, predicts = (
+        pictures.heads(choose(lesson, kind="decoder", rows=rows)).draw(Canvas) for rows in ("reads", "predicts")
+    )
     assert changed(reads, predicts)
-    np.testing.assert_array_equal(pictures.picture(lesson), pictures.picture(lesson, kind="cross", layer=0))
+    np.testing.assert_array_equal(pixels(choose(lesson)), pixels(choose(lesson, kind="cross", layer=0)))
 
 
 def test_drawing_leaves_matplotlib_as_it_was() -> None:
@@ -221,7 +240,7 @@ import sys, matplotlib
 def settings():  # all but the backend, which is looked up, and pyplot imported, when asked for
     return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
 before = settings()
-from attention_maps.draw.heat_map import heat_map
+from attention_maps.draw.canvas import heat_map
 import numpy as np
 heat_map(np.ones((1, 1)), ["いいえ"], ["▁no"])
 print([name for name in ("matplotlib.pyplot", "matplotlib_fontja", "torch") if name in sys.modules])
@@ -229,3 +248,44 @@ assert settings() == before
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]", done.stdout
+
+
+@pytest.mark.parametrize("length", [1, 4, 16, 128])
+def test_the_picture_for_images_is_shown_as_it_is(length: int) -> None:
+    """Guards labels that TensorBoard would scale down until nobody can read them: its Images are 350 pixels wide."""
+    pieces = [["▁understanding", "▁オレンジ", "▁a"][i % 3] for i in range(length)]
+    weights = {("decoder", 0): np.tril(np.ones((1, length, length), np.float16))}
+    sample = Sample(named(pieces), named(pieces), None, (1.0,) * length, ((),) * length, weights, {}, "valid 1", length)
+    shown = pictures.for_images(Recording(1000, (sample,)))
+    image = shown.draw(Canvas)
+    assert image.shape[1] == 350
+    assert image.shape[0] < 600
+    assert (np.concatenate([image[:, :2], image[:, -2:]], axis=1) == 255).all()  # nothing is cut off
+    layout = _Layout(shown, Canvas)
+    assert (layout.size, layout.every) == (9.0, 1)  # every token is named, in 12 pixels
+    assert ("of 128 × 128 tokens" in layout.picture.subtitle) == (length == 128)
+
+
+def test_labels_lack_the_mark_of_a_word() -> None:
+    """Guards pictures for readers: `▁` is SentencePiece's sign for a space, and its position is not news."""
+    assert [labels.readable(piece) for piece in ("▁win", "▁", "a▁b", "▁▁x", "")] == ["win", "␣", "a␣b", "x", ""]
+
+
+def test_pixels_and_svg_are_one_picture(lesson: Recording) -> None:
+    """Guards two descriptions that drift apart: the same texts, the same colours, a cell for every weight."""
+    chosen = choose(lesson, kind="encoder", layer=0, head=0)
+    root = ElementTree.fromstring(pictures.picture(chosen).draw(Svg).encode())
+    cells = [rect for rect in root.iter("{http://www.w3.org/2000/svg}rect") if len(rect)]
+    assert [rect.get("fill") for rect in cells] == [to_hex(colours(1.0))] * 9
+    flat = pictures.picture(chosen).draw(Canvas).reshape(-1, 3)
+    assert (flat == (colours(1.0) * 255).round()).all(axis=1).sum() > 1000
+
+
+def test_numbers_in_dark_cells_are_white() -> None:
+    """Guards legible numbers: a style sheet would win over the colour of each text."""
+    drawn = HeatMap({"": np.eye(2)}, named(["a", "b"]), named(["c", "d"])).draw(Svg)
+    root = ElementTree.fromstring(drawn.encode())
+    assert root.get("fill") == INK
+    assert "style" not in drawn
+    numbers = {text.text: text.get("fill") for text in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert (numbers["1"], numbers["0"], numbers["a"]) == (PAPER, MUTED, None)
