@@ -1,8 +1,7 @@
-"""The Attention tab as one HTML file: its own scripts and style, and recordings, inside; it asks nothing of any
-network.
+"""The Attention tab as one self-contained HTML file: scripts, style sheets and recordings; it needs no network.
 
-Every module of the tab becomes a `data:` URL in an import map under a bare name, because a page that is opened from a
-disk may not import files beside it; the relative names by which modules import each other are rewritten to those names.
+A page opened from disk may not import files beside it. So every module becomes a `data:` URL in an import map, under a
+bare name ("chumoku/core/state.js"), and the relative imports between modules are rewritten to these names.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from attention_maps.draw.labels import printable
 STATIC = Path(__file__).resolve().parent.parent / "tensorboard" / "static"
 ENTRY = "index.js"
 PREFIX = "chumoku/"
-"""Of the bare names."""
+"""Of the bare names in the import map."""
 
 RELATIVE = re.compile(r"""(\bfrom\s*|\bimport\s*\(?\s*)(["'])(\.\.?/[^"'\n]+)\2""")
 """`from "./x.js"` of import and export, `import "./x.js"` and `import("./x.js")`."""
@@ -31,7 +30,7 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:; font-src"
     " data:"
 )
-"""No browser will load anything from elsewhere."""
+"""Content security policy: the browser loads nothing from elsewhere."""
 
 PAGE = """<!doctype html><html lang="en">
 <head>
@@ -54,7 +53,7 @@ PAGE = """<!doctype html><html lang="en">
 
 
 def page(title: str, archive: Mapping[str, Any], state: Mapping[str, object]) -> str:
-    """The page as text. `state` is what it shows first, by the names in the tab's state.js."""
+    """The HTML. `state` is the initial UI state, by the names in the tab's core/state.js."""
     modules = {path.relative_to(STATIC).as_posix(): path.read_text("utf-8") for path in sorted(STATIC.rglob("*.js"))}
     imports = {PREFIX + name: _data_url(bundled(name, text, modules)) for name, text in modules.items()}
     hash_ = "#attention&" + urlencode({f"p.attention.{key}": value for key, value in state.items()})
@@ -70,7 +69,7 @@ def page(title: str, archive: Mapping[str, Any], state: Mapping[str, object]) ->
 
 
 def bundled(name: str, text: str, modules: Mapping[str, str]) -> str:
-    """A module with bare names for those it imports. Raises LookupError when it imports one that is not there."""
+    """A module with its relative imports replaced by bare names. Raises LookupError for a missing module."""
 
     def bare(match: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(name), match[3]))
@@ -86,5 +85,5 @@ def _data_url(script: str) -> str:
 
 
 def _in_script(value: object) -> str:
-    """JSON that no parser of HTML can take for the end of its script."""
+    """JSON without `<`, so that it cannot end the <script> element around it."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,40 +1,39 @@
-/** The page: its parts, the context that they share, and the loop that draws what the state asks for. */
+/** The page: builds its parts and the context that they share, and draws whenever the state changes. */
 
-import {curveReadings} from './core/curve_cache.js';
+import {createCurveCache} from './core/curve_cache.js';
 import {drawingLoop} from './core/drawing_loop.js';
-import {isVisible, onReload, takeKeyboard} from './core/host.js';
-import {loadFrame, NoExamples, stepName} from './core/load_frame.js';
-import {isTold, load, loadOverview} from './core/load_page.js';
+import {isDark, isVisible, onReload, takeKeyboard, watchTheme} from './core/host.js';
+import {loadFrame, NoExamples} from './core/load_frame.js';
+import {load, loadOverview} from './core/load_page.js';
 import {createPreloader} from './core/preload.js';
-import {Recordings, recordingTitle} from './core/recordings.js';
-import {Source} from './core/source.js';
+import {Recordings, recordingTitle, stepName} from './core/recordings.js';
+import {Source, Unavailable} from './core/source.js';
 import {State} from './core/state.js';
 import {element} from './dom/elements.js';
-import {colours, isDark, watchTheme} from './draw/colours.js';
+import {colours} from './draw/colours.js';
 import {createControls} from './panel/controls.js';
-import {createHelp} from './panel/empty_page.js';
-import {createGrid} from './panel/head_grid.js';
+import {createEmptyPage} from './panel/empty_page.js';
+import {createHeadGrid} from './panel/head_grid.js';
 import {createKeyList, listenToKeys} from './panel/keyboard.js';
 import {createScores} from './panel/scores.js';
 import {createTabs} from './panel/tabs.js';
 import {createTimeline} from './panel/timeline.js';
-import {titleOf} from './panel/title.js';
 
-const LOOK = 3000; // milliseconds between two looks for new recordings, while following and while there are none
-const HONESTY =
-  'Attention shows where a head looks, not why a model answers as it does: it is no full explanation. Rollout is a heuristic.';
+const POLL = 3000; // milliseconds between checks for new recordings, while following the latest step and while there are none
+const CAVEAT =
+  'Attention weights show where a head attends, not why the model produces its output. Rollout is a heuristic.';
 
 /** Build the page in `body` and keep it drawn. */
 export async function openPage(body) {
   const state = new State();
   const source = Source.ofPage();
   const recordings = new Recordings(source);
-  const curves = curveReadings(source);
+  const curves = createCurveCache(source);
   const preloader = createPreloader();
   let palette = null;
-  let shown = null; // {meta, fitted, frame, compared} as drawn last
-  let notice = ''; // told with the next drawing
-  let cutOff = false; // the last look for recordings got no answer
+  let shown = null; // {meta, fitted, frame, compared} of the last drawing
+  let notice = ''; // shown with the next drawing
+  let cutOff = false; // the last check for recordings failed
   const message = element('div', {class: 'message', role: 'alert', hidden: true});
   const context = {
     state,
@@ -51,16 +50,16 @@ export async function openPage(body) {
   };
 
   const controls = createControls(context);
-  const grid = createGrid(context);
+  const grid = createHeadGrid(context);
   const scores = createScores(context);
   const tabs = createTabs(context);
   const overview = element('aside', {class: 'overview'}, grid.element, scores.element);
-  const stale = (is) => overview.classList.toggle('stale', is); // what it shows belongs to another recording
+  const stale = (is) => overview.classList.toggle('stale', is); // the overview belongs to another recording
   const keyList = createKeyList();
-  const help = createHelp();
+  const help = createEmptyPage();
   const failed = (error) => {
-    reportError(error); // for the console of the browser; the page lives on
-    report(`This page has failed to draw: ${error.message}.`);
+    reportError(error); // to the browser's console; the page stays usable
+    report(`The page could not be drawn: ${error.message}.`);
   };
   const drawing = drawingLoop(draw, failed, (busy) => {
     page.setAttribute('aria-busy', String(busy));
@@ -74,7 +73,7 @@ export async function openPage(body) {
     timeline.element,
     message,
     element('main', {}, overview, tabs.element),
-    element('footer', {}, HONESTY),
+    element('footer', {}, CAVEAT),
   );
 
   function report(text) {
@@ -88,12 +87,12 @@ export async function openPage(body) {
     if (settled.run !== state.now.run || settled.recording !== state.now.recording) {
       notice = missed(state.now, settled);
       state.set(settled);
-      return; // and is called again
+      return; // which draws again
     }
     try {
       shown = await load(source, state.now);
     } catch (error) {
-      if (!isTold(error)) throw error;
+      if (!(error instanceof Unavailable)) throw error;
       report(notice && sentence(notice));
       notice = '';
       tabs.fail(sentence(`${recordingTitle(state.now.recording)} cannot be shown: ${error.message}`));
@@ -105,13 +104,13 @@ export async function openPage(body) {
     notice = '';
     controls.update();
     scores.update(shown.meta);
-    tabs.draw(shown.frame, titleOf(shown));
+    tabs.draw(shown);
     if (drawing.isOutdated()) return;
     try {
       grid.draw(shown.frame, await loadOverview(source, shown.fitted, shown.meta));
       stale(false);
     } catch (error) {
-      if (!isTold(error)) throw error;
+      if (!(error instanceof Unavailable)) throw error;
       report(sentence(error.message));
       stale(true);
     }
@@ -130,19 +129,19 @@ export async function openPage(body) {
     timeline.update();
   }
 
-  /** Read the list of recordings; `anew` forgets what was read of them, for files can be written again. */
+  /** Read the list of recordings; `anew` also drops cached recordings, whose files may have been overwritten. */
   async function refresh({anew = false} = {}) {
     let found;
     try {
       found = await recordings.refresh();
     } catch (error) {
-      if (!isTold(error)) throw error;
+      if (!(error instanceof Unavailable)) throw error;
       cutOff = true;
       report(sentence(error.message));
       if (page.hidden) help.update({problem: sentence(error.message)});
       return;
     }
-    const back = cutOff; // its message goes with the next drawing
+    const back = cutOff; // the next drawing removes its message
     cutOff = false;
     for (const run of anew ? recordings.runs.keys() : found.resumed) source.forget(run);
     if (!found.changed && !anew && !back) return;
@@ -156,11 +155,11 @@ export async function openPage(body) {
     drawing.ask();
   }
 
-  async function keepLooking() {
+  async function poll() {
     try {
       if (isVisible() && (state.now.follow || !recordings.runs.size)) await refresh();
     } finally {
-      setTimeout(keepLooking, LOOK);
+      setTimeout(poll, POLL);
     }
   }
 
@@ -179,21 +178,21 @@ export async function openPage(body) {
     updateBars();
     drawing.ask();
   });
-  window.addEventListener('resize', () => isVisible() && state.tell()); // also when TensorBoard comes back to this tab
+  window.addEventListener('resize', () => isVisible() && state.writeUrl()); // also when this tab becomes active again
   listenToKeys(context, {timeline, frame: tabs.frame, zoom: (by) => tabs.current()?.zoom?.(by), help: keyList.open});
   new ResizeObserver(() => grid.draw()).observe(grid.element);
   takeKeyboard();
   await refresh({anew: true});
   if (source.archive) return;
   onReload(() => refresh({anew: true}));
-  setTimeout(keepLooking, LOOK);
+  setTimeout(poll, POLL);
 }
 
-/** What a link asked for and is not here; '' where it asked for nothing. */
-function missed(asked, settled) {
-  if (asked.run && settled.run !== asked.run) return `there is no run ${asked.run} with recordings here; this is ${settled.run}`;
-  if (!asked.run || !asked.recording) return '';
-  return `${recordingTitle(asked.recording)} is not, or no longer, recorded in this run; this is ${recordingTitle(settled.recording)}`;
+/** What a link named that does not exist; '' if it named nothing. */
+function missed(requested, settled) {
+  if (requested.run && settled.run !== requested.run) return `there is no run ${requested.run} with recordings; showing ${settled.run}`;
+  if (!requested.run || !requested.recording) return '';
+  return `this run has no recording of ${recordingTitle(requested.recording)} (any more); showing ${recordingTitle(settled.recording)}`;
 }
 
 /** A message as a sentence: capital letter, full stop. */
@@ -201,7 +200,7 @@ function sentence(text) {
   return `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;
 }
 
-/** How long the last drawing took, for benchmarks: a performance entry and an attribute of the document. */
+/** Record the duration of the last drawing for benchmarks: a performance entry and an attribute of the document. */
 function measured(began) {
   const ended = performance.now();
   performance.clearMeasures('redraw');

@@ -1,29 +1,29 @@
-/** The curves of runs, read once until new recordings are found. */
+/** The head measures of whole runs, read once until new recordings are found. */
 
-/** {ready(run): what is in memory or undefined, read(run): a promise of it, forget()}. */
-export function curveReadings(source) {
+/** {ready(run): the curves in memory or undefined, read(run): a promise of them, forget()}. */
+export function createCurveCache(source) {
   let known = new Map();
-  let asked = new Map();
+  let requested = new Map();
 
   function read(run) {
-    if (!asked.has(run)) asked.set(run, remember(run, known, asked));
-    return asked.get(run);
+    if (!requested.has(run)) requested.set(run, remember(run, known, requested));
+    return requested.get(run);
   }
 
-  /** An answer that comes after forget() is put where nobody looks any more. */
-  async function remember(run, answers, questions) {
+  /** An answer that arrives after forget() goes into the discarded maps. */
+  async function remember(run, answers, requests) {
     try {
       answers.set(run, await source.curves(run));
       return answers.get(run);
     } catch (error) {
-      questions.delete(run); // it may go better the next time
+      requests.delete(run); // the next call retries
       throw error;
     }
   }
 
   function forget() {
     known = new Map();
-    asked = new Map();
+    requested = new Map();
   }
 
   return {ready: (run) => known.get(run), read, forget};

@@ -1,12 +1,12 @@
-/** When to draw: one drawing after the other, and what was asked for meanwhile only once. */
+/** The drawing loop: one drawing at a time; requests made meanwhile are combined into one. */
 
 /**
- * ask(): draw soon, and once more if asked meanwhile, also by the drawing itself; never two at once. finished(): resolves when nothing is
- * left to be drawn. isOutdated(): whether the drawing under way was overtaken. failed(error) is called with what `draw` throws,
- * changed(busy) when drawing begins and when all is drawn.
+ * ask(): request a drawing; requests made while one runs, also by the drawing itself, lead to one more. finished(): resolves when nothing
+ * is left to draw. isOutdated(): whether the running drawing has been superseded. failed(error) is called with what `draw` throws,
+ * changed(busy) when drawing begins and when everything is drawn.
  */
 export function drawingLoop(draw, failed, changed) {
-  let wanted = 0; // when it was asked for, 0 for not
+  let wanted = 0; // time of the pending request, 0 for none
   let running = null;
 
   async function run() {
@@ -27,7 +27,7 @@ export function drawingLoop(draw, failed, changed) {
     wanted ||= performance.now();
     if (running) return;
     changed(true);
-    running = Promise.resolve().then(run); // later: a drawing that asks at once must find that one is running
+    running = Promise.resolve().then(run); // asynchronous: a draw that calls ask() at once must see `running` set
   }
 
   return {ask, finished: () => running ?? Promise.resolve(), isOutdated: () => wanted > 0};

@@ -1,4 +1,4 @@
-/** float16 to numbers by one table of all 65,536 bit patterns: exact, fast, and older browsers have no Float16Array. */
+/** Decodes float16 with a table of all 65,536 bit patterns: exact and fast; older browsers have no Float16Array. */
 
 const TABLE = Float32Array.from({length: 65536}, (_, bits) => {
   const sign = bits & 0x8000 ? -1 : 1;

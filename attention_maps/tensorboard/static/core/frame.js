@@ -1,39 +1,39 @@
 /**
- * A frame: one matrix ready to be drawn, after choosing the head, weighing by values, comparing, hiding and merging. Pure functions; every
- * view draws frames and nothing else.
+ * A frame: one attention matrix ready to draw, after selecting the head, weighting by value norms, subtracting, hiding special tokens and
+ * merging pieces. Pure functions; views draw frames and nothing else.
  *
- * {rows: [label], columns: [label], weights: Float32Array (rows x columns, row-major), difference, weighed, causal, maximum, hidden, kind,
+ * {rows: [label], columns: [label], weights: Float32Array (rows x columns, row-major), difference, weighted, causal, maximum, hidden, kind,
  *  layer, head, rowsNamed, name, meta, sample, tokens: {rows, columns}}
- * label = {text, special, positions: [token positions], language}; `hidden` is, per row, the share of attention that hidden columns had, or
- * null when nothing is hidden; `difference` maps hold values from -1 to 1; `maximum` is the largest absolute value;
- * `weighed` tells whether weights were multiplied by value norms.
+ * label = {text, special, positions: [token positions], language}; `hidden` is the share of attention on hidden columns, per row, or null
+ * when nothing is hidden; a `difference` holds values from -1 to 1; `maximum` is the largest absolute value; `weighted`: whether weights
+ * were multiplied by value norms.
  */
 
-import {languageOf, readable} from '../dom/elements.js';
+import {languageOf, readable} from './format.js';
 import {wordGroups, wordText} from './word_groups.js';
 
 export const KINDS = ['encoder', 'decoder', 'cross'];
 export const KIND_NAMES = {encoder: 'encoder self-attention', decoder: 'decoder self-attention', cross: 'cross-attention'};
 
-/** The kinds that a sample has, telling one first. */
+/** The kinds of attention that a sample has, the most informative one first. */
 export function kindsOf(meta, sample) {
   const kinds = shapesOf(meta, sample);
   return ['cross', 'decoder', 'encoder'].filter((kind) => kinds[kind]);
 }
 
-/** {kind: {layers, heads}} of a sample; the plugin may tell it once for all samples or for each. */
+/** {kind: {layers, heads}} of a sample; `meta.kinds` holds one such object for all samples or a list with one for each. */
 export function shapesOf(meta, sample) {
   return Array.isArray(meta.kinds) ? (meta.kinds[sample] ?? {}) : meta.kinds;
 }
 
-/** Which naming of rows is in force: `predicts` for cross-attention unless chosen otherwise; an encoder predicts nothing. */
+/** What rows are labelled by: `predicts` for cross-attention unless the state says otherwise; an encoder predicts nothing. */
 export function rowsNamed(state, kind) {
   if (kind === 'encoder') return 'reads';
   return state.rows || (kind === 'cross' ? 'predicts' : 'reads');
 }
 
-/** The tokens that name the rows of a map. Short by one in a plain text: nothing is known to follow its last token. */
-export function queryTokens(sample, kind, rows) {
+/** The tokens that label the rows. In a plain text nothing is known to follow the last token: its label is '…'. */
+function queryTokens(sample, kind, rows) {
   if (kind === 'encoder') return sample.source;
   if (rows === 'reads') return sample.reads;
   const {pieces, special} = sample.predicts;
@@ -41,12 +41,12 @@ export function queryTokens(sample, kind, rows) {
   return {pieces: [...pieces, ...Array(lacking).fill('…')], special: [...special, ...Array(lacking).fill(0)]};
 }
 
-/** The tokens that name the columns. */
-export function keyTokens(sample, kind) {
+/** The tokens that label the columns. */
+function keyTokens(sample, kind) {
   return kind === 'decoder' ? sample.reads : sample.source;
 }
 
-/** One head, the mean or the maximum of all, out of [H,Q,K] -> Float32Array [Q,K]. Raises RangeError for a head that is not there. */
+/** One head, or the mean or maximum over heads, of [H,Q,K] -> Float32Array [Q,K]. Throws RangeError for a head that does not exist. */
 export function chooseHead({numbers, shape: [heads, queries, keys]}, head) {
   const size = queries * keys;
   if (typeof head === 'number') {
@@ -62,25 +62,25 @@ export function chooseHead({numbers, shape: [heads, queries, keys]}, head) {
   return chosen;
 }
 
-/** Weights [H,Q,K] times value norms [H,K], rows made to sum to 1 again: each key's share in what is added (Kobayashi et al. 2020). */
-export function weighByValues(weights, values) {
+/** Weights [H,Q,K] times value norms [H,K], rows renormalised: each key's share of the head's output (Kobayashi et al. 2020). */
+export function weightByValues(weights, values) {
   const {numbers, shape} = weights;
   const [heads, queries, keys] = shape;
-  const weighed = new Float32Array(numbers.length);
+  const weighted = new Float32Array(numbers.length);
   for (let h = 0; h < heads; h++) {
     for (let q = 0; q < queries; q++) {
       const offset = (h * queries + q) * keys;
       let sum = 0;
-      for (let k = 0; k < keys; k++) sum += weighed[offset + k] = numbers[offset + k] * values.numbers[h * keys + k];
-      if (sum > 0) for (let k = 0; k < keys; k++) weighed[offset + k] /= sum;
+      for (let k = 0; k < keys; k++) sum += weighted[offset + k] = numbers[offset + k] * values.numbers[h * keys + k];
+      if (sum > 0) for (let k = 0; k < keys; k++) weighted[offset + k] /= sum;
     }
   }
-  return {numbers: weighed, shape};
+  return {numbers: weighted, shape};
 }
 
 /**
- * The frame of a matrix [Q,K] (Float32Array). `sample` and `meta` are of the recording that it comes from; `other` is a matrix of the same
- * tokens to be subtracted, or null.
+ * The frame of a matrix [Q,K] (Float32Array). `meta` and `sampleIndex` name the recorded sample; `other` is a matrix over the same tokens
+ * to subtract, or null.
  */
 export function makeFrame(state, meta, sampleIndex, kind, matrix, other = null) {
   const sample = meta.samples[sampleIndex];
@@ -101,7 +101,7 @@ export function makeFrame(state, meta, sampleIndex, kind, matrix, other = null) 
     weights,
     hidden,
     difference: Boolean(other),
-    weighed: state.values && state.head !== 'rollout',
+    weighted: state.values && state.head !== 'rollout',
     causal: kind === 'decoder',
     maximum: largest(weights),
     kind,
@@ -116,7 +116,7 @@ export function makeFrame(state, meta, sampleIndex, kind, matrix, other = null) 
 }
 
 /** "cross-attention · layer 2 · head 0". */
-export function mapName(state, kind, {layers, heads}) {
+function mapName(state, kind, {layers, heads}) {
   if (state.head === 'rollout') return `${KIND_NAMES[kind]} · rollout over ${layers} layers`;
   const head = typeof state.head === 'number' ? `head ${state.head}` : `${state.head} of ${heads} heads`;
   return `${KIND_NAMES[kind]} · layer ${state.layer} · ${head}`;
@@ -134,8 +134,9 @@ function label(tokens, positions) {
 }
 
 /**
- * Sum over the keys of a word, mean over its queries; hidden columns leave and the rest is made to sum to 1. `matrix` [Q,K] row-major of
- * `width` K, groups of positions -> {weights: Float32Array (rows x columns), hidden: Float32Array (rows) or null}.
+ * Sums weights over the keys of a word and averages them over its queries; with `hide`, rows are renormalised over the columns left.
+ * `matrix` [Q,K] row-major of `width` K, groups of positions -> {weights: Float32Array (rows x columns), hidden: Float32Array (rows) or
+ * null}.
  */
 export function pooled(matrix, width, rowGroups, columnGroups, hide) {
   const whole = rowGroups.length * columnGroups.length === matrix.length;
@@ -167,7 +168,7 @@ export function largest(weights) {
   return most || 1;
 }
 
-/** Columns of a row in falling order of weight, none of weight 0: the `top` first, or as many as hold the share `mass` of the row. */
+/** Columns of a row by descending weight, none of weight 0: the first `top`, or as many as hold the share `mass` of the row. */
 export function strongest(frame, row, {top = 3, mass = 0} = {}) {
   const width = frame.columns.length;
   const weights = frame.weights.subarray(row * width, (row + 1) * width);

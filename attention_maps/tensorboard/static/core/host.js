@@ -1,6 +1,15 @@
-/** Messages from TensorBoard: its reload button, by the protocol of its experimental plugin library. */
+/** TensorBoard around the page: its URL, reload button (by the protocol of its experimental plugin library), keyboard focus and theme. */
 
-/** Call `reloaded` whenever TensorBoard reads its data again; nothing happens where no TensorBoard is around the page. */
+/** The window whose URL holds the state: TensorBoard's, which shows the page in an iframe; our own where that is not accessible. */
+export function host() {
+  try {
+    return window.parent.location.hash === undefined ? window : window.parent;
+  } catch {
+    return window;
+  }
+}
+
+/** Call `reloaded` whenever TensorBoard reloads its data; does nothing outside TensorBoard. */
 export function onReload(reloaded) {
   if (window.parent === window) return;
   const {port1, port2} = new MessageChannel();
@@ -13,18 +22,39 @@ export function onReload(reloaded) {
   window.parent.postMessage('experimental.bootstrap', '*', [port2]);
 }
 
-/** Take the keyboard, so that keys work before the first click, unless somebody is typing elsewhere in TensorBoard. */
+/** Focus the page, so that keys work before the first click, unless a field elsewhere in TensorBoard is being edited. */
 export function takeKeyboard() {
   try {
     let busy = window.parent === window ? null : window.parent.document.activeElement;
     while (busy?.shadowRoot?.activeElement) busy = busy.shadowRoot.activeElement;
     if (!busy?.closest('input, textarea, select, [contenteditable], [role=combobox], [role=dialog]')) window.focus();
   } catch {
-    // a foreign parent keeps its keyboard
+    // a parent of another origin keeps the focus
   }
 }
 
-/** Whether somebody can see the page: TensorBoard keeps the frames of other tabs, but hides them. */
+/** Whether the page is visible: TensorBoard keeps the frames of inactive tabs, but hides them. */
 export function isVisible() {
   return document.visibilityState === 'visible' && window.innerWidth > 0 && window.innerHeight > 0;
+}
+
+/** Whether TensorBoard uses its dark theme; outside TensorBoard, what the system prefers. */
+export function isDark() {
+  try {
+    if (window.parent !== window) return window.parent.document.body.classList.contains('dark-mode');
+  } catch {
+    // a parent of another origin: ask the system
+  }
+  return window.matchMedia('(prefers-color-scheme: dark)').matches;
+}
+
+/** Call `changed` whenever the theme changes. */
+export function watchTheme(changed) {
+  window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', changed);
+  try {
+    const {body} = window.parent.document;
+    new MutationObserver(changed).observe(body, {attributes: true, attributeFilter: ['class']});
+  } catch {
+    // a parent of another origin does not show its theme
+  }
 }

@@ -1,40 +1,35 @@
-/** What a page needs to be drawn: the frame that was asked for, or the nearest that can be had, and all maps of the overview. */
+/** What the page draws: the requested frame, or the closest available one, and all maps of the overview. */
 
 import {shapesOf} from './frame.js';
-import {fitting, Incomparable, loadFrame, loadLayer, loadMatrix, otherPlace, otherSide} from './load_frame.js';
-import {SourceError} from './source.js';
+import {fitting, loadFrame, loadLayer, loadMatrix, otherPlace, otherSide} from './load_frame.js';
+import {Unavailable} from './source.js';
 
-/** Recordings of older versions, by their meta: they hold no rollout, and need not be asked again. */
+/** The `meta` of recordings without a rollout (of older versions), so that it is not requested again. */
 const withoutRollout = new WeakSet();
 
 /**
- * {meta, fitted, frame, problem, compared}: `fitted` is the state as it is drawn, `problem` says what of it had to be given up and why, and
- * `compared` names both sides {a, b: {run, recording}} of a difference, else null. Raises SourceError where nothing can be drawn.
+ * {meta, fitted, frame, problem, compared}: `fitted` is the state that is drawn, `problem` explains why it is not the requested one ('' if
+ * it is), `compared` names both sides {a, b: {run, recording}} of a difference, else null. Throws Unavailable if nothing can be drawn.
  */
 export async function load(source, state) {
   const meta = await source.meta(state.run, state.recording);
   const wanted = fitting(state, meta);
   let problem = '';
-  for (const given of [wanted, ...lesser(wanted)]) {
+  for (const given of [wanted, ...fallbacks(wanted)]) {
     try {
       const frame = await loadFrame(source, given);
       const sides = given.against ? {a: {run: given.run, recording: given.recording}, b: await otherPlace(source, given)} : null;
       return {meta, fitted: given, frame, problem, compared: sides};
     } catch (error) {
-      if (!isTold(error)) throw error;
+      if (!(error instanceof Unavailable)) throw error;
       problem ||= error.message;
     }
   }
-  throw new SourceError(problem);
+  throw new Unavailable(problem);
 }
 
-/** Errors whose message is written for people. */
-export function isTold(error) {
-  return error instanceof SourceError || error instanceof Incomparable;
-}
-
-/** What can be drawn where a state cannot: without the comparison, without value norms, without the rollout, without all of these. */
-function lesser(state) {
+/** What to try for a state that cannot be drawn: without the comparison, without value norms, without the rollout, without all three. */
+function fallbacks(state) {
   const head = state.head === 'rollout' ? 'mean' : state.head;
   const candidates = [
     {...state, against: ''},
@@ -45,7 +40,7 @@ function lesser(state) {
   return candidates.filter((candidate) => JSON.stringify(candidate) !== JSON.stringify(state));
 }
 
-/** All maps of a fitting state's kind: {layers: [{numbers, shape}], rollout: numbers or null, others: those of the other side or null}. */
+/** All maps of a fitted state's kind: {layers: [{numbers, shape}], rollout: numbers or null, others: those of the other side or null}. */
 export async function loadOverview(source, state, meta) {
   const {layers} = shapesOf(meta, state.sample)[state.kind];
   const mine = await allMaps(source, state, layers, meta);
@@ -65,7 +60,7 @@ async function rolloutOf(source, state, meta) {
   try {
     return await loadMatrix(source, {...state, head: 'rollout'});
   } catch (error) {
-    if (!(error instanceof SourceError)) throw error;
+    if (!(error instanceof Unavailable)) throw error;
     withoutRollout.add(meta);
     return null;
   }

@@ -1,48 +1,54 @@
-/** What is measured of a head: names and units for people, and which end of a measure is the telling one. */
+/** Measures of heads: display name, unit, sort order and explanation of each. */
 
 /**
- * `first`: which values are sorted to the front and drawn strongest. `share`: stored as 0 to 1, shown as percent. `gold`: measured against
- * what is right, so that `first` is also better.
+ * `first`: which values come first in sorting and get the strongest outline. `share`: stored as 0 to 1, shown as percent. `gold`: scored
+ * against gold labels, so that `first` also means better.
  */
 const MEASURES = {
-  entropy: {title: 'entropy', unit: 'nats', first: 'low', meaning: 'how widely it looks: 0 is one token only'},
+  entropy: {title: 'entropy', unit: 'nats', first: 'low', meaning: 'entropy of the attention weights: 0 means all attention on one token'},
   spread: {
     title: 'spread',
     unit: '%',
     share: true,
     first: 'low',
-    meaning: 'entropy as a share of what looking at everything alike would have',
+    meaning: 'entropy divided by that of uniform attention',
   },
-  first: {title: 'to the first token', unit: '%', share: true, first: 'high', meaning: 'mean share of attention that the first token gets'},
-  special: {title: 'to special tokens', unit: '%', share: true, first: 'high', meaning: 'mean share of attention that special tokens get'},
-  previous: {title: 'to the token before', unit: '%', share: true, first: 'high', meaning: 'mean share that the token before gets'},
-  diagonal: {title: 'to itself', unit: '%', share: true, first: 'high', meaning: 'mean share that a token gives to its own position'},
-  coverage: {title: 'source covered', unit: '%', share: true, first: 'high', meaning: 'share of source tokens that some row looks at most'},
+  first: {title: 'to the first token', unit: '%', share: true, first: 'high', meaning: 'mean attention on the first token'},
+  special: {title: 'to special tokens', unit: '%', share: true, first: 'high', meaning: 'mean attention on special tokens'},
+  previous: {title: 'to the previous token', unit: '%', share: true, first: 'high', meaning: 'mean attention on the previous token'},
+  diagonal: {title: 'to itself', unit: '%', share: true, first: 'high', meaning: 'mean attention of a token on its own position'},
+  coverage: {
+    title: 'source coverage',
+    unit: '%',
+    share: true,
+    first: 'high',
+    meaning: 'share of source tokens that get the largest weight of some row',
+  },
   alignment_error: {title: 'alignment error (AER)', unit: '%', first: 'low', gold: true, meaning: 'against gold word alignments'},
   antecedent: {
     title: 'pronouns resolved',
     unit: '%',
     first: 'high',
     gold: true,
-    meaning: 'pronouns from which the head looks most at whom they mean, among everybody and everything named before',
+    meaning: 'pronouns whose antecedent gets the largest weight among all nouns before them',
   },
   antecedent_agreeing: {
-    title: 'pronouns resolved among agreeing nouns',
+    title: 'pronouns resolved, agreeing nouns',
     unit: '%',
     first: 'high',
     gold: true,
-    meaning: 'the same among the nouns that agree with the pronoun, often only one',
+    meaning: 'the same among the nouns that agree with the pronoun, often a single one',
   },
-  importance: {title: 'importance', unit: 'nats', first: 'high', meaning: 'how much the validation loss rises when the head is masked'},
+  importance: {title: 'importance', unit: 'nats', first: 'high', meaning: 'increase of the validation loss when the head is masked'},
 };
 
-/** Title, unit, meaning and order of a measure; one of a later version is shown under its own name. */
+/** Title, unit, meaning and order of a measure; an unknown one (of a later version) is shown under its own name. */
 export function measureOf(name) {
   if (Object.hasOwn(MEASURES, name)) return MEASURES[name];
   return {title: name.replaceAll('_', ' '), unit: '', first: 'high', meaning: ''};
 }
 
-/** The measures among `names`, ours first and in our order. */
+/** `names` sorted: known measures first, in the order above. */
 export function sortedMeasures(names) {
   const order = Object.keys(MEASURES);
   const rank = (name) => (order.includes(name) ? order.indexOf(name) : order.length);
@@ -54,13 +60,13 @@ export function plotted(name, value) {
   return measureOf(name).share && Number.isFinite(value) ? 100 * value : value;
 }
 
-/** "lower is better" or "higher is better" of a measure against gold, '' of others: no amount of entropy is right. */
+/** "lower is better" or "higher is better" for measures against gold labels, '' for others. */
 export function better(name) {
   const {gold, first} = measureOf(name);
   return gold ? `${first === 'low' ? 'lower' : 'higher'} is better` : '';
 }
 
-/** A value with its unit: "1.32 nats", "42.1 %", "–" where there is none. */
+/** A value with its unit: "1.32 nats", "42.1 %", "–" for a missing one. */
 export function measureText(name, value) {
   if (!Number.isFinite(value)) return '–';
   const {unit} = measureOf(name);
@@ -68,7 +74,7 @@ export function measureText(name, value) {
   return unit ? `${number} ${unit}` : number;
 }
 
-/** The value of a head in meta.measures; null where it has none, as mean, max and rollout. */
+/** The value of a head in meta.measures; null if it has none, as mean, max and rollout. */
 export function measureAt(meta, name, kind, layer, head) {
   return meta.measures?.[name]?.[kind]?.[layer]?.[head] ?? null;
 }

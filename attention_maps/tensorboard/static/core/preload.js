@@ -1,11 +1,12 @@
-/** Reading the recordings around the present one while nothing else is to be done, so that moving through time draws from memory. */
+/** Reads the recordings around the current one while the page is idle, so that moving through the steps draws from memory. */
 
-import {isTold, load, loadOverview} from './load_page.js';
+import {load, loadOverview} from './load_page.js';
+import {Unavailable} from './source.js';
 
 const REACH = 6; // recordings on either side
 const BUDGET = 200e6; // bytes of decoded maps
 
-/** {start(context), stop()}: `start` begins anew from what is drawn now. */
+/** {start(context), stop()}: `start` restarts from what is currently drawn. */
 export function createPreloader() {
   let turn = 0;
 
@@ -24,7 +25,7 @@ export function createPreloader() {
         const {meta, fitted: there} = await load(source, wanted);
         await loadOverview(source, there, meta);
       } catch (error) {
-        if (!isTold(error)) throw error; // an unreadable neighbour is told when somebody goes there
+        if (!(error instanceof Unavailable)) throw error; // an unreadable recording is reported when it is selected
       }
     }
   }

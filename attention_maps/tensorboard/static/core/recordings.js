@@ -1,8 +1,7 @@
-/** Which runs there are and what they recorded; names of recordings for people. */
+/** The list of runs and their recordings; ids and display names of recordings. */
 
-import {generatedName, stepName, stepOf} from './load_frame.js';
 
-/** The list of runs and recordings as last read. */
+/** Runs and recordings as last read from the plugin. */
 export class Recordings {
   constructor(source) {
     this.source = source;
@@ -10,7 +9,7 @@ export class Recordings {
     this.runs = new Map();
   }
 
-  /** Read the list again. -> {changed, resumed}: the runs whose newest step is gone were resumed from an older one. */
+  /** Read the list again -> {changed, resumed}: `resumed` are runs whose newest step is gone, i.e. that resumed from an older one. */
   async refresh() {
     const {runs, logdir} = await this.source.index();
     const before = this.runs;
@@ -31,7 +30,7 @@ export class Recordings {
     return this.runs.get(run)?.numbers ?? [];
   }
 
-  /** The recordings among which one moves with a slider: the training steps, or what was generated. */
+  /** The recordings that the slider moves through: the training steps, or the generated ones. */
   siblings(run, recording) {
     const {steps = [], generated = []} = this.runs.get(run) ?? {};
     return generated.includes(recording) ? generated : steps;
@@ -45,12 +44,12 @@ export class Recordings {
     return this.runs.get(run)?.generated ?? [];
   }
 
-  /** The newest step of a run, or the newest thing that it generated where no step was recorded. */
+  /** The newest step of a run, or its newest generated recording if it has no steps. */
   latest(run) {
     return this.steps(run).at(-1) ?? this.generated(run).at(-1) ?? '';
   }
 
-  /** A run and a recording that exist: those asked for, else the nearest step, else the newest. */
+  /** A run and a recording that exist: the requested ones, else the nearest step, else the newest. */
   settle({run, recording}) {
     const chosen = this.runs.has(run) ? run : ([...this.runs.keys()][0] ?? '');
     const {steps = [], generated = []} = this.runs.get(chosen) ?? {};
@@ -67,4 +66,20 @@ export function recordingTitle(recording) {
   const step = stepOf(recording);
   if (step !== null) return `step ${step.toLocaleString('en')}`;
   return recording.replace(/^generated_0*/, 'generated ');
+}
+
+/** step_00001000 -> 1000; null for a recording that is not a training step. */
+export function stepOf(recording) {
+  const match = /^step_(\d+)$/.exec(recording);
+  return match ? Number(match[1]) : null;
+}
+
+/** 1000 -> step_00001000. */
+export function stepName(step) {
+  return `step_${String(step).padStart(8, '0')}`;
+}
+
+/** 3 -> generated_00003. */
+function generatedName(number) {
+  return `generated_${String(number).padStart(5, '0')}`;
 }

@@ -1,17 +1,17 @@
 /**
- * Where recordings come from: the plugin's routes, or the archive that an exported page carries. Everything is kept once read, so that
- * going back and forth between steps draws from memory.
+ * Reads recordings from the plugin's routes, or from the archive embedded in an exported page, and caches them, so that moving back and
+ * forth between steps draws from memory.
  */
 
 import {bitsOf, decode} from './float16.js';
 
-/** Bytes of decoded maps kept in memory; the oldest go first. */
+/** Bytes of decoded tensors kept in memory; the least recently used are dropped first. */
 const CAPACITY = 600e6;
 
-/** A request that was answered with an error; the message is the plugin's own sentence. */
-export class SourceError extends Error {}
+/** Something that cannot be read or drawn; the message is shown to the user. */
+export class Unavailable extends Error {}
 
-/** A tensor in memory: `numbers` (Float32Array, row-major) and `shape`. */
+/** LRU cache of tensors {numbers: Float32Array (row-major), shape}. */
 class Tensors {
   constructor() {
     this.kept = new Map();
@@ -21,7 +21,7 @@ class Tensors {
   get(key) {
     const found = this.kept.get(key);
     if (found) {
-      this.kept.delete(key); // moved to the young end
+      this.kept.delete(key); // moved to the most recent end
       this.kept.set(key, found);
     }
     return found;
@@ -44,7 +44,7 @@ class Tensors {
 }
 
 export class Source {
-  /** `archive`: what an exported page carries, or null for the plugin's routes. */
+  /** `archive`: the data of an exported page, or null for the plugin's routes. */
   constructor(archive = null) {
     this.archive = archive;
     this.tensors = new Tensors();
@@ -53,7 +53,7 @@ export class Source {
     this.listed = null; // the index as last read
   }
 
-  /** The archive of this page if it has one. */
+  /** The source of this page: its embedded archive if it has one, else the plugin. */
   static ofPage() {
     const embedded = document.getElementById('chumoku-archive');
     return new Source(embedded ? JSON.parse(embedded.textContent) : null);
@@ -94,12 +94,12 @@ export class Source {
     );
   }
 
-  /** The tensor if it is in memory already, else undefined. */
+  /** The tensor if it is cached, else undefined. */
   ready(run, recording, sample, kind, layer, what = 'weights') {
     return this.tensors.get([run, recording, sample, kind, layer, what].join('|'));
   }
 
-  /** A recording was written anew under the same name (a resumed run): forget what was read, or is being read, of it. */
+  /** Drop what was read, or is being read, of a run: a resumed run overwrites its recordings. */
   forget(run) {
     const ofRun = (keys) => [...keys].filter((key) => key.startsWith(`${run}|`));
     for (const key of ofRun(this.metas.keys())) this.metas.delete(key);
@@ -107,7 +107,7 @@ export class Source {
     for (const key of ofRun(this.tensors.kept.keys())) this.tensors.drop(key);
   }
 
-  /** The same request twice at once is asked once; `keep` takes the answer unless it was forgotten meanwhile. */
+  /** Concurrent identical requests are sent once; `keep` gets the answer unless it was forgotten meanwhile. */
   once(key, ask, keep) {
     if (this.waiting.has(key)) return this.waiting.get(key);
     const request = ask().then(
@@ -133,7 +133,7 @@ export class Source {
 }
 
 function missing(what) {
-  throw new SourceError(`${what} is not in this page`);
+  throw new Unavailable(`${what} is not part of this exported page`);
 }
 
 async function fetched(names) {
@@ -144,14 +144,14 @@ async function fetched(names) {
 
 /** GET a route of the plugin (relative: works under --path_prefix too). */
 async function answer(route, parameters = {}) {
-  const told = Object.entries(parameters).filter(([, value]) => value !== '' && value !== null && value !== undefined);
-  const query = new URLSearchParams(told.map(([key, value]) => [key, String(value)]));
+  const given = Object.entries(parameters).filter(([, value]) => value !== '' && value !== null && value !== undefined);
+  const query = new URLSearchParams(given.map(([key, value]) => [key, String(value)]));
   let response;
   try {
-    response = await fetch(told.length ? `${route}?${query}` : route, {cache: 'no-store'});
+    response = await fetch(given.length ? `${route}?${query}` : route, {cache: 'no-store'});
   } catch {
-    throw new SourceError('TensorBoard does not answer: is it still running?');
+    throw new Unavailable('TensorBoard does not answer: is it still running?');
   }
-  if (!response.ok) throw new SourceError((await response.text()).trim() || `${route}: HTTP ${response.status}`);
+  if (!response.ok) throw new Unavailable((await response.text()).trim() || `${route}: HTTP ${response.status}`);
   return response;
 }

@@ -1,11 +1,10 @@
-/** Pieces of words put together again, so that a map has one row or column per word. */
+/** Groups tokens (subword pieces) into words, so that a map has one row or column per word. */
 
-import {languageOf} from '../dom/elements.js';
+import {languageOf} from './format.js';
 
 /**
- * Groups of positions, one per word: [[0], [1, 2], ...]. Special tokens stay alone. Where pieces mark the spaces before them (▁) words
- * begin there; Japanese has no spaces, so the browser's own word breaker decides, and a piece that reaches over its border joins
- * both words.
+ * Groups of positions, one per word: [[0], [1, 2], ...]. Special tokens form groups of their own. A ▁ (preceding space) begins a word;
+ * Japanese has no spaces, so the browser's word segmenter decides, and a piece that crosses a word boundary joins both words.
  */
 export function wordGroups(tokens) {
   const {pieces, special} = tokens;
@@ -51,7 +50,7 @@ function brokenByLanguage(pieces, start, end) {
   return groups;
 }
 
-/** The text of a group as people read it. */
+/** The text of a group. */
 export function wordText(pieces, group) {
   return group.map((i) => pieces[i]).join('');
 }

@@ -1,8 +1,8 @@
-/** Copying text, also where the browser gives no clipboard to pages that are not served over https. */
+/** Copies text, also on pages without https, where browsers offer no clipboard API. */
 
 import {element} from './elements.js';
 
-/** Put a text on the clipboard -> whether it is there. */
+/** Copy a text to the clipboard -> whether that succeeded. */
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -12,7 +12,7 @@ export async function copyText(text) {
     area.value = text;
     document.body.append(area);
     area.select();
-    const copied = document.execCommand('copy'); // deprecated, and the only way without https
+    const copied = document.execCommand('copy'); // deprecated, but the only way without https
     area.remove();
     return copied;
   }

@@ -1,21 +1,44 @@
-/** The few kinds of controls that the views share: real form elements with labels. */
+/** Form fields with labels: lists, sliders, segmented buttons, checkboxes. */
 
+import {languageOf} from '../core/format.js';
 import {element} from './elements.js';
 
 let count = 0;
 
-/** A labelled <select>; `options` maps values to texts. `show(value)` sets it without an event. */
-export function choice(label, options, pick, title = '') {
-  const id = `view-choice-${++count}`;
+/** A list whose entries may change: show([{value, text, group}], value). Rebuilt only if they differ, so that an open list stays open. */
+export function menu(label, pick, title = '') {
+  const id = `field-${++count}`;
   const select = element('select', {id, title, onchange: () => pick(select.value)});
-  for (const [value, text] of Object.entries(options)) select.append(element('option', {value}, text));
-  const field = element('span', {class: 'field'}, element('label', {for: id, title}, label), select);
-  return {element: field, select, show: (value) => (select.value = value)};
+  let listed = '';
+  const show = (options, value) => {
+    const signature = JSON.stringify(options);
+    if (signature !== listed) {
+      listed = signature;
+      const groups = [...new Set(options.map(({group}) => group ?? ''))];
+      select.replaceChildren(
+        ...groups.flatMap((group) =>
+          grouped(
+            group,
+            options.filter((option) => (option.group ?? '') === group),
+          ),
+        ),
+      );
+    }
+    select.value = String(value);
+  };
+  return {element: element('span', {class: 'field'}, element('label', {for: id, title}, label), select), select, show};
 }
 
-/** A labelled slider with its value beside it; `text(value)` says the value. */
+/** A list of fixed entries; `options` maps values to texts. `show(value)` selects one without an event. */
+export function choice(label, options, pick, title = '') {
+  const entries = Object.entries(options).map(([value, text]) => ({value, text}));
+  const {element: field, select, show} = menu(label, pick, title);
+  return {element: field, select, show: (value) => show(entries, value)};
+}
+
+/** A labelled slider with its value beside it; `text(value)` formats it. */
 export function slider(label, {min, max, step}, text, pick, title = '') {
-  const id = `view-slider-${++count}`;
+  const id = `field-${++count}`;
   const output = element('output', {for: id});
   const input = element('input', {type: 'range', id, min, max, step, title, oninput: () => pick(Number(input.value))});
   const name = element('label', {for: id, title}, label);
@@ -27,7 +50,7 @@ export function slider(label, {min, max, step}, text, pick, title = '') {
   return {element: element('span', {class: 'field'}, name, input, output), input, label: name, show};
 }
 
-/** Buttons of which one is pressed; `options` maps values to texts. */
+/** A row of buttons, one of them pressed; `options` maps values to texts. */
 export function segments(label, options, pick, title = '') {
   const buttons = Object.entries(options).map(([value, text]) =>
     element('button', {type: 'button', value, 'aria-pressed': 'false', onclick: () => pick(value)}, text),
@@ -41,4 +64,9 @@ export function segments(label, options, pick, title = '') {
 export function tick(label, pick, title = '') {
   const box = element('input', {type: 'checkbox', onchange: () => pick(box.checked)});
   return {element: element('label', {class: 'field tick', title}, box, label), box, show: (value) => (box.checked = value)};
+}
+
+function grouped(group, members) {
+  const nodes = members.map(({value, text}) => element('option', {value, lang: languageOf(text)}, text));
+  return group ? [element('optgroup', {label: group}, nodes)] : nodes;
 }

@@ -1,4 +1,4 @@
-/** The few icons of the page, drawn as lines of a 16 x 16 square. */
+/** Icons as SVG paths in a 16 x 16 square. */
 
 import {svgElement} from './elements.js';
 

@@ -1,10 +1,11 @@
 /** The one tooltip of the page, shared by all views. */
 
-import {element, languageOf} from './elements.js';
+import {languageOf} from '../core/format.js';
+import {element} from './elements.js';
 
 const DISTANCE = 14; // CSS pixels between the pointer and the tooltip
 
-/** Show lines (text or nodes) beside the pointer, or beside the element of an event without one; the first line is the title. */
+/** Show lines (text or nodes) at the pointer, or at the element of an event without a position; the first line is the title. */
 export function showTooltip(event, ...lines) {
   const box = tooltip();
   const shown = lines.flat().filter((line) => line !== null && line !== undefined && line !== '');
@@ -19,7 +20,7 @@ export function showTooltip(event, ...lines) {
   box.style.transform = `translate(${Math.max(4, Math.round(left))}px, ${Math.max(4, Math.round(top))}px)`;
 }
 
-/** Take the tooltip away. */
+/** Hide the tooltip. */
 export function hideTooltip() {
   const box = document.querySelector('.tooltip');
   if (box) box.hidden = true;

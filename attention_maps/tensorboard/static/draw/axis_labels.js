@@ -1,20 +1,20 @@
-/** Labels of rows and columns of a drawn matrix: measured, cut to their room, and Japanese written from top to bottom. */
+/** Row and column labels of a drawn matrix: measuring, shortening, and vertical writing for Japanese. */
 
 import {FONT} from './pen.js';
 
-/** Signs that stand upright in vertical writing, by others that lie. */
+/** Vertical forms of signs that differ in vertical writing. */
 const UPRIGHT = {ー: '︱', '（': '︵', '）': '︶', '「': '﹁', '」': '﹂', '…': '︙', '～': '≀'};
 
 let ruler;
 
-/** Pixels that a text is wide. */
+/** The width of a text in pixels. */
 export function widthOf(text, size) {
   ruler ??= document.createElement('canvas').getContext('2d');
   ruler.font = `400 ${size}px ${FONT}`;
   return ruler.measureText(text).width;
 }
 
-/** The text, or as much of it as fits into `room` pixels, with … */
+/** The text, shortened with … to fit into `room` pixels. */
 export function cut(text, size, room) {
   const letters = [...text];
   if (widthOf(text, size) <= room) return text;
@@ -22,12 +22,12 @@ export function cut(text, size, room) {
   return `${letters.join('')}…`;
 }
 
-/** Pixels that a label takes upwards over its column. */
-export function heightOf({text, language}, size) {
+/** The height of a column label in pixels. */
+function heightOf({text, language}, size) {
   return language === 'ja' ? [...text].length * size * 1.05 : widthOf(text, size);
 }
 
-/** Write a label over a column whose middle is x, ending at y: Japanese from top to bottom, other scripts turned to the left. */
+/** Draw a label above a column centred at x, ending at y: Japanese vertically, other scripts rotated by 90 degrees. */
 export function columnLabel(pen, x, y, {text, language}, size, room, fill) {
   if (language !== 'ja') {
     pen.text(x, y, cut(text, size, room), {size, fill, angle: -90});
@@ -41,7 +41,7 @@ export function columnLabel(pen, x, y, {text, language}, size, room, fill) {
   });
 }
 
-/** The pixels that labels of rows and columns take, at most `most`. */
+/** The margins in pixels that row and column labels need, limited to `most` plus padding. */
 export function marginsFor(rows, columns, size, most) {
   return {
     left: Math.min(most, Math.max(0, ...rows.map(({text}) => widthOf(text, size)))) + 12,

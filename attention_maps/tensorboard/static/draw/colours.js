@@ -1,4 +1,4 @@
-/** Colour scales for light and dark pages: a sequential one for weights, a diverging one for differences, one hue per head. */
+/** Colour scales for light and dark pages: sequential for weights, diverging for differences, one hue per head. */
 
 const SEQUENTIAL = {
   light: ['#f6f9fe', '#d3e2fa', '#86aeee', '#3a69d2', '#1d3c98', '#0c1648'],
@@ -8,31 +8,10 @@ const DIVERGING = {
   light: ['#8f2d10', '#d9703b', '#f4c7a5', '#f7f7f7', '#aecbee', '#3f78c9', '#12387c'],
   dark: ['#ffc9a3', '#e8834a', '#7d3f22', '#23262d', '#26487f', '#4f93e6', '#c5e0ff'],
 };
-/** Okabe & Ito (2008), which also people with colour blindness tell apart; more heads begin again. */
+/** The palette of Okabe & Ito (2008), safe for colour blindness; repeated if there are more heads. */
 const HEADS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8b6f00', '#7f7f7f'];
 
 const STEPS = 256;
-
-/** Whether TensorBoard is dark; without a readable host, what the system prefers. */
-export function isDark() {
-  try {
-    if (window.parent !== window) return window.parent.document.body.classList.contains('dark-mode');
-  } catch {
-    // a foreign parent: ask the system
-  }
-  return window.matchMedia('(prefers-color-scheme: dark)').matches;
-}
-
-/** Call `changed` whenever the theme changes. */
-export function watchTheme(changed) {
-  window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', changed);
-  try {
-    const {body} = window.parent.document;
-    new MutationObserver(changed).observe(body, {attributes: true, attributeFilter: ['class']});
-  } catch {
-    // a foreign parent has no theme for us
-  }
-}
 
 /** The colours of a page: `colours(dark).weight(share)` and so on, as [r, g, b]. */
 export function colours(dark) {
@@ -47,7 +26,7 @@ export function colours(dark) {
     dark,
     /** share: weight / maximum, 0 to 1. */
     weight: (share) => at(sequential, share),
-    /** share: difference / maximum, -1 to 1; 0 is the page's own colour. */
+    /** share: difference / maximum, -1 to 1; 0 is the colour of the page. */
     difference: (share) => at(diverging, (share + 1) / 2),
     /** The colour of a value of a frame, gamma applied. */
     of: (frame, value, {maximum = frame.maximum, gamma = 1} = {}) => {
@@ -55,10 +34,10 @@ export function colours(dark) {
       const share = Math.sign(value) * (Math.abs(value) / maximum) ** gamma;
       return frame.difference ? at(diverging, (share + 1) / 2) : at(sequential, share);
     },
-    /** What a causal row cannot see: not the colour of a small weight. */
+    /** Cells hidden by the causal mask, distinct from small weights. */
     future: dark ? [44, 46, 52] : [231, 229, 225],
     head: (number) => HEADS[number % HEADS.length],
-    /** Ink that can be read on a colour. */
+    /** A text colour that is readable on a colour. */
     ink: ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b < 140 ? '#ffffff' : '#15181e'),
   };
 }
@@ -66,6 +45,19 @@ export function colours(dark) {
 /** [r, g, b] -> "rgb(…)". */
 export function css([r, g, b], alpha = 1) {
   return alpha === 1 ? `rgb(${r} ${g} ${b})` : `rgb(${r} ${g} ${b} / ${alpha})`;
+}
+
+/** The style sheet's colours of text, lines and background at an element, for drawing on a canvas or into an SVG. */
+export function inksOf(node) {
+  const style = getComputedStyle(node);
+  const ink = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
+  return {
+    ink: ink('--view-ink', '#15181e'),
+    muted: ink('--view-muted', '#5c6470'),
+    line: ink('--view-line', '#d5d9e0'),
+    paper: ink('--view-paper', '#ffffff'),
+    accent: ink('--view-accent', '#2f5fb0'),
+  };
 }
 
 function ramp(stops) {

@@ -1,8 +1,8 @@
-/** Matrices as pixels: the one place where weights become colours in bulk. Shapes: Q rows, K columns, row-major. */
+/** Converts matrices to pixels; all bulk colouring of weights happens here. Shapes: Q rows, K columns, row-major. */
 
 const STEPS = 1024; // entries of a colour table for shares from 0 to 1
 
-/** The colours of a frame as packed pixels, gamma included: {at: Uint32Array, middle, future, nan}. */
+/** The colours of a frame as packed pixels, after gamma: {at: Uint32Array, middle, future, nan}. */
 export function colourTable(palette, {difference = false, gamma = 1} = {}) {
   const middle = difference ? STEPS : 0;
   const at = new Uint32Array(middle + STEPS + 1);
@@ -14,7 +14,7 @@ export function colourTable(palette, {difference = false, gamma = 1} = {}) {
   return {at, middle, future: packed(palette.future), nan: packed([219, 38, 38])};
 }
 
-/** For the rows and columns of a frame, the last and the first position: a causal cell lies in the future where column > row. */
+/** Last position of each row, first of each column, for the causal mask: a cell is masked where column > row. Null without a mask. */
 export function reach(frame) {
   if (!frame.causal) return null;
   return {
@@ -24,8 +24,8 @@ export function reach(frame) {
 }
 
 /**
- * Fill `pixels` (Uint32Array of width x height) with a matrix of `columns` columns. Where a pixel stands for several cells it takes the
- * strongest, so that a thin diagonal does not fade in a small picture.
+ * Fill `pixels` (Uint32Array of width x height) with a matrix of `columns` columns. A pixel that covers several cells takes the
+ * strongest one, so that a thin diagonal does not fade in a small picture.
  */
 export function paint(pixels, width, height, {weights, columns, maximum, seen, table}) {
   const rows = weights.length / columns;
@@ -59,7 +59,7 @@ export function paint(pixels, width, height, {weights, columns, maximum, seen, t
   }
 }
 
-/** A matrix as a canvas of one pixel per cell, to be drawn at any size. */
+/** A matrix as a canvas of one pixel per cell, to be scaled to any size. */
 export function cellPicture(matrix) {
   const rows = matrix.weights.length / matrix.columns;
   const canvas = document.createElement('canvas');
@@ -72,17 +72,17 @@ export function cellPicture(matrix) {
   return canvas;
 }
 
-/** The value that gets the strongest colour: the map's own maximum, or 1 in all maps alike. */
+/** The value that gets the strongest colour: the map's maximum, or 1 in all maps. */
 export function scaleMaximum(frame, scale) {
   return scale === 'one' ? 1 : frame.maximum;
 }
 
-/** Whether a cell is one that its causal row cannot see. */
+/** Whether the causal mask hides a cell. */
 export function isFuture(frame, row, column) {
   return frame.causal && frame.columns[column].positions[0] > frame.rows[row].positions.at(-1);
 }
 
-/** Make a canvas as sharp as the screen; -> its context, in CSS pixels, cleared. */
+/** Give a canvas the resolution of the screen -> its cleared context, in CSS pixels. */
 export function sharpContext(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   const [across, down] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
@@ -102,7 +102,7 @@ function packed([r, g, b]) {
   return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 }
 
-/** For each of `size` pixels the first cell and the one after the last. */
+/** For each of `size` pixels the range of cells that it covers: first, and one after the last. */
 function spans(cells, size) {
   const found = new Int32Array(2 * size);
   for (let i = 0; i < size; i++) {

@@ -1,29 +1,30 @@
-/** One drawing on two kinds of paper: the same calls paint a canvas or build an SVG. All lengths are CSS pixels. */
+/** One drawing interface with two back ends, canvas and SVG. All lengths are CSS pixels. */
 
-import {languageOf, svgElement} from '../dom/elements.js';
+import {languageOf} from '../core/format.js';
+import {svgElement} from '../dom/elements.js';
 
 export const FONT = 'system-ui, -apple-system, "Segoe UI", "Noto Sans CJK JP", "Hiragino Sans", "Yu Gothic", sans-serif';
 
-const BASELINE = 0.36; // of a letter's size: from its middle down to the line that it stands on
+const BASELINE = 0.36; // share of the font size from the middle of a letter down to the baseline
 
-/** [r, g, b] -> "#rrggbb", which every program that opens an SVG understands. */
+/** [r, g, b] -> "#rrggbb", which all SVG programs understand. */
 export function hex(colour) {
   return `#${colour.map((part) => Math.round(part).toString(16).padStart(2, '0')).join('')}`;
 }
 
-/** A colour "#rrggbb" that can be read as text: on a dark page mixed with white. */
+/** A colour "#rrggbb" that is readable as text: on a dark page, mixed with white. */
 export function asText(colour, dark) {
   if (!dark) return colour;
   return hex([1, 3, 5].map((at) => 255 - (255 - parseInt(colour.slice(at, at + 2), 16)) * 0.6));
 }
 
-/** Paints a canvas at once. */
+/** Draws on a canvas. */
 export class CanvasPen {
   constructor(context) {
     this.context = context;
   }
 
-  /** A filled and/or outlined rectangle. */
+  /** A rectangle; like all shapes filled, outlined or both. */
   rect(x, y, width, height, style) {
     this.context.beginPath();
     this.context.roundRect(x, y, width, height, style.radius ?? 0);
@@ -50,7 +51,7 @@ export class CanvasPen {
     this.#ink(style);
   }
 
-  /** An S from one point to another that leaves and arrives along the x axis (`across`) or the y axis. */
+  /** An S-shaped curve that leaves and arrives along the x axis (`across`) or the y axis. */
   curve(x0, y0, x1, y1, across, style) {
     this.context.beginPath();
     this.context.moveTo(x0, y0);
@@ -58,7 +59,7 @@ export class CanvasPen {
     this.#ink(style);
   }
 
-  /** A line of text whose middle height is y; `anchor` start, middle or end; `angle` in degrees around its anchor. */
+  /** A line of text, vertically centred at y; `anchor` start, middle or end; `angle` in degrees around its anchor. */
   text(x, y, string, {size = 13, fill, anchor = 'start', angle = 0, weight = 400}) {
     const {context} = this;
     context.font = `${weight} ${size}px ${FONT}`;
@@ -88,7 +89,7 @@ export class CanvasPen {
   }
 }
 
-/** Collects the same calls as elements of an SVG. */
+/** Builds an SVG from the same calls. */
 export class SvgPen {
   constructor() {
     this.nodes = [];
@@ -122,12 +123,12 @@ export class SvgPen {
     this.#add('text', {...at, ...style}, string);
   }
 
-  /** A picture from a data URL, its pixels kept square-edged. */
+  /** A picture from a data URL, scaled without smoothing. */
   image(x, y, width, height, href) {
     this.#add('image', {x, y, width, height, href, preserveAspectRatio: 'none', style: 'image-rendering: pixelated'});
   }
 
-  /** The finished drawing with a title and a ground of its own, so that it stands alone in a file; `margin` pixels are left around it. */
+  /** The finished drawing as a standalone SVG with title, background and a margin in pixels. */
   svg(width, height, {title = '', paper = '#ffffff', margin = 0} = {}) {
     const size = {width: Math.ceil(width) + 2 * margin, height: Math.ceil(height) + 2 * margin};
     const viewBox = `${-margin} ${-margin} ${size.width} ${size.height}`;
@@ -142,7 +143,7 @@ export class SvgPen {
   }
 }
 
-/** How far along the way (0 to 1) such an S has come sideways when it has come `along` of the way: what the mouse asks. */
+/** The cross-axis share (0 to 1) of a `curve` at the share `along` of its main axis, for hit tests. */
 export function sideways(along) {
   let [low, high] = [0, 1];
   for (let i = 0; i < 24; i++) {

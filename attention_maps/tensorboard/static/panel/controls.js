@@ -1,20 +1,20 @@
-/** The bar at the top: which run, which example, which kind of map, and how it is shown. */
+/** The bar at the top: run, example, kind of attention, comparison and display options. */
 
+import {readable} from '../core/format.js';
 import {KIND_NAMES, KINDS, rowsNamed, shapesOf} from '../core/frame.js';
 import {sameTokens} from '../core/load_frame.js';
 import {recordingTitle} from '../core/recordings.js';
-import {SourceError} from '../core/source.js';
-import {element, readable} from '../dom/elements.js';
-import {segments, slider, tick} from '../dom/fields.js';
-import {menu} from '../dom/menu.js';
+import {Unavailable} from '../core/source.js';
+import {element} from '../dom/elements.js';
+import {menu, segments, slider, tick} from '../dom/fields.js';
 
 const LENGTH = 42; // characters of an example in the list
-const DIRECTIONS = {encoder: 'source looks at source', decoder: 'each token looks at those before it', cross: 'target looks at source'};
-const ROWS = 'A row stands between two tokens: the one that is read there, and the one that should come next, for alignment the right one';
+const DIRECTIONS = {encoder: 'source attends to source', decoder: 'each token attends to earlier ones', cross: 'target attends to source'};
+const ROWS = 'Each row belongs to two tokens: the one that the model reads and the one that it predicts next. For alignment use “predicts”';
 const HIDE =
-  'Leave <s>, </s> and the like out; the rest of every row is made to sum to 1, and the share that was hidden is shown beside it';
-const MERGE = 'Weights are summed over the pieces of a column and averaged over the pieces of a row';
-const VALUES = 'Weight times the length of the value vector: what really moves (Kobayashi et al. 2020); rows are made to sum to 1 again';
+  'Leave out <s>, </s> and the like; every row is renormalised to sum to 1, and the hidden share is shown beside it';
+const MERGE = 'Weights are summed over the pieces of a key word and averaged over the pieces of a query word';
+const VALUES = 'Weight times the norm of the value vector (Kobayashi et al. 2020); rows are renormalised to sum to 1';
 
 /** {element, update()}. */
 export function createControls(context) {
@@ -22,18 +22,18 @@ export function createControls(context) {
   const run = menu('run', (name) => toRun(context, name, () => run.select.value === name));
   const sample = menu('example', (number) => state.set({sample: Number(number), token: ''}));
   const kind = segments('attention', Object.fromEntries(KINDS.map((name) => [name, name])), (name) => state.set({kind: name, token: ''}));
-  const rows = segments('rows named by', {reads: 'reads', predicts: 'predicts'}, (name) => state.set({rows: name, token: ''}), ROWS);
+  const rows = segments('rows labelled by', {reads: 'reads', predicts: 'predicts'}, (name) => state.set({rows: name, token: ''}), ROWS);
   const against = menu('compare with', (value) => state.set({against: value}));
   const hide = tick('hide special tokens', (checked) => state.set({hide: checked, token: ''}), HIDE);
   const merge = tick('merge pieces to words', (checked) => state.set({merge: checked, token: ''}), MERGE);
-  const values = tick('weigh by value norms', (checked) => state.set({values: checked}), VALUES);
+  const values = tick('weight by value norms', (checked) => state.set({values: checked}), VALUES);
   const scale = segments('strongest colour', {map: 'maximum of the map', one: '1'}, (name) => state.set({scale: name}));
   const gamma = slider(
     'gamma',
     {min: 0.2, max: 2, step: 0.05},
     (value) => value.toFixed(2),
     (value) => state.set({gamma: value}),
-    'below 1 small weights are easier to see',
+    'below 1, small weights are easier to see',
   );
   const line = (...children) => element('div', {class: 'controls-line'}, children);
   const bar = element(
@@ -46,7 +46,7 @@ export function createControls(context) {
   function update() {
     const now = state.now;
     run.show(
-      [...recordings.runs.keys()].map((name) => ({value: name, text: name === '.' ? '. (the log folder itself)' : name})),
+      [...recordings.runs.keys()].map((name) => ({value: name, text: name === '.' ? '. (the log directory itself)' : name})),
       now.run,
     );
     against.show(comparisons(recordings, now), now.against);
@@ -78,7 +78,7 @@ export function createControls(context) {
 }
 
 /** "probe 1 · Emi prefers the apple over …". */
-export function sampleTitle(sample) {
+function sampleTitle(sample) {
   const {pieces, special} = sample.source ?? sample.reads;
   const text = pieces
     .filter((_, position) => !special[position])
@@ -90,7 +90,7 @@ export function sampleTitle(sample) {
   return [sample.name, readable(shown), cut(sample)].filter(Boolean).join(' · ');
 }
 
-/** "cut at 128 of 300 tokens" for an example that was longer than what is recorded of it, else ''. */
+/** "cut at 128 of 300 tokens" for an example of which only the beginning was recorded, else ''. */
 export function cut({reads, source, length, source_length: sourceLength, truncated}) {
   if (!truncated) return '';
   const parts = [];
@@ -100,19 +100,19 @@ export function cut({reads, source, length, source_length: sourceLength, truncat
 }
 
 /**
- * Another run at the step nearest to the present one, from the end of one training at the end of the other; and there the example of the
- * same tokens. Nothing if another run was chosen meanwhile.
+ * Switch to another run at the step nearest to the current one (from the latest step to the latest step), and to the example with the same
+ * tokens. Does nothing if another run was selected meanwhile.
  */
 async function toRun({state, source, recordings, meta}, name, isWanted) {
   const ended = state.now.recording === recordings.latest(state.now.run);
   const {run, recording} = recordings.settle({run: name, recording: ended ? recordings.latest(name) : state.now.recording});
   let {sample} = state.now;
   try {
-    const here = meta()?.samples; // none where nothing can be drawn
+    const here = meta()?.samples; // missing if nothing is drawn
     const found = here ? sameTokens(here[sample] ?? here[0], await source.meta(run, recording), sample) : -1;
     if (found >= 0) sample = found;
   } catch (error) {
-    if (!(error instanceof SourceError)) throw error; // the page says why when it draws
+    if (!(error instanceof Unavailable)) throw error; // reported when the page draws
   }
   if (!isWanted()) return;
   state.set({run, recording, sample, token: '', ...(state.now.against.startsWith('step:') ? {against: ''} : {})});
@@ -122,7 +122,7 @@ function comparisons(recordings, {run}) {
   const others = [...recordings.runs.keys()].filter((name) => name !== run && recordings.steps(name).length);
   return [
     {value: '', text: 'nothing'},
-    ...recordings.steps(run).map((id) => ({value: `step:${id}`, text: recordingTitle(id), group: 'a step of this run'})),
+    ...recordings.steps(run).map((id) => ({value: `step:${id}`, text: recordingTitle(id), group: 'another step of this run'})),
     ...others.map((name) => ({value: `run:${name}`, text: name, group: 'another run, nearest step'})),
   ];
 }

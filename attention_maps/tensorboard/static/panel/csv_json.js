@@ -1,6 +1,6 @@
-/** A frame as tables for other programs: comma-separated values and JSON. */
+/** A frame as CSV and JSON for other programs. */
 
-/** RFC 4180: one line per row, a header of keys, queries in the first column, in the last what hidden special tokens had. */
+/** RFC 4180: a header of keys, one line per query, labels in the first column; the share of hidden special tokens in the last. */
 export function csvOf(frame) {
   const width = frame.columns.length;
   const hidden = (value) => (frame.hidden ? [value] : []);
@@ -10,11 +10,11 @@ export function csvOf(frame) {
   return [header, ...lines].map((cells) => cells.map(quoted).join(',')).join('\r\n') + '\r\n';
 }
 
-/** Everything that tells what the numbers are, and the numbers, a row on each line. `place` names run, recording and sample. */
+/** The weights, a row on each line, with all that identifies them. `place` names run, recording and sample. */
 export function jsonOf(frame, place, state) {
   const width = frame.columns.length;
   const token = ({text, special, positions}) => ({text, special, positions});
-  const told = {
+  const content = {
     format: 'chumoku-attention-map',
     run: place.run,
     recording: place.recording,
@@ -26,29 +26,29 @@ export function jsonOf(frame, place, state) {
     head: frame.head,
     minus: frame.difference ? state.against : null,
     rows_named_by: frame.rowsNamed,
-    weighed_by_values: frame.weighed,
+    weighed_by_values: frame.weighted,
     special_tokens_hidden: state.hide,
     hidden_share: frame.hidden && Array.from(frame.hidden, number),
     queries: frame.rows.map(token),
     keys: frame.columns.map(token),
     weights: frame.rows.map((_, row) => Array.from(frame.weights.subarray(row * width, (row + 1) * width), number)),
   };
-  return `{\n${Object.entries(told).map(entry).join(',\n')}\n}\n`;
+  return `{\n${Object.entries(content).map(entry).join(',\n')}\n}\n`;
 }
 
-/** A key with its value; lists of lists and of objects have an item on each line. */
+/** A key with its value; lists of lists or objects are written an item per line. */
 function entry([key, value]) {
   const long = Array.isArray(value) && typeof value[0] === 'object';
   const text = long ? `[\n  ${value.map((item) => JSON.stringify(item)).join(',\n  ')}\n ]` : JSON.stringify(value);
   return ` ${JSON.stringify(key)}: ${text}`;
 }
 
-/** Seven digits tell every float16 and every mean of them. */
+/** Seven digits distinguish all float16 values and their means. */
 function plain(weight) {
   return Number.isFinite(weight) ? String(number(weight)) : 'nan';
 }
 
-/** JSON knows no NaN: null. */
+/** Null for NaN and infinity, which JSON does not have. */
 function number(weight) {
   return Number.isFinite(weight) ? Number(weight.toPrecision(7)) : null;
 }

@@ -1,11 +1,11 @@
-/** The page while nothing is recorded yet: how maps come to be, and where we are looking for them. */
+/** The page while there are no recordings: how to record maps, and where the tab looks for them. */
 
 import {element} from '../dom/elements.js';
 
-/** {element, update({logdir, problem})}: `problem` says why the list of recordings could not be read. */
-export function createHelp() {
-  const place = element('p', {class: 'looked'});
-  const again = element('p', {class: 'again', role: 'status'}, 'looking again…');
+/** {element, update({logdir, problem})}: `problem`: why the list of recordings could not be read. */
+export function createEmptyPage() {
+  const place = element('p', {class: 'place'});
+  const again = element('p', {class: 'again', role: 'status'}, 'checking again…');
   const command = (text) => element('pre', {}, element('code', {}, text));
   const box = element(
     'section',
@@ -14,9 +14,9 @@ export function createHelp() {
     place,
     element('p', {}, 'Training records the maps of all heads and layers at every evaluation:'),
     command('python train.py'),
-    element('p', {}, 'Sentences of your own that are followed through the whole training:'),
+    element('p', {}, 'To follow sentences of your own through the whole training:'),
     command(`python train.py attention.probes='["Emi prefers the apple over the orange."]'`),
-    element('p', {}, 'Maps of what a trained model writes or translates (name the run that it is in):'),
+    element('p', {}, 'To record what a trained model writes or translates (name its run):'),
     command('python generate.py run=runs/demo_enja prompt="Emi likes apples." attention=true'),
     again,
   );
@@ -29,18 +29,18 @@ export function createHelp() {
     place.replaceChildren(
       ...(logdir
         ? [
-            'No recording lies below ',
+            'No recordings found under ',
             element('code', {}, logdir),
-            ', in a folder named ',
+            ', where each run keeps them in a folder named ',
             element('code', {}, 'attention'),
-            ' of any run.',
+            '.',
           ]
         : [
-            'TensorBoard does not tell which folder to look into, so no run is visible here. Start it with one folder: ',
+            'TensorBoard was started without a log directory. Start it with one: ',
             element('code', {}, 'tensorboard --logdir runs'),
-            '; ',
+            ', or check the directories in ',
             element('code', {}, '--logdir_spec'),
-            ' may name folders that hold no recording.',
+            '.',
           ]),
     );
   };

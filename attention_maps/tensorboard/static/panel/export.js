@@ -1,31 +1,29 @@
-/** Taking a picture or the numbers along: downloads through blob links, and the link to what is seen. */
+/** Export of the current view: SVG, PNG, CSV, JSON and Pharaoh downloads through blob links, and a link to the view. */
 
-import {host} from '../core/state.js';
+import {host} from '../core/host.js';
 import {copyText} from '../dom/clipboard.js';
 import {element} from '../dom/elements.js';
-import {inksOf} from '../draw/sheet.js';
+import {inksOf} from '../draw/colours.js';
 import {pharaoh, readOut} from '../views/alignment/links.js';
 import {heatMapSvg} from '../views/map/svg.js';
 import {csvOf, jsonOf} from './csv_json.js';
 
-const PIXELS = 100e6; // browsers refuse larger pictures
+const PIXELS = 100e6; // limit of browsers
 const SHARPNESS = 2;
 
 /**
- * Buttons that save what is seen. `currentView` is what a view's `create` gave, `currentFrame` the frame that it draws; both may be
- * functions that give these, and are asked when a button is pressed.
+ * The export buttons. `currentView()` returns the view (the result of its `create`), `currentFrame()` the frame that it draws.
  */
-export function exportMenu(context, currentView, currentFrame) {
-  const ask = (what) => (typeof what === 'function' ? what() : what);
+export function createExport(context, currentView, currentFrame) {
   const answer = element('span', {class: 'export-answer', role: 'status'});
   const buttons = EXPORTS.map(([name, title, act]) => {
     const onclick = async () => {
-      const frame = ask(currentFrame);
+      const frame = currentFrame();
       if (!frame) return (answer.textContent = 'there is no map to save');
       answer.textContent = '';
       enable(false); // a browser lets a page save one file per click
       try {
-        answer.textContent = (await act({context, view: ask(currentView), frame, names: new Names(context, frame)})) ?? '';
+        answer.textContent = (await act({context, view: currentView(), frame, names: new Names(context, frame)})) ?? '';
       } catch (error) {
         answer.textContent = `${name}: ${error.message}`;
       } finally {
@@ -39,25 +37,25 @@ export function exportMenu(context, currentView, currentFrame) {
 }
 
 const EXPORTS = [
-  ['SVG', 'This view as a vector drawing', saveSvg],
-  ['PNG', 'This view as a picture, twice the size', savePng],
+  ['SVG', 'This view as a vector graphic', saveSvg],
+  ['PNG', 'This view as a picture at twice the size', savePng],
   ['CSV', 'The weights of this map as a table', saveCsv],
   ['JSON', 'The weights of this map with their tokens', saveJson],
-  ['Pharaoh', 'Word alignment read out of this map, as the alignment view reads it', savePharaoh],
-  ['copy link', 'Copy the address of exactly this view', copyLink],
+  ['Pharaoh', 'Word alignment extracted from this map, with the settings of the alignment view', savePharaoh],
+  ['copy link', 'Copy a link to exactly this view', copyLink],
 ];
 
-function saveSvg(asked) {
-  const {svg, name} = drawingOf(asked);
-  save(textOf(svg), 'image/svg+xml', asked.names.file('svg', name));
+function saveSvg(request) {
+  const {svg, name} = drawingOf(request);
+  save(textOf(svg), 'image/svg+xml', request.names.file('svg', name));
 }
 
-async function savePng(asked) {
-  const {svg, name} = drawingOf(asked);
-  save(await pngOf(svg), 'image/png', asked.names.file('png', name));
+async function savePng(request) {
+  const {svg, name} = drawingOf(request);
+  save(await pngOf(svg), 'image/png', request.names.file('png', name));
 }
 
-/** With a byte order mark, without which spreadsheets do not take it for UTF-8. */
+/** With a byte order mark: without it, spreadsheets do not read UTF-8. */
 function saveCsv({frame, names}) {
   save(`\ufeff${csvOf(frame)}`, 'text/csv;charset=utf-8', names.file('csv'));
 }
@@ -77,10 +75,10 @@ async function savePharaoh({context, view, frame, names}) {
 }
 
 async function copyLink() {
-  return (await copyText(host().location.href)) ? 'link copied' : 'the address bar holds the link';
+  return (await copyText(host().location.href)) ? 'link copied' : 'copy the link from the address bar';
 }
 
-/** Where a frame comes from, and file names that say so, without = and ',' which other tools split at. */
+/** Titles and file names that say where a frame comes from; without = and ',' which other tools split at. */
 class Names {
   constructor({state, fitted}, frame) {
     this.frame = frame;
@@ -116,7 +114,7 @@ class Names {
   }
 }
 
-/** The drawing of a view that can be drawn, else the heat map: {svg, name}. */
+/** The view as SVG, {svg, name}; the heat map for a view that cannot draw itself. */
 function drawingOf({context, view, frame, names}) {
   const {now} = context.state;
   const own = view?.svg?.(frame);
@@ -128,7 +126,7 @@ function textOf(svg) {
   return typeof svg === 'string' ? svg : new XMLSerializer().serializeToString(svg);
 }
 
-/** An SVG as a PNG of twice its size; less where that would be too large for a picture. */
+/** An SVG as a PNG of twice its size, or smaller if that exceeds the limit of browsers. */
 async function pngOf(svg) {
   const url = URL.createObjectURL(new Blob([textOf(svg)], {type: 'image/svg+xml'}));
   try {

@@ -1,20 +1,19 @@
-/** The overview: a small picture of every head of every layer, the chosen one marked, outlined and sortable by a measure. */
+/** The overview of heads: a small map per layer and head, outlined and sortable by a measure; the selected one is marked. */
 
 import {chooseHead, largest, pooled, shapesOf} from '../core/frame.js';
 import {measureAt, measureOf, measureText, sortedMeasures} from '../core/measures.js';
 import {element} from '../dom/elements.js';
-import {segments} from '../dom/fields.js';
-import {menu} from '../dom/menu.js';
+import {menu, segments} from '../dom/fields.js';
 import {hideTooltip, showTooltip} from '../dom/tooltip.js';
 import {colourTable, paint, reach} from '../draw/matrix_pixels.js';
 import {headsOf} from './keyboard.js';
 
 const NARROWEST = 26; // CSS pixels of a picture
 const WIDEST = 92;
-const NAMED = 46; // where the name stands in the tile
+const NAMED = 46; // with the name inside the tile
 const GAP = 4;
 const EDGE = 22; // column of layer numbers
-const ABSENT = 'not recorded here, or not in what this is compared with';
+const ABSENT = 'not recorded here, or not in the recording compared with';
 const TAGS = {
   'previous token': 'prev',
   'first token': 'first',
@@ -24,8 +23,8 @@ const TAGS = {
   coreference: 'coref',
 };
 
-/** {element, draw(frame, maps), clear()}: `maps` are those of loading.loadOverview; without arguments the last ones are drawn again. */
-export function createGrid(context) {
+/** {element, draw(frame, maps), clear()}: `maps` as from loadOverview; without arguments the last ones are drawn again. */
+export function createHeadGrid(context) {
   const {state} = context;
   const score = menu('outline', (name) => state.set({measure: name}));
   const order = segments('order', {layer: 'by layer', score: 'by score'}, (name) => state.set({order: name}));
@@ -38,7 +37,7 @@ export function createGrid(context) {
     tiles,
     key,
   );
-  let built = ''; // what the present tiles were made for
+  let built = ''; // signature of the current tiles
   let made = []; // {layer, head, button, canvas, tag}
   let last = null;
 
@@ -53,7 +52,7 @@ export function createGrid(context) {
     markTiles(meta, fitted, measure);
   }
 
-  /** The measure that is asked for, or the first that heads of this kind have; undefined where they have none. */
+  /** The selected measure, or the first that heads of this kind have; undefined if they have none. */
   function chooseMeasure(meta, {kind}) {
     const names = sortedMeasures(Object.keys(meta.measures ?? {}).filter((name) => meta.measures[name][kind]));
     const measure = names.includes(state.now.measure) ? state.now.measure : names[0];
@@ -63,7 +62,7 @@ export function createGrid(context) {
       measure,
     );
     order.show(state.now.order);
-    key.textContent = names.length ? '' : 'This recording holds no measures of heads: it was made by an older version.';
+    key.textContent = names.length ? '' : 'This recording holds no measures of heads: an older version made it.';
     return measure;
   }
 
@@ -159,7 +158,7 @@ export function createGrid(context) {
     const matrix = meta.measures?.[measure]?.[kind];
     const all = (matrix ?? []).flat().filter(Number.isFinite);
     const [low, high] = [Math.min(...all), Math.max(...all)];
-    tiles.classList.toggle('tagged', Boolean(meta.labels?.[kind])); // room for words that come with the training
+    tiles.classList.toggle('tagged', Boolean(meta.labels?.[kind])); // keeps room for labels, which may appear at later steps
     for (const one of made) {
       const chosen = one.head === head && (head === 'rollout' || one.layer === layer);
       one.button.setAttribute('aria-pressed', String(chosen));
@@ -206,7 +205,7 @@ function byValue(values, first) {
   };
 }
 
-/** The matrix of a tile, or null where this recording has none. */
+/** The matrix of a tile, or null if this recording has none. */
 function matrixOf(maps, layer, head) {
   if (head === 'rollout') return maps.rollout;
   const tensor = maps.layers[layer];
@@ -222,17 +221,17 @@ function difference(pool, mine, other, compared) {
   return weights;
 }
 
-/** Lines about a head for the tooltip: what it is, what it does, all its measures. */
-export function about(context, layer, head) {
+/** Tooltip lines of a head: name, label, all its measures. */
+function about(context, layer, head) {
   const [meta, {kind}] = [context.meta(), context.fitted()];
-  const name = typeof head === 'number' ? `head ${head}` : `${head} of its heads`;
+  const name = typeof head === 'number' ? `head ${head}` : `${head} over heads`;
   const title = head === 'rollout' ? 'rollout of all layers' : `layer ${layer} · ${name}`;
   const label = meta.labels?.[kind]?.[layer]?.[head];
   const names = sortedMeasures(Object.keys(meta.measures ?? {}));
   const measured = names.map((name) => [name, measureAt(meta, name, kind, layer, head)]).filter(([, value]) => value !== null);
   return [
     title,
-    label ? `does: ${label}` : '',
+    label ? `pattern: ${label}` : '',
     ...measured.map(([name, value]) => `${measureOf(name).title}: ${measureText(name, value)}`),
   ];
 }

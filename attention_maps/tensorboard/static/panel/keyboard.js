@@ -1,4 +1,4 @@
-/** The keyboard, and the list of its keys. */
+/** Keyboard shortcuts and the dialog that lists them. */
 
 import {shapesOf} from '../core/frame.js';
 import {element} from '../dom/elements.js';
@@ -7,11 +7,11 @@ const KEYS = [
   ['space', 'play, pause'],
   ['←  →', 'previous, next step'],
   ['Home  End', 'first, last step'],
-  ['↑  ↓', 'layer before, next layer'],
-  ['[  ]', 'head before, next head (after the heads: mean, maximum, rollout)'],
-  ['shift + arrows', 'choose the row or column beside the chosen one'],
-  ['Esc', 'choose no token'],
-  ['+  −  0', 'zoom in, zoom out, fit the map into the page'],
+  ['↑  ↓', 'previous, next layer'],
+  ['[  ]', 'previous, next head (after the last head: mean, maximum, rollout)'],
+  ['shift + arrows', 'select the adjacent row or column'],
+  ['Esc', 'clear the selection'],
+  ['+  −  0', 'zoom in, zoom out, fit the map to the window'],
   ['?', 'this list'],
 ];
 
@@ -21,7 +21,7 @@ export function headsOf(meta, {sample, kind}) {
   return [...Array(heads).keys(), 'mean', 'max', ...(kind === 'cross' ? [] : ['rollout'])];
 }
 
-/** The list of keys as a dialog to be put into the page; `open()` shows it. */
+/** The list of keys as a dialog; `open()` shows it. */
 export function createKeyList() {
   const rows = KEYS.map(([key, meaning]) =>
     element('tr', {}, element('th', {scope: 'row'}, element('kbd', {}, key)), element('td', {}, meaning)),
@@ -36,7 +36,7 @@ export function createKeyList() {
   return {element: dialog, open: () => dialog.open || dialog.showModal()};
 }
 
-/** Listen to the keys. `timeline` moves through time, `frame()` is what is drawn, `zoom(by)` takes '+', '-' or '0'. */
+/** Handle the keys. `timeline` moves through the steps, `frame()` is what is drawn, `zoom(by)` takes '+', '-' or '0'. */
 export function listenToKeys(context, {timeline, frame, zoom, help}) {
   const {state} = context;
   const layer = (by) => {
@@ -88,11 +88,11 @@ export function listenToKeys(context, {timeline, frame, zoom, help}) {
   });
 }
 
-/** Whether the focused control needs the key for itself. */
+/** Whether the focused control handles the key itself. */
 function isTaken({key, target}, timeline) {
   if (document.querySelector('dialog[open]')) return true;
   if (target === timeline.slider) return false;
   if (target.closest('select, textarea, input:not([type=checkbox])')) return true;
-  // A chosen tile or tab has nothing to do on a space, other buttons and boxes have.
+  // A selected tile or tab does nothing on space; other buttons and checkboxes do.
   return key === ' ' && Boolean(target.closest('input, summary, a, button:not([aria-selected=true], .tile)'));
 }

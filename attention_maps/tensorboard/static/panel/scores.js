@@ -1,9 +1,9 @@
-/** What was scored against gold: read-outs of heads and, beside them, the baselines that say what a score is worth. */
+/** Scores against gold labels, of heads and means of heads, beside the baselines that put them into proportion. */
 
 import {better, measureOf, measureText} from '../core/measures.js';
 import {element} from '../dom/elements.js';
 
-/** {element, update(meta)}: a panel that folds away. */
+/** {element, update(meta)}: a collapsible panel. */
 export function createScores(context) {
   const body = element('div', {class: 'scores-body'});
   const panel = element('details', {class: 'scores', open: true, hidden: true}, element('summary', {}, 'Scores'), body);
@@ -16,7 +16,7 @@ export function createScores(context) {
     const scores = meta.scores ?? [];
     if (!scores.length) {
       body.replaceChildren(
-        element('p', {class: 'muted'}, 'None in this recording: scoring needs examples with gold word links or pronouns.'),
+        element('p', {class: 'muted'}, 'None in this recording: scores need examples with gold word alignments or pronoun antecedents.'),
       );
       return;
     }
@@ -55,10 +55,10 @@ export function createScores(context) {
   return {element: panel, update};
 }
 
-/** "cross: best head, argmax (layer 1, head 3)": the place where the name does not tell it; "baseline: chance". */
+/** "cross: best head, argmax (layer 1, head 3)", with the place only if the name does not contain it; "baseline: chance". */
 function titleOf({name, kind, layer, head}) {
   if (kind === null) return `baseline: ${name}`;
   const place = Object.entries({layer, head}).flatMap(([what, number]) => (number === null ? [] : [`${what} ${number}`]));
-  const told = place.every((part) => new RegExp(`\\b${part}\\b`).test(name));
-  return `${kind}: ${name}${told ? '' : ` (${place.join(', ')})`}`;
+  const named = place.every((part) => new RegExp(`\\b${part}\\b`).test(name));
+  return `${kind}: ${name}${named ? '' : ` (${place.join(', ')})`}`;
 }

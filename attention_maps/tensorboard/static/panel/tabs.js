@@ -1,5 +1,7 @@
-/** The views, one at a time, behind tabs; beside them what the view is set with, and the export. */
+/** The tabs of the views, with the title, controls and export buttons of the active one. */
 
+import {measureAt, measureOf, measureText} from '../core/measures.js';
+import {recordingTitle, stepOf} from '../core/recordings.js';
 import {element} from '../dom/elements.js';
 import {hideTooltip} from '../dom/tooltip.js';
 import {view as alignment} from '../views/alignment/alignment.js';
@@ -9,14 +11,15 @@ import {view as map} from '../views/map/heat_map.js';
 import {view as sentence} from '../views/sentence/sentence.js';
 import {view as steps} from '../views/steps.js';
 import {view as strength} from '../views/strength/strength.js';
-import {exportMenu} from './export.js';
+import {cut} from './controls.js';
+import {createExport} from './export.js';
 
 const VIEWS = [map, lines, sentence, strength, alignment, curves, steps];
 
-/** {element, draw(frame), fail(message), current(), frame()}. A view is made when it is first looked at, and kept. */
+/** {element, draw(shown), fail(message), current(), frame()}; `shown` is what load_page.js returns. Views are created on first use. */
 export function createTabs(context) {
   const {state} = context;
-  const made = new Map(); // name -> what the view's `create` gave
+  const made = new Map(); // name -> result of the view's `create`
   let frame = null;
   const buttons = VIEWS.map(({name, title, hint}) =>
     element(
@@ -38,7 +41,7 @@ export function createTabs(context) {
       'div',
       {class: 'stage-head'},
       list,
-      exportMenu(
+      createExport(
         context,
         () => made.get(chosen().name),
         () => frame,
@@ -57,7 +60,7 @@ export function createTabs(context) {
   function byArrow(event) {
     const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];
     if (!by) return;
-    event.preventDefault(); // elsewhere the same keys go through time
+    event.preventDefault(); // elsewhere these keys move through the steps
     const next = VIEWS[(VIEWS.indexOf(chosen()) + by + VIEWS.length) % VIEWS.length];
     state.set({view: next.name});
     list.querySelector('[aria-selected=true]').focus();
@@ -80,17 +83,18 @@ export function createTabs(context) {
     return instance;
   }
 
-  function draw(drawn, {title, about}) {
-    frame = drawn;
-    hideTooltip(); // it tells of what was there before
-    name.textContent = title;
-    detail.textContent = detail.title = about;
+  function draw(shown) {
+    const about = titleOf(shown);
+    frame = shown.frame;
+    hideTooltip(); // it describes the frame before
+    name.textContent = about.title;
+    detail.textContent = detail.title = about.detail;
     nothing.hidden = true;
     panel.hidden = controls.hidden = false;
     show().draw(frame);
   }
 
-  /** Nothing can be drawn: say why instead of showing something else. */
+  /** Nothing can be drawn: show why. */
   function fail(message) {
     frame = null;
     hideTooltip();
@@ -103,4 +107,19 @@ export function createTabs(context) {
   }
 
   return {element: stage, draw, fail, show, current: () => made.get(chosen().name), frame: () => frame};
+}
+
+/** {title, detail} of what is drawn: the head; its recording, label, measures and problems. */
+function titleOf({meta, fitted, frame, compared}) {
+  const {kind, layer, head, run, recording} = fitted;
+  const measures = ['alignment_error', 'antecedent', 'entropy']
+    .map((name) => [name, measureAt(meta, name, kind, layer, head)])
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => `${measureOf(name).title} ${measureText(name, value)}`);
+  const label = meta.labels?.[kind]?.[layer]?.[head];
+  const other = compared ? `minus ${compared.b.run === run ? '' : `${compared.b.run} `}${recordingTitle(compared.b.recording)}` : '';
+  const by = stepOf(recording) === null ? `by the model of step ${meta.step.toLocaleString('en')}` : '';
+  const place = [recordingTitle(recording), by, other].filter(Boolean).join(' ');
+  const broken = frame.weights.every(Number.isFinite) ? '' : 'not all weights are numbers: the model diverged';
+  return {title: frame.name, detail: [place, label, broken, ...measures, cut(frame.sample)].filter(Boolean).join(' · ')};
 }

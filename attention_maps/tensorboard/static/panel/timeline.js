@@ -1,15 +1,15 @@
-/** Moving through the recordings of a run: the slider over all steps, playing, following the newest, what was generated. */
+/** The timeline of a run: the slider over recorded steps, playing, following the newest step, switching to generated texts. */
 
 import {recordingTitle} from '../core/recordings.js';
 import {element} from '../dom/elements.js';
 import {segments, tick} from '../dom/fields.js';
 import {icon} from '../dom/icons.js';
 
-const PACE = 320; // milliseconds from one step to the next while playing
+const PACE = 320; // milliseconds per step while playing
 
 /**
- * The timeline: {element, update(), move(by), jump('first' or 'last'), play()}. `drawn()` resolves when nothing is left to be drawn, so
- * that playing never outruns the reading of files; `refresh()` reads the list of recordings again; `help()` opens the list of keys.
+ * {element, update(), move(by), jump('first' or 'last'), play()}. `drawn()` resolves when everything is drawn, so that playing waits for
+ * slow files; `refresh()` reads the list of recordings again; `help()` opens the list of keys.
  */
 export function createTimeline(context, {drawn, refresh, help}) {
   const {state, recordings} = context;
@@ -35,7 +35,7 @@ export function createTimeline(context, {drawn, refresh, help}) {
   const next = button('next', 'next step (→)', () => move(1));
   const jumpTo = (checked) => state.set({follow: checked, ...(checked ? {recording: newest()} : {})});
   const follow = tick('follow latest', jumpTo, 'Jump to the newest step as soon as it is recorded');
-  const reload = button('refresh', 'look for new recordings', () => refresh());
+  const reload = button('refresh', 'check for new recordings', () => refresh());
   const keys = element(
     'button',
     {type: 'button', class: 'icon', 'aria-label': 'list of keys (?)', title: 'list of keys (?)', onclick: help},
@@ -83,7 +83,7 @@ export function createTimeline(context, {drawn, refresh, help}) {
     paintButton();
   }
 
-  /** Start, or stop where it is playing; at the end it begins again. */
+  /** Start or pause; at the last step it restarts from the first. */
   function play() {
     if (timer !== null) return pause();
     if (siblings().length < 2) return undefined;

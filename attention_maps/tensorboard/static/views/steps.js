@@ -1,15 +1,15 @@
-/** The chosen head at many steps side by side: how it came to do what it does. */
+/** The selected head at many training steps, side by side. */
 
-import {sameTokens, stepOf} from '../core/load_frame.js';
-import {isTold} from '../core/load_page.js';
-import {recordingTitle} from '../core/recordings.js';
+import {sameTokens} from '../core/load_frame.js';
+import {recordingTitle, stepOf} from '../core/recordings.js';
+import {Unavailable} from '../core/source.js';
 import {element, svgElement} from '../dom/elements.js';
 import {colourTable, paint, reach, scaleMaximum} from '../draw/matrix_pixels.js';
 
 export const view = {
   name: 'steps',
   title: 'Steps',
-  hint: 'The chosen head through the training. A click goes to that step.',
+  hint: 'The selected head over the training. Click a picture to go to that step.',
   create: (context) => new Steps(context),
 };
 
@@ -25,7 +25,7 @@ class Steps {
     this.element = element('div', {class: 'steps-view'}, this.tiles, this.note);
     this.made = new Map(); // recording -> {button, canvas, label}
     this.observer = new ResizeObserver(() => {
-      const {clientWidth} = this.tiles; // 0 while another view is in front
+      const {clientWidth} = this.tiles; // 0 while another view is shown
       if (this.frame && clientWidth && clientWidth !== this.width) this.draw(this.frame);
     });
     this.observer.observe(this.tiles);
@@ -38,7 +38,7 @@ class Steps {
     const shown = thinned(all, MOST, stepOf(state.now.recording) === null ? '' : state.now.recording);
     this.note.textContent = all.length
       ? `${shown.length < all.length ? `${shown.length} of ${all.length} recorded steps. ` : ''}${view.hint}`
-      : 'This run recorded no training steps, only what it generated.';
+      : 'This run recorded no training steps, only generated texts.';
     this.arrange(shown, frame);
     for (const [recording, {button}] of this.made) button.setAttribute('aria-pressed', String(recording === state.now.recording));
     const turn = (this.turn = {});
@@ -77,7 +77,7 @@ class Steps {
           const frame = await this.context.frameOf({recording});
           if (turn === this.turn) this.paint(made, frame, recording);
         } catch (error) {
-          if (!isTold(error)) throw error;
+          if (!(error instanceof Unavailable)) throw error;
           if (turn === this.turn) this.fail(made, recording, error.message);
         }
       }),
@@ -92,14 +92,14 @@ class Steps {
     const matrix = {weights: frame.weights, columns: frame.columns.length, maximum: scaleMaximum(frame, scale), seen: reach(frame), table};
     paint(new Uint32Array(image.data.buffer), canvas.width, canvas.height, matrix);
     painter.putImageData(image, 0, 0);
-    // The translation of a probe may be made anew at every step: such pictures stand beside each other, but not for the same words.
+    // The model may translate a probe anew at every step: such pictures are not maps of the same tokens.
     const otherText = sameTokens(this.frame.sample, {samples: [frame.sample]}, 0) < 0;
-    label.textContent = recordingTitle(recording) + (otherText ? ' · another text' : '');
+    label.textContent = recordingTitle(recording) + (otherText ? ' · different text' : '');
     button.title = frame.name;
     button.classList.remove('absent');
   }
 
-  /** The tiles as they stand on the page: pictures with their labels. */
+  /** The tiles as laid out on the page: pictures with their labels. */
   svg() {
     const origin = this.tiles.getBoundingClientRect();
     const at = (node) => {
@@ -125,19 +125,19 @@ class Steps {
   }
 }
 
-/** At most `most` of the recordings, evenly spread, with the first, the last and the present one. */
-function thinned(all, most, present) {
+/** At most `most` of the recordings, evenly spread, including the first, the last and the current one. */
+function thinned(all, most, current) {
   if (all.length <= most) return all;
   const kept = Array.from({length: most}, (_, i) => all[Math.round((i * (all.length - 1)) / (most - 1))]);
-  if (!present || kept.includes(present)) return kept;
-  const place = all.indexOf(present);
+  if (!current || kept.includes(current)) return kept;
+  const place = all.indexOf(current);
   const distance = (i) => Math.abs(all.indexOf(kept[i]) - place);
   let nearest = 1;
   for (let i = 1; i < most - 1; i++) if (distance(i) < distance(nearest)) nearest = i;
-  return kept.with(nearest, present);
+  return kept.with(nearest, current);
 }
 
-/** The width at which `count` pictures of a shape (height by width) fill a room best without being scrolled, if they can. */
+/** The largest width at which `count` pictures of a shape (height / width) fit without scrolling, else 96. */
 function fittingSize(count, width, height, shape) {
   for (let columns = 1; columns <= count; columns++) {
     const size = Math.min(WIDEST, Math.floor((width - 4) / columns) - GAP);

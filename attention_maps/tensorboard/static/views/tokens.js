@@ -1,10 +1,10 @@
-/** Tokens as buttons, in a column or as running text: clicked, reached with the keyboard, measured, and copied into an SVG. */
+/** Tokens as buttons, in a column or as running text: selection by mouse and keyboard, and drawing into an SVG. */
 
 import {element} from '../dom/elements.js';
 
 /**
- * A button for a label of a frame. `id` is what state.token will be: r3, c5. `piece` is the raw piece, whose ▁ tells whether a space stands
- * before it.
+ * A button for a label of a frame. `id` is the value of state.token: r3, c5. `piece` is the raw piece, whose ▁ marks a preceding
+ * space.
  */
 export function tokenButton(label, id, piece = '') {
   const classes = ['token', label.special && 'special', piece.startsWith('▁') && piece !== '▁' && 'spaced'];
@@ -13,12 +13,12 @@ export function tokenButton(label, id, piece = '') {
   return element('button', attributes, text, element('span', {class: 'token-numbers'}));
 }
 
-/** The raw piece at the front of a label. */
+/** The first raw piece of a label. */
 export function pieceOf(label, tokens) {
   return tokens.pieces[label.positions[0]] ?? '';
 }
 
-/** {side: 'row' or 'column', index} of the selected token, null where this frame has no such token. */
+/** {side: 'row' or 'column', index} of the selected token, null if the frame has no such token. */
 export function selection(token, frame) {
   const match = /^([rc])(\d+)$/.exec(token);
   if (!match) return null;
@@ -28,8 +28,8 @@ export function selection(token, frame) {
 }
 
 /**
- * Clicks and keys on the tokens in `container`: arrows go along the text, Home and End to its ends, up and down to the nearest token of
- * another line, Escape lets go. `select(id)` is called with '' for that and where the selected token is clicked again.
+ * Clicks and keys on the tokens in `container`: left and right move along the text, Home and End to its ends, up and down to the nearest
+ * token of another line; Escape or a second click clears the selection: select('').
  */
 export function selectable(container, current, select) {
   container.addEventListener('click', (event) => {
@@ -44,14 +44,14 @@ export function selectable(container, current, select) {
     if (event.key === 'Escape') select('');
     const next = neighbour(container, button, event.key);
     if (!next && event.key !== 'Escape') return;
-    event.preventDefault(); // which also tells the page, whose own keys are the same
+    event.preventDefault(); // also keeps the shortcuts of the page from handling it
     if (!next) return;
     focusOn(container, next);
     select(next.dataset.token);
   });
 }
 
-/** One token of a container is reached with Tab, the arrows do the rest. */
+/** Make one token of a container the one that Tab reaches; arrow keys move on from there. */
 export function focusOn(container, button, {focus = true} = {}) {
   for (const other of container.querySelectorAll('.token[tabindex="0"]')) other.tabIndex = -1;
   if (!button) return;
@@ -73,7 +73,7 @@ function neighbour(container, button, key) {
   return null;
 }
 
-/** The token nearest to `button` among those further left (-1) or right (1), or further up or down. */
+/** The token nearest to `button` in a direction: `across` -1 for left, 1 for right; `down` -1 for up, 1 for down. */
 function nearest(container, button, across, down) {
   const from = button.getBoundingClientRect();
   let best = null;
@@ -96,14 +96,14 @@ function middle(a, b) {
   return (a + b) / 2;
 }
 
-/** Bring the selected token into sight where it has changed since the last call with the same `memory`, an object of the caller. */
+/** Scroll to the selected token if it has changed since the last call with the same `memory`, an object of the caller. */
 export function reveal(container, token, memory) {
   if (token === memory.revealed) return;
   memory.revealed = token;
   if (token) container.querySelector(`[data-token="${token}"]`)?.scrollIntoView({block: 'nearest', inline: 'nearest'});
 }
 
-/** Of numbers that lie over one another the first ones stay: the tokens of Japanese are as narrow as their numbers. */
+/** Of overlapping numbers keep the first: Japanese tokens are as narrow as their numbers. */
 export function declutter(numbers) {
   const boxes = numbers.map((number) => number.getBoundingClientRect());
   const kept = [];
@@ -116,7 +116,7 @@ export function declutter(numbers) {
   });
 }
 
-/** Draw the tokens of `container` as they stand on the screen: grounds, texts and numbers. */
+/** Draw the tokens of `container` as laid out on the screen: backgrounds, texts and numbers. */
 export function drawTokens(pen, container, origin = container) {
   const zero = origin.getBoundingClientRect();
   for (const node of container.querySelectorAll('.token, .token-text, .token-numbers > *, .caption')) {

@@ -1,10 +1,11 @@
-/** Queries and keys as two texts with room for lines between them: side by side as columns, or above one another as running text. */
+/** Queries and keys as two texts with space for lines between them: columns side by side, or running text one above the other. */
 
-import {element, languageOf} from '../dom/elements.js';
+import {languageOf} from '../core/format.js';
+import {element} from '../dom/elements.js';
 import {focusOn, pieceOf, tokenButton} from './tokens.js';
 
 export class TwoTexts {
-  /** Fills the content of a Sheet. */
+  /** `sheet`: a ScrollingCanvas, whose content is filled. */
   constructor(sheet) {
     this.sheet = sheet;
     sheet.content.classList.add('two-texts');
@@ -12,7 +13,7 @@ export class TwoTexts {
     this.keys = [];
   }
 
-  /** Put the tokens of a frame in place; nothing to do while only weights change. `layout` is columns or text. */
+  /** Build the tokens of a frame, unless only weights have changed. `layout` is columns or text. */
   build(frame, layout) {
     const {rows, columns, tokens, rowsNamed} = frame;
     const texts = (labels) => labels.map(({text, positions, special}) => [text, positions[0], special]);
@@ -30,14 +31,14 @@ export class TwoTexts {
     focusOn(content, content.querySelector('.token'), {focus: false});
   }
 
-  /** Take the tokens away, so that something else can be drawn. */
+  /** Remove the tokens. */
   clear() {
     this.built = null;
     this.sheet.content.replaceChildren();
     delete this.sheet.content.dataset.layout;
   }
 
-  /** Find where lines leave the queries and reach the keys. */
+  /** Measure where lines leave the queries and reach the keys. */
   measure() {
     const ends = (side, x, y) =>
       Array.from(this.sheet.content.querySelectorAll(`.${side} .token`), (button) => [
@@ -64,7 +65,7 @@ function block(name, side, tokens) {
   );
 }
 
-/** Columns give every token a line of its own, which many short tokens waste (bertviz#18). */
+/** Running text for long or Japanese texts: columns spend a whole line on every short token. */
 export function layoutFor(rows, columns) {
   const longest = Math.max(rows.length, columns.length);
   const letters = columns.reduce((sum, {text}) => sum + text.length, 0) / columns.length;

@@ -1,4 +1,4 @@
-"""A real TensorBoard on recordings of known weights, and a real browser that looks at its Attention tab."""
+"""A real TensorBoard on recordings of known weights, and a real browser that opens its Attention tab."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.attention_maps.tensorboard.browser.recordings import ENGLISH, JAPANES
 from tests.conftest import ROOT, environment
 
 ODD = "a 100% #1 'x' \"y\"/日本&z=?+"
-"""A run's name with everything that addresses and pages are written with."""
+"""A run name with special characters of URLs and HTML."""
 
 PRONOUNS = (
     Score("alignment_error", "mean of all layers, grown", 30.0, "cross"),
@@ -39,7 +39,7 @@ PRONOUNS = (
 
 @pytest.fixture(scope="session")
 def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of every sort, named by what is particular about them; `translation` and `gpt` are as they should be."""
+    """Runs of every sort, named by their peculiarity; `translation` and `gpt` are ordinary ones."""
     folder = tmp_path_factory.mktemp("logs")
     for step in range(100, 600, 100):
         store.save(translation(step), folder / "translation")
@@ -116,7 +116,7 @@ def server(logdir: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    """A browser without a window; tests are skipped where none is installed."""
+    """A headless browser; tests are skipped if none is installed."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
     chromedriver = shutil.which("chromedriver")
     if not browser or not chromedriver:
@@ -167,7 +167,7 @@ Open = Callable[[Path], Page]
 
 @pytest.fixture
 def open_folder(driver: Chrome) -> Iterator[Open]:
-    """`open_folder(path)`: the tab of another TensorBoard in the same browser, on a log folder of one's own."""
+    """`open_folder(path)`: the tab of another TensorBoard in the same browser, on a log folder of the test."""
     with contextlib.ExitStack() as stack:
         yield lambda folder: Page(driver, stack.enter_context(serving(folder)))
 
@@ -180,7 +180,7 @@ def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def opened_views(driver: Chrome, tmp_path_factory: pytest.TempPathFactory, downloads: Path) -> Iterator[Page]:
-    """The tab on runs that hold gold links and antecedents, and one that holds none."""
+    """The tab on runs with gold links and antecedents, and on one without."""
     folder = tmp_path_factory.mktemp("views")
     flat = known.heads_of([[1 / 8] * 7] * 7)
     store.save(Recording(100, (known.translation(flat),)), folder / "translation")

@@ -1,4 +1,4 @@
-"""Recordings that are written down by hand: every number that a view shows can be computed from these tables."""
+"""Recordings written by hand: every number that a view shows can be computed from these tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SOURCE = ["▁Emi", "▁likes", "▁red", "▁apple", "s", ".", "</s>"]
 TARGET = ["<s>", "エミは", "赤い", "りんごが", "好き", "です", "。", "</s>"]
 LINKS = ((0, 0), (2, 1), (3, 2), (4, 2), (1, 3), (5, 5))
 
-CROSS: list[list[float]] = [  # what each row, named by what it predicts, looks at: exact in float16
+CROSS: list[list[float]] = [  # what each row, labelled by what it predicts, attends to: exact in float16
     [0.75, 0, 0, 0.25, 0, 0, 0],  # エミは
     [0, 0, 0.5, 0.25, 0, 0, 0.25],  # 赤い
     [0, 0, 0, 0.5, 0.25, 0, 0.25],  # りんごが
@@ -23,8 +23,8 @@ CROSS: list[list[float]] = [  # what each row, named by what it predicts, looks 
     [0, 0, 0, 0, 0, 0, 1],  # </s>
 ]
 STORY = ["</s>", "▁Kate", "▁hid", "▁her", "▁pen", ".", "▁She", "▁smiled", "."]
-SHE = [0.25, 0.25, 0, 0.0625, 0.0625, 0, 0.375, 0, 0]  # of the words before it most at Kate, whom it means
-HER = [0.25, 0.25, 0.5, 0, 0, 0, 0, 0, 0]  # looks at `hid`
+SHE = [0.25, 0.25, 0, 0.0625, 0.0625, 0, 0.375, 0, 0]  # of the words before it most to Kate, its antecedent
+HER = [0.25, 0.25, 0.5, 0, 0, 0, 0, 0, 0]  # attends to `hid`
 
 State = dict[str, Any]
 TRANSLATION: State = {"run": "translation", "recording": "step_00000200", "kind": "cross", "layer": 0, "head": 0}
@@ -32,7 +32,7 @@ TEXT: State = {"run": "gpt", "recording": "step_00000100", "kind": "decoder", "l
 
 
 def translation(weights: np.ndarray, *, gold: bool = True) -> Sample:
-    """A translation whose cross-attention [L,H,Q,K] is given; its other maps look at everything alike."""
+    """A translation whose cross-attention [L,H,Q,K] is given; its other maps are uniform."""
     layers, heads, queries, keys = weights.shape
     causal = np.tril(np.ones((queries, queries))) / np.arange(1, queries + 1)[:, None]
     maps = {("cross", layer): weights[layer].astype(np.float16) for layer in range(layers)}
@@ -76,6 +76,6 @@ def story() -> Sample:
 
 
 def heads_of(first: list[list[float]]) -> np.ndarray:
-    """[L=2,H=2,Q,K]: head 0 of layer 0 is `first`, head 1 looks at the diagonal, layer 1 at everything alike."""
+    """[L=2,H=2,Q,K]: head 0 of layer 0 is `first`, head 1 is diagonal, layer 1 uniform."""
     table = np.array(first)
     return np.stack([np.stack([table, np.eye(*table.shape)]), np.full((2, *table.shape), 1 / table.shape[1])])

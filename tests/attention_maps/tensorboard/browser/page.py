@@ -1,4 +1,4 @@
-"""The tab in a browser, as a person has it in front of them."""
+"""Drives the tab in a browser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READY = "return document.querySelector('.page')?.getAttribute('aria-busy') === '
 
 
 class Page:
-    """The Attention tab as a person has it in front of them."""
+    """The Attention tab in a browser, operated as by a user."""
 
     def __init__(self, driver: Chrome, address: str) -> None:
         """Nothing is opened yet."""
@@ -22,7 +22,7 @@ class Page:
         self.address = address
 
     def load(self, hash: str = "", /, **state: Any) -> None:
-        """Open TensorBoard anew, with a link to a state of the tab or with what followed the address before."""
+        """Load TensorBoard with a state of the tab, or with the given URL hash."""
         self.open()
         self.driver.get("about:blank")
         self.driver.get(f"{self.address}{hash or link(state)}")
@@ -30,11 +30,11 @@ class Page:
         self.wait(READY)
 
     def open(self) -> None:
-        """Look at TensorBoard's own page."""
+        """Switch to TensorBoard's own page."""
         self.driver.switch_to.default_content()
 
     def enter(self) -> None:
-        """Look into the frame of the tab."""
+        """Switch to the frame of the tab."""
         self.open()
         frame = WebDriverWait(self.driver, WAIT).until(lambda driver: driver.find_elements("css selector", "iframe"))[0]
         self.driver.switch_to.frame(frame)
@@ -53,7 +53,7 @@ class Page:
         )
 
     def wait(self, script: str, seconds: float = WAIT) -> Any:
-        """Wait until a script returns something that counts as true, and return it."""
+        """Wait until a script returns a true value, and return it."""
         return WebDriverWait(self.driver, seconds).until(lambda driver: driver.execute_script(script), script)
 
     def settle(self) -> None:
@@ -65,11 +65,11 @@ class Page:
         return self.driver.find_element("css selector", selector)
 
     def text(self, selector: str) -> str:
-        """What is written in an element."""
+        """The text of an element."""
         return self.find(selector).text
 
     def texts(self, selector: str) -> list[str]:
-        """What is written in each element of a selector."""
+        """The text of each element of a selector."""
         return [element.text for element in self.driver.find_elements("css selector", selector)]
 
     def click(self, selector: str) -> None:
@@ -85,7 +85,7 @@ class Page:
             self.settle()
 
     def choose(self, label: str, text: str) -> None:
-        """An entry of the list with a label."""
+        """Select an entry of the list with a label."""
         self.find(f"select#{self.labelled(label)}").find_element("xpath", f".//option[.='{text}']").click()
         self.settle()
 
@@ -95,7 +95,7 @@ class Page:
         return found
 
     def picture(self, selector: str) -> str:
-        """The pixels of a canvas, to be compared."""
+        """The pixels of a canvas as a data URL."""
         drawn: str = self.driver.execute_script("return document.querySelector(arguments[0]).toDataURL()", selector)
         return drawn
 
@@ -111,7 +111,7 @@ class Page:
         return set(self.driver.execute_script(script, selector))
 
     def hover(self, selector: str, x: float, y: float) -> list[str]:
-        """Point at a place of an element, in pixels from its upper left corner -> the lines of the tooltip, if any."""
+        """Hover over a point of an element, in pixels from its upper left corner -> the lines of the tooltip."""
         element = self.find(selector)
         width, height = element.rect["width"], element.rect["height"]
         ActionChains(self.driver, duration=0).move_to_element_with_offset(
@@ -121,17 +121,17 @@ class Page:
 
     @property
     def hash(self) -> str:
-        """The part of TensorBoard's address that belongs to the tab."""
+        """The URL hash of TensorBoard, decoded."""
         found: str = self.driver.execute_script("return decodeURIComponent(parent.location.hash)")
         return found
 
 
 def link(state: dict[str, Any]) -> str:
-    """What follows the address: #attention&p.attention.layer=5."""
-    told = {
+    """The URL hash of a state: #attention&p.attention.layer=5."""
+    values = {
         f"p.attention.{key}": str(value).lower() if isinstance(value, bool) else value for key, value in state.items()
     }
-    return f"#attention&{urlencode(told)}"
+    return f"#attention&{urlencode(values)}"
 
 
 def token(name: str) -> str:
@@ -140,7 +140,7 @@ def token(name: str) -> str:
 
 
 def numbers(page: Page) -> dict[str, str]:
-    """Per token that carries numbers, what they say; several heads one after the other."""
+    """The numbers at each token that has any; those of several heads one after the other."""
     found = page.driver.find_elements("css selector", ".token-numbers:not(:empty)")
     return {
         one.find_element("xpath", "..").get_attribute("data-token") or "": " ".join(one.text.split()) for one in found
@@ -154,5 +154,5 @@ def slide(page: Page, label: str, *keys: str) -> None:
 
 
 def wait_for(page: Page, selector: str, text: str) -> None:
-    """Wait until an element says a text."""
+    """Wait until an element shows a text."""
     page.wait(f"return document.querySelector({selector!r})?.textContent.includes({text!r})")

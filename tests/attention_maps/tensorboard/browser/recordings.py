@@ -1,4 +1,4 @@
-"""Recordings that look like those of a training, of known weights and of every shape."""
+"""Recordings like those of a training run, with known weights, in every shape."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JAPANESE = ["<s>", "エミは", "りんごの", "方が", "好", "きです", "�
 STORY = ["</s>", "▁Kate", "▁hid", "▁her", "▁pen", ".", "▁She", "▁smiled", "."]
 
 KNOWN = [0.5, 0.125, 0.125, 0, 0, 0.25]
-"""What エミは looks at in head 0 of layer 0 of the cross-attention, at every step: exact in float16."""
+"""What エミは attends to in head 0 of layer 0 of the cross-attention, at every step: exact in float16."""
 
 
 def marked(pieces: list[str]) -> Tokens:
@@ -43,7 +43,7 @@ def sample(
     name: str = "probe 1",
     length: int = 0,
 ) -> Sample:
-    """An example with maps of all kinds that it can have."""
+    """An example with all kinds of maps that it can have."""
     text = marked(reads if source is None else reads[:-1])
     kinds: list[Kind] = ["decoder"] if source is None else ["encoder", "decoder", "cross"]
     sizes = {"encoder": 2 * (len(source or ()),), "decoder": 2 * (len(text),), "cross": (len(text), len(source or ()))}
@@ -81,7 +81,7 @@ def recording(step: int, *samples: Sample) -> Recording:
 
 
 def translation(step: int) -> Recording:
-    """Two examples of a translation, one of them named as nobody would."""
+    """Two examples of a translation, one of them with HTML in its name."""
     return recording(
         step,
         sample(JAPANESE, ENGLISH, step),

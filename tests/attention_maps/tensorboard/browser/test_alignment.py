@@ -1,4 +1,4 @@
-"""What a person sees and does in the alignment view."""
+"""The alignment view in a browser."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_links_are_read_out_and_measured(views: Page, readout: str, links: str, 
     assert views.text(".error-rate") == error
     assert [int(count) for count in views.texts(".marks .count")] == counts
     assert views.texts(".marks th") == ["right", "wrong", "missed"]
-    assert "This is the naming for alignment" in views.text(".naming")
+    assert "Use this for alignment" in views.text(".naming")
 
 
 def test_links_grow_from_the_mutual_ones(views: Page) -> None:
@@ -47,11 +47,11 @@ def test_links_grow_from_the_mutual_ones(views: Page) -> None:
     assert views.text(".error-rate") == "9.1 %"  # 1 − 2·5 / (5 + 6)
 
 
-def test_precision_and_recall_are_told(views: Page) -> None:
+def test_precision_and_recall_are_shown(views: Page) -> None:
     """Guards: the two swapped."""
     views.show(**TRANSLATION, view="alignment", readout="mutual")
-    assert "precision 100.0 %, recall 66.7 %" in views.text(".alignment-told")
-    assert "AER = 1 − 2·4 / (4 + 6)" in views.text(".alignment-told")
+    assert "precision 100.0 %, recall 66.7 %" in views.text(".alignment-report")
+    assert "AER = 1 − 2·4 / (4 + 6)" in views.text(".alignment-report")
 
 
 def test_a_higher_threshold_links_less(views: Page) -> None:
@@ -69,7 +69,7 @@ def test_links_are_copied(views: Page) -> None:
     """Guards: a button that says copied and did not."""
     views.show(**TRANSLATION, view="alignment")
     views.driver.find_element("xpath", "//button[.='Copy']").click()
-    wait_for(views, ".alignment-told [role=status]", "copied")
+    wait_for(views, ".alignment-report [role=status]", "copied")
     pasted = views.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0], arguments[0])")
     assert pasted == "0-0 0-3 1-4 2-1 3-2 5-5"
 
@@ -77,25 +77,25 @@ def test_links_are_copied(views: Page) -> None:
 def test_links_can_be_read_out_of_means(views: Page) -> None:
     """Guards: a mean over heads that is a mean of other weights than the ones recorded."""
     views.show(**TRANSLATION, view="alignment")
-    views.choose("read out of", "mean of its layer")
+    views.choose("extract from", "mean of its layer")
     wait_for(views, ".alignment-view .view-note", "layer 0 · mean of 2 heads")
     layer = (np.array(CROSS) + np.eye(7)) / 2
     assert views.find(".pharaoh").get_attribute("value") == argmax(layer)
-    views.choose("read out of", "mean of all layers")
+    views.choose("extract from", "mean of all layers")
     wait_for(views, ".alignment-view .view-note", "mean of all layers and heads")
     assert views.find(".pharaoh").get_attribute("value") == argmax((layer + 1 / 7) / 2)
 
 
 def argmax(weights: np.ndarray) -> str:
-    """The links of the rows of words in Pharaoh's notation."""
+    """The links of the rows of words in Pharaoh format."""
     words = weights[:6, :6]
     return " ".join(f"{column}-{row}" for column, row in sorted((int(words[row].argmax()), row) for row in range(6)))
 
 
 def test_rows_named_by_what_they_read_are_one_later(views: Page) -> None:
-    """Guards: gold links that do not follow the naming of rows, so that the shifted reading is measured wrongly."""
+    """Guards: gold links that do not follow the row labels, so that the shifted alignment is scored wrongly."""
     views.show(**TRANSLATION, view="alignment", rows="reads")
-    assert "shifted reading of Chen et al. (2020)" in views.text(".naming")
+    assert "shifted alignment of Chen et al. (2020)" in views.text(".naming")
     # now エミは names the row that predicts 赤い, and so on; the row of <s> takes no part
     expected = sorted((int(np.argmax(CROSS[row + 1][:6])), row) for row in range(5))
     last = [] if max(CROSS[6][:6]) == 0 else [(int(np.argmax(CROSS[6][:6])), 5)]
@@ -107,7 +107,7 @@ def test_rows_named_by_what_they_read_are_one_later(views: Page) -> None:
 def test_merged_tokens_are_aligned_as_words(views: Page) -> None:
     """Guards: words that are numbered by their pieces."""
     views.show(**TRANSLATION, view="alignment", merge=True)
-    assert "in words" in views.text(".alignment-told")
+    assert "in words" in views.text(".alignment-report")
     assert "3-2" in (views.find(".pharaoh").get_attribute("value") or "").split()
     assert "4-5" in (views.find(".pharaoh").get_attribute("value") or "").split()  # the full stop is the fifth word
 
@@ -154,15 +154,15 @@ def test_links_can_be_drawn_between_texts(views: Page) -> None:
 def test_without_gold_links_are_read_out_but_not_judged(views: Page) -> None:
     """Guards: an error rate against nothing."""
     views.show(**TRANSLATION | {"run": "older"}, view="alignment")
-    assert "holds no gold links" in views.text(".alignment-told")
+    assert "holds no gold links" in views.text(".alignment-report")
     assert views.find(".pharaoh").get_attribute("value") == "0-0 0-3 1-4 2-1 3-2 5-5"
     assert not views.driver.find_elements("css selector", ".error-rate")
     views.show(**TEXT, view="alignment")
-    assert "Gold links are between source and target" in views.text(".alignment-told")
+    assert "Gold links are between source and target" in views.text(".alignment-report")
 
 
 def test_a_difference_is_not_aligned(views: Page) -> None:
     """Guards: links where two models differ most, taken for an alignment."""
     views.show(**TRANSLATION, view="alignment", against="step:step_00000100")
-    wait_for(views, ".alignment-view .view-note", "nothing is subtracted here")
+    wait_for(views, ".alignment-view .view-note", "without subtraction")
     assert views.find(".pharaoh").get_attribute("value") == "0-0 0-3 1-4 2-1 3-2 5-5"

@@ -49,26 +49,26 @@ def test_csv_holds_the_weights_of_the_recording(views: Page, downloads: Path) ->
 
 
 def test_json_says_what_the_numbers_are(views: Page, downloads: Path) -> None:
-    """Guards: a file that nobody can tell the origin of."""
+    """Guards: a file that does not name its origin."""
     views.show(**TRANSLATION, view="map", hide=True)
-    told = json.loads(saved(views, downloads, "JSON").read_text("utf-8"))
-    place = {key: told[key] for key in ("run", "recording", "step", "kind", "layer", "head", "rows_named_by")}
+    content = json.loads(saved(views, downloads, "JSON").read_text("utf-8"))
+    place = {key: content[key] for key in ("run", "recording", "step", "kind", "layer", "head", "rows_named_by")}
     assert place == TRANSLATION | {"step": 200, "rows_named_by": "predicts"}
-    assert told["sample"] == {"number": 0, "name": "probe 1"}
-    assert [one["text"] for one in told["keys"]] == ["Emi", "likes", "red", "apple", "s", "."]
-    assert told["weights"][1] == pytest.approx([0, 0, 2 / 3, 1 / 3, 0, 0], abs=1e-6)
-    assert told["hidden_share"][1] == 0.25
+    assert content["sample"] == {"number": 0, "name": "probe 1"}
+    assert [one["text"] for one in content["keys"]] == ["Emi", "likes", "red", "apple", "s", "."]
+    assert content["weights"][1] == pytest.approx([0, 0, 2 / 3, 1 / 3, 0, 0], abs=1e-6)
+    assert content["hidden_share"][1] == 0.25
 
 
 def test_a_picture_of_the_map_hides_nothing_in_silence(views: Page, downloads: Path) -> None:
-    """Guards: a drawing without the hidden shares that the page shows, or with one naming of the rows where the page
-    gives both."""
+    """Guards: a drawing without the hidden shares that the page shows, or with one label per row where the page
+    shows two."""
     views.show(**TRANSLATION, view="map", hide=True, gamma=0.5)
     drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
     texts = [one for one in drawing.iter("{http://www.w3.org/2000/svg}text") if one.text]
-    told = {one.text for one in texts}
-    assert {"hidden", "predicts ↓", "source →", "reads", "colours: gamma 0.5"} <= told
-    assert "hidden: the share of special tokens; the rest of a row sums to 1" in told
+    written = {one.text for one in texts}
+    assert {"hidden", "predicts ↓", "source →", "reads", "colours: gamma 0.5"} <= written
+    assert "hidden: attention on special tokens; rows renormalised to sum to 1" in written
     rows = [one for one in texts if one.get("text-anchor") == "end" and one.text in TARGET]
     assert [one.text for one in rows] == TARGET[1:]
     for row, other, weights in zip(rows, TARGET[:-1], CROSS, strict=True):
@@ -83,7 +83,7 @@ def short(share: float) -> str:
 
 
 def test_csv_tells_what_was_hidden(views: Page, downloads: Path) -> None:
-    """Guards: rows that sum to 1 in a table that nobody can tell from whole ones."""
+    """Guards: renormalised rows that look like complete ones."""
     views.show(**TRANSLATION, view="map", hide=True)
     rows = list(csv.reader(io.StringIO(saved(views, downloads, "CSV").read_bytes().decode("utf-8-sig"), newline="")))
     assert rows[0][-2:] == [".", "(hidden)"]
@@ -145,9 +145,9 @@ def test_a_comparison_is_named_in_its_files(views: Page, downloads: Path) -> Non
     views.show(**TRANSLATION, view="map", against="step:step_00000100")
     file = saved(views, downloads, "JSON")
     assert file.name == "translation_step_00000200_sample0_cross_layer0_head0_minus_step-step_00000100.json"
-    told = json.loads(file.read_text("utf-8"))
-    assert told["minus"] == "step:step_00000100"
-    assert told["weights"][0][0] == 0.625
+    content = json.loads(file.read_text("utf-8"))
+    assert content["minus"] == "step:step_00000100"
+    assert content["weights"][0][0] == 0.625
 
 
 def test_links_are_saved_as_a_text_file(views: Page, downloads: Path) -> None:
@@ -161,7 +161,7 @@ def test_links_are_saved_as_a_text_file(views: Page, downloads: Path) -> None:
 
 
 def test_the_link_to_a_view_is_copied(views: Page) -> None:
-    """Guards: a link to the tab that forgets what was seen."""
+    """Guards: a link that does not restore the state."""
     views.show(**TRANSLATION, view="lines", heads="0,1", token="r2")
     views.driver.find_element("xpath", "//div[contains(@class, 'export')]/button[.='copy link']").click()
     wait_for(views, ".export-answer", "copied")

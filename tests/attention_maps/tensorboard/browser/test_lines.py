@@ -1,4 +1,4 @@
-"""What a person sees and does in the lines view."""
+"""The lines view in a browser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.attention_maps.tensorboard.browser.page import Page, numbers, slide, 
 def test_every_row_has_as_many_lines_as_chosen(views: Page) -> None:
     """Guards: a control that changes the number but not the drawing, and lines of weight 0."""
     views.show(**TRANSLATION, view="lines", top=1)
-    assert views.text(".view-note").startswith("7 lines, the widest 1.")
+    assert views.text(".view-note").startswith("7 lines, the largest weight 1.")
     few = views.picture(".lines-view canvas")
     slide(views, "number of lines", Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     assert "top=3" not in views.hash  # three is what a link need not say
@@ -56,7 +56,7 @@ def test_pointing_at_a_token_is_enough(views: Page) -> None:
 
 
 def test_a_line_tells_its_weight(views: Page) -> None:
-    """Guards: lines whose exact weight nobody can read."""
+    """Guards: lines whose exact weight is not shown."""
     views.show(**TRANSLATION, view="lines", top=1)
     middle = """
         const box = (id) => document.querySelector(`[data-token=${id}]`).getBoundingClientRect();
@@ -122,6 +122,6 @@ def test_arrow_keys_go_from_token_to_token_and_leave_the_time_alone(views: Page)
 def test_lines_of_a_difference_tell_more_from_less(views: Page) -> None:
     """Guards: a difference whose negative lines look like positive ones."""
     views.show(**TRANSLATION, view="lines", against="step:step_00000100", token="r0")
-    assert "dashed where there is less" in views.text(".view-note")
+    assert "dashed for negative" in views.text(".view-note")
     assert numbers(views)["c0"] == ".63"
     assert numbers(views)["c1"] == "−.13"

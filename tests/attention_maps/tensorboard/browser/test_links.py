@@ -1,4 +1,4 @@
-"""The state of the tab in its address: links show the same again, and no link breaks the page."""
+"""The state of the tab in its URL: links restore it, and no link breaks the page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_link_shows_the_same_again(page: Page) -> None:
 
 @pytest.mark.parametrize("view", ["map", "lines", "sentence", "strength", "alignment", "curves", "steps"])
 def test_a_link_that_says_nonsense_shows_what_can_be_shown(page: Page, view: str) -> None:
-    """Guards: a link of another version, or of a stranger, that leaves a broken page."""
+    """Guards: a link of another version, or a malformed one, that leaves a broken page."""
     wrong = {
         "sample": "9e99",
         "layer": "-7",
@@ -62,7 +62,7 @@ def test_a_link_that_says_nonsense_shows_what_can_be_shown(page: Page, view: str
         "unknown": "1",
     }
     page.show(run="translation", recording="step_00000300", view=view, **wrong)
-    assert page.text(".message") == "Run x has no recorded step."
+    assert page.text(".message") == "Run x has no recorded steps."
     assert page.text(".frame-name") == "cross-attention · layer 0 · mean of 3 heads"
     assert not page.driver.find_elements("css selector", ".nothing:not([hidden])")
     page.show(**CROSS, view=view, token="r999")
@@ -73,8 +73,8 @@ def test_a_recording_that_is_gone_is_said_to_be(page: Page) -> None:
     """Guards: an old link that shows another step than it names without a word."""
     page.show(**CROSS | {"recording": "step_00000310"})
     assert page.text(".step-title") == "step 300"
-    assert page.text(".message") == "Step 310 is not, or no longer, recorded in this run; this is step 300."
+    assert page.text(".message") == "This run has no recording of step 310 (any more); showing step 300."
     page.show(**CROSS | {"run": "nowhere"})
-    assert page.text(".message").startswith("There is no run nowhere with recordings here; this is ")
+    assert page.text(".message").startswith("There is no run nowhere with recordings; showing ")
     page.show(**CROSS)
     assert not page.find(".message").is_displayed()

@@ -1,4 +1,4 @@
-"""Recordings that are old, damaged, tiny, large, or hold something else than one expects."""
+"""Recordings that are old, damaged, tiny, large or unusual."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_numbers_that_are_none_are_red(page: Page) -> None:
     assert "219,38,38" not in page.colours(".cells")
 
 
-def test_a_diverged_model_is_told_in_every_view(page: Page) -> None:
+def test_a_diverged_model_is_reported_in_every_view(page: Page) -> None:
     """Guards: weights that are no numbers, drawn as if there were none."""
     for view in VIEWS:
         page.show(run="diverged", recording="step_00000100", layer=0, head=0, view=view, token="r3")
@@ -53,7 +53,7 @@ def test_a_diverged_model_is_told_in_every_view(page: Page) -> None:
 
 
 def test_512_tokens_are_drawn_and_zoomed(page: Page) -> None:
-    """Guards: a map that is too large to be looked at."""
+    """Guards: a map that is too large to display."""
     page.show(run="long", recording="step_00000100", head=0)
     assert page.find(".cells").get_attribute("aria-label").endswith("512 rows, 512 columns")
     assert "cut at 512 of 600 tokens" in page.text(".frame-detail")

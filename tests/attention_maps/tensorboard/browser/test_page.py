@@ -1,4 +1,4 @@
-"""What a person sees and does in the Attention tab, from the list of runs to the pixels of the maps."""
+"""The Attention tab in a browser, from the list of runs to the pixels of the maps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CROSS = {"run": "translation", "recording": "step_00000300", "kind": "cross", "l
 
 
 def find_cell(page: Page, row: str, column: str) -> tuple[int, int]:
-    """Where in the map the weight of a row for a column stands, found by pointing at labels and cells."""
+    """The point of a cell in the map, found by hovering over labels and cells."""
     y = next(y for y in range(20, 500, 12) if page.hover(".pointer", 20, y)[:1] == [row])
     x = next(x for x in range(60, 700, 16) if page.hover(".pointer", x, y)[:1] == [f"{row} → {column}"])
     return x, y
@@ -145,7 +145,7 @@ def test_a_difference_of_equal_maps_is_nothing_and_names_both_sides(page: Page) 
 def test_what_cannot_be_compared_says_why_and_is_shown_alone(page: Page) -> None:
     """Guards: an empty page, or a wrong difference, for runs that share no example or for a smaller model."""
     page.show(**CROSS, against="run:gpt")
-    assert "no example with the tokens of this one" in page.text(".message")
+    assert "no example with the same tokens" in page.text(".message")
     assert "A minus B" not in page.text(".legend-line")
     page.show(**CROSS | {"layer": 1}, against="run:smaller")
     assert "has 1 layers" in page.text(".message")
@@ -161,14 +161,14 @@ def test_a_cell_tells_weight_tokens_predictions_and_loss(page: Page) -> None:
         "エミは → Emi",
         "weight 0.5000 (50.0 %)",
         "reads <s>, predicts エミは",
-        "likeliest: エミは 75.0 % · or 12.5 %",
+        "most likely: エミは 75.0 % · or 12.5 %",
         "loss 0.250 nats",
         "row 0, column 0",
     ]
     page.show(**CROSS, token="r0")
-    assert page.text(".readout") == "エミは looks at: Emi .50 · </s> .25 · prefer .13 · s .13"
+    assert page.text(".readout") == "エミは attends to: Emi .50 · </s> .25 · prefer .13 · s .13"
     page.show(**CROSS, rows="reads", token="r0")
-    assert page.text(".readout").startswith("<s> looks at: Emi .50")
+    assert page.text(".readout").startswith("<s> attends to: Emi .50")
 
 
 def test_a_click_chooses_a_token_for_all_views(page: Page) -> None:
@@ -178,7 +178,7 @@ def test_a_click_chooses_a_token_for_all_views(page: Page) -> None:
     ActionChains(page.driver).click().perform()
     page.settle()
     assert "token=r0" in page.hash
-    assert page.text(".readout").startswith("エミは looks at")
+    assert page.text(".readout").startswith("エミは attends to")
     ActionChains(page.driver).key_down(Keys.SHIFT).send_keys(Keys.ARROW_DOWN).key_up(Keys.SHIFT).perform()
     page.settle()
     assert "token=r1" in page.hash
@@ -191,8 +191,8 @@ def test_a_click_chooses_a_token_for_all_views(page: Page) -> None:
 def test_hidden_special_tokens_leave_their_share_behind(page: Page) -> None:
     """Guards: attention that vanishes without a word when special tokens are hidden."""
     page.show(**CROSS, hide=True, token="r0")
-    assert page.text(".readout") == "エミは looks at: Emi .67 · prefer .17 · s .17"
-    assert "hidden: the share of special tokens" in page.text(".legend-line")
+    assert page.text(".readout") == "エミは attends to: Emi .67 · prefer .17 · s .17"
+    assert "hidden: attention on special tokens" in page.text(".legend-line")
     _, y = find_cell(page, "エミは", "Emi")
     titles = {title for x in range(300, 520, 10) for title in page.hover(".pointer", x, y)[:1]}
     assert "エミは: 25.0 % hidden" in titles
@@ -204,7 +204,7 @@ def test_merged_pieces_are_words(page: Page) -> None:
     page.show(**CROSS, token="r0")
     assert page.find(".cells").get_attribute("aria-label").endswith("7 rows, 6 columns")
     page.show(**CROSS, merge=True, token="r0")
-    assert page.text(".readout").startswith("エミは looks at: Emi .50 · prefers .25")
+    assert page.text(".readout").startswith("エミは attends to: Emi .50 · prefers .25")
     assert page.find(".cells").get_attribute("aria-label").endswith("5 columns")
 
 
@@ -262,7 +262,7 @@ def test_from_the_end_of_one_training_another_run_is_shown_at_its_end(page: Page
 
 
 def test_what_was_generated_stands_beside_the_steps(page: Page) -> None:
-    """Guards: maps of generated text that nobody finds, or that are taken for a training step."""
+    """Guards: maps of generated text that are hidden, or that are taken for a training step."""
     page.show(**CROSS)
     page.click(".timeline button[value=generated]")
     assert page.text(".step-title") == "generated 1"
@@ -274,7 +274,7 @@ def test_what_was_generated_stands_beside_the_steps(page: Page) -> None:
 
 def test_an_empty_log_folder_explains_how_maps_are_recorded(open_folder: Open, tmp_path: Path) -> None:
     """Guards: a blank tab before the first evaluation of the first run, one that stays when the run is there, and a
-    first sight of the layer that tells least."""
+    default layer that is uninformative."""
     page = open_folder(tmp_path)
     page.driver.get(f"{page.address}#attention")
     page.enter()
@@ -313,8 +313,8 @@ def test_a_tooltip_goes_with_what_it_tells_of(page: Page) -> None:
 
 
 def test_keys_work_before_the_first_click(page: Page) -> None:
-    """Guards: keys that go to the frame around the page, and a page that takes the keyboard from somebody who types
-    there."""
+    """Guards: keys that go to the frame around the page, and a page that takes the focus from a field being
+    edited there."""
     page.load(**CROSS)
     ActionChains(page.driver).send_keys(Keys.ARROW_RIGHT).perform()
     page.wait("return document.querySelector('.step-title').textContent === 'step 400'")

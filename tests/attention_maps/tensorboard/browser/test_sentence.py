@@ -1,4 +1,4 @@
-"""What a person sees and does in the sentence view."""
+"""The sentence view in a browser."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def test_a_clicked_word_shades_what_it_looks_at_and_is_judged(views: Page) -> No
     assert numbers(views) == {"c3": ".50", "c4": ".25", "c6": ".25"}
     assert views.text(".sentence-panel h3") == "りんごが"
     assert "reads “赤い”, predicts “りんごが”" in views.text(".sentence-panel")
-    assert views.text(".gold-told") == "gold translation: apple s"
-    assert views.text(".verdict.right") == "✓ right: it gets the most attention (75.0 %)"
+    assert views.text(".gold-known") == "gold translation: apple s"
+    assert views.text(".verdict.right") == "✓ right: it gets the largest weight (75.0 %)"
     assert [one.get_attribute("data-token") for one in views.driver.find_elements("css selector", ".gold")] == [
         "c3",
         "c4",
@@ -25,7 +25,9 @@ def test_a_clicked_word_shades_what_it_looks_at_and_is_judged(views: Page) -> No
     strong, weak = (views.find(token(name)).value_of_css_property("background-color") for name in ("c3", "c4"))
     assert strong != weak
     views.click(token("r3"))
-    assert views.text(".verdict.wrong") == "✗ wrong: “Emi” gets the most (50.0 %), the gold 25.0 %"
+    assert (
+        views.text(".verdict.wrong") == "✗ wrong: “Emi” gets the largest weight (50.0 %), the gold translation 25.0 %"
+    )
 
 
 def test_a_source_word_tells_who_looks_at_it(views: Page) -> None:
@@ -33,7 +35,7 @@ def test_a_source_word_tells_who_looks_at_it(views: Page) -> None:
     views.show(**TRANSLATION, view="sentence")
     views.click(token("c0"))
     assert numbers(views) == {"r0": ".75", "r3": ".50"}
-    assert views.text(".gold-told") == "gold translation: エミは"
+    assert views.text(".gold-known") == "gold translation: エミは"
 
 
 def test_the_panel_tells_what_was_expected_and_how_much_was_lost(views: Page) -> None:
@@ -79,16 +81,17 @@ def test_in_one_text_a_switch_turns_the_question_round(views: Page) -> None:
 def test_a_pronoun_is_judged_by_its_antecedent(views: Page) -> None:
     """Guards: an antecedent that counts as found because the sink or the pronoun itself gets more."""
     views.show(**TEXT, view="sentence", token="r6")
-    assert views.text(".gold-told") == "gold antecedent: Kate"
-    assert views.text(".verdict.right") == "✓ right: it gets the most attention of the words before it (25.0 %)"
+    assert views.text(".gold-known") == "gold antecedent: Kate"
+    assert views.text(".verdict.right") == "✓ right: it gets the largest weight of the words before it (25.0 %)"
     views.find(token("r6")).send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.ARROW_LEFT)
     views.settle()
     assert (
-        views.text(".verdict.wrong") == "✗ wrong: “hid” gets the most of the words before it (50.0 %), the gold 25.0 %"
+        views.text(".verdict.wrong")
+        == "✗ wrong: “hid” gets the largest weight of the words before it (50.0 %), the gold antecedent 25.0 %"
     )
     views.show(**TEXT, view="sentence", rows="predicts", token="r5")
     assert views.text(".sentence-panel h3") == "She"
-    assert views.text(".gold-told") == "gold antecedent: Kate"
+    assert views.text(".gold-known") == "gold antecedent: Kate"
 
 
 def test_what_comes_later_is_greyed(views: Page) -> None:
@@ -111,6 +114,6 @@ def test_merged_and_hidden_tokens_keep_their_gold(views: Page) -> None:
     """Guards: places of words that are taken for places of tokens."""
     views.show(**TRANSLATION, view="sentence", merge=True, hide=True, token="r2")
     assert views.text(".sentence-panel h3") == "りんごが"
-    assert views.text(".gold-told") == "gold translation: apples"
+    assert views.text(".gold-known") == "gold translation: apples"
     assert numbers(views) == {"c3": "1"}
-    assert "25.0 % of the attention goes to hidden special tokens" in views.text(".sentence-panel")
+    assert "25.0 % of the attention is on hidden special tokens" in views.text(".sentence-panel")

@@ -1,4 +1,4 @@
-"""What a person sees and does in the strength view."""
+"""The strength view in a browser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 
 
 def test_strength_sets_a_head_against_all_together(views: Page) -> None:
-    """Guards: heads that are added up instead of laid side by side: 3 and 4 make 5."""
+    """Guards: norms that are added instead of taken of the concatenation: 3 and 4 give 5."""
     views.show(**TRANSLATION, view="strength")
     wait_for(views, ".strength-legend", "all 2 heads together")
     assert views.texts(".legend-entry") == ["head 0", "all 2 heads together", "mean of the heads"]

@@ -73,7 +73,7 @@ def test_heads_are_sorted_by_a_measure_and_scores_stand_beside_baselines(page: P
 
 
 def test_scores_name_the_place_of_a_head(page: Page) -> None:
-    """Guards: a best head that nobody can find, and a read-out of all layers that is called a baseline."""
+    """Guards: a best head without its place, and a read-out of all layers that is called a baseline."""
     page.show(run="scores")
     assert page.texts(".scores tr") == [
         "cross: mean of all layers, grown 30.0 %",
@@ -86,5 +86,5 @@ def test_scores_name_the_place_of_a_head(page: Page) -> None:
     assert page.texts(".scores caption") == [
         "alignment error (AER), lower is better",
         "pronouns resolved, higher is better",
-        "pronouns resolved among agreeing nouns, higher is better",
+        "pronouns resolved, agreeing nouns, higher is better",
     ]

@@ -1,21 +1,23 @@
-/** Word alignment read out of the attention, beside the gold links where the recording knows them. */
+/** The alignment view: word links extracted from attention weights, compared with gold links where the recording has them. */
 
+import {languageOf} from '../../core/format.js';
 import {KIND_NAMES, shapesOf} from '../../core/frame.js';
-import {element, languageOf} from '../../dom/elements.js';
+import {element} from '../../dom/elements.js';
 import {choice, segments, slider} from '../../dom/fields.js';
 import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
+import {inksOf} from '../../draw/colours.js';
 import {SvgPen} from '../../draw/pen.js';
-import {inksOf, Sheet} from '../../draw/sheet.js';
+import {ScrollingCanvas} from '../../draw/scrolling_canvas.js';
 import {drawTokens, reveal, selectable, selection} from '../tokens.js';
 import {layoutFor, TwoTexts} from '../two_texts.js';
 import {goldLinks, judge, pharaoh, readOut} from './links.js';
 import {cellAt, inSight, mark, MARKS, matrixLayout, paintMatrix} from './matrix.js';
-import {createTold} from './report.js';
+import {createReport} from './report.js';
 
 export const view = {
   name: 'alignment',
   title: 'Alignment',
-  hint: 'Which source word belongs to which target word, read out of the weights, beside the gold links where they are known.',
+  hint: 'Word alignment extracted from the attention weights, compared with gold links where the recording has them.',
   create: (context) => new Alignment(context),
 };
 
@@ -25,34 +27,34 @@ class Alignment {
   constructor(context) {
     this.context = context;
     const {state} = context;
-    this.sheet = new Sheet((pen, visible) => this.paint(pen, visible), {
-      label: 'alignment; arrow keys choose a token',
+    this.sheet = new ScrollingCanvas((pen, visible) => this.paint(pen, visible), {
+      label: 'alignment; arrow keys select a token',
       resized: () => this.arrange(),
     });
     this.texts = new TwoTexts(this.sheet);
-    this.told = createTold();
+    this.report = createReport();
     this.note = element('p', {class: 'view-note', role: 'status'});
     this.element = element(
       'div',
       {class: 'alignment-view'},
       element('div', {class: 'alignment-main'}, this.sheet.element, this.note),
-      this.told.element,
+      this.report.element,
     );
     const sources = {'': 'the map shown', layer: 'mean of its layer', all: 'mean of all layers'};
-    this.averaged = choice('read out of', sources, (averaged) => state.set({averaged}));
+    this.averaged = choice('extract from', sources, (averaged) => state.set({averaged}));
     this.readout = segments(
       'links',
       READOUTS,
       (readout) => state.set({readout}),
-      'strongest: one per row. mutual: each is the strongest of the other. grown: these, and the strongest of either side that touch ' +
-        'them (Koehn et al. 2003). threshold: every weight from there on',
+      'strongest: the largest weight of each row. mutual: the largest of both row and column. grown: mutual links plus adjacent ones ' +
+        'that are largest on one side (grow-diag, Koehn et al. 2003). threshold: every weight of at least that value',
     );
     this.threshold = slider(
       'from',
       {min: 0.05, max: 0.95, step: 0.05},
       (value) => value.toFixed(2),
       (threshold) => state.set({threshold}),
-      'least weight of a link',
+      'smallest weight of a link',
     );
     this.paper = segments('drawn as', {matrix: 'matrix', text: 'text'}, (paper) => state.set({paper}));
     this.controls = element(
@@ -71,7 +73,7 @@ class Alignment {
     );
     scroller.addEventListener('click', (event) => this.pick(event));
     scroller.addEventListener('keydown', (event) => this.step(event));
-    scroller.addEventListener('pointermove', (event) => this.tell(event));
+    scroller.addEventListener('pointermove', (event) => this.describeAt(event));
     scroller.addEventListener('pointerleave', hideTooltip);
   }
 
@@ -92,7 +94,7 @@ class Alignment {
     );
   }
 
-  /** The frame that links are read out of: never a difference, whose largest weight links nothing. */
+  /** The frame that links are extracted from: never a difference, whose largest value means no link. */
   async wanted(frame, averaged) {
     const {context} = this;
     if (averaged !== 'all') return context.frameOf({against: '', ...(averaged ? {head: 'mean'} : {})});
@@ -138,7 +140,7 @@ class Alignment {
     }
   }
 
-  /** Bring the selected token into sight where it has changed. */
+  /** Scroll to the selected token if it has changed. */
   reveal() {
     const {token, paper} = this.context.state.now;
     const {content, scroller} = this.sheet;
@@ -176,9 +178,9 @@ class Alignment {
 
   describe() {
     const {frame} = this;
-    const alone = this.shown.difference ? ' Links are read out of this recording alone: nothing is subtracted here.' : '';
-    this.note.textContent = `Read out of: ${frame.name}.${alone}`;
-    this.told.draw(frame, this.links, this.score, this.context.state.now.merge ? 'words' : 'tokens');
+    const alone = this.shown.difference ? ' Links are extracted from this recording alone, without subtraction.' : '';
+    this.note.textContent = `Extracted from: ${frame.name}.${alone}`;
+    this.report.draw(frame, this.links, this.score, this.context.state.now.merge ? 'words' : 'tokens');
   }
 
   /** A click on the matrix selects the row. */
@@ -193,13 +195,13 @@ class Alignment {
     const {state} = this.context;
     const [side, by] = {ArrowDown: ['r', 1], ArrowUp: ['r', -1], ArrowRight: ['c', 1], ArrowLeft: ['c', -1]}[event.key] ?? [];
     if (state.now.paper === 'text' || !this.frame || (!side && event.key !== 'Escape')) return;
-    event.preventDefault(); // which also tells the page, whose own keys are the same
+    event.preventDefault(); // also keeps the shortcuts of the page from handling it
     const count = side === 'r' ? this.frame.rows.length : this.frame.columns.length;
     const here = state.now.token.startsWith(side) ? Number(state.now.token.slice(1)) : -1;
     state.set({token: side ? `${side}${Math.min(Math.max(here + by, 0), count - 1)}` : ''});
   }
 
-  tell(event) {
+  describeAt(event) {
     const cell =
       this.layout && this.context.state.now.paper !== 'text' ? cellAt(this.layout, this.frame, ...this.sheet.place(event)) : null;
     if (!cell) return hideTooltip();

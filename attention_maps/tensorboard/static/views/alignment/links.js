@@ -1,17 +1,17 @@
 /**
- * Word alignments read out of a frame, and how right they are. A link is {column, row}: places in the frame's columns and rows. Special
- * tokens take no part.
+ * Extracts word alignments from a frame and scores them against gold links. A link is {column, row}: indices of the frame's columns and
+ * rows. Special tokens are left out.
  */
 
 /**
- * The links of a frame. `argmax`: every row with its strongest column. `mutual`: of these, the pairs in which the row is also the one that
- * looks at that column most. `grown`: these, and strongest pairs of either side that touch them. `threshold`: every pair of at least that
- * weight. Never one of weight 0; the first of equals wins.
+ * The links of a frame. `argmax`: the largest weight of each row. `mutual`: those that are also the largest of their column. `grown`:
+ * mutual links plus adjacent ones that are largest on one side. `threshold`: every weight of at least that value. Weights of 0 are never
+ * links; among equal weights the first wins.
  */
 export function readOut(frame, {readout = 'argmax', threshold = 0.2} = {}) {
   const rows = words(frame.rows);
   const columns = words(frame.columns);
-  const weight = (row, column) => frame.weights[row * frame.columns.length + column] || 0; // NaN links nothing
+  const weight = (row, column) => frame.weights[row * frame.columns.length + column] || 0; // NaN is no link
   const strongest = (candidates, of) => candidates.reduce((best, one) => (best === null || of(one) > of(best) ? one : best), null);
   const ofRow = new Map(rows.map((row) => [row, strongest(columns, (column) => weight(row, column))]));
   const ofColumn = new Map(columns.map((column) => [column, strongest(rows, (row) => weight(row, column))]));
@@ -27,8 +27,9 @@ export function readOut(frame, {readout = 'argmax', threshold = 0.2} = {}) {
 }
 
 /**
- * grow-diag (Koehn et al. 2003), as alignment_readout.py does it: add, while there are any, candidates that touch a link, also at a corner, and whose
- * row or column has none yet. A pass goes by rows; what it adds is touched only in the next. `rows` and `columns` are those of words.
+ * grow-diag (Koehn et al. 2003), as in attention_maps/record/alignment_readout.py: repeatedly add candidates adjacent to a link, also
+ * diagonally, whose row or column has no link yet. Passes go by rows; links added in a pass count as adjacent from the next pass on.
+ * `rows` and `columns` are those of words.
  */
 function grown(links, candidates, rows, columns) {
   const found = [...links];
@@ -45,7 +46,7 @@ function grown(links, candidates, rows, columns) {
   }
 }
 
-/** The gold links that a recording holds for this frame, null where it holds none; those whose token names no row are left out. */
+/** The gold links of this frame, null if the recording has none; links of tokens without a row are left out. */
 export function goldLinks(frame) {
   if (frame.kind !== 'cross' || !frame.sample.links?.length) return null;
   const rows = places(frame.rows);
@@ -58,7 +59,7 @@ export function goldLinks(frame) {
   return inOrder([...found.values()]);
 }
 
-/** Which links are right, wrong (not gold) and missed (gold, not found), with precision, recall and alignment error rate, all 0 to 1. */
+/** Links that are right, wrong (not gold) and missed (gold, not extracted), with precision, recall and alignment error rate, 0 to 1. */
 export function judge(links, gold) {
   const wanted = new Set(gold.map(key));
   const found = new Set(links.map(key));
@@ -73,19 +74,19 @@ export function judge(links, gold) {
   };
 }
 
-/** "0-0 1-2": source-target, counted from 0, as Pharaoh, GIZA++ and fast_align write it; a target without the <s> that it is read after. */
+/** "0-0 1-2": source-target, counted from 0, the format of Pharaoh, GIZA++ and fast_align; the target is counted without its <s>. */
 export function pharaoh(frame, links) {
   const [source, target] = [numbering(frame.columns), numbering(frame.rows)];
   const more = frame.kind === 'cross' && counted(frame.rows) ? ahead(frame) - 1 : 0;
   return links.map(({column, row}) => `${source[column]}-${target[row] + more}`).join(' ');
 }
 
-/** How many places the token that names a row stands after the token that the row reads. */
+/** Offset from the token that a row reads to the token that labels it. */
 export function ahead(frame) {
   return frame.rowsNamed === 'predicts' ? 1 : 0;
 }
 
-/** Token positions as they are; words in their order, special tokens not counted. */
+/** Numbers of labels: positions of tokens; for words a count without special tokens. */
 function numbering(labels) {
   if (counted(labels)) return labels.map(({positions}) => positions[0]);
   let number = 0;
@@ -96,7 +97,7 @@ function counted(labels) {
   return labels.every(({positions}) => positions.length === 1);
 }
 
-/** Token position -> place in the labels. */
+/** Token position -> index of its label. */
 export function places(labels) {
   return new Map(labels.flatMap(({positions}, place) => positions.map((position) => [position, place])));
 }

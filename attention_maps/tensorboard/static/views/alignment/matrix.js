@@ -1,4 +1,4 @@
-/** The links of an alignment as marks in a compact matrix, over the weights that they were read out of. */
+/** A compact matrix of weights with the links of an alignment marked in it. */
 
 import {columnLabel, cut, marginsFor} from '../../draw/axis_labels.js';
 import {isFuture} from '../../draw/matrix_pixels.js';
@@ -7,7 +7,7 @@ import {hex} from '../../draw/pen.js';
 const LABEL = {size: 12, most: 104};
 const CELL = {least: 11, most: 28};
 
-/** What is drawn for links that are right, wrong and missed; `plain` where no gold is known. Shapes differ, not only colours. */
+/** Marks of right, wrong and missed links; `plain` without gold links. They differ in shape as well as colour. */
 export const MARKS = {
   right: {name: 'right', colour: '#009e73'},
   wrong: {name: 'wrong', colour: '#d55e00'},
@@ -15,28 +15,26 @@ export const MARKS = {
   plain: {name: 'link', colour: '#d55e00'},
 };
 
-/** Sizes in pixels for a frame in a room that is `width` wide. */
+/** Sizes in pixels for a frame in an area `width` wide. */
 export function matrixLayout(frame, width) {
   const {left, top} = marginsFor(frame.rows, frame.columns, LABEL.size, LABEL.most);
   const cell = Math.min(CELL.most, Math.max(CELL.least, Math.floor((width - left - 12) / frame.columns.length)));
   return {left, top, cell, width: left + frame.columns.length * cell + 8, height: top + frame.rows.length * cell + 8};
 }
 
-/** The place under a point of the matrix, {row, column}, or null. */
+/** The cell at a point of the matrix, {row, column}, or null. */
 export function cellAt(layout, frame, x, y) {
   const [column, row] = [Math.floor((x - layout.left) / layout.cell), Math.floor((y - layout.top) / layout.cell)];
   return column >= 0 && row >= 0 && column < frame.columns.length && row < frame.rows.length ? {row, column} : null;
 }
 
-/** How far to scroll from {left, top} in a room of {width, height} so that the selected {side, index} is in sight. */
+/** The scroll position nearest to {left, top} at which the selected {side, index} is visible in an area of {width, height}. */
 export function inSight(layout, {side, index}, {left, top, width, height}) {
   const moved = (from, room) => Math.min(Math.max(from, (index + 1) * layout.cell - room), index * layout.cell);
   return side === 'row' ? {left, top: moved(top, height - layout.top)} : {left: moved(left, width - layout.left), top};
 }
 
-/**
- * Draw what lies in `visible`; labels stay in sight. `marked` maps names of MARKS to links; `chosen` is the selected {side, index} or null.
- */
+/** Draw the part in `visible`; labels do not scroll. `marked`: {name of a mark: links}; `chosen`: the selected {side, index} or null. */
 export function paintMatrix(pen, visible, {frame, layout, marked, chosen, palette, inks, gamma, maximum}) {
   const {left, top, cell} = layout;
   const width = frame.columns.length;
@@ -82,13 +80,13 @@ export function paintMatrix(pen, visible, {frame, layout, marked, chosen, palett
     const style = {size, anchor: 'end', fill: strong('row', row) ? inks.accent : label.special ? inks.muted : inks.ink};
     pen.text(at.x + left - 7, y, cut(label.text, size, LABEL.most), {...style, weight: strong('row', row) ? 700 : 400});
   }
-  pen.rect(at.x, at.y, left - 1, top - 1, {fill: inks.paper}); // the corner, over labels that are scrolled out
+  pen.rect(at.x, at.y, left - 1, top - 1, {fill: inks.paper}); // the corner, over labels scrolled out of view
   if (chosen?.side === 'row') pen.rect(left - 1, top + chosen.index * cell - 1, width * cell + 1, cell + 1, {stroke: inks.ink, width: 1.5});
   if (chosen?.side === 'column')
     pen.rect(left + chosen.index * cell - 1, top - 1, cell + 1, frame.rows.length * cell + 1, {stroke: inks.ink, width: 1.5});
 }
 
-/** One mark around its middle: a disc is right, a cross is wrong, a dashed box is missed. */
+/** One mark centred at (x, y): a disc for right, a cross for wrong, a dashed box for missed. */
 export function mark(pen, name, x, y, cell, paper) {
   const {colour} = MARKS[name];
   const reach = Math.min(cell * 0.3, 7);

@@ -1,4 +1,4 @@
-/** Axes of a line chart: scales, round ticks, grid lines. All lengths are CSS pixels. */
+/** Axes of a line chart: scales, ticks at round numbers, grid lines. All lengths are CSS pixels. */
 
 import {widthOf} from '../../draw/axis_labels.js';
 
@@ -24,7 +24,7 @@ export function scales({width, height}, {first, last, low, high}, right) {
   };
 }
 
-/** Grid lines, numbers and titles of both axes. */
+/** Draw grid lines, tick labels and titles of both axes. */
 export function drawAxes(pen, {box, ticks, steps, x, y}, inks, {vertical, horizontal}) {
   const bottom = box.top + box.height;
   for (const tick of ticks) {
@@ -52,7 +52,7 @@ export function drawAxes(pen, {box, ticks, steps, x, y}, inks, {vertical, horizo
 }
 
 /** Ticks at 1, 2 or 5 times a power of ten that cover [low, high], about `count` of them. */
-export function roundTicks(low, high, count) {
+function roundTicks(low, high, count) {
   const rough = (high - low) / count || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
   const stride = [1, 2, 5, 10].find((factor) => factor * power >= rough) * power;

@@ -1,35 +1,34 @@
-/** One measure of every head over the training steps, the chosen head in front. */
+/** The curves view: one measure of every head over the training steps, the selected head in front. */
 
 import {shapesOf} from '../../core/frame.js';
-import {stepOf} from '../../core/load_frame.js';
 import {better, measureOf, measureText, plotted, sortedMeasures} from '../../core/measures.js';
+import {stepOf} from '../../core/recordings.js';
 import {element} from '../../dom/elements.js';
-import {segments} from '../../dom/fields.js';
-import {menu} from '../../dom/menu.js';
+import {menu, segments} from '../../dom/fields.js';
 import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
 import {widthOf} from '../../draw/axis_labels.js';
+import {inksOf} from '../../draw/colours.js';
 import {sharpContext} from '../../draw/matrix_pixels.js';
 import {CanvasPen, SvgPen} from '../../draw/pen.js';
-import {inksOf} from '../../draw/sheet.js';
 import {drawAxes, scales} from './axes.js';
 
 export const view = {
   name: 'curves',
   title: 'Curves',
-  hint: 'Each line is a head. A click goes to that step.',
+  hint: 'Each line is a head. Click to go to that step.',
   create: (context) => new Curves(context),
 };
 
-const NAME = 11; // size of the name at the end of the chosen line
-const RIGHT = 24; // pixels beside the chart where no name stands
-const REACH = 14; // pixels from a line at which the mouse still finds it
+const NAME = 11; // size of the name at the end of the selected line
+const RIGHT = 24; // pixels beside the chart without a name
+const REACH = 14; // pixels from a line within which the pointer hits it
 
 class Curves {
   constructor(context) {
     this.context = context;
     const {state} = context;
     this.measure = menu('measure', (name) => state.set({measure: name}));
-    this.scope = segments('heads of', {all: 'all layers', layer: 'the chosen layer'}, (scope) => state.set({scope}));
+    this.scope = segments('heads of', {all: 'all layers', layer: 'the selected layer'}, (scope) => state.set({scope}));
     this.controls = element('div', {class: 'view-controls'}, this.measure.element, this.scope.element);
     this.canvas = element('canvas', {role: 'img'});
     this.nothing = element('p', {class: 'nothing', role: 'status', hidden: true});
@@ -66,7 +65,7 @@ class Curves {
       this.name,
     );
     if (!names.length) {
-      this.explain(`No measures of ${kind} heads are recorded in this run: its recordings were made by an older version.`);
+      this.explain(`No measures of ${kind} heads are recorded in this run: an older version made it.`);
       return;
     }
     this.steps = curves.steps;
@@ -74,7 +73,7 @@ class Curves {
     this.lines = this.linesOf(curves.measures[this.name][kind]);
     this.limits = limitsOf(this.lines);
     if (!this.limits) {
-      this.explain(`There are no numbers for ${title} of these heads.`);
+      this.explain(`There are no values of ${title} for these heads.`);
       return;
     }
     this.nothing.hidden = true;
@@ -93,7 +92,7 @@ class Curves {
     this.canvas.hidden = true;
   }
 
-  /** [{layer, head, values: one per step}]; a pseudo-head is the mean of its layer's heads. */
+  /** [{layer, head, values: one per step}]; for mean, max and rollout a line with the mean over the heads of the layer is added. */
   linesOf(series) {
     const {layers, heads} = shapesOf(this.frame.meta, this.context.fitted().sample)[this.frame.kind];
     const {layer: chosen, head} = this.context.fitted();
@@ -124,7 +123,7 @@ class Curves {
     const {low, high} = this.limits;
     const span = {first: this.steps[0], last: this.steps.at(-1), low: low > 0 && low < high / 2 ? 0 : low, high};
     const chosen = this.chosen();
-    const right = chosen ? Math.max(RIGHT, 16 + 1.15 * widthOf(nameOf(chosen), NAME)) : RIGHT; // 1.15: bold letters are wider
+    const right = chosen ? Math.max(RIGHT, 16 + 1.15 * widthOf(nameOf(chosen), NAME)) : RIGHT; // 1.15: bold text is wider
     this.scale = scales({width, height}, span, right);
     const inks = inksOf(this.element);
     const {title, unit} = measureOf(this.name);
@@ -197,8 +196,8 @@ class Curves {
       .slice(0, 5);
     const chosen = this.chosen();
     if (!near.length && chosen) near.push(chosen);
-    const told = (line) => `${nameOf(line)}: ${this.text(line.values[i])}`;
-    showTooltip(event, `step ${this.steps[i].toLocaleString('en')}`, ...near.map(told));
+    const describe = (line) => `${nameOf(line)}: ${this.text(line.values[i])}`;
+    showTooltip(event, `step ${this.steps[i].toLocaleString('en')}`, ...near.map(describe));
   }
 
   text(value) {
@@ -227,7 +226,7 @@ function nameOf({layer, head}) {
   return `layer ${layer} · ${head === 'mean' ? 'mean' : `head ${head}`}`;
 }
 
-/** {low, high} of the numbers of many lines, more than a call takes as arguments; null where there are none. */
+/** {low, high} of the values of all lines, null if there are none. A loop: Math.min(...) cannot take that many arguments. */
 function limitsOf(lines) {
   let [low, high] = [Infinity, -Infinity];
   for (const {values} of lines) {

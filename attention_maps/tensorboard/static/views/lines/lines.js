@@ -1,24 +1,26 @@
-/** Lines from every query to the keys that it looks at most. */
+/** The lines view: lines from every query to its most attended keys. */
 
+import {short} from '../../core/format.js';
 import {shapesOf} from '../../core/frame.js';
-import {element, short} from '../../dom/elements.js';
+import {element} from '../../dom/elements.js';
 import {choice, segments, slider} from '../../dom/fields.js';
 import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
+import {inksOf} from '../../draw/colours.js';
 import {asText, hex, sideways, SvgPen} from '../../draw/pen.js';
-import {inksOf, Sheet} from '../../draw/sheet.js';
+import {ScrollingCanvas} from '../../draw/scrolling_canvas.js';
 import {declutter, drawTokens, reveal, selectable, selection} from '../tokens.js';
 import {layoutFor, TwoTexts} from '../two_texts.js';
-import {MOST, threadsAt, threadsOf} from './strongest_lines.js';
+import {LIMIT, linesOfToken, strongestLines} from './strongest_lines.js';
 
 export const view = {
   name: 'lines',
   title: 'Lines',
-  hint: 'Lines to the keys that each row looks at most: the wider and stronger the line, the larger the weight.',
+  hint: 'Lines from each query to its most attended keys: the wider and darker the line, the larger the weight.',
   create: (context) => new Lines(context),
 };
 
-const WIDEST = 6; // pixels of a line of the largest weight
-const REACH = 6; // pixels from a line at which the mouse still finds it
+const WIDEST = 6; // width in pixels of the line with the largest weight
+const REACH = 6; // pixels from a line within which the pointer hits it
 const SIDEWAYS = Float32Array.from({length: 101}, (_, step) => sideways(step / 100));
 
 class Lines {
@@ -26,7 +28,10 @@ class Lines {
     this.context = context;
     this.frames = [];
     this.hovered = null;
-    this.sheet = new Sheet((pen, visible) => this.paint(pen, visible), {label: 'tokens and lines', resized: () => this.texts.measure()});
+    this.sheet = new ScrollingCanvas((pen, visible) => this.paint(pen, visible), {
+      label: 'tokens and lines',
+      resized: () => this.texts.measure(),
+    });
     this.texts = new TwoTexts(this.sheet);
     this.note = element('p', {class: 'view-note', role: 'status'});
     this.element = element('div', {class: 'lines-view'}, this.sheet.element, this.note);
@@ -38,7 +43,7 @@ class Lines {
       (token) => context.state.set({token}),
     );
     content.addEventListener('pointerover', (event) => this.hover(event.target.closest('.token')?.dataset.token ?? ''));
-    content.addEventListener('pointermove', (event) => this.tell(event));
+    content.addEventListener('pointermove', (event) => this.describeAt(event));
     content.addEventListener('pointerleave', () => {
       this.hover('');
       hideTooltip();
@@ -48,21 +53,26 @@ class Lines {
   makeControls() {
     const {state} = this.context;
     const rules = {top: 'strongest', mass: 'share'};
-    this.rule = segments('lines per row', rules, (rule) => state.set({mass: rule === 'top' ? 0 : 0.8}), 'How many lines each row gets');
+    this.rule = segments(
+      'lines per row',
+      rules,
+      (rule) => state.set({mass: rule === 'top' ? 0 : 0.8}),
+      'Draw a fixed number of lines per row, or as many as cover a share of the attention',
+    );
     const pick = (value) => state.set(state.now.mass > 0 ? {mass: value / 100} : {top: value});
-    const told = (value) => (state.now.mass > 0 ? `until ${value} % of the attention` : `${value}`);
-    this.amount = slider('', {min: 1, max: 12, step: 1}, told, pick);
-    this.amount.input.setAttribute('aria-label', 'number of lines per row, or the share of attention that they hold');
+    const format = (value) => (state.now.mass > 0 ? `until ${value} % of the attention` : `${value}`);
+    this.amount = slider('', {min: 1, max: 12, step: 1}, format, pick);
+    this.amount.input.setAttribute('aria-label', 'number of lines per row, or the share of attention that they cover');
     const layouts = {'': 'by length', columns: 'two columns', text: 'running text'};
-    this.layout = choice('layout', layouts, (layout) => state.set({layout}), 'Running text suits long lines and Japanese');
+    this.layout = choice('layout', layouts, (layout) => state.set({layout}), 'Running text suits long texts and Japanese');
     this.chips = element('span', {class: 'heads', role: 'group', 'aria-label': 'heads that are drawn'});
     return [this.rule.element, this.amount.element, this.layout.element, element('span', {class: 'field'}, 'heads', this.chips)];
   }
 
-  /** Draw a frame; the other chosen heads are fetched beside it. */
+  /** Draw a frame and the other selected heads. */
   draw(frame) {
     this.frame = frame;
-    if (!this.sheet.content.matches(':hover')) this.hovered = ''; // it left with another view in front
+    if (!this.sheet.content.matches(':hover')) this.hovered = ''; // the pointer left while another view was shown
     this.palette = this.context.colours();
     this.heads = shapesOf(frame.meta, frame.meta.samples.indexOf(frame.sample))[frame.kind].heads;
     this.chosen = headsOf(this.context.state.now.heads, frame.head, this.heads);
@@ -83,16 +93,16 @@ class Lines {
     this.frames = frames;
     const {state} = this.context;
     this.maximum = state.now.scale === 'map' ? Math.max(...frames.map(({maximum}) => maximum)) : 1;
-    this.overview = threadsOf(frames, state.now);
+    this.overview = strongestLines(frames, state.now);
     this.refresh();
   }
 
-  /** What depends on the token that is pointed at or selected. */
+  /** Update everything that depends on the hovered or selected token. */
   refresh() {
     if (!this.frames.length) return;
     const {state} = this.context;
     const focus = selection(this.hovered || state.now.token, this.frame);
-    this.drawn = focus ? threadsAt(focus, this.overview, this.frames, state.now) : this.overview;
+    this.drawn = focus ? linesOfToken(focus, this.overview, this.frames, state.now) : this.overview;
     for (const button of this.sheet.content.querySelectorAll('.token')) {
       button.setAttribute('aria-pressed', String(button.dataset.token === state.now.token));
       button.lastChild.replaceChildren();
@@ -104,27 +114,27 @@ class Lines {
     this.sheet.repaint();
   }
 
-  /** The numbers at the far ends of one token's lines, the strongest head first. */
+  /** Write the weights at the far ends of one token's lines, the largest first. */
   number(focus) {
     const [far, side] = focus.side === 'row' ? ['column', 'c'] : ['row', 'r'];
     const written = [];
-    for (const thread of this.drawn.threads.toReversed()) {
-      const colour = this.frames.length > 1 ? asText(this.colour(thread), this.palette.dark) : null;
-      const told = element('span', {style: colour && `color: ${colour}`}, short(thread.weight));
-      this.sheet.content.querySelector(`[data-token="${side}${thread[far]}"]`)?.lastChild.append(told);
-      written.push(told);
+    for (const line of this.drawn.lines.toReversed()) {
+      const colour = this.frames.length > 1 ? asText(this.colour(line), this.palette.dark) : null;
+      const number = element('span', {style: colour && `color: ${colour}`}, short(line.weight));
+      this.sheet.content.querySelector(`[data-token="${side}${line[far]}"]`)?.lastChild.append(number);
+      written.push(number);
     }
     declutter(written);
   }
 
   describe() {
-    const {threads, all} = this.drawn;
+    const {lines, all} = this.drawn;
     const limited =
-      all > threads.length ? `the ${MOST.toLocaleString('en')} strongest of ${all.toLocaleString('en')} lines` : `${all} lines`;
-    const strongest = threads.length ? `, the widest ${short(threads.at(-1).weight)}` : '';
-    const signs = this.frame.difference ? '; solid where there is more than in the other, dashed where there is less' : '';
+      all > lines.length ? `the ${LIMIT.toLocaleString('en')} strongest of ${all.toLocaleString('en')} lines` : `${all} lines`;
+    const strongest = lines.length ? `, the largest weight ${short(lines.at(-1).weight)}` : '';
+    const signs = this.frame.difference ? '; solid lines for positive differences (A > B), dashed for negative ones' : '';
     const heads = this.chosen.length > 1 ? `Heads ${this.chosen.join(', ')}: ` : '';
-    this.note.textContent = `${heads}${limited}${strongest}${signs}. Point at a token or click it for its own lines and numbers.`;
+    this.note.textContent = `${heads}${limited}${strongest}${signs}. Hover over a token or click it for its own lines and weights.`;
   }
 
   showControls() {
@@ -141,7 +151,7 @@ class Lines {
   headButton(head) {
     const pressed = String(this.chosen.includes(head));
     const style = `--head: ${this.headColour(head, this.palette)}`;
-    const title = typeof head === 'number' ? `draw head ${head} too, or not` : `draw the ${head} too, or not`;
+    const title = typeof head === 'number' ? `show or hide head ${head}` : `show or hide the ${head} over heads`;
     const onclick = () => this.toggle(head);
     return element('button', {type: 'button', value: head, class: 'head', 'aria-pressed': pressed, style, title, onclick}, String(head));
   }
@@ -155,20 +165,20 @@ class Lines {
   paint(pen, {top, height} = {top: 0, height: Infinity}) {
     if (!this.drawn) return;
     const {gamma} = this.context.state.now;
-    for (const thread of this.drawn.threads) {
-      const course = this.texts.course(thread);
+    for (const line of this.drawn.lines) {
+      const course = this.texts.course(line);
       if (!course || Math.max(course.from[1], course.to[1]) < top || Math.min(course.from[1], course.to[1]) > top + height) continue;
-      const share = Math.min(Math.abs(thread.weight) / this.maximum, 1) ** gamma;
+      const share = Math.min(Math.abs(line.weight) / this.maximum, 1) ** gamma;
       pen.curve(...course.from, ...course.to, this.texts.across, {
-        stroke: this.colour(thread),
+        stroke: this.colour(line),
         width: 0.5 + (WIDEST - 0.5) * share,
         alpha: 0.12 + 0.78 * share,
-        dash: this.frame.difference && thread.weight < 0 ? [5, 4] : undefined,
+        dash: this.frame.difference && line.weight < 0 ? [5, 4] : undefined,
       });
     }
   }
 
-  /** One head of a difference: by sign; else every head has its own colour. */
+  /** By sign for a single head of a difference; otherwise each head has its own colour. */
   colour({weight, of}) {
     if (this.frame.difference && this.frames.length === 1) return hex(this.palette.difference(Math.sign(weight) * 0.7));
     return this.headColour(this.chosen[of] ?? this.frame.head, this.palette);
@@ -184,37 +194,37 @@ class Lines {
     this.refresh();
   }
 
-  /** The numbers of the line under the mouse. */
-  tell(event) {
-    const thread = event.target.closest('.token') ? null : this.near(...this.sheet.place(event));
-    if (!thread) return hideTooltip();
+  /** The tooltip of the line under the pointer. */
+  describeAt(event) {
+    const line = event.target.closest('.token') ? null : this.near(...this.sheet.place(event));
+    if (!line) return hideTooltip();
     const {rows, columns, rowsNamed} = this.frame;
-    const head = this.chosen[thread.of] ?? this.frame.head;
+    const head = this.chosen[line.of] ?? this.frame.head;
     const named = typeof head === 'number' ? `head ${head}` : head;
     return showTooltip(
       event,
-      `${rows[thread.row].text} → ${columns[thread.column].text}`,
-      `${named}: ${thread.weight.toFixed(4)}`,
-      `rows named by what each ${rowsNamed}`,
+      `${rows[line.row].text} → ${columns[line.column].text}`,
+      `${named}: ${line.weight.toFixed(4)}`,
+      `rows labelled by the token that each ${rowsNamed}`,
     );
   }
 
   near(x, y) {
     let [found, least] = [null, REACH];
-    for (const thread of this.drawn?.threads ?? []) {
-      const {from, to} = this.texts.course(thread) ?? {from: [0, 0], to: [0, 0]};
+    for (const line of this.drawn?.lines ?? []) {
+      const {from, to} = this.texts.course(line) ?? {from: [0, 0], to: [0, 0]};
       const [a, b, c, d, along, beside] = this.texts.across
         ? [from[0], to[0], from[1], to[1], x, y]
         : [from[1], to[1], from[0], to[0], y, x];
       const share = (along - a) / (b - a);
       if (!(share >= 0 && share <= 1)) continue;
       const distance = Math.abs(c + (d - c) * SIDEWAYS[Math.round(100 * share)] - beside);
-      if (distance <= least) [found, least] = [thread, distance];
+      if (distance <= least) [found, least] = [line, distance];
     }
     return found;
   }
 
-  /** The whole drawing, tokens included. */
+  /** The whole drawing with its tokens. */
   svg(frame) {
     const {content, element: stage} = this.sheet;
     const inks = inksOf(stage);
@@ -227,7 +237,7 @@ class Lines {
   }
 }
 
-/** The heads that "0,2" or "mean,3" asks for of those that are there; without any the one of the map. */
+/** The heads listed in "0,2" or "mean,3" that exist; if there are none, the selected head. */
 function headsOf(listed, head, count) {
   const names = listed.split(',').filter((name) => /^(mean|max)$/.test(name) || (/^\d+$/.test(name) && Number(name) < count));
   return names.length ? [...new Set(names.map((name) => (/^\d+$/.test(name) ? Number(name) : name)))] : [head];

@@ -1,14 +1,14 @@
-/** Drawing a heat map besides its cells: labels, numbers, hidden shares and marks. `pen` is a CanvasPen. */
+/** Draws all of a heat map but the cell colours: labels, numbers, hidden shares, selection and crosshair. `pen` is a CanvasPen. */
 
-import {short} from '../../dom/elements.js';
+import {short} from '../../core/format.js';
 import {columnLabel, cut} from '../../draw/axis_labels.js';
 import {isFuture} from '../../draw/matrix_pixels.js';
 import {CORNER, LABEL} from './layout.js';
 
-const SMALLEST = 9; // pixels of a letter that can be read
-export const BAR = 30; // pixels of a hidden share of 1
+const SMALLEST = 9; // smallest readable font size in pixels
+export const BAR = 30; // length in pixels of a hidden share of 1
 
-/** Labels of visible rows and columns; where cells are too small, only every so many of them. `selected`: {side, index} or null. */
+/** Labels of visible rows and columns; if cells are too small, only every n-th. `selected`: {side, index} or null. */
 export function drawLabels(pen, frame, layout, inks, selected) {
   const {cell, left, top, margins} = layout;
   const ink = (label) => (label.special ? inks.muted : inks.ink);
@@ -39,7 +39,7 @@ export function drawLabels(pen, frame, layout, inks, selected) {
   drawTitles(pen, frame, layout, inks);
 }
 
-/** What rows and columns stand for, in the corner. */
+/** What rows and columns are, in the corner. */
 export function drawTitles(pen, frame, {left, top, othersLeft, margins}, inks) {
   const style = {size: CORNER.size, fill: inks.muted};
   const rows = frame.kind === 'encoder' ? 'source' : frame.rowsNamed;
@@ -49,7 +49,7 @@ export function drawTitles(pen, frame, {left, top, othersLeft, margins}, inks) {
     pen.text(othersLeft, top - 9, cut(frame.rowsNamed === 'predicts' ? 'reads' : 'predicts', 11, margins.right - 10), style);
 }
 
-/** The numbers in the cells, where they fit. `maximum` and `gamma` as the colours are. */
+/** The numbers in the cells, if they fit. `maximum` and `gamma` as for the colours. */
 export function drawNumbers(pen, frame, layout, palette, {maximum, gamma}) {
   const {cell} = layout;
   if (cell.width < (frame.difference ? 30 : 25) || cell.height < 13) return;
@@ -70,7 +70,7 @@ export function drawNumbers(pen, frame, layout, palette, {maximum, gamma}) {
   }
 }
 
-/** The share of each row that hidden tokens had, as a bar with its number where it fits. */
+/** The share of attention on hidden tokens, per row, as a bar with a number if it fits. */
 export function drawHidden(pen, frame, layout, inks) {
   if (!frame.hidden) return;
   const {cell, top, hiddenLeft, viewHeight} = layout;
@@ -105,7 +105,7 @@ export function drawSelected(pen, layout, selected, colour) {
   pen.rect(x, y, Math.max(width, 2), Math.max(height, 2), {stroke: colour, width: 2});
 }
 
-/** Fine lines between cells that are large enough, in the colour of the page. */
+/** Thin lines between cells, if these are large enough. */
 export function drawGaps(context, layout, paper) {
   const {cell, left, top, viewWidth, viewHeight} = layout;
   if (Math.min(cell.width, cell.height) < 9) return;
@@ -117,7 +117,7 @@ export function drawGaps(context, layout, paper) {
   context.globalAlpha = 1;
 }
 
-/** Hair lines through the cell that is pointed at, and its labels. */
+/** Highlight the hovered cell, its row, its column and their labels. */
 export function drawCrosshair(pen, frame, layout, place, inks) {
   const {left, top, viewWidth, viewHeight, cell} = layout;
   const {row, column} = place;
@@ -146,7 +146,7 @@ function sizeIn(cell) {
   return Math.min(LABEL, Math.max(SMALLEST, cell * 0.78));
 }
 
-/** As many of the indices as have room for a label, always the same ones while the map is moved; `kept` is always among them. */
+/** The indices that have room for a label, stable while the map is panned; `kept` is always among them. */
 function thinned(indices, cell, kept) {
   const every = Math.max(1, Math.ceil(SMALLEST / cell));
   return indices.filter((index) => index === kept || (index % every === 0 && (kept < 0 || Math.abs(index - kept) >= every)));

@@ -1,12 +1,13 @@
-/** The heat map: every weight of a frame as a coloured cell, with its tokens, zoomed by wheel, pinch or buttons. */
+/** The map view: every weight of a frame as a coloured cell, labelled by tokens, with zoom and pan. */
 
+import {languageOf, percent, readable, short} from '../../core/format.js';
 import {strongest} from '../../core/frame.js';
-import {element, languageOf, percent, readable, short} from '../../dom/elements.js';
+import {element} from '../../dom/elements.js';
 import {icon} from '../../dom/icons.js';
 import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
+import {inksOf} from '../../draw/colours.js';
 import {cellPicture, colourTable, paint, reach, scaleMaximum, sharpContext} from '../../draw/matrix_pixels.js';
 import {CanvasPen} from '../../draw/pen.js';
-import {inksOf} from '../../draw/sheet.js';
 import {selection} from '../tokens.js';
 import {drawCrosshair, drawGaps, drawHidden, drawLabels, drawNumbers, drawSelected} from './annotations.js';
 import {Camera, Layout, marginsOf} from './layout.js';
@@ -16,11 +17,11 @@ import {watchPointer} from './pointer.js';
 export const view = {
   name: 'map',
   title: 'Map',
-  hint: 'Wheel or + and − zoom, drag moves, a click chooses the token of a row, a click on a label that of a column.',
+  hint: 'Zoom with the wheel or + and −, drag to pan, click a cell to select its row, click a column label to select the column.',
   create: (context) => new HeatMap(context),
 };
 
-const STEP = 1.5; // of one press on + or −
+const STEP = 1.5; // zoom factor of + and −
 
 class HeatMap {
   constructor(context) {
@@ -30,7 +31,7 @@ class HeatMap {
     this.marks = element('canvas', {
       class: 'pointer',
       tabindex: 0,
-      'aria-label': 'attention map; shift and arrow keys choose a row or column',
+      'aria-label': 'attention map; shift and arrow keys select a row or column',
     });
     const button = (name, label, by) =>
       element('button', {type: 'button', class: 'icon', title: label, 'aria-label': label, onclick: () => this.zoom(by)}, icon(name));
@@ -38,7 +39,7 @@ class HeatMap {
       'div',
       {class: 'zoom', role: 'group', 'aria-label': 'zoom'},
       button('minus', 'zoom out (−)', '-'),
-      button('fit', 'fit the map into the page (0)', '0'),
+      button('fit', 'fit the map to the window (0)', '0'),
       button('plus', 'zoom in (+)', '+'),
     );
     this.stage = element('div', {class: 'map-stage'}, this.cells, this.marks);
@@ -67,11 +68,11 @@ class HeatMap {
     this.picture = null;
     this.cells.lang = this.marks.lang = languageOf(labels);
     this.legend.draw(frame);
-    this.tell();
+    this.updateReadout();
     this.paint();
   }
 
-  /** Draw what the camera sees; the frame is the same. */
+  /** Draw the frame as the camera shows it. */
   paint() {
     const {frame, context} = this;
     const [width, height] = [this.stage.clientWidth, this.stage.clientHeight];
@@ -118,7 +119,7 @@ class HeatMap {
     canvas.drawImage(this.picture, layout.left - layout.x, layout.top - layout.y, layout.mapWidth, layout.mapHeight);
   }
 
-  /** '+', '-' or '0', of the buttons and keys. */
+  /** '+', '-' or '0', from buttons and keys. */
   zoom(by) {
     if (!this.layout) return;
     const {left, top, viewWidth, viewHeight} = this.layout;
@@ -144,8 +145,8 @@ class HeatMap {
     state.set({token: state.now.token === token ? '' : token});
   }
 
-  /** The strongest of the selected row or column in words, which screens readers read too. */
-  tell() {
+  /** Describe the selected row or column by its largest weights; screen readers announce it. */
+  updateReadout() {
     const {frame} = this;
     const chosen = selection(this.context.state.now.token, frame);
     if (!chosen) {
@@ -162,31 +163,31 @@ class HeatMap {
             .map(({text}, row) => [text, frame.weights[row * width + index]])
             .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]))
             .slice(0, 6);
-    const told = found.map(([name, weight]) => `${name} ${short(weight)}`).join(' · ');
-    const text = `${own} ${side === 'row' ? 'looks at' : 'is looked at by'}: ${told}`;
+    const weights = found.map(([name, weight]) => `${name} ${short(weight)}`).join(' · ');
+    const text = `${own} ${side === 'row' ? 'attends to' : 'is attended to by'}: ${weights}`;
     this.readout.textContent = text;
     this.readout.lang = languageOf(text);
   }
 }
 
-/** All that is known of a place of the map, for the tooltip. */
-export function linesAt(frame, {row, column, hidden}) {
+/** Tooltip lines of a cell, label or hidden share. */
+function linesAt(frame, {row, column, hidden}) {
   const [query, key] = [frame.rows[row]?.text, frame.columns[column]?.text];
   if (hidden)
     return [
       `${query}: ${percent(frame.hidden[row])} hidden`,
-      'of its attention goes to the special tokens that are left out; the rest is made to sum to 1',
+      'of its attention is on the hidden special tokens; the rest is renormalised to sum to 1',
     ];
   if (row < 0) return [key, `column ${column}`];
   if (column < 0) return [query, `row ${row}`, ...aboutRow(frame, row)];
   const weight = frame.weights[row * frame.columns.length + column];
-  const told = frame.difference ? `A minus B: ${weight.toFixed(4)}` : `weight ${weight.toFixed(4)} (${percent(weight)})`;
+  const shown = frame.difference ? `A minus B: ${weight.toFixed(4)}` : `weight ${weight.toFixed(4)} (${percent(weight)})`;
   const future = frame.causal && frame.columns[column].positions[0] > frame.rows[row].positions.at(-1);
-  const value = future ? 'comes later: cannot be seen' : Number.isFinite(weight) ? told : 'not a number: the model diverged';
+  const value = future ? 'masked: a later token' : Number.isFinite(weight) ? shown : 'not a number: the model diverged';
   return [`${query} → ${key}`, value, ...aboutRow(frame, row), `row ${row}, column ${column}`];
 }
 
-/** What a row reads and predicts, what the model held likely, and what it lost. */
+/** What a row reads and predicts, the most likely predictions of the model, and its loss. */
 function aboutRow({kind, rows, sample}, row) {
   if (kind === 'encoder') return [];
   return rows[row].positions.slice(0, 3).flatMap((position) => {
@@ -197,7 +198,7 @@ function aboutRow({kind, rows, sample}, row) {
       .map(([, piece, probability]) => `${readable(piece)} ${percent(probability ?? NaN)}`);
     return [
       `reads ${readable(sample.reads.pieces[position])}${wanted === undefined ? '' : `, predicts ${readable(wanted)}`}`,
-      likely.length ? `likeliest: ${likely.join(' · ')}` : '',
+      likely.length ? `most likely: ${likely.join(' · ')}` : '',
       loss === undefined ? '' : `loss ${loss === null ? 'nan' : loss.toFixed(3)} nats`,
     ];
   });

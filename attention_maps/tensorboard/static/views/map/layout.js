@@ -1,20 +1,20 @@
-/** Where everything of a heat map lies, in CSS pixels: margins for labels, cells that fit or are zoomed, what of them is visible. */
+/** Layout of the heat map in CSS pixels: margins for labels, cell size, zoom and pan, visible rows and columns. */
 
+import {readable} from '../../core/format.js';
 import {wordText} from '../../core/word_groups.js';
-import {readable} from '../../dom/elements.js';
 import {marginsFor, widthOf} from '../../draw/axis_labels.js';
 
 export const LABEL = 12; // size of a label where there is room
-const LONGEST = 132; // pixels that labels take at most
-const HIDDEN = 44; // the column of hidden shares
+const LONGEST = 132; // limit for labels
+const HIDDEN = 44; // width of the column of hidden shares
 
-export const CORNER = {size: 11, gap: 7, widest: 'predicts ↓'}; // what rows and columns stand for
+export const CORNER = {size: 11, gap: 7, widest: 'predicts ↓'}; // captions of rows and columns
 const BOTTOM = 6;
-const LARGEST = 64; // pixels of a cell of a map that fits
-const NEAREST = 96; // and of one that is zoomed as far as it goes
-const STRETCH = 2.2; // cells are at most so much longer than broad
+const LARGEST = 64; // cell of a map fitted to the window
+const NEAREST = 96; // cell at the highest zoom
+const STRETCH = 2.2; // largest aspect ratio of a cell
 
-/** Looking through the window at a map: `zoom` 1 fits, x and y are pixels of the zoomed map that lie left of and above the window. */
+/** Zoom and pan: at `zoom` 1 the map fits the window; x and y are the pixels of the zoomed map left of and above the window. */
 export class Camera {
   constructor() {
     this.fit();
@@ -24,7 +24,7 @@ export class Camera {
     Object.assign(this, {zoom: 1, x: 0, y: 0});
   }
 
-  /** Zoom by a factor; the place under (px, py) of the canvas stays where it is. */
+  /** Zoom by a factor around the point (px, py) of the canvas. */
   zoomAt(factor, px, py, layout) {
     const zoom = Math.min(Math.max(this.zoom * factor, 1), layout.zoomMost);
     const [before, after] = [layout.cellsAt(this.zoom), layout.cellsAt(zoom)];
@@ -39,7 +39,7 @@ export class Camera {
   }
 }
 
-/** What a row does besides what it is named by: labels of the other naming, null for an encoder. */
+/** The second label of each row: what it reads if labelled by what it predicts, and vice versa; null for an encoder. */
 export function otherNames(frame) {
   if (frame.kind === 'encoder') return null;
   const {pieces} = frame.rowsNamed === 'predicts' ? frame.sample.reads : frame.sample.predicts;
@@ -50,16 +50,16 @@ export function otherNames(frame) {
         positions.filter((position) => position < pieces.length),
       ) || '…',
     );
-    return positions.length > 1 ? text.replaceAll('␣', ' ') : text; // a word of one naming is seldom a word of the other
+    return positions.length > 1 ? text.replaceAll('␣', ' ') : text; // words of one side are seldom words of the other
   });
 }
 
-/** Pixels that the corner needs to say what rows stand for. */
+/** The width in pixels of the captions in the corner. */
 export function cornerWidth() {
   return Math.ceil(widthOf(CORNER.widest, CORNER.size)) + CORNER.gap + 4;
 }
 
-/** The room that the labels of a frame take: {left, top, right, hidden}. */
+/** The margins for the labels of a frame: {left, top, right, hidden, others}. */
 export function marginsOf(frame) {
   const {left, top} = marginsFor(frame.rows, frame.columns, LABEL, LONGEST);
   const others = otherNames(frame);
@@ -68,7 +68,7 @@ export function marginsOf(frame) {
 }
 
 export class Layout {
-  /** A frame's margins in a canvas of width x height; the camera is kept inside the map. */
+  /** `margins` as from marginsOf, in a canvas of width x height; clamps the camera to the map. */
   constructor(frame, margins, width, height, camera) {
     const [rows, columns] = [frame.rows.length, frame.columns.length];
     Object.assign(this, {rows, columns, width, height, left: margins.left, top: margins.top, margins});
@@ -93,7 +93,7 @@ export class Layout {
     this.othersLeft = this.left + this.viewWidth + 8 + margins.hidden;
   }
 
-  /** The size of a cell at a zoom: whole pixels where it is large enough, so that all cells look alike. */
+  /** The size of a cell at a zoom: whole pixels if large enough, so that all cells look alike. */
   cellsAt(zoom) {
     const snapped = (size) => (size >= 4 ? Math.floor(size) : size);
     return {width: snapped(this.fitted.width * zoom), height: snapped(this.fitted.height * zoom)};
@@ -107,7 +107,7 @@ export class Layout {
     return this.top + row * this.cell.height - this.y;
   }
 
-  /** Rows and columns whose middle can be seen. */
+  /** Rows (below: columns) whose middle is visible. */
   visibleRows() {
     return this.#seen(this.firstRow, this.lastRow, (row) => this.rowY(row) + this.cell.height / 2 - this.top, this.viewHeight);
   }
@@ -121,7 +121,7 @@ export class Layout {
     );
   }
 
-  /** What lies at a place of the canvas: {row, column}, either of them -1 beside the cells, `hidden` for the bar; null for nothing. */
+  /** What is at a point of the canvas: {row, column, hidden}, -1 beside the cells, `hidden` for the bar; null for nothing. */
   at(px, py) {
     const inside = {x: px >= this.left && px < this.left + this.viewWidth, y: py >= this.top && py < this.top + this.viewHeight};
     if (!inside.x && !inside.y) return null;

@@ -1,7 +1,8 @@
-/** What the colours of maps mean, in one line under them. */
+/** The legend under the map: colour scale and notes. */
 
+import {short} from '../../core/format.js';
 import {recordingTitle} from '../../core/recordings.js';
-import {element, short} from '../../dom/elements.js';
+import {element} from '../../dom/elements.js';
 import {css} from '../../draw/colours.js';
 import {scaleMaximum, sharpContext} from '../../draw/matrix_pixels.js';
 
@@ -27,20 +28,20 @@ export function createLegend(context) {
       pen.fillStyle = css(palette.of(frame, maximum * (frame.difference ? 2 * share - 1 : share), {maximum, gamma}));
       pen.fillRect(x, 0, 1.5, HEIGHT);
     }
-    notes.replaceChildren(...told(frame, palette));
+    notes.replaceChildren(...notesOf(frame, palette));
   }
 
-  function told(frame, palette) {
+  function notesOf(frame, palette) {
     const swatch = (colour, text) => element('span', {class: 'swatch'}, element('i', {style: `background:${css(colour)}`}), text);
     const compared = context.compared();
     return [
       frame.difference && compared
         ? element('span', {class: 'compared'}, `A minus B: A = ${place(compared.a)}, B = ${place(compared.b)}`)
         : null,
-      frame.causal ? swatch(palette.future, 'comes later, cannot be seen') : null,
+      frame.causal ? swatch(palette.future, 'masked: later tokens') : null,
       frame.weights.some((weight) => !Number.isFinite(weight)) ? swatch([219, 38, 38], 'not a number: the model diverged') : null,
       frame.hidden
-        ? element('span', {}, `hidden: the share of special tokens${frame.difference ? ' in A' : ''}; the rest of a row sums to 1`)
+        ? element('span', {}, `hidden: attention on special tokens${frame.difference ? ' in A' : ''}; rows renormalised to sum to 1`)
         : null,
     ].filter(Boolean);
   }

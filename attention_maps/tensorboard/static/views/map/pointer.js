@@ -1,8 +1,8 @@
-/** Mouse, pen and fingers on the map: pointing, clicking, dragging, the wheel, and two fingers. */
+/** Pointer input on the map: hovering, clicking, dragging, wheel and pinch zoom. */
 
-const CLICK = 4; // pixels that a click may slip
+const CLICK = 4; // pixels that the pointer may move during a click
 
-/** Watch a canvas. `layout()` and `camera` say where things are; moved(), over(event, place), out() and clicked(place) are called. */
+/** Listen on a canvas with a `layout()` and a `camera`; calls moved(), over(event, place), out() and clicked(place). */
 export function watchPointer(canvas, {layout, camera, moved, over, out, clicked}) {
   const fingers = new Map(); // pointer -> its last {x, y}
   let start = null;

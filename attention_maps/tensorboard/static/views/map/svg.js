@@ -1,6 +1,6 @@
-/** The heat map as an SVG that stands alone: cells, labels, numbers, a scale of colours, and what the page tells beside them. */
+/** The heat map as a standalone SVG: cells, labels, numbers, colour scale and notes. */
 
-import {short} from '../../dom/elements.js';
+import {short} from '../../core/format.js';
 import {columnLabel, cut, marginsFor, widthOf} from '../../draw/axis_labels.js';
 import {cellPicture, colourTable, isFuture, reach, scaleMaximum} from '../../draw/matrix_pixels.js';
 import {hex, SvgPen} from '../../draw/pen.js';
@@ -8,15 +8,15 @@ import {BAR, drawHidden, drawTitles} from './annotations.js';
 import {cornerWidth, otherNames} from './layout.js';
 
 const LABEL = 12;
-const MOST = 160; // pixels of a label
-const NUMBERED = 24; // pixels that a cell needs to carry its number
-const CELLS = 20_000; // more than these are drawn as a picture: a file of that many rectangles opens slowly everywhere
+const MOST = 160; // longest label in pixels
+const NUMBERED = 24; // smallest cell, in pixels, with a number
+const CELLS = 20_000; // more are drawn as one picture: so many rectangles open slowly
 const TITLE = 34;
 const SCALE = {width: 150, height: 10, room: 44};
 const NOTE = 16; // pixels of a line under the scale
 const GAP = 8;
 
-/** The heat map of a frame. `inks` as from inksOf; `subtitle` says run, step and example. */
+/** The heat map of a frame. `inks` as from inksOf; `subtitle` names run, step and example. */
 export function heatMapSvg(frame, palette, {scale, gamma}, inks, subtitle = '') {
   const {rows, columns} = frame;
   const others = otherNames(frame);
@@ -54,11 +54,11 @@ export function heatMapSvg(frame, palette, {scale, gamma}, inks, subtitle = '') 
   return pen.svg(width, top + down + SCALE.room + NOTE * notes.length, {title: `${frame.name} · ${subtitle}`, paper: inks.paper});
 }
 
-/** What was done to the weights, without which the picture says something else than it seems to. */
+/** How weights and colours were changed, without which the picture would mislead. */
 function notesOf(frame, gamma) {
   return [
-    frame.hidden && `hidden: the share of special tokens${frame.difference ? ' in A' : ''}; the rest of a row sums to 1`,
-    frame.weighed && 'weights times value norms; rows sum to 1 again',
+    frame.hidden && `hidden: attention on special tokens${frame.difference ? ' in A' : ''}; rows renormalised to sum to 1`,
+    frame.weighted && 'weights times value norms; rows renormalised to sum to 1',
     gamma !== 1 && `colours: gamma ${gamma}`,
   ].filter(Boolean);
 }

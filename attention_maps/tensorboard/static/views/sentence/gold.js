@@ -1,27 +1,27 @@
-/** What a recording knows to be right about one token: the antecedent of a pronoun, the translation of a word. */
+/** Gold labels of one token: the antecedent of a pronoun, the translation of a word. */
 
 import {ahead, goldLinks, places} from '../alignment/links.js';
 
 /**
- * For {side, index}: {name, right: Set of places on the other side, heard: {place, weight} or null, found}, or null where nothing is known
- * of that token. `heard` is the word with the most weight, special tokens aside, in self-attention also the token itself and, where it
- * is causal, all behind it; `found` tells whether it is one of the right ones. Only rows choose: for a column `heard` is null.
+ * For {side, index}: {name, right: Set of indices on the other side, attended: {place, weight} or null, found}, or null without a gold
+ * label. `attended` is the word with the largest weight, leaving out special tokens, in self-attention the token itself and, if causal,
+ * all tokens after it; `found`: whether it is one of the right ones. Only rows attend: for a column `attended` is null.
  */
 export function goldOf(frame, {side, index}) {
   const links = frame.kind === 'cross' ? goldLinks(frame) : antecedentLinks(frame);
   const [near, far] = side === 'row' ? ['row', 'column'] : ['column', 'row'];
   const right = new Set((links ?? []).filter((link) => link[near] === index).map((link) => link[far]));
   if (!right.size) return null;
-  const heard = side === 'row' ? mostHeard(frame, index) : null;
+  const attended = side === 'row' ? mostAttended(frame, index) : null;
   return {
     name: frame.kind === 'cross' ? 'translation' : side === 'row' ? 'antecedent' : 'pronoun',
     right,
-    heard,
-    found: heard && right.has(heard.place),
+    attended,
+    found: attended && right.has(attended.place),
   };
 }
 
-/** Links {row: of a pronoun, column: of its antecedent}, null where the recording knows none for this text. */
+/** Links {row: of a pronoun, column: of its antecedent}, null if the recording has none for this text. */
 export function antecedentLinks(frame) {
   const {antecedents} = frame.sample;
   if (!antecedents || antecedents.side !== {encoder: 'source', decoder: 'reads'}[frame.kind]) return null;
@@ -38,13 +38,13 @@ export function antecedentLinks(frame) {
   return [...found.values()];
 }
 
-function mostHeard(frame, row) {
+function mostAttended(frame, row) {
   const own = frame.rows[row].positions.map((position) => position + ahead(frame));
   const weights = frame.weights.subarray(row * frame.columns.length, (row + 1) * frame.columns.length);
-  let heard = null;
+  let attended = null;
   frame.columns.forEach(({special, positions}, place) => {
     if (special || (frame.kind !== 'cross' && own.includes(positions[0])) || (frame.kind === 'decoder' && positions[0] > own[0])) return;
-    if (!heard || weights[place] > heard.weight) heard = {place, weight: weights[place]};
+    if (!attended || weights[place] > attended.weight) attended = {place, weight: weights[place]};
   });
-  return heard;
+  return attended;
 }

@@ -1,14 +1,14 @@
-/** The tokens of a frame as running text: two texts for cross-attention, else one, whose tokens are rows and columns at once. */
+/** The tokens of a frame as running text: two texts for cross-attention, otherwise one whose tokens are both rows and columns. */
 
 import {element} from '../../dom/elements.js';
 import {ahead} from '../alignment/links.js';
 import {pieceOf, tokenButton} from '../tokens.js';
 
 /**
- * The texts of a frame, [{name, units}]. A unit is a token, {label, piece, row, column, places, target}: row and column are -1 where the
- * frame has none for it, `places` are its positions in its own text, the source or the target as the decoder reads it.
+ * The texts of a frame, [{name, units}]. A unit is a token, {label, piece, row, column, places, target}: row and column are -1 if the frame
+ * has none for it, `places` are its positions in its own text: the source, or the target as the decoder reads it.
  */
-export function passages(frame) {
+export function runningTexts(frame) {
   const target = frame.kind !== 'encoder';
   const rows = frame.rows.map((label, row) => {
     const places = label.positions.map((position) => position + ahead(frame));
@@ -36,8 +36,8 @@ export function passages(frame) {
   return [{name: target ? 'text' : 'source', units: [...columns, ...alone].sort((a, b) => a.places[0] - b.places[0])}];
 }
 
-/** The tokens as buttons; a line ends where the text has a line break. `idOf(unit)` is what state.token becomes. */
-export function passageElement({name, units}, idOf) {
+/** The tokens as buttons, with the line breaks of the text. `idOf(unit)` is the value of state.token. */
+export function runningTextElement({name, units}, idOf) {
   const tokens = units.flatMap((unit) => {
     const button = tokenButton(unit.label, idOf(unit), unit.piece);
     return unit.label.text.includes('↵') ? [button, element('br')] : [button];

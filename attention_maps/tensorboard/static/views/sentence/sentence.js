@@ -1,25 +1,25 @@
-/** The sentence itself: click a token, and what it looks at is shaded in the running text. */
+/** The sentence view: running text shaded by the attention of the selected token. */
 
-import {element, percent, short} from '../../dom/elements.js';
+import {percent, short} from '../../core/format.js';
+import {element} from '../../dom/elements.js';
 import {segments, tick} from '../../dom/fields.js';
 import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
-import {css} from '../../draw/colours.js';
+import {css, inksOf} from '../../draw/colours.js';
 import {SvgPen} from '../../draw/pen.js';
-import {inksOf} from '../../draw/sheet.js';
 import {goldLinks} from '../alignment/links.js';
 import {declutter, drawTokens, focusOn, reveal, selectable, selection} from '../tokens.js';
 import {antecedentLinks, goldOf} from './gold.js';
-import {passageElement, passages} from './running_text.js';
+import {runningTextElement, runningTexts} from './running_text.js';
 import {lossOf, panel} from './token_panel.js';
 
 export const view = {
   name: 'sentence',
   title: 'Sentence',
-  hint: 'Click a token of the text: what it looks at is shaded. Arrow keys go from token to token.',
+  hint: 'Click a token: the tokens that it attends to are shaded. Arrow keys move from token to token.',
   create: (context) => new Sentence(context),
 };
 
-const STRONG = 0.1; // weights from here on carry their number, besides the three largest
+const STRONG = 0.1; // weights of at least this are written out, besides the three largest
 
 class Sentence {
   constructor(context) {
@@ -30,12 +30,12 @@ class Sentence {
     this.side = element('aside', {class: 'sentence-panel', 'aria-live': 'polite', 'aria-label': 'the selected token'});
     this.note = element('p', {class: 'view-note'});
     this.element = element('div', {class: 'sentence-view'}, element('div', {class: 'sentence-main'}, this.text, this.note), this.side);
-    const ways = {forward: 'what it looks at', back: 'who looks at it'};
-    this.way = segments('a token shows', ways, (way) => this.turn(way === 'back'), 'Which side of the attention a click asks for');
+    const ways = {forward: 'what it attends to', back: 'what attends to it'};
+    this.way = segments('a token shows', ways, (way) => this.turn(way === 'back'), 'Select a token as query or as key');
     this.losses = tick(
       'underline by loss',
       (losses) => state.set({losses}),
-      'The thicker the line under a token, the less the model expected it',
+      'The thicker the line under a token, the larger its loss',
     );
     this.controls = element('div', {class: 'view-controls'}, this.way.element, this.losses.element);
     selectable(
@@ -43,7 +43,7 @@ class Sentence {
       () => state.now.token,
       (token) => state.set({token}),
     );
-    this.text.addEventListener('pointerover', (event) => this.tell(event));
+    this.text.addEventListener('pointerover', (event) => this.describeAt(event));
     this.text.addEventListener('pointerleave', hideTooltip);
   }
 
@@ -65,7 +65,7 @@ class Sentence {
   }
 
   build() {
-    this.parts = passages(this.frame);
+    this.parts = runningTexts(this.frame);
     const idOf = ({row, column}) => (column >= 0 && (this.reversed || row < 0) ? `c${column}` : `r${row}`);
     const key = JSON.stringify([
       this.reversed,
@@ -75,7 +75,7 @@ class Sentence {
     if (key !== this.built) {
       this.built = key;
       const held = this.text.contains(document.activeElement);
-      this.text.replaceChildren(...this.parts.map((part) => passageElement(part, idOf)));
+      this.text.replaceChildren(...this.parts.map((part) => runningTextElement(part, idOf)));
       this.buttons = [...this.text.querySelectorAll('.token')];
       focusOn(this.text, this.buttons[0], {focus: false});
       const again = this.text.querySelector(`[data-token="${this.context.state.now.token}"]`);
@@ -83,7 +83,7 @@ class Sentence {
     }
   }
 
-  /** Per token the weight that it has in the present question, NaN where it has none. */
+  /** The weight of each token with respect to the selected one, NaN if it has none; without a selection, the mean it receives. */
   weights() {
     const {frame, chosen} = this;
     const width = frame.columns.length;
@@ -119,7 +119,7 @@ class Sentence {
       button.setAttribute('aria-pressed', String(selected));
       button.classList.toggle('future', !selected && this.unseen(unit));
       button.classList.toggle('gold', Boolean(gold?.right.has(place)) && place >= 0 && this.onFarSide(unit));
-      button.classList.toggle('asked', known.has(unit.row) && frame.kind !== 'cross');
+      button.classList.toggle('pronoun', known.has(unit.row) && frame.kind !== 'cross');
       button.lastChild.replaceChildren();
     });
     const numbers = numbered.map((i) => element('span', {}, short(weights[i])));
@@ -127,12 +127,12 @@ class Sentence {
     declutter(numbers);
   }
 
-  /** Whether a token can be looked at, or look, in the present question: with two texts only the tokens of the other one. */
+  /** Whether a token can be on the other side of the selected one: with two texts, only tokens of the other text. */
   onFarSide({row, column}) {
     return this.chosen.side === 'row' ? column >= 0 : row >= 0;
   }
 
-  /** Tokens that the causal mask hides from the selected row, or that stand before the selected column. */
+  /** Whether the causal mask separates a token from the selected one. */
   unseen({row, column}) {
     const {frame, chosen} = this;
     if (!chosen || !frame.causal) return false;
@@ -140,7 +140,7 @@ class Sentence {
     return row < 0 || frame.rows[row].positions.at(-1) < frame.columns[chosen.index].positions[0];
   }
 
-  /** From what a token looks at to who looks at it, or back. */
+  /** Switch between what a token attends to and what attends to it. */
   turn(back) {
     const unit = this.chosen && this.units.find(({row, column}) => this.chosen.index === (this.chosen.side === 'row' ? row : column));
     const index = unit ? (back ? unit.column : unit.row) : -1;
@@ -152,37 +152,37 @@ class Sentence {
   describe() {
     const {frame, chosen} = this;
     const {losses} = this.context.state.now;
-    const told = [];
+    const notes = [];
     if (!chosen)
-      told.push(
+      notes.push(
         frame.difference
-          ? 'Shade: the mean difference of what each token receives.'
-          : 'Nothing selected. Shade: the mean share of attention that each token receives.',
+          ? 'Shade: mean difference of the attention that each token receives.'
+          : 'Nothing selected. Shade: mean attention that each token receives.',
       );
-    if (frame.kind !== 'encoder' && losses) told.push('Underline: the loss of each token, the thicker the less it was expected.');
+    if (frame.kind !== 'encoder' && losses) notes.push('Underline: the loss of each token; thicker is larger.');
     if (frame.kind === 'cross')
-      told.push(goldLinks(frame) ? 'Dashed outline: the gold translation.' : 'This recording holds no gold links for this text.');
+      notes.push(goldLinks(frame) ? 'Dashed outline: the gold translation.' : 'This recording holds no gold links for this text.');
     else
-      told.push(
+      notes.push(
         antecedentLinks(frame)
-          ? 'Dotted tokens are pronouns whose antecedent is known; select one.'
+          ? 'Dotted tokens are pronouns with a gold antecedent; select one.'
           : 'This recording holds no gold antecedents for this text.',
       );
-    this.note.textContent = told.join(' ');
+    this.note.textContent = notes.join(' ');
   }
 
-  tell(event) {
+  describeAt(event) {
     const button = event.target.closest('.token');
     if (!button) return hideTooltip();
     const i = this.buttons.indexOf(button);
     const unit = this.units[i];
     const weight = this.weights()[i];
     const loss = lossOf(this.frame, unit);
-    const asked = this.chosen ? 'weight' : 'receives on average';
+    const quantity = this.chosen ? 'weight' : 'receives on average';
     return showTooltip(
       event,
       `${unit.label.text} (position ${unit.label.positions.join(', ')})`,
-      Number.isFinite(weight) ? `${asked} ${this.frame.difference ? weight.toFixed(4) : percent(weight)}` : 'no weight in this question',
+      Number.isFinite(weight) ? `${quantity} ${this.frame.difference ? weight.toFixed(4) : percent(weight)}` : 'no weight here',
       Number.isFinite(loss) ? `loss ${loss.toFixed(3)} nats` : '',
     );
   }
@@ -203,7 +203,7 @@ function underline(share) {
   };
 }
 
-/** Places of the weights that are written out, the strongest first. */
+/** Indices of the weights that are written out, the largest first. */
 function strong(weights) {
   const order = [...weights.keys()].filter((i) => weights[i]).sort((a, b) => Math.abs(weights[b]) - Math.abs(weights[a]));
   return order.filter((i, rank) => (rank < 3 && Math.abs(weights[i]) >= 0.005) || Math.abs(weights[i]) >= STRONG);

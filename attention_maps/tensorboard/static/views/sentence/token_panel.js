@@ -1,13 +1,14 @@
-/** What is known about the selected token: what it looks at in numbers, what is predicted after it, and whether it is right. */
+/** The panel of the selected token: its largest attention weights, gold label, predictions and loss. */
 
-import {element, languageOf, percent, readable, short} from '../../dom/elements.js';
+import {languageOf, percent, readable, short} from '../../core/format.js';
+import {element} from '../../dom/elements.js';
 import {hex} from '../../draw/pen.js';
 import {ahead} from '../alignment/links.js';
 import {goldOf} from './gold.js';
 
 const LISTED = 6;
 
-/** The loss of a token in nats, of a word the sum of its pieces; NaN where none is known (a source, the first token). */
+/** The loss of a token in nats, for a word the sum over its pieces; NaN if there is none (source, first token). */
 export function lossOf(frame, {target, places}) {
   if (!target) return NaN;
   const losses = places.map((place) => frame.sample.losses[place - 1]);
@@ -16,20 +17,20 @@ export function lossOf(frame, {target, places}) {
 
 /** The nodes of the panel; `unit` is the selected token of the text and `chosen` its {side, index}, both null without one. */
 export function panel(frame, unit, chosen, palette) {
-  if (!unit) return [element('p', {class: 'muted'}, 'Click a token, or go through the text with the arrow keys.')];
+  if (!unit) return [element('p', {class: 'muted'}, 'Click a token, or move through the text with the arrow keys.')];
   const nodes = [titled('h3', unit.label.text), element('p', {class: 'muted'}, place(frame, unit, chosen))];
   nodes.push(...verdict(frame, chosen));
-  nodes.push(element('h4', {}, chosen.side === 'row' ? 'looks at' : 'is looked at by'), list(heardBy(frame, chosen), palette));
+  nodes.push(element('h4', {}, chosen.side === 'row' ? 'attends to' : 'is attended to by'), list(strongestOf(frame, chosen), palette));
   const hidden = chosen.side === 'row' ? frame.hidden?.[chosen.index] : 0;
   if (hidden > 0.0005)
     nodes.push(
-      element('p', {class: 'muted'}, `${percent(hidden)} of the attention goes to hidden special tokens; the rest is made to sum to 1.`),
+      element('p', {class: 'muted'}, `${percent(hidden)} of the attention is on hidden special tokens; the rest is renormalised.`),
     );
   if (chosen.side === 'row' && frame.kind !== 'encoder') nodes.push(...prediction(frame, chosen.index, palette));
   const loss = lossOf(frame, unit);
   if (Number.isFinite(loss))
     nodes.push(
-      element('p', {class: 'muted'}, `Loss of this token: ${loss.toFixed(3)} nats, a probability of ${percent(Math.exp(-loss))}.`),
+      element('p', {class: 'muted'}, `Loss of this token: ${loss.toFixed(3)} nats (probability ${percent(Math.exp(-loss))}).`),
     );
   return nodes;
 }
@@ -39,7 +40,7 @@ function titled(tag, text) {
 }
 
 function place(frame, unit, {side, index}) {
-  if (side === 'column') return `token ${frame.columns[index].positions.join(', ')}, as it is looked at`;
+  if (side === 'column') return `token ${frame.columns[index].positions.join(', ')}, as key`;
   if (frame.kind === 'encoder') return `token ${unit.places.join(', ')} of the source`;
   const {reads, predicts} = frame.sample;
   const {positions} = frame.rows[index];
@@ -53,19 +54,19 @@ function verdict(frame, chosen) {
   const gold = goldOf(frame, chosen);
   if (!gold) return [];
   const far = chosen.side === 'row' ? frame.columns : frame.rows;
-  const told = [...gold.right].map((one) => far[one].text).join(' ');
-  const known = element('p', {class: 'gold-told'}, `gold ${gold.name}: `, element('b', {lang: languageOf(told)}, told));
-  if (!gold.heard || frame.difference) return [known];
+  const answer = [...gold.right].map((one) => far[one].text).join(' ');
+  const known = element('p', {class: 'gold-known'}, `gold ${gold.name}: `, element('b', {lang: languageOf(answer)}, answer));
+  if (!gold.attended || frame.difference) return [known];
   const share = [...gold.right].reduce((sum, column) => sum + frame.weights[chosen.index * frame.columns.length + column], 0);
-  const heard = frame.columns[gold.heard.place].text;
+  const attended = frame.columns[gold.attended.place].text;
   const among = frame.kind === 'cross' ? '' : frame.causal ? ' of the words before it' : ' of the other words';
   const text = gold.found
-    ? `✓ right: it gets the most attention${among} (${percent(share)})`
-    : `✗ wrong: “${heard}” gets the most${among} (${percent(gold.heard.weight)}), the gold ${percent(share)}`;
-  return [known, element('p', {class: gold.found ? 'verdict right' : 'verdict wrong', lang: languageOf(heard)}, text)];
+    ? `✓ right: it gets the largest weight${among} (${percent(share)})`
+    : `✗ wrong: “${attended}” gets the largest weight${among} (${percent(gold.attended.weight)}), the gold ${gold.name} ${percent(share)}`;
+  return [known, element('p', {class: gold.found ? 'verdict right' : 'verdict wrong', lang: languageOf(attended)}, text)];
 }
 
-function heardBy(frame, {side, index}) {
+function strongestOf(frame, {side, index}) {
   const width = frame.columns.length;
   const weights =
     side === 'row'
@@ -79,12 +80,12 @@ function heardBy(frame, {side, index}) {
   return strongest.map(([{text}, weight]) => ({
     text,
     share: Math.abs(weight),
-    told: frame.difference ? short(weight) : percent(weight),
+    number: frame.difference ? short(weight) : percent(weight),
     colour: colour(weight),
   }));
 }
 
-/** What the model held likely after this row; where the row is a word named by what it predicts, before its first piece. */
+/** The most likely predictions of this row; for a word labelled by what it predicts, those before its first piece. */
 function prediction(frame, row, palette) {
   const {positions} = frame.rows[row];
   const at = ahead(frame) ? positions[0] : positions.at(-1);
@@ -94,15 +95,15 @@ function prediction(frame, row, palette) {
   const items = candidates.map(([id, piece, probability]) => ({
     text: readable(piece),
     share: probability,
-    told: percent(probability),
+    number: percent(probability),
     mark: id === right ? '✓' : '',
     colour: () => palette.head(2),
   }));
   const found = candidates.some(([id]) => id === right);
   const known =
-    right === undefined || found ? '' : `The text goes on with “${readable(frame.sample.predicts.pieces[at])}”, which is not among these.`;
+    right === undefined || found ? '' : `The actual token “${readable(frame.sample.predicts.pieces[at])}” is not among these.`;
   return [
-    element('h4', {}, ahead(frame) ? 'expected here' : 'expected next'),
+    element('h4', {}, ahead(frame) ? 'predicted here' : 'predicted next'),
     list(items, palette),
     known && element('p', {class: 'muted'}, known),
   ].filter(Boolean);
@@ -112,7 +113,7 @@ function list(items, palette) {
   return element(
     'ol',
     {class: 'bars'},
-    items.map(({text, share, told, mark, colour}) =>
+    items.map(({text, share, number, mark, colour}) =>
       element(
         'li',
         {},
@@ -120,14 +121,14 @@ function list(items, palette) {
           'span',
           {class: 'bar-text', lang: languageOf(text)},
           text,
-          mark ? element('b', {class: 'mark', title: 'this is what follows'}, ` ${mark}`) : null,
+          mark ? element('b', {class: 'mark', title: 'the actual token'}, ` ${mark}`) : null,
         ),
         element(
           'span',
           {class: 'bar-room'},
           element('span', {class: 'bar', style: `width: ${Math.min(100, 100 * share).toFixed(1)}%; background: ${colour(palette)}`}),
         ),
-        element('span', {class: 'bar-number'}, told),
+        element('span', {class: 'bar-number'}, number),
       ),
     ),
   );

@@ -1,13 +1,13 @@
-/** Bars of strength, a group per token: where they stand, and how they are drawn. */
+/** The bar chart of strengths, a group of bars per token: layout and drawing. */
 
-import {readable} from '../../dom/elements.js';
+import {readable} from '../../core/format.js';
 import {cut, widthOf} from '../../draw/axis_labels.js';
 import {ticksTo} from './norms.js';
 
-const HEADER = 26; // pixels of the axis, which stays in sight
-const LABEL = {reads: 13, predicts: 11, most: 120, gap: 6}; // sizes, and the widest label in pixels
+const HEADER = 26; // height of the axis, which does not scroll
+const LABEL = {reads: 13, predicts: 11, most: 120, gap: 6}; // font sizes, largest width, distance in pixels
 const RIGHT = 56; // pixels for the number after the longest bar
-const LEAST = 24; // pixels of a group
+const LEAST = 24; // smallest height of a group
 
 /**
  * Groups of bars for a frame. `rows` as from `strengths`; `series` = [{name, value(strength), colour, hollow}], a bar each; `order` lists
@@ -26,12 +26,12 @@ export class Bars {
     this.height = HEADER + rows.length * this.group + 6;
   }
 
-  /** The row under a height of the drawing that is scrolled by `scrolled`, or null: the axis covers what is above. */
+  /** The row at height y of a drawing scrolled by `scrolled`, or null: the axis covers the top. */
   rowAt(y, scrolled) {
     return y - scrolled < HEADER ? null : (this.order[Math.floor((y - HEADER) / this.group)] ?? null);
   }
 
-  /** How far to scroll, from `scrolled`, so that the group at a place of the order is in sight. */
+  /** The scroll position nearest to `scrolled` at which the group at a place of the order is visible. */
   inSight(place, scrolled, height) {
     const top = place * this.group;
     return Math.min(Math.max(scrolled, top + this.group + HEADER - height), top);
@@ -53,7 +53,7 @@ export class Bars {
     this.paintAxis(pen, top, left, scale, width, inks);
   }
 
-  /** What a row reads, and muted what it predicts. */
+  /** What a row reads and, in a muted colour, what it predicts. */
   paintLabel(pen, row, y, right, {ink, muted}) {
     const {reads, predicts} = this.names[row];
     const border = right - this.predicts;

@@ -1,8 +1,9 @@
-/** Activation strength: how much each head writes at each token, as the L2 norm of its output. */
+/** Activation strength: the L2 norm of the output of each head at each token. */
 
 /**
  * Per row of a frame {heads: [strength of every head], all, mean}, out of norms {numbers, shape: [H,Q]}. `all`: all heads together, the
- * root of the sum of squares, because heads lie side by side before the output projection. A word's strength is the mean over its pieces.
+ * root of the sum of squares, because head outputs are concatenated before the output projection. A word's strength is the mean over its
+ * pieces.
  */
 export function strengths(frame, {numbers, shape: [heads, queries]}) {
   const of = (position) => Array.from({length: heads}, (_, head) => numbers[head * queries + position]);
@@ -17,7 +18,7 @@ export function strengths(frame, {numbers, shape: [heads, queries]}) {
   });
 }
 
-/** The order of rows: as they stand, or the strongest first by `value(strength)`. */
+/** The order of rows: text order, or descending `value(strength)`. */
 export function ordered(rows, value, sort) {
   const order = [...rows.keys()];
   return sort === 'strength' ? order.sort((a, b) => value(rows[b]) - value(rows[a]) || a - b) : order;

@@ -1,10 +1,12 @@
-/** Bars of activation strength: how much one head writes at each token, against all heads together and against each other. */
+/** The strength view: norm of the output of a head at each token, beside all heads together or every single head. */
 
-import {element, languageOf, percent} from '../../dom/elements.js';
+import {languageOf, percent} from '../../core/format.js';
+import {element} from '../../dom/elements.js';
 import {segments} from '../../dom/fields.js';
 import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
+import {inksOf} from '../../draw/colours.js';
 import {hex, SvgPen} from '../../draw/pen.js';
-import {inksOf, Sheet} from '../../draw/sheet.js';
+import {ScrollingCanvas} from '../../draw/scrolling_canvas.js';
 import {selection} from '../tokens.js';
 import {Bars} from './bars.js';
 import {ordered, strengths} from './norms.js';
@@ -12,29 +14,31 @@ import {ordered, strengths} from './norms.js';
 export const view = {
   name: 'strength',
   title: 'Strength',
-  hint: 'How strongly the head speaks at each token: the length of what it writes, before the output projection.',
+  hint: 'L2 norm of the output of the head at each token, before the output projection.',
   create: (context) => new Strength(context),
 };
 
-const TOLD = 16; // lines of a tooltip
+const LINES = 16; // of a tooltip
 const MEANING =
-  'L2 norm of what a head writes at each token. Together: the root of the sum of squares, for heads lie side by side before ' +
-  'the output projection.';
+  'L2 norm of the output of a head at each token, before the output projection. All together: the root of the sum of squares, because ' +
+  'the outputs of the heads are concatenated.';
 
 class Strength {
   constructor(context) {
     this.context = context;
     const {state} = context;
-    this.sheet = new Sheet((pen, visible) => this.paint(pen, visible), {label: 'strength of each token; up and down choose a token'});
+    this.sheet = new ScrollingCanvas((pen, visible) => this.paint(pen, visible), {
+      label: 'strength at each token; up and down select a token',
+    });
     this.note = element('p', {class: 'view-note', role: 'status'});
     this.legend = element('div', {class: 'strength-legend'});
     this.element = element('div', {class: 'strength-view'}, this.legend, this.sheet.element, this.note);
-    this.compared = segments('bars', {all: 'against all together', each: 'every head'}, (bars) => state.set({bars}));
-    this.sort = segments('order', {order: 'as in the text', strength: 'strongest first'}, (sort) => state.set({sort}));
+    this.compared = segments('bars', {all: 'head and all together', each: 'every head'}, (bars) => state.set({bars}));
+    this.sort = segments('order', {order: 'as in the text', strength: 'largest first'}, (sort) => state.set({sort}));
     this.controls = element('div', {class: 'view-controls'}, this.compared.element, this.sort.element);
     const {scroller} = this.sheet;
     scroller.addEventListener('click', (event) => this.select(this.rowAt(event)));
-    scroller.addEventListener('pointermove', (event) => this.tell(event));
+    scroller.addEventListener('pointermove', (event) => this.describeAt(event));
     scroller.addEventListener('pointerleave', hideTooltip);
     scroller.addEventListener('keydown', (event) => this.step(event));
   }
@@ -78,7 +82,7 @@ class Strength {
     this.sheet.repaint();
   }
 
-  /** What is drawn per token: [{name, value(strength), colour, hollow, head}], the one that sorts first. */
+  /** The bars of each token: [{name, value(strength), colour, hollow, head}]; the first one determines the order. */
   makeSeries(bars, heads) {
     const palette = this.context.colours();
     const colour = this.head === null ? hex(palette.weight(0.7)) : inksOf(this.element).muted;
@@ -103,10 +107,10 @@ class Strength {
         return element('button', {type: 'button', class: 'legend-entry', ...choose}, square, name);
       }),
     );
-    const told = [MEANING];
-    if (this.head === null && state.now.bars === 'all' && heads > 1) told.push('Choose a single head to set it against them.');
-    if (this.frame.difference) told.push('This recording alone: nothing is subtracted here.');
-    this.note.textContent = told.join(' ');
+    const notes = [MEANING];
+    if (this.head === null && state.now.bars === 'all' && heads > 1) notes.push('Select a single head to compare it with them.');
+    if (this.frame.difference) notes.push('Of this recording alone, without subtraction.');
+    this.note.textContent = notes.join(' ');
   }
 
   paint(pen, visible) {
@@ -126,7 +130,7 @@ class Strength {
   step(event) {
     const by = {ArrowDown: 1, ArrowUp: -1}[event.key];
     if (!this.bars || (!by && event.key !== 'Escape')) return;
-    event.preventDefault(); // which also tells the page, whose own keys are the same
+    event.preventDefault(); // also keeps the shortcuts of the page from handling it
     const {order} = this.bars;
     const chosen = selection(this.context.state.now.token, this.frame);
     const here = chosen?.side === 'row' ? order.indexOf(chosen.index) : -1;
@@ -134,7 +138,7 @@ class Strength {
     this.context.state.set({token: by ? `r${order[place]}` : ''});
   }
 
-  /** Bring the selected row into sight where it has changed. */
+  /** Scroll to the selected row if it has changed. */
   reveal() {
     const {token} = this.context.state.now;
     if (token === this.revealed) return;
@@ -145,18 +149,18 @@ class Strength {
       scroller.scrollTop = this.bars.inSight(this.bars.order.indexOf(chosen.index), scroller.scrollTop, scroller.clientHeight);
   }
 
-  tell(event) {
+  describeAt(event) {
     const row = this.rowAt(event);
     if (row === null) return hideTooltip();
     const {text, positions} = this.frame.rows[row];
     const strength = this.bars.rows[row];
     const share = (head) => (head === undefined ? '' : ` (${percent((strength.heads[head] / strength.all) ** 2)} of the squares)`);
     const lines = this.series.map(({name, value, head}) => `${name}: ${value(strength).toFixed(3)}${share(head)}`);
-    const more = lines.length > TOLD ? `and ${lines.length - TOLD} more heads` : '';
-    return showTooltip(event, `${text} (row ${positions.join(', ')})`, ...lines.slice(0, TOLD), more);
+    const more = lines.length > LINES ? `and ${lines.length - LINES} more heads` : '';
+    return showTooltip(event, `${text} (row ${positions.join(', ')})`, ...lines.slice(0, LINES), more);
   }
 
-  /** All rows, however many are in sight, over the legend. */
+  /** All rows, visible or not, above the legend. */
   svg(frame) {
     if (!this.bars) return null;
     const pen = new SvgPen();

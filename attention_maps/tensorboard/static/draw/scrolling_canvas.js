@@ -1,12 +1,12 @@
-/** A scrolled area with one sharp canvas under it, as large as what is visible: a long text costs no more memory than a short one. */
+/** A scrolling area above one canvas of the size of the visible part: a long text needs no more memory than a short one. */
 
 import {element} from '../dom/elements.js';
 import {CanvasPen} from './pen.js';
 
-export class Sheet {
+export class ScrollingCanvas {
   /**
-   * `paint(pen, window)` draws what lies in window = {left, top, width, height} of the content; `resized()` is called before that
-   * whenever the room has changed. Elements put into `content` lie above the drawing.
+   * `paint(pen, window)` draws what lies in window = {left, top, width, height} of the content; after a change of size
+   * `resized()` is called first. Elements in `content` lie above the drawing.
    */
   constructor(paint, {label = '', resized = () => {}} = {}) {
     this.paint = paint;
@@ -25,12 +25,12 @@ export class Sheet {
     this.observer.observe(this.scroller);
   }
 
-  /** The size of what is drawn, where it is not given by the elements in `content`. */
+  /** Set the size of the drawing, unless the elements in `content` determine it. */
   size(width, height) {
     Object.assign(this.content.style, {width: `${Math.ceil(width)}px`, height: `${Math.ceil(height)}px`});
   }
 
-  /** Draw before the next picture of the screen; several calls draw once. */
+  /** Draw in the next animation frame; several calls draw once. */
   repaint() {
     this.waiting ??= requestAnimationFrame(() => this.repaintNow());
   }
@@ -51,22 +51,9 @@ export class Sheet {
     this.paint(new CanvasPen(context), {left, top, width, height});
   }
 
-  /** Where the mouse is in the content. */
+  /** Pointer position in the content: [x, y]. */
   place(event) {
     const box = this.content.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   }
-}
-
-/** The colours of text, lines and ground that the style sheet gives an element, for what is drawn instead of styled. */
-export function inksOf(node) {
-  const style = getComputedStyle(node);
-  const ink = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
-  return {
-    ink: ink('--view-ink', '#15181e'),
-    muted: ink('--view-muted', '#5c6470'),
-    line: ink('--view-line', '#d5d9e0'),
-    paper: ink('--view-paper', '#ffffff'),
-    accent: ink('--view-accent', '#2f5fb0'),
-  };
 }
