@@ -1,4 +1,4 @@
-"""Where rows come from, how they are split, and how text becomes tokens."""
+"""Settings of the data: sources, splits, tokenizers."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ class DataConfig:
     dataset hub name)."""
 
     path: str | None = None
-    """A file, a folder, a glob, an http(s) URL, `a.en,b.ja`-style list of two aligned files, or (hub) `owner/name`. A
-    folder is searched for files named after the splits: train, valid|validation|val|dev, test; if none is, all its
-    files are the training text. A download that breaks off is tried again; where the server states no length and sends
-    no chunks (HTTP/1.0), a part cannot be told from the whole file."""
+    """A file, a folder, a glob, an http(s) URL, a list of two aligned files such as `a.en,b.ja`, or (hub) `owner/name`.
+    A folder is searched for files named after the splits: train, valid|validation|val|dev, test; if none is, all its
+    files are training text. Interrupted downloads are retried; where the server states neither length nor chunks
+    (HTTP/1.0), an incomplete file cannot be told from a complete one."""
 
     valid_path: str | None = None
-    """Validation file(s) of their own; null means those found in the folder, else split off from `path`."""
+    """Validation file(s); null means those found in the folder, else a part of `path`."""
 
     test_path: str | None = None
-    """Test file(s) of their own; null as for `valid_path`."""
+    """Test file(s); null as for `valid_path`."""
 
     subset: str | None = None
     """Hub only: the dataset's configuration name (`wikitext-2-raw-v1`)."""
 
     text_column: str = "text"
-    """Column holding the text in JSON Lines, CSV/TSV, parquet and hub data."""
+    """Column of the text in JSON Lines, CSV/TSV, parquet and hub data."""
 
     source_column: str = "source"
     """Column of the source sentence: a name, or a number counted from 1 for files without a header."""
@@ -38,75 +38,73 @@ class DataConfig:
     """Column of the target sentence, likewise."""
 
     header: bool = False
-    """CSV/TSV files start with a line of column names. Needed where that line holds a wanted name: it is refused as a
-    row."""
+    """CSV/TSV files start with a line of column names. A file whose first line has a wanted name is refused without."""
 
     rows: str = "document"
-    """What one row of running text is: `document` (a file), `paragraph` (blank-line separated) or `line`. The end token
-    stands before each row, the first included."""
+    """What a row of running text is: `document` (a file), `paragraph` (separated by blank lines) or `line`. An end
+    token precedes each row, the first included."""
 
     split: str = "contiguous"
-    """How validation and test are split off when no file holds them: `contiguous` (the end of the text), `random`
-    (seeded rows) or `components` (pairs: connected components of shared sentences, so that no sentence is on both sides
-    of the split)."""
+    """How validation and test are split off when they have no files: `contiguous` (the end of the text), `random`
+    (seeded rows) or `components` (pairs: connected components of shared sentences, so that no sentence is in two
+    splits)."""
 
     valid_fraction: float = 0.1
-    """Share of the text or pairs split off for validation when no file holds it."""
+    """Fraction of the text or pairs split off for validation when it has no file."""
 
     test_fraction: float = 0.0
-    """Share split off for test, likewise."""
+    """Fraction split off for test, likewise."""
 
     valid_tokens: int | None = 400_000
-    """Most tokens of the validation split that are evaluated during training; null means all. Of a larger split these
-    are passages (or pairs) spread evenly over it, the same ones every time. A token costs a third of what it does in
-    training: 400000 take as long as 33 training steps of 4096 tokens, however many steps lie between evaluations."""
+    """Maximum number of validation tokens that an evaluation during training takes; null means all. Of a larger split
+    these are passages (or pairs) spread evenly over it, the same ones every time. A token costs a third of its time in
+    training: 400000 take as long as 33 training steps of 4096 tokens."""
 
     split_seed: int = 0
-    """Seed of random and component splits and of the embedded corpus. Apart from the run's seed: runs stay
+    """Seed of random and component splits and of the embedded corpus. It is not the run's seed: runs stay
     comparable."""
 
     max_rows: int | None = None
-    """Use only the first so many rows of the training split (of text with `rows=document`: files); validation and test
-    stay whole. null means all."""
+    """Use only the first rows of the training split, at most so many (of text with `rows=document`: files); validation
+    and test stay whole. null means all."""
 
     streaming: bool = False
-    """Tokenise without ever holding the text in memory (text larger than memory)."""
+    """Tokenise without holding the text in memory (text larger than memory)."""
 
     cache: str = ".cache/chumoku"
-    """Folder of prepared data, keyed by content: the second start is instant. Safe to delete."""
+    """Folder of prepared data, keyed by content: a second start reuses them. Safe to delete."""
 
     batch_tokens: int = 4096
     """Translation: padded source + target tokens per micro-batch (text uses `trainer.batch_size` windows instead)."""
 
     length_multiple: int = 4
-    """Translation: lengths are padded to this multiple, so that few distinct shapes occur (kernels are built once
-    per shape)."""
+    """Translation: lengths are padded to this multiple, for few distinct shapes (a kernel is built for each shape)."""
 
     sentences: int = 40000
-    """Embedded corpus: how many sentence pairs are generated."""
+    """Embedded corpus: number of sentence pairs."""
 
     stories: int = 20000
-    """Embedded corpus: how many stories are generated."""
+    """Embedded corpus: number of stories."""
 
 
 @dataclass
 class TokenizerConfig:
-    """SentencePiece, trained on the training split alone and stored in the run."""
+    """SentencePiece, trained only on the training split and stored in the run."""
 
     kind: str = "char"
     """`char`, `bpe` or `unigram`."""
 
     vocab_size: int | None = None
-    """Pieces in the vocabulary (char: an upper limit, the alphabet of the text decides). null fits it to the training
-    text: its alphabet and a piece more for every 400 characters, up to 1024 in all or 400 beyond the alphabet,
-    whichever is more (char: the alphabet, up to 10000)."""
+    """Size of the vocabulary (char: its maximum; the size is that of the alphabet). null fits it to the training text:
+    its alphabet and one more piece for every 400 characters, up to 1024 in all or 400 beyond the alphabet, whichever is
+    more (char: the alphabet, up to 10000)."""
 
     character_coverage: float = 1.0
-    """Share of character occurrences that get a piece of their own; 0.9995 is customary for Japanese with byte
+    """Fraction of character occurrences that have a piece of their own; 0.9995 is common for Japanese with byte
     fallback."""
 
     byte_fallback: bool = False
-    """Spell unknown characters as UTF-8 bytes instead of <unk>: any text can be written. Needs 256 pieces."""
+    """Encode unknown characters as UTF-8 bytes instead of <unk>: any text is representable. Needs 256 pieces."""
 
     normalization: str = "identity"
     """`identity` (exact round trip) or `nfkc` (rewrites, among others, full-width digits)."""
@@ -115,12 +113,12 @@ class TokenizerConfig:
     """Translation: one vocabulary for both languages (three-way tying), or one for each side."""
 
     sampling: float = 0.0
-    """Translation with unigram: subword regularisation (Kudo 2018), a new segmentation every epoch; the exponent alpha
-    on probabilities (0.1-0.5 are customary, smaller is wilder); 0 is off."""
+    """Translation with unigram: subword regularisation (Kudo 2018), a new segmentation every epoch. The exponent alpha
+    of the probabilities: 0.1-0.5 is common, smaller is more random, 0 is off."""
 
 
 def problems(data: DataConfig, tokenizer: TokenizerConfig, task: str) -> list[str]:
-    """Everything that cannot work, each line naming its key; empty when all is well. Looks at no file."""
+    """All invalid settings, a line each that names the key; empty when there are none. Reads no file."""
     found: list[str] = []
 
     def one_of(key: str, value: str, *choices: str) -> None:
@@ -145,7 +143,7 @@ def problems(data: DataConfig, tokenizer: TokenizerConfig, task: str) -> list[st
         found.append(f"data.path: is needed for data={data.source}: {what}")
     for name in ("valid_path", "test_path"):
         if getattr(data, name) and data.source not in ("text", "pairs"):
-            found.append(f"data.{name}: has no meaning for data={data.source}, which brings its own splits")
+            found.append(f"data.{name}: has no meaning for data={data.source}, which has splits of its own")
     if data.split == "components" and task == "gpt":
         found.append("data.split=components: connects sentence pairs; for running text use contiguous or random")
     if data.streaming and task == "translate":
@@ -166,12 +164,12 @@ def problems(data: DataConfig, tokenizer: TokenizerConfig, task: str) -> list[st
     if not 0 < tokenizer.character_coverage <= 1:
         found.append(f"tokenizer.character_coverage={tokenizer.character_coverage}: must be above 0 and at most 1")
     if not 0 <= tokenizer.sampling <= 1:
-        found.append(f"tokenizer.sampling={tokenizer.sampling}: must be between 0 (off) and 1; 0.1 is customary")
+        found.append(f"tokenizer.sampling={tokenizer.sampling}: must be between 0 (off) and 1; 0.1 is common")
     if tokenizer.sampling and task == "gpt":
         found.append("tokenizer.sampling: is for translation; running text is tokenised once")
     if tokenizer.sampling and tokenizer.kind != "unigram":
         found.append(
-            f"tokenizer.sampling: needs tokenizer.kind=unigram, which knows other segmentations ({tokenizer.kind} has"
-            " one)"
+            "tokenizer.sampling: needs tokenizer.kind=unigram, which has several segmentations of a word;"
+            f" {tokenizer.kind} has one"
         )
     return found

@@ -1,4 +1,4 @@
-"""From rows to token files, once: the second start with the same content finds everything prepared."""
+"""From rows to tokenizers and token files, kept in the cache: a second start with the same content reuses them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from data.tokens.token_rows import TokenRowWriter
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.tokenizer_training import LARGEST_FITTED, marked
 
-_SHARE = 1 << 21  # characters encoded at a time: enough for all cores, little enough for memory
+_CHUNK = 1 << 21  # characters encoded at a time: enough for all cores, little enough for memory
 _FRAGMENT = 1 << 16  # characters of a document cut off at a time
 
 
@@ -69,12 +69,12 @@ def prepare(
     seed: int,
     tokenizers: Sequence[Tokenizer] | None = None,
 ) -> PreparedText | PreparedPairs:
-    """Tokenised data of a task, ready for batches.
+    """Tokenised data of a task.
 
     `context`: longest sequence of the model in tokens. `seed`: default seed of the training stream. `tokenizers`: those
-    of a run that goes on or is built upon (one, or source and target); none are trained then. Tokenizers are trained on
-    the training split alone. What was left out or cut is told in `.notes`, one line each. Raises DataError naming file,
-    line, key and fix; nothing half-written stays behind.
+    of an earlier run (one, or source and target), which are used instead of training new ones on the training split.
+    `.notes` of the result says what was left out or cut, in one line each. Raises DataError that names file, line, key
+    and fix; nothing incomplete is left in the cache.
     """
     rows = load(data, task)
     notes = list(rows.notes)
@@ -89,7 +89,7 @@ def prepare(
     folder = cached_folder(cache_folder(data, "tokens"), key, partial(_write_tokens, task, rows, tokenizers))
     meta = read_prepared(folder / "meta.json")
     notes += meta["notes"]
-    # Hashes of tokens, unlike the cache's key, change only when training would: a run resumes after a change of format.
+    # Hashes of the tokens: unlike the keys of the cache they change only with the batches, so that any run can resume.
     hashes = meta["hashes"]
     used = {
         "train": hashes.pop("train"),
@@ -117,7 +117,7 @@ def _train_tokenizers(task: str, rows: Rows, config: TokenizerConfig, folder: Pa
     for name, texts in training.items():
         try:
             read = _progress(texts, "reading text for the tokenizer")
-            with uncollected() if task == "translate" else nullcontext():  # the spans of words are many lists
+            with uncollected() if task == "translate" else nullcontext():  # for the spans of words
                 Tokenizer.train(read, config).save(folder / name)
         except DataError as error:
             side = name.split(".")[1]
@@ -144,29 +144,27 @@ def _write_tokens(task: str, rows: Rows, tokenizers: Sequence[Tokenizer], folder
 def _write_text(
     rows: Any, split: str, tokenizer: Tokenizer, folder: Path, notes: list[str]
 ) -> tuple[dict[str, int], str]:
-    """Write the tokens of a split, eos before each document -> its sizes, and the hash of its tokens."""
+    """Write the tokens of a split, with an eos before each document; returns its sizes and the hash of its tokens."""
     size = documents = 0
     with TokenWriter(folder / f"{split}.bin", tokenizer.vocab_size) as writer:
         fragments = _progress(_text_fragments(rows), f"tokenising {split}")
-        for share in _shares(fragments):
-            encoded = tokenizer.encode_batch([text for _, text in share])
-            for (starts_document, text), ids in zip(share, encoded, strict=True):
+        for chunk in _chunks(fragments):
+            encoded = tokenizer.encode_batch([text for _, text in chunk])
+            for (starts_document, text), ids in zip(chunk, encoded, strict=True):
                 if starts_document:
                     ids.insert(0, tokenizer.eos_id)
                 documents += starts_document
                 size += len(text.encode())
             writer.write(encoded)
     notes += _unknown_notes(split, writer)
-    # An eos that is predicted ends a document, which is information too: one byte, as the line end it stands for.
+    # A predicted eos ends a document, which is information too: it counts as one byte, like a newline.
     return {"tokens": writer.count, "bytes": size + max(0, documents - 1)}, writer.sha256.hexdigest()
 
 
 def _text_fragments(rows: Any) -> Iterator[tuple[bool, str]]:
-    """(starts a document, text) of a split, in parts that end where a line does and no token can span the border."""
+    """(starts a document, text) of a split, in parts that end with a line, where no token can span the boundary."""
     previous = object()
-    if (
-        rows.column_names and "text" in rows.column_names
-    ):  # a stream may not know its columns; gold ones are slow to read
+    if rows.column_names:  # a stream may not know its columns; gold ones are slow to read
         rows = rows.select_columns([name for name in ("text", "document") if name in rows.column_names])
     for batch in rows.iter(batch_size=256):
         numbers = batch.get("document", [None] * len(batch["text"]))
@@ -180,21 +178,21 @@ def _text_fragments(rows: Any) -> Iterator[tuple[bool, str]]:
                 starts, position = False, end
 
 
-def _shares(fragments: Iterable[tuple[bool, str]]) -> Iterator[list[tuple[bool, str]]]:
-    share: list[tuple[bool, str]] = []
+def _chunks(fragments: Iterable[tuple[bool, str]]) -> Iterator[list[tuple[bool, str]]]:
+    chunk: list[tuple[bool, str]] = []
     size = 0
     for fragment in fragments:
-        share.append(fragment)
+        chunk.append(fragment)
         size += len(fragment[1])
-        if size >= _SHARE:
-            yield share
-            share, size = [], 0
-    if share:
-        yield share
+        if size >= _CHUNK:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: Path, notes: list[str]) -> str:
-    """Write the tokens of one side of a split -> their hash."""
+    """Write the tokens of one side of a split; returns their hash."""
     with TokenRowWriter(folder, f"{split}.{side}", tokenizer.vocab_size) as writer:
         batches = rows.select_columns([side]).iter(batch_size=16384)
         for batch in _progress(batches, f"tokenising {split} {side}"):
@@ -204,8 +202,7 @@ def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: 
 
 
 def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator[str]:
-    """Texts to train a tokenizer on; where the corpus knows its words (`words`: spans of both sides), with their
-    borders marked."""
+    """Texts to train a tokenizer on; with marked word boundaries for rows that have the spans of their `words`."""
     known = "words" in (rows.column_names or ()) and config.kind != "char"
     for batch in rows.select_columns([*columns, "words"] if known else list(columns)).iter(batch_size=4096):
         for column in columns:
@@ -219,7 +216,7 @@ def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator
 
 
 def _fitted_notes(config: TokenizerConfig, tokenizers: Sequence[Tokenizer]) -> list[str]:
-    """Sizes that were fitted to a text that is too short for the usual one, or has a large alphabet."""
+    """A note on vocabulary sizes that were fitted to a short text or a large alphabet."""
     sizes = [one.vocab_size for one in tokenizers]
     if config.vocab_size is not None or config.kind == "char" or set(sizes) == {LARGEST_FITTED[config.kind]}:
         return []
@@ -239,5 +236,5 @@ def _unknown_notes(where: str, writer: TokenWriter | TokenRowWriter) -> list[str
 
 
 def _progress(items: Iterable[Any], what: str) -> Iterable[Any]:
-    """A bar on a terminal for what takes more than two seconds."""
+    """A progress bar, on a terminal and after two seconds."""
     return tqdm(items, desc=what, disable=None, delay=2, leave=False)

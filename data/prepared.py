@@ -1,4 +1,4 @@
-"""Prepared data as training sees it: splits, sizes, streams of batches."""
+"""Prepared data: splits, sizes, batches for training and evaluation."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from data.tokens.token_file import Tokens, open_tokens
 from data.tokens.token_rows import open_token_rows
 from data.tokens.tokenizer import Tokenizer
 
-_TOGETHER = 256  # windows counted at a time
+_WINDOWS = 256  # windows counted at a time
 _CHUNK = 1 << 20  # tokens counted at a time
 _FEW_PAIRS = 100
 
 
 class Prepared(ABC):
-    """What is the same for both tasks."""
+    """Tokenised splits; the base of both tasks."""
 
     unit: str
-    """What a split is counted in."""
+    """Unit of the size of a split."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class Prepared(ABC):
     ) -> None:
         self._config = config
         self.tokenizers = list(tokenizers)
-        """One, or those of source and target."""
+        """One tokenizer, or those of source and target."""
         self.splits = list(splits)
         self.notes: list[str] = []
-        """What was left out, cut, or could not be kept, one line each."""
+        """What was left out, cut or unknown, in one line each."""
         self.keys = keys
-        """Fingerprints of the tokens of `train`, of `valid`, and of all splits for a `test`: while one is the same, so
-        are the data, wherever they were read from and by whichever version of this package."""
+        """Hashes of the tokens of `train`, of `valid`, and of all splits for the `test`: equal hashes, equal data,
+        wherever they were read from and with whatever version of this package."""
         self._rows = rows
 
     def rows(self, split: str) -> Any:
@@ -68,12 +68,12 @@ class Prepared(ABC):
 
     @abstractmethod
     def size(self, split: str) -> int:
-        """Tokens of running text, or pairs."""
+        """Number of tokens, or of pairs."""
 
     @abstractmethod
     def bytes(self, split: str) -> int:
-        """UTF-8 bytes of what `evaluation(split)` asks to predict, which no tokenizer changes (for bits per byte). An
-        eos counts as one byte, the line end it stands for."""
+        """UTF-8 bytes of the text that `evaluation(split)` predicts, whatever the tokenizer (for bits per byte). An eos
+        counts as one byte, like a newline."""
 
     @abstractmethod
     def training(self, batch_size: int, /, *, seed: int | None = None, rank: int = 0, world: int = 1) -> BatchStream:
@@ -81,28 +81,28 @@ class Prepared(ABC):
 
     @abstractmethod
     def evaluation(self, split: str, batch_size: int, /) -> Iterator[Batch]:
-        """One pass over a split, the same every time; over a large validation split, a part of it
-        (`data.valid_tokens`). `batch_size` as in `training`."""
+        """One pass over a split, the same every time; of a large validation split over a part (`data.valid_tokens`).
+        `batch_size` as in `training`."""
 
     def _most_tokens(self, split: str) -> int | None:
-        """Tokens that an evaluation of the split may take; None is no limit. A test, made once, is always of all."""
+        """Maximum number of tokens in an evaluation of the split; None for no limit. A test has none."""
         return self._config.valid_tokens if split == "valid" else None
 
     def _little_text_note(self, size: int, least: int) -> list[str]:
-        """A warning where the training split is smaller than `least`."""
+        """A warning when the training split is smaller than `least`."""
         if size >= least:
             return []
         return [
-            f"train: {size:,} {self.unit} are few: the model will soon know them by heart, and its validation loss"
-            " rise; give more text"
+            f"train: {size:,} {self.unit} are few: the model will overfit, its validation loss will rise;"
+            " give more text"
         ]
 
     def _part_note(self, part: int, whole: int) -> list[str]:
-        """What an evaluation of the validation split leaves out."""
+        """A note on the part of the validation split that is evaluated."""
         if part == whole:
             return []
         return [
-            f"valid: evaluations take {part:,} of the {whole:,} {self.unit}, spread evenly, the same ones every time "
+            f"valid: evaluations use {part:,} of the {whole:,} {self.unit}, spread evenly, the same ones every time "
             f"(data.valid_tokens={self._config.valid_tokens}; null takes all)"
         ]
 
@@ -112,7 +112,7 @@ class Prepared(ABC):
 
 
 def _rounded(count: int) -> str:
-    """Three digits: 12345 as 12.3k."""
+    """Rounded to three digits: 12345 as 12.3k."""
     for size, suffix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if float(f"{count:.3g}") >= size:
             return f"{float(f'{count:.3g}') / size:g}{suffix}"
@@ -120,8 +120,8 @@ def _rounded(count: int) -> str:
 
 
 class PreparedText(Prepared):
-    """Running text as one long row of tokens per split, with eos before each document, the first included: what a model
-    is given to begin a text with is what stood before every text it learnt from."""
+    """Running text: one long row of tokens for each split, with an eos before each document, the first included.
+    Generation without a prompt starts from that eos."""
 
     unit = "tokens"
 
@@ -155,17 +155,18 @@ class PreparedText(Prepared):
             self.notes += self._part_note(self._limit_bytes("valid"), self.tokens("valid"))
 
     def _limit_bytes(self, split: str) -> int:
-        """Reduce the bytes of a split to those of the tokens that an evaluation takes -> their number.
+        """Reduce the bytes of a split to those of the tokens that an evaluation uses; returns the number of these
+        tokens.
 
-        It is their share in the bytes of all pieces, which are those of the text but for unknown characters and
-        normalisation.
+        The bytes are their share of the bytes of all pieces, which equal those of the text except for unknown
+        characters and normalisation.
         """
         lengths = self.tokenizer.byte_lengths.copy()
         lengths[self.tokenizer.eos_id] = 1
         tokens = self._tokens[split]
         whole = sum(int(lengths[tokens[n : n + _CHUNK]].sum()) for n in range(1, len(tokens), _CHUNK))
         count = part = 0
-        for batch in self.evaluation(split, _TOGETHER):
+        for batch in self.evaluation(split, _WINDOWS):
             count += batch.target_tokens
             part += int(lengths[batch.targets].sum())
         self._bytes[split] = round(self._sizes[split]["bytes"] * part / whole)
@@ -180,7 +181,7 @@ class PreparedText(Prepared):
             )
 
     def tokens(self, split: str) -> int:
-        """Tokens of a split, the eos before each document included."""
+        """Number of tokens of a split, the eos before each document included."""
         return self._sizes[split]["tokens"]
 
     def size(self, split: str) -> int:
@@ -188,8 +189,8 @@ class PreparedText(Prepared):
         return self.tokens(split)
 
     def bytes(self, split: str) -> int:
-        """UTF-8 bytes of a split's text, plus one for each border between documents; of a large validation split, those
-        of what is evaluated."""
+        """UTF-8 bytes of a split's text, plus one for each boundary between documents; of a large validation split
+        those of the part that is evaluated."""
         return self._bytes[split]
 
     def training(
@@ -203,14 +204,14 @@ class PreparedText(Prepared):
         )
 
     def evaluation(self, split: str, batch_size: int, context: int | None = None) -> Iterator[Batch]:
-        """One pass over a split: every token predicted exactly once, except the very first, which is the eos before the
-        text; of a large validation split, windows spread evenly (`data.valid_tokens`)."""
+        """One pass over a split: every token is predicted exactly once, except the eos before the text; of a large
+        validation split windows spread evenly (`data.valid_tokens`)."""
         context = self._context if context is None else context
         return evaluation_windows(self._tokens[split], batch_size, context, self._most_tokens(split))
 
     def texts(self, split: str, count: int, length: int | None = None) -> list[str]:
         """Beginnings of `count` documents, or passages spread over the text if it has fewer; at most `length` tokens
-        (the context)."""
+        (by default the context)."""
         length = self._context if length is None else length
         tokens = self._tokens[split]
         head = np.asarray(tokens[: 64 * length * count])
@@ -264,7 +265,7 @@ class PreparedPairs(Prepared):
             )
 
     def _longest(self, split: str) -> Ints:
-        """Tokens that each pair needs of the context: its longer side with eos."""
+        """Context length that each pair needs: tokens of its longer side with eos."""
         pairs = self._pairs[split]
         return np.maximum(pairs.source.lengths, pairs.target.lengths) + 1
 
@@ -285,12 +286,11 @@ class PreparedPairs(Prepared):
         return notes
 
     def size(self, split: str) -> int:
-        """Pairs of a split, those that are too long for training included."""
+        """Number of pairs of a split, those that are too long for training included."""
         return len(self._pairs[split].target.lengths)
 
     def bytes(self, split: str) -> int:
-        """UTF-8 bytes of a split's targets and one for each line end; of a target that is cut, of what is
-        left of it."""
+        """UTF-8 bytes of a split's targets, and one for each eos; of a target that is cut, without the cut part."""
         if split not in self._bytes:
             rows = self._evaluated(split)
             texts = self._rows[split].select(rows)["target"][:]
@@ -317,8 +317,8 @@ class PreparedPairs(Prepared):
         )
 
     def evaluation(self, split: str, batch_tokens: int | None = None) -> Iterator[Batch]:
-        """One pass over a split, sorted by length; pairs beyond the context are cut (see `notes`). Of a large
-        validation split, pairs spread evenly (`data.valid_tokens`)."""
+        """One pass over a split, sorted by length; pairs longer than the context are cut (see `notes`). Of a large
+        validation split pairs spread evenly (`data.valid_tokens`)."""
         chosen = self._evaluated(split)
         budget = self._config.batch_tokens if batch_tokens is None else batch_tokens
         source, target = self._cut_lengths(split)
@@ -326,12 +326,12 @@ class PreparedPairs(Prepared):
             yield self._pairs[split].batch(chosen[rows], self._context)
 
     def _cut_lengths(self, split: str) -> tuple[Ints, Ints]:
-        """Tokens of both sides of each pair, eos included and cut to the context."""
+        """Number of tokens of both sides of each pair, eos included, cut to the context."""
         pairs = self._pairs[split]
         return np.minimum(pairs.source.lengths + 1, self._context), np.minimum(pairs.target.lengths + 1, self._context)
 
     def _evaluated(self, split: str) -> Ints:
-        """Rows that an evaluation takes; tokens of both sides count."""
+        """Rows that an evaluation uses; the limit is on tokens of both sides."""
         size, most = self.size(split), self._most_tokens(split)
         tokens = sum(int(side.sum()) for side in self._cut_lengths(split))
         return np.arange(size) if most is None or tokens <= most else spread(size, max(1, size * most // tokens))

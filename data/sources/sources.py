@@ -1,4 +1,4 @@
-"""Rows from everywhere: files, addresses, the hub, the embedded corpus - as `datasets` with the columns we use."""
+"""Rows of all sources - files, URLs, the hub, the embedded corpus - as `datasets` with our columns."""
 
 from __future__ import annotations
 
@@ -38,15 +38,14 @@ if TYPE_CHECKING:
 
 _IN_MEMORY = 1 << 29  # characters of text held as whole documents (an Arrow string ends at 2^31 bytes)
 _FRAGMENT = 1 << 14  # characters of a document that are streamed as one row
-_PRIMER_ROWS = 1000  # so few that the processes which draw them hardly wait meanwhile
-_PREPARING = ("cache", "path", "valid_path", "test_path", "valid_tokens", "batch_tokens", "length_multiple")
-"""Settings that leave the rows as they are: the cache goes by the content of files, not their names."""
+_PRIMER_ROWS = 1000  # rows of an Arrow table: so few that the processes that draw them hardly wait for it
+_NO_CONTENT = ("cache", "path", "valid_path", "test_path", "valid_tokens", "batch_tokens", "length_multiple")
+"""Settings that do not change the rows: files are identified by content, not by name."""
 
 Row = dict[str, Any]
 
 Build = Callable[[list[str], Path | None], dict[str, Any]]
-"""Makes the rows of each split. Takes the list of notes to add to, and a folder for tables; without one the rows are
-streamed."""
+"""Makes the rows of each split. Arguments: the list of notes to extend, and a folder for tables; None streams rows."""
 
 
 @dataclass
@@ -60,7 +59,7 @@ class Rows:
     """Hash of the content."""
 
     notes: list[str]
-    """What was left out on the way, one line each."""
+    """What was left out, in one line each."""
 
     open: Callable[[str], Any]
     """Dataset (streaming: IterableDataset) of a split."""
@@ -73,20 +72,19 @@ class Rows:
 
 
 def load_rows(config: DataConfig, task: str) -> dict[str, Dataset] | dict[str, IterableDataset]:
-    """Rows of each split: `train`, `valid`, `test` (embedded corpus: also `novel`) as far as they exist.
+    """Rows of each split that exists: `train`, `valid`, `test` (embedded corpus: also `novel`).
 
-    `task` gpt: column `text` (streaming documents come a few pages at a time, with the number of the `document`);
-    translate: columns `source` and `target`, both stripped and never empty. The embedded corpus adds its gold columns.
-    Raises DataError naming file, line, key and fix.
+    `task` gpt: column `text` (streamed documents come in parts of a few pages, with the number of the `document`);
+    translate: columns `source` and `target`, stripped and never empty. The embedded corpus adds its gold columns.
+    Raises DataError that names file, line, key and fix.
     """
     rows = load(config, task)
     return {split: rows[split] for split in rows.names}
 
 
 def load(config: DataConfig, task: str) -> Rows:
-    """As `load_rows`, with the key of the content and the notes. Local rows are kept in `config.cache`, keyed by
-    content."""
-    settings = {name: value for name, value in asdict(config).items() if name not in _PREPARING}
+    """As `load_rows`, with the key of the content and the notes. Rows are kept in `config.cache`, unless streamed."""
+    settings = {name: value for name, value in asdict(config).items() if name not in _NO_CONTENT}
     notes: list[str] = []
     build: Build
     if config.source in ("text", "pairs"):
@@ -126,7 +124,7 @@ def _stored(build: Build, key: str, root: Path) -> Rows:
 
 @cache
 def _open_stored(folder: Path, split: str) -> Dataset:
-    import datasets  # half a second, which a start with everything prepared need not spend
+    import datasets  # takes half a second; not needed when everything is prepared
 
     return datasets.Dataset.load_from_disk(str(folder / split))
 
@@ -157,7 +155,7 @@ def _no_progress_bars() -> Iterator[None]:
 
 
 def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFile]]]:
-    """Every file of which rows are wanted read once: valid, not empty, aligned ones equally long."""
+    """Scans of all files that are needed. Raises DataError for files that are not UTF-8, empty or not aligned."""
     memory = cache_folder(config, "scans")
     text = located.format != "parquet"
     documents_alone = located.format == "text" and config.rows == "document"
@@ -178,8 +176,7 @@ def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFi
 
 
 def _rows_to_read(config: DataConfig, present: Sequence[str]) -> int | None:
-    """Rows of the training files that are enough; None means all, which it takes to know where a share of
-    them begins."""
+    """Number of training rows that have to be read; None for all, when validation or test is split off them."""
     return None if fractions(config, present) else config.max_rows
 
 
@@ -201,19 +198,11 @@ def _file_splits(
             config,
             shares,
         )
-    most = _rows_to_read(config, list(files))
-    rows = _tables(
-        {
-            split: _without_empty_sides(
-                _file_rows(config, task, kind, entries), task, split, notes, most if split == "train" else None
-            )
-            for split, entries in files.items()
-        },
-        scratch,
-    )
+    sources = {split: _file_rows(config, task, kind, entries) for split, entries in files.items()}
+    rows = _filled_tables(sources, config, task, notes, scratch)
     if kind in ("tsv", "csv") and not config.header:
         notes += default_columns_note(wanted_columns(config, task), rows["train"][0])
-    return _shortened(split_rows(rows.pop("train"), config, shares) | rows, config)
+    return _split(rows, config, shares)
 
 
 def _tables(sources: dict[str, Iterator[Row]], folder: Path) -> dict[str, Dataset]:
@@ -223,8 +212,8 @@ def _tables(sources: dict[str, Iterator[Row]], folder: Path) -> dict[str, Datase
 def _document_splits(
     config: DataConfig, files: dict[str, list[TextFile]], shares: dict[str, float], scratch: Path | None
 ) -> dict[str, Any]:
-    """Documents of running text. A contiguous split counts characters and may cut a document; a random one takes
-    whole files."""
+    """Documents of running text. A contiguous split counts characters and may cut a document; a random one keeps files
+    whole."""
     spans = {split: (found, 0, sum(file.characters for file in found)) for split, found in files.items()}
     random = bool(shares) and config.split == "random"
     if shares and not random:
@@ -248,12 +237,12 @@ def _document_splits(
     if sum(stop - start for _, start, stop in spans.values()) > _IN_MEMORY:
         raise DataError("data.path: too much text to hold whole documents in memory: set data.streaming=true")
     rows = _tables({split: ({"text": text} for text in documents(*span)) for split, span in spans.items()}, scratch)
-    return _shortened(split_rows(rows.pop("train"), config, shares) | rows, config) if random else rows
+    return _split(rows, config, shares) if random else rows
 
 
 def _fragment_rows(span: tuple[list[TextFile], int, int]) -> Iterator[Row]:
-    """Lines together, up to `_FRAGMENT` characters of one document: a row for each would take longer than its
-    tokens."""
+    """Rows of several lines of one document, about `_FRAGMENT` characters: a row for each line would be slower than
+    tokenising it."""
     parts: list[str] = []
     size = document = 0
     for number, text in fragments(*span):
@@ -284,7 +273,7 @@ def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[Text
         elif kind == "csv":
             yield from csv_rows(path, columns, config.header)
         else:
-            few = config.max_rows is not None  # then the library need not convert the whole file first
+            few = config.max_rows is not None  # then streaming avoids converting the whole file
             for row in library_rows(kind, path, config.streaming or few):
                 yield pick(row, columns, str(path))
 
@@ -292,7 +281,7 @@ def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[Text
 def _without_empty_sides(
     rows: Iterable[Row], task: str, split: str, notes: list[str], most: int | None = None
 ) -> Iterator[Row]:
-    """Rows without those that hold nothing, at most `most`; for pairs the sides stripped of surrounding space."""
+    """Rows that are not empty, at most `most`; both sides of pairs are stripped of surrounding space."""
     kept = dropped = 0
     for row in rows:
         if task == "translate":
@@ -300,7 +289,7 @@ def _without_empty_sides(
         if all(row[name] for name in (("source", "target") if task == "translate" else ("text",))):
             yield row
             kept += 1
-            if kept == most:  # before the next row is read
+            if kept == most:  # before reading the next row
                 break
         else:
             dropped += 1
@@ -309,7 +298,18 @@ def _without_empty_sides(
         notes.append(f"{split}: {dropped:,} {what} were left out")
 
 
-def _shortened(splits: dict[str, Dataset], config: DataConfig) -> dict[str, Dataset]:
+def _filled_tables(
+    sources: dict[str, Iterator[Row]], config: DataConfig, task: str, notes: list[str], scratch: Path
+) -> dict[str, Dataset]:
+    """Tables of the rows that are not empty, of the training rows only those that are needed."""
+    most = {"train": _rows_to_read(config, list(sources))}
+    filled = {split: _without_empty_sides(rows, task, split, notes, most.get(split)) for split, rows in sources.items()}
+    return _tables(filled, scratch)
+
+
+def _split(tables: dict[str, Dataset], config: DataConfig, shares: dict[str, float]) -> dict[str, Dataset]:
+    """Validation and test are split off the training rows; of the rest the first `max_rows` are kept."""
+    splits = split_rows(tables.pop("train"), config, shares) | tables
     if config.max_rows is not None:
         splits["train"] = splits["train"].select(range(min(config.max_rows, len(splits["train"]))))
     return splits
@@ -318,7 +318,7 @@ def _shortened(splits: dict[str, Dataset], config: DataConfig) -> dict[str, Data
 def _streamed_splits(
     sources: dict[str, Callable[[], Iterator[Row]]], config: DataConfig, shares: dict[str, float]
 ) -> dict[str, IterableDataset]:
-    """Rows that are never all in memory; what has to be split off is counted first."""
+    """Streamed rows; they are counted first when validation or test is split off them."""
     import datasets
 
     rows = {
@@ -351,17 +351,8 @@ def _hub_rows(config: DataConfig, task: str, notes: list[str], scratch: Path | N
         return _streamed_splits(
             {split: partial(_picked, rows, columns, where) for split, rows in found.items()}, config, shares
         )
-    most = _rows_to_read(config, list(found))
-    tables = _tables(
-        {
-            split: _without_empty_sides(
-                _picked(rows, columns, where), task, split, notes, most if split == "train" else None
-            )
-            for split, rows in found.items()
-        },
-        scratch,
-    )
-    return _shortened(split_rows(tables.pop("train"), config, shares) | tables, config)
+    picked = {split: _picked(rows, columns, where) for split, rows in found.items()}
+    return _split(_filled_tables(picked, config, task, notes, scratch), config, shares)
 
 
 def _picked(rows: Iterable[Row], columns: dict[str, tuple[str, str]], where: str) -> Iterator[Row]:
@@ -396,4 +387,4 @@ def _primer_rows(config: DataConfig, task: str, notes: list[str], scratch: Path 
         for split in list(shares):
             store(split)
     found = {split: datasets.table.InMemoryTable(pyarrow.concat_tables(parts)) for split, parts in tables.items()}
-    return _shortened({split: datasets.Dataset(rows) for split, rows in found.items()}, config)
+    return _split({split: datasets.Dataset(rows) for split, rows in found.items()}, config, {})

@@ -235,7 +235,7 @@ def test_an_evaluation_takes_a_part_of_a_large_validation_split(tmp_path: Path, 
     assert part.bytes("valid") == len(part.tokenizer.decode(taken).encode()) != 1000
     starts = [int(batch.inputs[row, 0]) for batch in part.evaluation("valid", 4) for row in range(len(batch.inputs))]
     assert len(starts) == 125
-    assert f"valid: evaluations take 1,000 of the {size + 1:,} tokens" in " ".join(part.notes)
+    assert f"valid: evaluations use 1,000 of the {size + 1:,} tokens" in " ".join(part.notes)
     assert len(predicted(part, "test")) == part.tokens("test") - 1
     assert part.bytes("test") == whole.bytes("test")
     exact = prepare("gpt", text_config(tmp_path / "book.txt", valid_tokens=size, **settings), CHAR, 8, seed=0)
@@ -258,7 +258,7 @@ def test_an_evaluation_takes_a_part_of_many_pairs(tmp_path: Path, pairs_config: 
     assert set(kept) < set(targets(whole))
     assert sum(batch.tokens for batch in part.evaluation("valid")) == pytest.approx(3000, rel=0.1)
     assert part.bytes("valid") == sum(len(text.encode()) + 1 for text in kept)
-    assert f"valid: evaluations take {len(kept)} of the 200 pairs" in " ".join(part.notes)
+    assert f"valid: evaluations use {len(kept)} of the 200 pairs" in " ".join(part.notes)
 
 
 def test_a_few_pairs_train_and_are_told(tmp_path: Path, pairs_config: Config) -> None:

@@ -154,7 +154,7 @@ def test_what_a_folder_holds_besides_its_splits_is_told(tmp_path: Path, text_con
         rows = load(text_config(tmp_path / "books"), "gpt")
         (note,) = rows.notes
         assert "uses train: the-great-train-robbery.txt. Not used: book0.txt, book1.txt" in note
-        assert note.endswith("and 2 more; to choose others, give data.path a glob")
+        assert note.endswith("and 2 more; to choose others, set data.path to a glob")
     write(tmp_path / "mixed" / "a.txt", "a" * 100)
     write(tmp_path / "mixed" / "b.jsonl", "{}")
     write(tmp_path / "mixed" / "more" / "c.txt", "c")
