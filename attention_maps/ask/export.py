@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from attention_maps.ask.loading import existing_run, load, recordings
+from attention_maps.ask.loading import also, existing_run, load, recordings
 from attention_maps.ask.questions import MapSettings, questions
 from attention_maps.draw import pictures
 from attention_maps.draw.lines import lines
@@ -65,14 +65,10 @@ def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
     """Write maps to a file: a picture, a table of numbers, an alignment, or a page for any browser."""
     found = [*problems, *setting_problems(settings)]
     to = expanded(settings.to)
-    try:
+    with also(found):
         folder = existing_run(run)
         name, title, recording = load(folder, settings.step)
         asked = list(questions(title, recording, settings))
-    except UserError as error:
-        raise UserError(*found, *error.args) from None
-    if found:
-        raise UserError(*found)
     writer = WRITERS.get(to.suffix.lower())
     content = writer(asked, settings) if writer else _html(folder, name, title, settings, asked)
     write_whole(to, content, durable=False)
@@ -140,20 +136,8 @@ def _csv(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
 
 
 def _pharaoh(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
-    lines = []
-    for question in asked:
-        pairs = alignment(
-            question.recording,
-            question.sample,
-            kind=question.kind,
-            layer=question.layer,
-            head=question.head,
-            rows=question.rows,
-            readout=settings.readout,
-            threshold=settings.threshold,
-        )
-        lines.append(pharaoh(pairs) + "\n")
-    return "".join(lines).encode()
+    found = (alignment(chosen, settings.readout, settings.threshold) for chosen in asked)
+    return "".join(pharaoh(pairs) + "\n" for pairs in found).encode()
 
 
 def _html(folder: Path, name: str, title: str, settings: ExportSettings, asked: Sequence[ChosenMap]) -> bytes:

@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from attention_maps.ask.loading import existing_run, load
+from attention_maps.ask.loading import also, existing_run, load
 from attention_maps.draw.labels import fitted, printable, width
 from attention_maps.record.measures import head_labels, head_measures
 from attention_maps.record.recording import KINDS, Kind, Measures, Recording
-from configs.errors import UserError
 
 MEASURES = {
     "entropy": ("entropy", "{:.2f}", "mean entropy of the rows in nats"),
@@ -41,12 +40,8 @@ class HeadsSettings:
 
 def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> None:
     """Print what each head does: its measures, and its label where a rule fits."""
-    try:
+    with also(problems):
         _, title, recording = load(existing_run(run), settings.step)
-    except UserError as error:
-        raise UserError(*problems, *error.args) from None
-    if problems:
-        raise UserError(*problems)
     measures = recording.measures or head_measures(recording.samples)  # older recordings hold maps alone
     labels = recording.labels or head_labels(head_measures(recording.samples))
     print(title)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,17 @@ from configs.program import expanded
 
 DEPTH = 6
 """Folders below the one given that are searched for runs."""
+
+
+@contextmanager
+def also(problems: Sequence[str]) -> Iterator[None]:
+    """Report the problems found so far, together with those of the block."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(*problems, *error.args) from None
+    if problems:
+        raise UserError(*problems)
 
 
 def recordings(run: Path) -> dict[str, Path]:

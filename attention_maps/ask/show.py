@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attention_maps.ask.loading import existing_run, load
+from attention_maps.ask.loading import also, existing_run, load
 from attention_maps.ask.questions import MapSettings, position, questions
 from attention_maps.draw.labels import fitted, visible, width
 from attention_maps.record.chosen_map import ChosenMap
@@ -45,14 +45,9 @@ def show(run: str, settings: ShowSettings, problems: Sequence[str]) -> None:
     found = list(problems)
     if settings.top < 1:
         found.append(f"top={settings.top}: must be at least 1")
-    try:
-        folder = existing_run(run)
-        _, title, recording = load(folder, settings.step)
+    with also(found):
+        _, title, recording = load(existing_run(run), settings.step)
         asked = list(questions(title, recording, settings))
-    except UserError as error:
-        raise UserError(*found, *error.args) from None
-    if found:
-        raise UserError(*found)
     dim = _dim if sys.stdout.isatty() and "NO_COLOR" not in os.environ else str
     answers = (
         [

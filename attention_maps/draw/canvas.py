@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from attention_maps.draw import fonts
+from attention_maps.draw import fonts, labels
 from attention_maps.draw.heat_map import HeatMap
 from attention_maps.draw.surface import DPI, HIDDEN, LINE, POINT, Cells, Text
 from attention_maps.record.recording import tokens
@@ -77,12 +77,12 @@ class Canvas:
     @staticmethod
     def label(piece: str) -> str:
         """What our fonts can draw; other characters as their `[code]`."""
-        return fonts.readable(piece)
+        return labels.readable(piece, fonts.characters())
 
     @staticmethod
     def drawable(text: str) -> str:
         """What our fonts can draw; other characters as their `[code]`."""
-        return fonts.drawable(text)
+        return labels.printable(text, fonts.characters())
 
     @staticmethod
     def has_bold(text: str) -> bool:

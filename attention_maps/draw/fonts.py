@@ -15,8 +15,6 @@ import matplotlib
 from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.ft2font import FT2Font
 
-from attention_maps.draw import labels
-
 
 @cache
 def families() -> tuple[str, ...]:
@@ -46,16 +44,6 @@ def has_bold(text: str) -> bool:
     """Whether a text can be set in bold: the Japanese font has one weight only."""
     latin = _charmap(_files()[0])
     return all(character in latin for character in text)
-
-
-def drawable(text: str) -> str:
-    """A text with every character that has no glyph spelled as its `[code]`: never an empty box."""
-    return labels.printable(text, characters())
-
-
-def readable(piece: str) -> str:
-    """A piece as its label: `drawable`, with white space made visible, and shortened when overlong."""
-    return labels.readable(piece, characters())
 
 
 @cache

@@ -49,6 +49,19 @@ def tensor_name(sample: int, kind: str, layer: int, what: str) -> str:
     return f"{sample}/{kind}/{layer}" + ("" if what == "weights" else f"/{what}")
 
 
+def read_meta(header: Header) -> dict[str, Any]:
+    """All that is not a tensor: step, samples, kinds, measures, labels and scores."""
+    kinds = read_kinds(header)
+    return {
+        "step": read_step(header),
+        "samples": read_samples(header),
+        "kinds": kinds,
+        "measures": read_measures(header, kinds),
+        "labels": read_labels(header, kinds),
+        "scores": read_scores(header, kinds),
+    }
+
+
 def check_tensor(name: str, tensor: Tensor, what: str) -> None:
     """Refuse a tensor that is no float16 with the axes of `what`, or is empty."""
     right = tensor.dtype == "F16" and len(tensor.shape) == len(AXES[what]) and 0 not in tensor.shape

@@ -84,10 +84,10 @@ def _serialised(recording: Recording) -> bytes:
         for kind, array in sample.rollout.items():
             tensors[f"{number}/{kind}/rollout"] = np.ascontiguousarray(array)
     metadata = {"format": FORMAT, "version": VERSION, "step": str(recording.step)} | {
-        "samples": _json([_sample_to_json(sample) for sample in recording.samples]),
+        "samples": _json(_finite([_sample_to_json(sample) for sample in recording.samples])),
         "measures": _json(_finite(recording.measures)),
         "labels": _json(recording.labels),
-        "scores": _json([_finite(asdict(score)) for score in recording.scores]),
+        "scores": _json(_finite([asdict(score) for score in recording.scores])),
         "deviation": _json(_finite(recording.deviation)),
     }
     return serialised(tensors, metadata)
@@ -98,12 +98,12 @@ def _json(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """NaN and infinity, wherever they stand, as null."""
+    """A diverged model's NaN and infinity, wherever they are, as null: browsers refuse the word NaN."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
-    return _number_to_json(value) if isinstance(value, float) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def steps(run_folder: str | Path) -> dict[int, Path]:
@@ -154,7 +154,7 @@ def load(file: str | Path) -> Recording:
     file; nothing in it is trusted.
     """
     with _opened(Path(file)) as (stream, header):
-        recording = _without_maps(header, checks.read_kinds(header))
+        recording, _ = _without_maps(header)
         for one in sorted(checks.maps(header), key=lambda one: (one.sample, one.kind, one.layer or 0)):
             sample = recording.samples[one.sample]
             numbers = np.frombuffer(bytearray(read_tensor(stream, one.tensor)), "<f2").reshape(one.tensor.shape)
@@ -169,8 +169,7 @@ def load(file: str | Path) -> Recording:
 def outline(file: str | Path) -> tuple[Recording, Kinds]:
     """A recording without its maps, and how many layers and heads of each kind it has. Raises what `load` raises."""
     with _opened(Path(file)) as (_, header):
-        kinds = checks.read_kinds(header)
-        return _without_maps(header, kinds), kinds
+        return _without_maps(header)
 
 
 @contextmanager
@@ -187,23 +186,20 @@ def _opened(file: Path) -> Iterator[tuple[BinaryIO, Header]]:
         raise RecordingError(f"{file}: {damage}") from damage
 
 
-def _without_maps(header: Header, kinds: Kinds) -> Recording:
-    measures = checks.read_measures(header, kinds)
-    return Recording(
-        checks.read_step(header),
-        tuple(_sample_from_json(entry) for entry in checks.read_samples(header)),
-        {
-            name: {
-                kind: [[_number_from_json(head) for head in layer] for layer in layers] for kind, layers in by.items()
-            }
-            for name, by in measures.items()
-        },
-        checks.read_labels(header, kinds),
-        tuple(
-            Score(**score | {"value": _number_from_json(score["value"])}) for score in checks.read_scores(header, kinds)
-        ),
+def _without_maps(header: Header) -> tuple[Recording, Kinds]:
+    meta = checks.read_meta(header)
+    for by_kind in meta["measures"].values():
+        for layers in by_kind.values():
+            layers[:] = [[_number_from_json(head) for head in layer] for layer in layers]
+    recording = Recording(
+        meta["step"],
+        tuple(_sample_from_json(entry) for entry in meta["samples"]),
+        meta["measures"],
+        meta["labels"],
+        tuple(Score(**score | {"value": _number_from_json(score["value"])}) for score in meta["scores"]),
         checks.read_deviation(header),
     )
+    return recording, meta["kinds"]
 
 
 def _sample_to_json(sample: Sample) -> dict[str, Any]:
@@ -212,8 +208,8 @@ def _sample_to_json(sample: Sample) -> dict[str, Any]:
         "reads": _tokens_to_json(sample.reads),
         "predicts": _tokens_to_json(sample.predicts),
         "source": None if sample.source is None else _tokens_to_json(sample.source),
-        "losses": [_number_to_json(loss) for loss in sample.losses],
-        "predictions": [[[p.id, p.piece, _number_to_json(p.probability)] for p in row] for row in sample.predictions],
+        "losses": sample.losses,
+        "predictions": [[[p.id, p.piece, p.probability] for p in row] for row in sample.predictions],
         "length": sample.length,
         "source_length": sample.source_length,
         "truncated": sample.truncated,
@@ -241,11 +237,6 @@ def _sample_from_json(entry: Mapping[str, Any]) -> Sample:
         links=None if links is None else tuple((source, target) for source, target in links),
         antecedents=antecedents and Antecedents(antecedents["side"], tuple(map(tuple, antecedents["pairs"]))),
     )
-
-
-def _number_to_json(number: float) -> float | None:
-    """A diverged model's NaN as null: browsers refuse the word NaN."""
-    return number if math.isfinite(number) else None
 
 
 def _number_from_json(number: float | None) -> float:

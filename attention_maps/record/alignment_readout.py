@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from attention_maps.record.recording import Kind, Recording, Rows
+from attention_maps.record.chosen_map import ChosenMap
 
 Readout = Literal["argmax", "mutual", "grown", "threshold"]
 """`argmax`: every query with the key it attends to most. `mutual`: of these, the pairs in which the query is also the
@@ -18,28 +18,14 @@ one that attends most to that key. `grown`: these, and pairs beside them that ar
 Koehn et al. 2003). `threshold`: every pair of at least a given weight."""
 
 
-def alignment(
-    recording: Recording,
-    sample: int = 0,
-    *,
-    layer: int,
-    head: int | None = None,
-    kind: Kind = "cross",
-    rows: Rows | None = None,
-    readout: Readout = "argmax",
-    threshold: float = 0.5,
-) -> list[tuple[int, int]]:
+def alignment(chosen: ChosenMap, readout: Readout = "argmax", threshold: float = 0.5) -> list[tuple[int, int]]:
     """Links of a whole map: sorted pairs (key, query), which for a translation are (source, target) positions.
 
-    Special tokens take no part: the largest weight is sought among the others. `head=None` is the heads' mean; rows
-    are named as in `Recording.weight`. A causal row is never linked to what it cannot see.
+    Special tokens take no part: the largest weight is sought among the others.
     """
-    chosen = recording.samples[sample]
-    weights = recording.map(sample, kind, layer, head)  # [Q,K]
-    queries = chosen.queries(kind, rows or ("predicts" if kind == "cross" else "reads"))
-    words = [row for row, special in enumerate(queries.special) if not special]
-    others = [column for column, special in enumerate(chosen.keys(kind).special) if not special]
-    pairs = links(weights[np.ix_(words, others)], readout, threshold)
+    words = [row for row, special in enumerate(chosen.queries.special) if not special]
+    others = [column for column, special in enumerate(chosen.keys.special) if not special]
+    pairs = links(chosen.matrix[np.ix_(words, others)], readout, threshold)
     return sorted((others[column], words[row]) for row, column in pairs)
 
 

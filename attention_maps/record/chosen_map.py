@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -65,22 +66,15 @@ class ChosenMap:
 
     def weight(self, query: range, key: range) -> float:
         """How much one attends to the other."""
-        return self.recording.weight(
-            query, key, kind=self.kind, layer=self.layer, head=self.head, sample=self.sample, rows=self.rows
-        )
+        return self.recording.weight(query, key, **self._place)
 
     def strongest(self, query: range | None, key: range | None) -> list[TokenWeight]:
         """The keys that `query` attends to, or the queries that attend to `key`: all of them, strongest first."""
-        return self.recording.strongest(
-            query,
-            key=key,
-            kind=self.kind,
-            layer=self.layer,
-            head=self.head,
-            sample=self.sample,
-            rows=self.rows,
-            top=max(len(self.queries), len(self.keys)),
-        )
+        return self.recording.strongest(query, key=key, top=max(self.matrix.shape), **self._place)
+
+    @property
+    def _place(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("sample", "kind", "layer", "head", "rows")}
 
 
 def choose(

@@ -35,15 +35,7 @@ class RecordingReader:
         with opened(path) as file:
             header = read_header(file)
             checks.check_format(header)
-            kinds = checks.read_kinds(header)
-            return {
-                "step": checks.read_step(header),
-                "samples": checks.read_samples(header),
-                "kinds": kinds,
-                "measures": checks.read_measures(header, kinds),
-                "labels": checks.read_labels(header, kinds),
-                "scores": checks.read_scores(header, kinds),
-            }
+            return checks.read_meta(header)
 
     def tensor(self, path: str, sample: int, kind: str, layer: int, what: str) -> tuple[Tensor, bytes]:
         """One tensor and its bytes, little-endian float16 in C order; `layer` does not matter to the rollout."""

@@ -74,7 +74,7 @@ def test_a_pharaoh_file_has_one_line_for_each_sample(run: str, lesson: Recording
     to = tmp_path / "a.pharaoh"
     settings = ["sample=all", "layer=0", "head=0", f"readout={readout}"]
     assert guarded(["export", run, f"to={to}", *settings]) == 0
-    line = pharaoh(alignment(lesson, layer=0, head=0, readout=readout))
+    line = pharaoh(alignment(choose(lesson, layer=0, head=0), readout))
     assert to.read_text() == f"{line}\n{line}\n"
 
 

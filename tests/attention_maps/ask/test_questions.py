@@ -9,6 +9,7 @@ from attention_maps.ask.loading import chosen_recording, existing_run, recorded_
 from attention_maps.ask.questions import MapSettings, position, questions
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import alignment, links, pharaoh
+from attention_maps.record.chosen_map import choose
 from attention_maps.record.recording import Recording, tokens
 from configs.errors import UserError
 
@@ -73,9 +74,9 @@ def test_a_diverged_or_empty_map_has_no_links() -> None:
 
 def test_alignments_are_source_to_target_without_special_tokens(lesson: Recording) -> None:
     """Guards the order that aligners write, and </s> linked to a word. Rows are named by what they predict."""
-    assert alignment(lesson, layer=0, head=0) == [(0, 0), (0, 2), (1, 1)]
-    assert pharaoh(alignment(lesson, layer=0, head=0, readout="mutual")) == "0-0 1-1"
-    assert (0, 0) not in alignment(lesson, layer=0, head=0, rows="reads")  # row 0 reads <s>
+    assert alignment(choose(lesson, layer=0, head=0)) == [(0, 0), (0, 2), (1, 1)]
+    assert pharaoh(alignment(choose(lesson, layer=0, head=0), "mutual")) == "0-0 1-1"
+    assert (0, 0) not in alignment(choose(lesson, layer=0, head=0, rows="reads"))  # row 0 reads <s>
 
 
 def test_positions_are_taken_where_no_token_is_spelled_so() -> None:

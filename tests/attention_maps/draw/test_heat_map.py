@@ -60,7 +60,7 @@ def changed(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, int]:
 def test_every_glyph_of_a_japanese_sentence_is_in_the_fonts() -> None:
     """Guards against boxes: `▁` is missing in the Japanese font, everything else in the first one."""
     assert set(SENTENCE) <= fonts.characters()
-    assert [fonts.drawable(character) for character in SENTENCE] == list(SENTENCE)
+    assert [Canvas.drawable(character) for character in SENTENCE] == list(SENTENCE)
 
 
 def test_different_characters_look_different() -> None:
@@ -88,11 +88,11 @@ def test_a_dollar_is_a_dollar() -> None:
 
 def test_unknown_glyphs_show_their_code() -> None:
     """Guards against a piece vanishing or passing for another one."""
-    assert fonts.readable("𠮷野") == "[20BB7]野"
-    assert fonts.readable("a b\n\u3000") == "a␣b↵␣"
-    assert fonts.readable("\u200d") == "[200D]"
-    assert fonts.readable("長" * 99) == "長" * 14 + "…"
-    assert fonts.drawable("valid 3 · 🍎") == "valid 3 · [1F34E]"
+    assert Canvas.label("𠮷野") == "[20BB7]野"
+    assert Canvas.label("a b\n\u3000") == "a␣b↵␣"
+    assert Canvas.label("\u200d") == "[200D]"
+    assert Canvas.label("長" * 99) == "長" * 14 + "…"
+    assert Canvas.drawable("valid 3 · 🍎") == "valid 3 · [1F34E]"
 
 
 def test_japanese_columns_stand_upright_and_words_are_turned() -> None:
