@@ -1,10 +1,104 @@
-"""Train a model: compose the config, check it, train. `python train.py --help` lists every setting."""
+"""Train a model: compose the config, prepare the data, build the model, train, test. `--help` lists every setting."""
 
-from configs.program import check_system, importing
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from configs.program import check_system, importing, run_guarded
 
 check_system()
 with importing():
-    from training.train_command import train_command
+    from training.command_line import requested_runs
+    from training.config import TrainConfig
+    from training.progress import Interrupted
+
+
+def main() -> None:
+    """Train what the command line asks for: one run, or every run of a sweep."""
+    runs = requested_runs(sys.argv[1:])  # every mistake ends here, before torch is imported, which takes seconds
+    try:
+        if len(runs) == 1:
+            train(runs[0].config, runs[0].changes)
+        elif runs:
+            with importing():
+                from training.sweep import sweep
+            sweep(runs, train)
+    except Interrupted as interrupted:
+        raise SystemExit(interrupted.exit_code) from None
+
+
+def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
+    """Train as `config` says -> the best validation loss in nats per token.
+
+    With `config.resume` set, `config` is the run's own config with `changes` (for the log) applied to it. With
+    `config.init_from` set, shape and tokenizer are those of that run, whatever `config` says. Raises UserError before
+    anything is written when something is wrong with config, data or files, and Interrupted, with everything saved, when
+    a signal asks to stop.
+    """
+    with importing():
+        import torch
+
+        from data.prepare import prepare
+        from model.size import flops_per_token
+        from training.announcement import announce
+        from training.evaluation.evaluators import evaluator_for
+        from training.evaluation.final_test import final_test
+        from training.hardware.apple_gpu import check_apple_gpu
+        from training.hardware.attention_kernels import check_attention
+        from training.hardware.machine import choose_hardware, set_deterministic
+        from training.hardware.out_of_memory import advised, training_advice
+        from training.run_folder.layout import build_model
+        from training.run_folder.log import opened_log
+        from training.run_folder.starting_point import opened_folder, restore, save_inputs, starting_point
+        from training.run_folder.step_report import final_lines
+        from training.trainer import Trainer
+
+    with advised(lambda: training_advice(config)), starting_point(config) as start:
+        config = start.config
+        hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
+        if config.trainer.deterministic:
+            set_deterministic()
+        check_attention(config, hardware)
+
+        # The data: token files, made once and found again by the next run.
+        data = prepare(config.task, config.data, config.tokenizer, config.model.context, config.seed, start.tokenizers)
+        batch_size = config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens
+
+        # The model: random weights, or those of a checkpoint.
+        torch.manual_seed(config.seed)
+        model = build_model(config, data.tokenizers)
+        check_apple_gpu(config, hardware.device, model.head.out_features)
+        start.load_weights(model)
+        stream = data.training(batch_size, seed=config.seed)
+        trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
+        notes = restore(start, trainer, data, changes)
+
+        # Nothing has been written until here.
+        with (
+            opened_folder(start) as (config, run),
+            opened_log(run, trainer.progress.step, trainer.progress.evaluated_step) as log,
+            advised(lambda: training_advice(config, run)),
+        ):
+            evaluator = evaluator_for(config, data, model, run, log)
+            evaluator.attention.forget_after(trainer.progress.step)
+            save_inputs(run, config, data)
+            announce(run, config, data, model, hardware, log, notes)
+
+            ended = trainer.budget.end_of_training()
+            if ended and not trainer.budget.evaluation_is_due():  # the last evaluation may have been interrupted
+                log.line(f"already at step {trainer.progress.step}: {ended}")
+            else:
+                trainer.train(run, log, evaluator.evaluate, " ".join(data.keys.values()))
+                log.line(f"finished at step {trainer.progress.step}: {trainer.budget.end_of_training()}")
+                log.scalars({"best/val_loss": trainer.progress.best_loss}, trainer.progress.step)
+            if config.trainer.test:
+                final_test(run, model, evaluator, hardware.device, trainer.compiled)
+
+            for line in (*final_lines(trainer.progress), f"everything is in {run}"):
+                log.line(line)
+    return trainer.progress.best_loss
+
 
 if __name__ == "__main__":
-    train_command()
+    run_guarded(main)

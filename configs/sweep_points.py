@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import shlex
 from dataclasses import dataclass
 
 from configs.compose import parse_override
@@ -25,15 +26,12 @@ class Point:
 def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
     """Every run that the settings ask for: one, or one for each combination of values. Problems go to `found`."""
     choices: list[list[str]] = []
-    several: dict[str, str] = {}
+    several: list[str] = []
     for setting in settings:
         override = parse_override(setting, found)
         if override is None:
             continue
         key = setting.partition("=")[0]
-        plain = key.lstrip("+")
-        if (before := several.get(plain)) is not None:  # the later one wins: the same run several times
-            found.append(f"{setting}: {before} asks for several values of the same setting; give it once")
         if not override.is_sweep_override():
             choices.append([setting])
             continue
@@ -46,7 +44,7 @@ def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
             found.append(f"{setting}: holds no value")
         choices.append([f"{key}={value}" for value in values])
         if len(values) > 1:
-            several[plain] = setting
+            several.append(key.lstrip("+"))
     if math.prod(map(len, choices)) > LARGEST_SWEEP:
         found.append(f"a sweep of more than {LARGEST_SWEEP} runs: give fewer values")
         return []
@@ -55,3 +53,8 @@ def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
         values_of_one = {key.lstrip("+"): value for key, _, value in (each.partition("=") for each in settings_of_one)}
         points.append(Point(list(settings_of_one), {key: values_of_one[key] for key in several}))
     return points
+
+
+def as_settings(varied: dict[str, str]) -> str:
+    """The settings of a point as they are typed on a command line."""
+    return " ".join(shlex.quote(f"{key}={value}") for key, value in varied.items())

@@ -56,6 +56,14 @@ def environment() -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
 
 
+def train_command() -> None:
+    """`python train.py` with `sys.argv`, in this process."""
+    import train
+    from configs.program import run_guarded
+
+    run_guarded(train.main)
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Run:
     """`program("train.py", "key=value", …, input=…)`: run one of the programs in `tmp_path`, as a user would.

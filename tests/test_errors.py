@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.conftest import TINY
+from tests.conftest import TINY, train_command
 from training.generate_command import generate_command
-from training.train_command import train_command
 
 Fails = Callable[..., str]
 

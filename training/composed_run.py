@@ -48,6 +48,8 @@ class ComposedRun:
     changes: list[str] = field(default_factory=list)
     """What a resumed run has otherwise than before."""
     problems: list[str] = field(default_factory=list)
+    varied: dict[str, str] = field(default_factory=dict)
+    """The value of each setting that has several in a sweep."""
 
 
 def compose_run(settings: list[str]) -> ComposedRun:

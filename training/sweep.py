@@ -7,20 +7,19 @@ import itertools
 import json
 import math
 import re
-import shlex
 import time
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from configs.errors import UserError
 from configs.program import complain, expanded, messages_of
-from configs.sweep_points import Point
+from configs.sweep_points import as_settings
+from training.composed_run import ComposedRun
 from training.config import TrainConfig
 from training.hardware.machine import process_settings_restored
 from training.progress import Interrupted
-from training.run import train
 from training.run_folder.layout import base_name
 from training.run_folder.log import METRICS, duration
 from training.run_folder.terminal import say
@@ -62,38 +61,24 @@ class Outcome:
         return [*measured, took, str(self.run)]
 
 
-def sweep(points: Sequence[Point], configs: Sequence[TrainConfig]) -> None:
-    """Train every point and rank them; a point that fails does not end the sweep.
-
-    Raises UserError before where two are the same run, and at the end when any failed.
-    """
-    check_different(points, configs)
+def sweep(runs: Sequence[ComposedRun], train: Callable[[TrainConfig], object]) -> None:
+    """Train every run and rank them; a run that fails does not end the sweep. Raises UserError at the end when any
+    failed."""
     outcomes: list[Outcome] = []
     try:
-        for number, (point, config) in enumerate(zip(points, configs, strict=True), 1):
-            named = replace(config, name=run_name(config, point.varied))
-            say(f"\nrun {number} of {len(points)}: {as_settings(point.varied)}")
-            outcomes.append(train_point(named, point.varied))
+        for number, run in enumerate(runs, 1):
+            named = replace(run.config, name=run_name(run.config, run.varied))
+            say(f"\nrun {number} of {len(runs)}: {as_settings(run.varied)}")
+            outcomes.append(train_point(named, run.varied, train))
             gc.collect()  # a trainer and its model are in a cycle: the next model would find the memory taken
     finally:
         if outcomes:
             say("\n" + "\n".join(ranking(outcomes)))
     if failed := sum(outcome.failure is not None for outcome in outcomes):
-        raise UserError(f"{failed} of {len(points)} runs failed")
+        raise UserError(f"{failed} of {len(runs)} runs failed")
 
 
-def check_different(points: Sequence[Point], configs: Sequence[TrainConfig]) -> None:
-    """Raises UserError where the settings of two points lead to the same config: `seed=1,1`, or `1e-3,0.001`."""
-    found: dict[str, Point] = {}
-    for point, config in zip(points, configs, strict=True):
-        same = found.setdefault(repr(config), point)
-        if same is not point:
-            raise UserError(
-                f"{as_settings(same.varied)} and {as_settings(point.varied)} are the same run: leave one out"
-            )
-
-
-def train_point(config: TrainConfig, varied: dict[str, str]) -> Outcome:
+def train_point(config: TrainConfig, varied: dict[str, str], train: Callable[[TrainConfig], object]) -> Outcome:
     """Train one run to its end, or to what ends it alone."""
     started, failure = time.perf_counter(), None
     best: dict[str, float] = {}
@@ -142,11 +127,6 @@ def short_keys(keys: Iterable[str]) -> list[str]:
     parts = [key.split(".") for key in keys]
     last = [each[-1] for each in parts]
     return [each[-1] if last.count(each[-1]) == 1 else "-".join(each) for each in parts]
-
-
-def as_settings(varied: dict[str, str]) -> str:
-    """The settings of a point as they are typed on a command line."""
-    return " ".join(shlex.quote(f"{key}={value}") for key, value in varied.items())
 
 
 def ranking(outcomes: Sequence[Outcome]) -> list[str]:

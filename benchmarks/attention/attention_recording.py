@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from configs.compose import compose_config
 from data.primer import rows
+from train import train
 from training.config import TrainConfig, TrainerConfig
 from training.evaluation.maps import AttentionRecorder
-from training.run import train
 
 LENGTH = 128
 

@@ -13,11 +13,11 @@ from configs.compose import GROUPS, all_keys, compose_config, normalise
 from configs.settings import field_documentation
 from configs.sweep_points import sweep_points
 from tests.conftest import ROOT
+from training.command_line import split_flags
 from training.composed_run import compose_run
 from training.config import TrainConfig, value_at
 from training.generate_command import parse_command
 from training.generation_config import GenerateConfig
-from training.train_command import split_flags
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

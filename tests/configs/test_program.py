@@ -10,9 +10,8 @@ import pytest
 
 from configs.errors import UserError
 from configs.program import complain, exit_code_of, expanded, importing, speak_utf8
-from tests.conftest import ROOT, TINY, environment
+from tests.conftest import ROOT, TINY, environment, train_command
 from training.run_folder.terminal import say
-from training.train_command import train_command
 
 TRAIN, GENERATE = (str(ROOT / "train.py"), str(ROOT / "generate.py"))
 

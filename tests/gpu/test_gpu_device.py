@@ -23,6 +23,7 @@ from model.config import ModelConfig
 from model.gpt import GPT
 from tests.conftest import TINY
 from tests.gpu.test_gpu_step import trainer
+from train import train
 from training.composed_run import to_dataclass
 from training.config import TrainConfig
 from training.evaluation.held_out import held_out_loss
@@ -30,7 +31,6 @@ from training.hardware.attention_kernels import evaluation_kernels
 from training.hardware.device import choose_device
 from training.hardware.machine import choose_hardware
 from training.hardware.random_state import random_state, restore_random_state
-from training.run import train
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 

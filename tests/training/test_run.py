@@ -19,11 +19,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from attention_maps.files.store import steps as recorded_steps
 from configs import whole_file
-from tests.conftest import TINY
+from tests.conftest import TINY, train_command
 from tests.test_resume import curve, start_and_stop
 from training.run_folder import layout as run_folder
 from training.run_folder.checkpoints import checkpoint_path, load_progress, load_weights
-from training.train_command import train_command
 
 Train = Callable[..., str]
 

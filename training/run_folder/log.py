@@ -16,6 +16,7 @@ from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from torch.utils.tensorboard import summary
 
 from configs.whole_file import write_whole
+from training.run_folder.checkpoints import left_to_go_on
 from training.run_folder.event_file import EventFile
 from training.run_folder.growing_file import GrowingFile
 from training.run_folder.terminal import say
@@ -105,6 +106,19 @@ class RunLog:
         """Try a last time to write what a full disk has refused."""
         for file in (self.lines, self.events, self.text):
             file.close()
+
+
+@contextmanager
+def opened_log(run: Path, step: int, evaluated_step: int) -> Iterator[RunLog]:
+    """The log of a run, closed at the end; Ctrl-C is a line in it."""
+    log = RunLog(run, step, evaluated_step)
+    try:
+        yield log
+    except KeyboardInterrupt:
+        log.line(f"interrupted; {left_to_go_on(run)}")
+        raise
+    finally:
+        log.close()
 
 
 def truncate_metrics(path: Path, step: int) -> None:

@@ -12,10 +12,10 @@ from configs.compose import compose_config
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from train import train
 from training.config import TrainConfig
 from training.hardware import compilation
 from training.hardware.machine import Hardware
-from training.run import train
 
 CPU = Hardware(torch.device("cpu"), torch.bfloat16, None, "cpu")
 

@@ -25,7 +25,7 @@ from tests.conftest import TINY
 from tests.model.conftest import FLAVOURS
 from tests.stand_in import DEVICE, stand_in
 from tests.training.test_trainer import pairs, trainer
-from training import run
+from train import train
 from training.composed_run import to_dataclass
 from training.config import TrainConfig
 from training.evaluation.held_out import held_out_loss
@@ -90,9 +90,9 @@ def test_a_run_computes_there_what_it_computes_on_a_cpu(
         assert composed is not None
         assert not problems
         hardware = Hardware(where, torch.float32, None, name)
-        monkeypatch.setattr(run, "choose_hardware", lambda *_, chosen=hardware: chosen)
+        monkeypatch.setattr("training.hardware.machine.choose_hardware", lambda *_, chosen=hardware: chosen)
         with there() if where is device else nullcontext():
-            run.train(to_dataclass(composed, settings))
+            train(to_dataclass(composed, settings))
         folder = tmp_path / name
         metrics = json.loads((folder / "metrics.jsonl").read_text("utf-8").splitlines()[-1])
         tested = json.loads((folder / "test.json").read_text("utf-8"))

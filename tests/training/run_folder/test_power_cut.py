@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import TINY
-from training.train_command import train_command
+from tests.conftest import TINY, train_command
 
 
 class Disk:

@@ -1,8 +1,10 @@
-"""What `python train.py …` does with its arguments."""
+"""What `python train.py …` asks for: help, the composed config, or runs to train."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 
 import hydra
 from tqdm import tqdm
@@ -10,11 +12,9 @@ from tqdm import tqdm
 from configs.compose import CONFIGS, normalise
 from configs.errors import UserError
 from configs.help import train_help
-from configs.program import importing, run_guarded
-from configs.sweep_points import Point, sweep_points
+from configs.sweep_points import as_settings, sweep_points
 from training.composed_run import ComposedRun, compose_run
 from training.config import TrainConfig
-from training.progress import Interrupted
 from training.run_folder.saved_config import to_yaml
 
 SWEEP_FLAGS = ("-m", "--multirun")
@@ -24,14 +24,12 @@ FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--info", "-i")
 """Flags of Hydra that are passed on; the second kind takes a value of its own."""
 
 
-def train_command() -> None:
-    """Run `train.py`."""
-    arguments = sys.argv[1:]
-    run_guarded(lambda: print(train_help(TrainConfig)) if {"--help", "-h"} & set(arguments) else execute(arguments))
-
-
-def execute(arguments: list[str]) -> None:
-    """Check all arguments, report all problems at once, then train: one run, or every point of a sweep."""
+def requested_runs(arguments: Sequence[str]) -> list[ComposedRun]:
+    """The runs to train, composed and checked: one, or each of a sweep. None where help or the config was asked for,
+    which is printed then. Raises UserError with every problem."""
+    if {"--help", "-h"} & set(arguments):
+        print(train_help(TrainConfig))
+        return []
     found: list[str] = []
     flags, settings = split_flags(arguments, found)
     settings = [normalise(setting) for setting in settings]
@@ -39,21 +37,23 @@ def execute(arguments: list[str]) -> None:
     if len(points) > 1:
         found += sweep_problems(flags, settings)
     bar = tqdm(points, desc="checking", unit="run", disable=None if len(points) > 1 else True, delay=2, leave=False)
-    runs = [compose_run(point.settings) for point in bar]
+    runs = [replace(compose_run(point.settings), varied=point.varied) for point in bar]
     found += [problem for run in runs for problem in run.problems]
     if found:
         raise UserError(*dict.fromkeys(found))
     others = [flag for flag in flags if flag not in SWEEP_FLAGS]
     if others in (["--cfg", "job"], ["-c", "job"]):
         print("---\n".join(to_yaml(run.config) for run in runs), end="")
-    elif others:
+        return []
+    if others:
         sys.argv[1:] = flags + settings
         hydra.main(config_path=str(CONFIGS), config_name="train", version_base="1.3")(lambda config: None)()
-    else:
-        train_all(points, runs)
+        return []
+    check_different(runs)
+    return runs
 
 
-def split_flags(arguments: list[str], found: list[str]) -> tuple[list[str], list[str]]:
+def split_flags(arguments: Sequence[str], found: list[str]) -> tuple[list[str], list[str]]:
     """Hydra's own flags with their values (`-m`, `--cfg job`), and the settings."""
     flags: list[str] = []
     settings: list[str] = []
@@ -82,16 +82,10 @@ def sweep_problems(flags: list[str], settings: list[str]) -> list[str]:
     return found
 
 
-def train_all(points: list[Point], runs: list[ComposedRun]) -> None:
-    """Train the one run, or sweep. Leaves with the exit code of a signal that ended training."""
-    with importing():
-        from training.run import train
-        from training.sweep import sweep
-
-    try:
-        if len(runs) == 1:
-            train(runs[0].config, runs[0].changes)
-        else:
-            sweep(points, [run.config for run in runs])
-    except Interrupted as interrupted:
-        raise SystemExit(interrupted.exit_code) from None
+def check_different(runs: Sequence[ComposedRun]) -> None:
+    """Raises UserError where two runs have the same config: `seed=1,1`, `1e-3,0.001`, or `seed=1,2 seed=3`."""
+    found: dict[str, ComposedRun] = {}
+    for run in runs:
+        same = found.setdefault(repr(run.config), run)
+        if same is not run:
+            raise UserError(f"{as_settings(same.varied)} and {as_settings(run.varied)} are the same run: leave one out")

@@ -1,0 +1,24 @@
+"""The test at the end of a run: the test splits, with the best checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from training.evaluation.evaluators import Evaluator
+from training.hardware.attention_kernels import evaluation_kernels
+from training.hardware.compilation import eagerly
+from training.run_folder.checkpoints import checkpoint_path, checkpoint_step, load_weights
+from training.run_folder.layout import Model, load_into, tested_step
+
+
+def final_test(run: Path, model: Model, evaluator: Evaluator, device: torch.device, compiled: bool) -> None:
+    """Load the best checkpoint into the model and test it, unless `test.json` has that already: an interrupted test is
+    made up for on resume. `compiled`: whether training has compiled the model."""
+    with eagerly(compiled), evaluation_kernels(device):
+        best = checkpoint_path(run, "best")
+        step = checkpoint_step(best)
+        if tested_step(run) != step:
+            load_into(model.float().eval(), load_weights(best), best)
+            evaluator.test(step)

@@ -1,0 +1,128 @@
+"""Where a training begins: random weights, the weights of another run, or a checkpoint of the run that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from configs.errors import UserError
+from configs.program import expanded
+from data.prepare import PreparedPairs, PreparedText
+from data.tokens.tokenizer import Tokenizer
+from training.config import TrainConfig
+from training.progress import Progress
+from training.run_folder import layout
+from training.run_folder.checkpoints import Checkpoint, load_state, read_checkpoint, rewind
+from training.run_folder.saved_config import load_config, run_and_checkpoint, save_config
+from training.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class StartingPoint:
+    """What a training starts from. Nothing has been written yet."""
+
+    config: TrainConfig
+    checkpoint: Checkpoint | None = None
+    """Holds the weights to start from; None: the weights are random."""
+    tokenizers: list[Tokenizer] | None = None
+    """Those of the checkpoint's run; None: they are trained."""
+    state: dict | None = None
+    """Of the optimiser, the data stream and the counters, where a run goes on."""
+    run: Path | None = None
+    """The folder of the run that goes on, locked."""
+
+    def load_weights(self, model: layout.Model) -> None:
+        """Copy the checkpoint's weights into the model. Raises UserError where they do not fit."""
+        if self.checkpoint is not None:
+            layout.load_into(model, self.checkpoint.weights, self.checkpoint.path)
+
+
+@contextmanager
+def starting_point(config: TrainConfig) -> Iterator[StartingPoint]:
+    """What `config.resume` or `config.init_from` name, or nothing; within, no other process trains a run that goes on.
+
+    Raises UserError where the new run's name is taken, or the other run cannot be read.
+    """
+    if config.resume:
+        run, which = run_and_checkpoint(expanded(config.resume), "last")
+        with layout.locked(run):  # before anything is read: another process that trains it writes newer checkpoints
+            checkpoint = read_checkpoint(run, which)
+            state, tokenizers = load_state(checkpoint.path), layout.load_tokenizers(run)
+            yield StartingPoint(replace(config, resume=None), checkpoint, tokenizers, state, run)
+        return
+    layout.check_free(config)
+    if config.init_from:
+        origin, which = run_and_checkpoint(expanded(config.init_from), "best")
+        config = with_shape_of(load_config(origin), config)
+        yield StartingPoint(config, read_checkpoint(origin, which), layout.load_tokenizers(origin))
+    else:
+        yield StartingPoint(config)
+
+
+def with_shape_of(origin: TrainConfig, config: TrainConfig) -> TrainConfig:
+    """`config` with the shape and the tokenizer of the run whose weights it starts from; only dropout may differ."""
+    if config.task != origin.task:
+        raise UserError(f"init_from={config.init_from}: was trained with task={origin.task}, not task={config.task}")
+    shape = replace(origin.model, dropout=config.model.dropout, attention_dropout=config.model.attention_dropout)
+    return replace(config, model=shape, tokenizer=origin.tokenizer)
+
+
+@contextmanager
+def opened_folder(start: StartingPoint) -> Iterator[tuple[TrainConfig, Path]]:
+    """The config with the run's name, and its folder, which no other process trains within: a new one, or the one of
+    the run that goes on. Raises UserError."""
+    if start.run is not None:
+        yield start.config, start.run
+        return
+    with layout.create(start.config) as run:
+        yield replace(start.config, name=run.name), run
+
+
+def restore(
+    start: StartingPoint, trainer: Trainer, data: PreparedText | PreparedPairs, changes: Sequence[str]
+) -> list[str]:
+    """Put a training that goes on, and its folder, where the checkpoint was written -> lines for the log.
+
+    `changes`: what the config has otherwise than before.
+    """
+    if start.run is None or start.checkpoint is None or start.state is None:
+        return []
+    trainer.restore(start.checkpoint.weights, start.state)
+    notes = [f"resumed with {', '.join(changes)}"] if changes else []
+    notes += go_back(start.run, start.checkpoint, trainer.progress)
+    # Checkpoints of before have the key of the training data alone; of the others nothing is known then.
+    before = dict(zip(data.keys, start.state["data"].split(), strict=False))
+    changed = {part for part, key in before.items() if key != data.keys[part]}
+    if "train" in changed:
+        notes.append("note: other data than before: their order and the best loss begin anew")
+    elif "valid" in changed:
+        notes.append("note: other validation data than before: the best loss begins anew")
+    if changed & {"train", "valid"}:
+        trainer.progress.forget_best()
+    if "test" in changed:
+        notes.append("note: other test data than before: the test results begin anew")
+        (start.run / "test.json").unlink(missing_ok=True)
+    return notes
+
+
+def go_back(run: Path, checkpoint: Checkpoint, progress: Progress) -> list[str]:
+    """Drop what the run has from after `checkpoint`, and the best loss where its checkpoint is gone -> lines for the
+    log."""
+    notes = []
+    if dropped := rewind(checkpoint.path, progress.best_step):
+        notes.append(f"back at step {checkpoint.step}: what came after it is dropped ({', '.join(dropped)})")
+    layout.forget_test_after(run, checkpoint.step)
+    if progress.evaluated_step and not (run / "checkpoints" / "best").exists():
+        progress.forget_best()
+        notes.append("note: the best checkpoint up to then is gone: the best loss begins anew")
+    return notes
+
+
+def save_inputs(run: Path, config: TrainConfig, data: PreparedText | PreparedPairs) -> None:
+    """Save what the weights need to be used, besides themselves: config, tokenizers, a translator's source alphabet."""
+    layout.save_tokenizers(data.tokenizers, run)
+    if config.task == "translate":
+        layout.save_source_alphabet(data.rows("train"), run)
+    save_config(config, run)
