@@ -35,3 +35,14 @@ class AttentionConfig:
 
     image: bool = True
     """Draw one labelled heat map per evaluation into TensorBoard's Images tab."""
+
+
+def problems(config: AttentionConfig) -> list[str]:
+    """All invalid settings, one sentence each that names the key; empty when there are none."""
+    rules = (
+        ("max_tokens", config.max_tokens > 0, "must be greater than 0"),
+        ("keep", config.keep is None or config.keep > 0, "must be greater than 0"),
+        ("examples", config.examples >= 0, "must not be negative"),
+        ("scored", config.scored >= 0, "must not be negative"),
+    )
+    return [f"attention.{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]

@@ -117,59 +117,53 @@ class TokenizerConfig:
     of the probabilities: 0.1-0.5 is common, smaller is more random, 0 is off."""
 
 
-def problems(data: DataConfig, tokenizer: TokenizerConfig, task: str) -> list[str]:
-    """All invalid settings, a line each that names the key; empty when there are none. Reads no file."""
-    found: list[str] = []
-
-    def one_of(key: str, value: str, *choices: str) -> None:
-        if value not in choices:
-            found.append(f"{key}={value}: must be one of {', '.join(choices)}")
-
-    def at_least(key: str, value: int | None, least: int) -> None:
-        if value is not None and value < least:
-            found.append(f"{key}={value}: must be at least {least}")
-
-    one_of("data.source", data.source, "primer", "text", "pairs", "hub")
-    one_of("data.rows", data.rows, "document", "paragraph", "line")
-    one_of("data.split", data.split, "contiguous", "random", "components")
-    one_of("tokenizer.kind", tokenizer.kind, "char", "bpe", "unigram")
-    one_of("tokenizer.normalization", tokenizer.normalization, "identity", "nfkc")
-    if data.source == "text" and task == "translate":
-        found.append("data.source=text: translation needs sentence pairs (data=pairs, hub or primer)")
-    if data.source == "pairs" and task == "gpt":
-        found.append("data.source=pairs: a GPT needs running text (data=text, hub or primer)")
-    if data.source in ("text", "pairs", "hub") and not data.path:
-        what = "the name of a hub dataset, owner/name" if data.source == "hub" else "a file, folder, glob or URL"
-        found.append(f"data.path: is needed for data={data.source}: {what}")
+def problems(config: DataConfig) -> list[str]:
+    """All invalid settings, one sentence each that names the key; empty when there are none. Reads no file."""
+    found = _not_among(config, "data.source", ("primer", "text", "pairs", "hub"))
+    found += _not_among(config, "data.rows", ("document", "paragraph", "line"))
+    found += _not_among(config, "data.split", ("contiguous", "random", "components"))
+    if config.source in ("text", "pairs", "hub") and not config.path:
+        what = "the name of a hub dataset, owner/name" if config.source == "hub" else "a file, folder, glob or URL"
+        found.append(f"data.path: is needed for data={config.source}: {what}")
     for name in ("valid_path", "test_path"):
-        if getattr(data, name) and data.source not in ("text", "pairs"):
-            found.append(f"data.{name}: has no meaning for data={data.source}, which has splits of its own")
-    if data.split == "components" and task == "gpt":
-        found.append("data.split=components: connects sentence pairs; for running text use contiguous or random")
-    if data.streaming and task == "translate":
-        found.append("data.streaming: is for running text; pairs are read into memory-mapped tables anyway")
-    if data.streaming and data.source == "primer":
+        if getattr(config, name) and config.source not in ("text", "pairs"):
+            found.append(f"data.{name}: has no meaning for data={config.source}, which has splits of its own")
+    if config.streaming and config.source == "primer":
         found.append("data.streaming: the embedded corpus is small; leave it off")
-    if data.streaming and data.split != "contiguous":
-        found.append(f"data.split={data.split}: text that is streamed can only be split contiguously")
+    if config.streaming and config.split != "contiguous":
+        found.append(f"data.split={config.split}: text that is streamed can only be split contiguously")
     for name in ("valid_fraction", "test_fraction"):
-        if not 0 <= getattr(data, name) < 1:
-            found.append(f"data.{name}={getattr(data, name)}: must be from 0 up to (not including) 1")
-    if data.valid_fraction + data.test_fraction >= 1:
+        if not 0 <= getattr(config, name) < 1:
+            found.append(f"data.{name}={getattr(config, name)}: must be from 0 up to (not including) 1")
+    if config.valid_fraction + config.test_fraction >= 1:
         found.append("data.valid_fraction, data.test_fraction: together they leave nothing to train on")
     for name in ("valid_tokens", "max_rows", "batch_tokens", "length_multiple", "sentences", "stories"):
-        at_least(f"data.{name}", getattr(data, name), 1)
-    at_least("data.split_seed", data.split_seed, 0)
-    at_least("tokenizer.vocab_size", tokenizer.vocab_size, 261 if tokenizer.byte_fallback else 5)
-    if not 0 < tokenizer.character_coverage <= 1:
-        found.append(f"tokenizer.character_coverage={tokenizer.character_coverage}: must be above 0 and at most 1")
-    if not 0 <= tokenizer.sampling <= 1:
-        found.append(f"tokenizer.sampling={tokenizer.sampling}: must be between 0 (off) and 1; 0.1 is common")
-    if tokenizer.sampling and task == "gpt":
-        found.append("tokenizer.sampling: is for translation; running text is tokenised once")
-    if tokenizer.sampling and tokenizer.kind != "unigram":
+        found += _below(config, f"data.{name}", 1)
+    return found + _below(config, "data.split_seed", 0)
+
+
+def tokenizer_problems(config: TokenizerConfig) -> list[str]:
+    """The same for the tokenizer."""
+    found = _not_among(config, "tokenizer.kind", ("char", "bpe", "unigram"))
+    found += _not_among(config, "tokenizer.normalization", ("identity", "nfkc"))
+    found += _below(config, "tokenizer.vocab_size", 261 if config.byte_fallback else 5)
+    if not 0 < config.character_coverage <= 1:
+        found.append(f"tokenizer.character_coverage={config.character_coverage}: must be above 0 and at most 1")
+    if not 0 <= config.sampling <= 1:
+        found.append(f"tokenizer.sampling={config.sampling}: must be between 0 (off) and 1; 0.1 is common")
+    if config.sampling and config.kind != "unigram":
         found.append(
             "tokenizer.sampling: needs tokenizer.kind=unigram, which has several segmentations of a word;"
-            f" {tokenizer.kind} has one"
+            f" {config.kind} has one"
         )
     return found
+
+
+def _not_among(config: object, key: str, choices: tuple[str, ...]) -> list[str]:
+    value = getattr(config, key.partition(".")[2])
+    return [] if value in choices else [f"{key}={value}: must be one of {', '.join(choices)}"]
+
+
+def _below(config: object, key: str, least: int) -> list[str]:
+    value = getattr(config, key.partition(".")[2])
+    return [f"{key}={value}: must be at least {least}"] if value is not None and value < least else []

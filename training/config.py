@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass, field, fields, is_dataclass
 
+import attention_maps.config
 import data.config
 import model.config
 from attention_maps.config import AttentionConfig
@@ -219,8 +220,6 @@ POSITIVE = (
     "trainer.first_evaluation_minutes",
     "trainer.threads",
     "trainer.patience",
-    "attention.max_tokens",
-    "attention.keep",
 )
 NOT_NEGATIVE = (
     "seed",
@@ -231,8 +230,6 @@ NOT_NEGATIVE = (
     "trainer.keep",
     "trainer.evaluate_sentences",
     "trainer.length_penalty",
-    "attention.examples",
-    "attention.scored",
 )
 SHARES = ("optim.beta1", "optim.beta2", "trainer.label_smoothing", "trainer.ema", "schedule.final", "schedule.decay")
 
@@ -271,8 +268,7 @@ def is_plain_name(name: str) -> bool:
 
 
 def problems(config: TrainConfig) -> list[str]:
-    """Everything that is impossible in `config`, one sentence each, naming the key and the fix; empty when
-    all is well."""
+    """All invalid settings, one sentence each that names the key and the fix; empty when there are none."""
     found = []
     for key, choices in CHOICES.items():
         if value_at(config, key) not in choices:
@@ -296,10 +292,40 @@ def problems(config: TrainConfig) -> list[str]:
     # A run that was copied or renamed since may go on under a name that a new one could not have.
     if config.name is not None and config.resume is None and not is_plain_name(config.name):
         found.append(f"name={config.name}: a plain folder name is needed: letters, digits and _ . + - @ %")
-    if config.model.mask_documents and config.task != "gpt":
-        found.append(
-            "model.mask_documents: only windows of a GPT hold several documents; leave it out for task=translate"
-        )
-    found += model.config.problems(config.model)
-    found += data.config.problems(config.data, config.tokenizer, config.task)
-    return found
+    return [
+        *found,
+        *task_problems(config),
+        *data.config.problems(config.data),
+        *data.config.tokenizer_problems(config.tokenizer),
+        *model.config.problems(config.model),
+        *attention_maps.config.problems(config.attention),
+    ]
+
+
+def task_problems(config: TrainConfig) -> list[str]:
+    """What makes no sense for the task, in the same form."""
+    rules = {
+        "gpt": (
+            ("data.source=pairs: a GPT needs running text (data=text, hub or primer)", config.data.source == "pairs"),
+            (
+                "data.split=components: connects sentence pairs; for running text use contiguous or random",
+                config.data.split == "components",
+            ),
+            ("tokenizer.sampling: is for translation; running text is tokenised once", config.tokenizer.sampling),
+        ),
+        "translate": (
+            (
+                "data.source=text: translation needs sentence pairs (data=pairs, hub or primer)",
+                config.data.source == "text",
+            ),
+            (
+                "data.streaming: is for running text; pairs are read into memory-mapped tables anyway",
+                config.data.streaming,
+            ),
+            (
+                "model.mask_documents: only windows of a GPT hold several documents; leave it out for task=translate",
+                config.model.mask_documents,
+            ),
+        ),
+    }
+    return [sentence for sentence, broken in rules.get(config.task, ()) if broken]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from data.config import DataConfig, TokenizerConfig, problems
+from data.config import DataConfig, TokenizerConfig
+from training.config import TrainConfig, problems
 
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_the_defaults_have_no_problem(task: str) -> None:
     """Guards the first command of a new user."""
-    assert problems(DataConfig(), TokenizerConfig(), task) == []
+    assert problems(TrainConfig(task)) == []
 
 
 @pytest.mark.parametrize(
@@ -46,12 +47,16 @@ def test_the_defaults_have_no_problem(task: str) -> None:
 )
 def test_each_impossible_setting_is_named_by_its_key(data: dict, tokenizer: dict, task: str, key: str) -> None:
     """Guards the report of all problems before any work: one line each, starting with the key."""
-    found = problems(DataConfig(**data), TokenizerConfig(**tokenizer), task)
+    found = problems(TrainConfig(task, data=DataConfig(**data), tokenizer=TokenizerConfig(**tokenizer)))
     assert any(line.startswith(key) for line in found)
     assert all(line.startswith(("data.", "tokenizer.")) for line in found)
 
 
 def test_all_problems_are_told_together() -> None:
     """Guards users from mending one setting a start."""
-    found = problems(DataConfig(source="text", rows="page", batch_tokens=0), TokenizerConfig(kind="word"), "gpt")
+    found = problems(
+        TrainConfig(
+            "gpt", data=DataConfig(source="text", rows="page", batch_tokens=0), tokenizer=TokenizerConfig("word")
+        )
+    )
     assert len(found) == 4
