@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor, nn
 
 from model.attention import CausalSelfAttention, CrossAttention, SelfAttention
 from model.cache import KVCache
 from model.config import ModelConfig
 from model.layers import Dropout, FeedForward, make_norm
-
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
 
 
 class EncoderBlock(nn.Module):
@@ -48,11 +43,7 @@ class DecoderBlock(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(
-        self,
-        x: Tensor,
-        rotation: Tensor | None = None,
-        cache: KVCache | None = None,
-        documents: Tensor | BlockMask | None = None,
+        self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None, documents: Tensor | None = None
     ) -> Tensor:
         """x [B, T, C] to [B, T, C]; with a cache, x are the tokens that follow those in it; documents as in
         attention."""

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor, nn
 
 from model.blocks import DecoderBlock
 from model.cache import KVCache
 from model.config import ModelConfig, check
 from model.embedding import Embedding, make_rotary
-from model.fast.document_mask import document_mask, takes_blocks
 from model.initialisation import initialise
 from model.layers import make_norm
-
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
+from model.masks import document_mask
 
 
 class GPT(nn.Module):
@@ -79,9 +74,9 @@ class GPT(nn.Module):
         """An empty cache for `capacity` tokens per row, by default the whole context."""
         return KVCache(self.config.context if capacity is None else capacity)
 
-    def _documents(self, tokens: Tensor) -> Tensor | BlockMask | None:
+    def _documents(self, tokens: Tensor) -> Tensor | None:
         """What the tokens [B, T] see, for all layers; None for all that is before them."""
         if not self.config.mask_documents or self.eos_id is None:
             return None
         dropout = self.config.attention_dropout if self.training else 0.0
-        return document_mask(tokens, self.eos_id, in_blocks=takes_blocks(tokens, self.config.head_width, dropout))
+        return document_mask(tokens, self.eos_id, head_width=self.config.head_width, dropout=dropout)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+
+from model.fast import accelerated_by
+from model.fast.rotation import fast_rotate
 
 Start = int | Tensor
 
@@ -86,56 +87,27 @@ class SinusoidalPositions(_PositionTable):
 class RotaryPositions(_PositionTable):
     """Rotates each pair (i, i + D/2) of a head's query and key by p / 10000^(2i/D) (Su et al. 2021, equation 34).
 
-    A score then depends on the distance of query and key alone. Pairs lie half a head apart, not side by side: which
-    entries make a pair is a matter of naming, and so the rotation works on whole runs of memory. The forward pass
-    returns the rotation, which all layers share; `rotate` applies it.
+    A score then depends on the distance of query and key alone. Which entries make a pair is a matter of naming: half a
+    head apart they are whole runs of memory. The forward pass returns the rotation, which all layers share; `rotate`
+    applies it.
     """
 
     def compute(self, length: int) -> Tensor:
-        """[T, 2, D]: the cosines, and the sines with the sign that the other half of the pair takes."""
+        """Cosines and sines, [T, 2, D/2]."""
         angles = _angles(length, self.width)  # [T, D/2]
-        cos, sin = angles.cos(), angles.sin()
-        return torch.stack((torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)), dim=1)  # [T, 2, D]
+        return torch.stack((angles.cos(), angles.sin()), dim=1)
 
     def forward(self, start: Start, length: int) -> Tensor:
-        """The rotation [T, 2, 1, D] (or [B, T, 2, 1, D]) float32: cosines and sines for all heads; any length."""
+        """The rotation [T, 2, 1, D/2] (or [B, T, 2, 1, D/2]) float32: cosines and sines for all heads; any length."""
         return self.rows(start, length).unsqueeze(-2)
 
 
+@accelerated_by(fast_rotate)
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
-    """Turn x [B, T, H, D] by a rotation from `RotaryPositions`; computed in x's dtype."""
-    cos, sin = rotation.to(x.dtype).unbind(-3)  # [T, 1, D] or [B, T, 1, D]
-    if torch.compiler.is_compiling():  # the compiler makes one pass of this, and scalar code of the form below
-        half = x.shape[-1] // 2
-        first, second = x.chunk(2, dim=-1)
-        return torch.cat(
-            (first * cos[..., :half] + second * sin[..., :half], second * cos[..., half:] + first * sin[..., half:]),
-            dim=-1,
-        )
-    return _EagerRotation.apply(x, cos, sin) if torch.is_grad_enabled() else _turned(x, cos, sin)
-
-
-class _EagerRotation(torch.autograd.Function):
-    """Three passes over memory, backwards the same three the other way round: 0.4 times the time of autograd's own."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        ctx.save_for_backward(cos, sin)
-        return _turned(x, cos, sin)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        cos, sin = ctx.saved_tensors
-        return _turned(grad, cos, -sin), None, None
-
-
-def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    half = x.shape[-1] // 2
-    turned = x * cos
-    turned[..., :half].addcmul_(x[..., half:], sin[..., :half])
-    turned[..., half:].addcmul_(x[..., :half], sin[..., half:])
-    return turned
+    """Rotate x [B, T, H, D] by a rotation from `RotaryPositions`; computed in x's dtype."""
+    cos, sin = rotation.to(x.dtype).unbind(-3)  # [T, 1, D/2] or [B, T, 1, D/2]
+    first, second = x.chunk(2, dim=-1)  # [B, T, H, D/2]
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
 
 
 def _positions(start: Tensor, length: int) -> Tensor:

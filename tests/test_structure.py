@@ -132,3 +132,37 @@ def test_every_package_is_installed() -> None:
         for path in (ROOT / name).rglob("__init__.py")
     }
     assert found == set(listed)
+
+
+HARDWARE = {
+    "is_cuda",
+    "is_cpu",
+    "device_type",
+    "is_compiling",
+    "is_grad_enabled",
+    "is_autocast_enabled",
+    "is_available",
+}
+"""Attributes whose use is a question about the device, gradients or compilation."""
+
+
+def questions_about_hardware(path: Path) -> list[str]:
+    """Expressions of a file that ask about the device, the dtype, gradients or compilation."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        asked = isinstance(node, ast.Attribute) and (
+            node.attr in HARDWARE or ast.unparse(node).endswith(("device.type", "is_floating_point"))
+        )
+        if isinstance(node, ast.Compare):
+            sides = [ast.unparse(side) for side in (node.left, *node.comparators)]
+            asked = any(side.endswith((".dtype", ".device", ".requires_grad")) for side in sides)
+        if asked:
+            found.append(ast.unparse(node))
+    return found
+
+
+def test_definitions_ask_nothing_about_hardware() -> None:
+    """Guards: a formula that a reader has to pick out of the choice of a kernel."""
+    wrong = {path.name: found for path in (ROOT / "model").glob("*.py") if (found := questions_about_hardware(path))}
+    assert wrong == {}
+    assert questions_about_hardware(ROOT / "model" / "fast" / "attention.py"), "the questions are no longer recognised"

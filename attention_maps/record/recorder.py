@@ -13,9 +13,9 @@ from attention_maps.record.example import Example, Pieces
 from attention_maps.record.measures import head_labels, head_measures, rollout
 from attention_maps.record.recording import Key, Measures, Prediction, Recording, Sample, Score, tokens
 from attention_maps.record.undisturbed import undisturbed
-from model.attention import AttentionRecording, record_attention
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.recording import AttentionRecording, record_attention
 
 
 def record(

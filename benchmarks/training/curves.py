@@ -142,7 +142,7 @@ def run(name: str, settings: list[str], *, by_definition: bool = False, order: i
     import torch
 
     from benchmarks.ours import AttentiveLog, composed, folder_until_exit, prepared_and_model
-    from model.attention import record_attention
+    from model.recording import record_attention
     from model.size import flops_per_token
     from training.evaluation.held_out import held_out_loss
     from training.hardware.compilation import eagerly

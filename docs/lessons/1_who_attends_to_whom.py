@@ -20,7 +20,8 @@ from figures import beside, compare, graphs, picture
 
 from attention_maps.draw.canvas import heat_map, small_multiples
 from attention_maps.record.recording import Key, Kind, Recording, Sample, Tokens, tokens
-from model.attention import attention, attention_backend, reference_attention
+from model.attention import attention, reference_attention
+from model.fast.attention import attention_backend
 
 ENGLISH, JAPANESE = ["nah", "I", "d", "win"], ["いいえ", "勝つ", "さ"]
 

@@ -15,8 +15,9 @@ import torch
 from figures import beside, compare, picture
 
 from attention_maps.draw.canvas import heat_map
-from model.attention import CausalSelfAttention, attention, record_attention, reference_attention
+from model.attention import CausalSelfAttention, attention, reference_attention
 from model.config import ModelConfig
+from model.recording import record_attention
 
 torch.manual_seed(42)
 T = torch.randn(3, 5)

@@ -18,8 +18,9 @@ from figures import bars, compare, picture
 
 from attention_maps.draw.canvas import heat_map, small_multiples
 from attention_maps.record.recording import Recording, Sample, tokens
-from model.attention import SelfAttention, record_attention, reference_attention
+from model.attention import SelfAttention, reference_attention
 from model.config import ModelConfig
+from model.recording import record_attention
 
 x, y = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.2, 2.1, 2.9, 3.7])
 dot, x_length, y_length = x @ y, np.linalg.norm(x), np.linalg.norm(y)

@@ -27,10 +27,11 @@ from torch.nn.functional import cross_entropy
 from attention_maps.draw.canvas import heat_map
 from attention_maps.record.example import Example
 from attention_maps.record.recorder import record
-from model.attention import CausalSelfAttention, SelfAttention, record_attention
+from model.attention import CausalSelfAttention, SelfAttention
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.recording import record_attention
 
 WORDS = ["a", "shy", "blue", "bird", "left", "old", "barns"]
 SHY, BLUE, BIRD, OLD, BARNS = 1, 2, 3, 5, 6

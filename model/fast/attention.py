@@ -1,53 +1,118 @@
-"""Attention as three matrix products, weights and all: on a CPU faster than the fused kernel for short rows and few
-queries."""
+"""Equals `model.attention.attention`, by the fastest kernel for device, dtype and length.
+
+Taken: always; recordings alone compute the definition. Gain: see `docs/log.md`, "Fast forms".
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.nn.attention import SDPBackend
 
-from model.layers import dropout
+from model.fast.document_mask import block_attention
+from model.fast.explicit_attention import explicit_attention, is_faster
+from model.masks import visible_keys
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
 
 
-def explicit_attention(
-    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout_probability: float
+def fast_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    causal: bool = False,
+    key_mask: Tensor | BlockMask | None = None,
+    dropout: float = 0.0,
 ) -> Tensor:
-    """Three products in the inputs' own dtype. Query heads that share a key head are stacked as more queries of it."""
-    batch, heads, queries, width = query.shape
-    kv_heads, keys = key.shape[1:3]
-    groups = heads // kv_heads
-    query = query.reshape(batch * kv_heads, groups * queries, width)
-    key = key.reshape(batch * kv_heads, keys, width)
-    value = value.reshape(batch * kv_heads, keys, width)
-    bias = None  # 0 where a query sees a key, else -inf
-    if visible is not None:
-        bias = torch.zeros_like(visible, dtype=query.dtype).masked_fill_(~visible, float("-inf"))
-        if groups > 1 or bias.dim() == 4:  # else [T, S], which the product broadcasts by itself
-            per_head = bias if bias.dim() == 2 else bias.unsqueeze(2)  # [T, S] or [B, 1, 1, T, S]
-            bias = per_head.expand(batch, kv_heads, groups, queries, keys).reshape(-1, groups * queries, keys)
-    weights = _Scores.apply(query, key, bias, width**-0.5).softmax(dim=-1)  # [B Hkv, G T, S]
-    if dropout_probability > 0:
-        weights = dropout(weights, dropout_probability)
-    return torch.bmm(weights, value).view(batch, heads, queries, width)
+    """Arguments as `attention`; key_mask may also be in blocks, without dropout.
+
+    On a CUDA device all of it is fused, by torch's rules of choice (sdp_utils.cpp, 2.11 to 2.13). A decoder's training
+    gives the flag and no mask, which flash and cuDNN take in bf16. An encoder and cross-attention give neither where no
+    row of the batch is padded, and so run the same kernels; else [B, 1, 1, S], which flash refuses, cuDNN and the
+    efficient kernel do not. (Any S: the latter reads rows of 8, to which torch pads the mask itself.) The efficient
+    kernel alone takes float32. Which goes first where several fit is the caller's to say
+    (`torch.nn.attention.sdpa_kernel`).
+    """
+    if key_mask is not None and not isinstance(key_mask, Tensor):
+        return block_attention(query, key, value, key_mask)
+    if is_faster(query, key, value, dropout):
+        return explicit_attention(query, key, value, visible_keys(query, key, causal, key_mask), dropout)
+    heads = query.shape[:-1]
+    query, key, value, visible, flag = _fused_arguments(query, key, value, causal, key_mask)
+    mixed = F.scaled_dot_product_attention(query, key, value, visible, dropout, flag, enable_gqa=_grouped(query, key))
+    return mixed if mixed.shape[:-1] == heads else mixed.reshape(*heads, -1)  # values may have a width of their own
 
 
-class _Scores(torch.autograd.Function):
-    """scale · Q Kᵀ + bias for query [N, T, D] and key [N, S, D]: [N, T, S]. Autograd's own leaves Kᵀ's gradient to be
-    turned."""
+def attention_backend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    causal: bool = False,
+    key_mask: Tensor | None = None,
+    dropout: float = 0.0,
+) -> str:
+    """Name of the kernel that `attention` would run for these arguments, for the log.
 
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, bias: Tensor | None, scale: float) -> Tensor:
-        ctx.save_for_backward(query, key)
-        ctx.scale = scale
-        if bias is None:
-            return torch.bmm(query * scale, key.transpose(1, 2))
-        return torch.baddbmm(bias, query, key.transpose(1, 2), alpha=scale)
+    The fused kernel's name is torch's own answer: the choice depends on device, dtype, head width, mask and versions.
+    For some devices, such as Apple's GPUs, torch has no answer; then the name of the function is all there is to say.
+    """
+    if is_faster(query, key, value, dropout):
+        return f"explicit {str(query.dtype).removeprefix('torch.')} products"
+    query, key, value, visible, flag = _fused_arguments(query, key, value, causal, key_mask)
+    try:
+        choice = torch._fused_sdp_choice(query, key, value, visible, dropout, flag, enable_gqa=_grouped(query, key))
+    except NotImplementedError:
+        return "scaled_dot_product_attention"
+    return f"scaled_dot_product_attention, {SDPBackend(choice).name.lower().replace('_', ' ')}"
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        query, key = ctx.saved_tensors
-        return torch.bmm(grad, key) * ctx.scale, torch.bmm(grad.transpose(1, 2), query) * ctx.scale, None, None
+
+def _fused_arguments(
+    query: Tensor, key: Tensor, value: Tensor, causal: bool, key_mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, bool]:
+    """(query, key, value, attn_mask, is_causal) for torch's fused attention.
+
+    Never mask and flag: torch documents the pair as an error, and its CPU kernel applies both without a word. The flag
+    is kept where it says the same as the mask would, because flash kernels refuse masks. (Torch's flag aligns the first
+    positions of queries and keys, ours the last.)
+
+    Heads that share keys are spread out where the efficient kernel, which wants as many of both (torch 2.11 to 2.13),
+    may be the only one that fits: under a mask and in float32.
+    """
+    flag = False
+    if causal and key_mask is None and query.shape[2] == key.shape[2]:  # decided here: torch takes no symbolic flag
+        flag = True
+    visible = None if flag else visible_keys(query, key, causal, key_mask)
+    if query.is_cuda and query.shape[1] != key.shape[1] and (visible is not None or query.dtype == torch.float32):
+        query, key, value, visible = ungrouped(query, key, value, visible, flag)
+    return query, key, value, visible, flag
+
+
+def _grouped(query: Tensor, key: Tensor) -> bool:
+    """Whether query heads share keys; decided by a branch, because torch takes no symbolic flag."""
+    if query.shape[1] != key.shape[1]:  # noqa: SIM103
+        return True
+    return False
+
+
+def ungrouped(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Grouped-query attention as one with equally many heads: (query, key, value, mask); its output, reshaped, is the
+    same.
+
+    Query heads that share a key head become more queries of it, [B, Hkv, G T, D], and no key is copied, unless
+    `causal`: that rule would take their order for one of positions.
+    """
+    kv_heads = key.shape[1]
+    groups = query.shape[1] // kv_heads
+    if causal:
+        return query, key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1), None
+    if visible is not None and visible.shape[-2] > 1:  # else it says the same of every query
+        visible = torch.cat([visible] * groups, dim=-2)
+    return query.reshape(query.shape[0], kv_heads, -1, query.shape[-1]), key, value, visible

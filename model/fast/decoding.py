@@ -9,22 +9,16 @@ alone, and what is launched between the products is saved by `generation.cuda.gr
 
 from __future__ import annotations
 
-import math
 from copy import deepcopy
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.attention import DECODING_HEADS, attention
 from model.blocks import DecoderBlock
-from model.cache import KVCache
+from model.fast.decoder_block import DecodingBlock
+from model.fast.packed_linear import Int8Linear, Int8Weights, PackedFloat32Linear, PackedLinear, packs, packs_float32
 from model.layers import RMSNorm
-from model.positions import rotate
-
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
 
 FORMATS = ("float32", "bf16", "int8")
 """Formats of the weights that `prepare` knows. Activations are bfloat16 for bf16 and for a single row of int8, else
@@ -71,118 +65,6 @@ def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
     return ready
 
 
-def packs(weight: Tensor) -> bool:
-    """Whether oneDNN can pack this bfloat16 weight here."""
-    return (
-        weight.device.type == "cpu"
-        and torch.backends.mkldnn.is_available()
-        and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    )
-
-
-def packs_float32(weight: Tensor, rows: int) -> bool:
-    """Whether MKL is here to pack this float32 weight, and gains by it: for one or two rows it loses a twentieth."""
-    return (
-        weight.device.type == "cpu"
-        and rows >= 8
-        and torch.backends.mkl.is_available()
-        and hasattr(torch.ops.mkl, "_mkl_linear")
-    )
-
-
-class PackedLinear(nn.Module):
-    """x Wᵀ + b in bfloat16, [..., in] to [..., out], with W packed once."""
-
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
-        self.bias = linear.bias
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x [..., in] bfloat16."""
-        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
-
-
-class PackedFloat32Linear(nn.Module):
-    """x Wᵀ + b in float32, [..., in] to [..., out], with W packed for `rows` rows; any other number takes W
-    as it is."""
-
-    def __init__(self, linear: nn.Linear, rows: int) -> None:
-        super().__init__()
-        self.rows, self.bias, self.weight = rows, linear.bias, linear.weight.detach()
-        self.packed = torch.ops.mkl._mkl_reorder_linear_weight(self.weight, rows)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x [..., in] float32."""
-        return torch.ops.mkl._mkl_linear(x, self.packed, self.weight, self.bias, self.rows)
-
-
-class Int8Linear(nn.Module):
-    """x Wᵀ + b with both factors rounded to 8 bits, [..., in] float32 to [..., out] float32.
-
-    Symmetric: W = scale[out] * w, x = scale[row] * q with w and q from -127 to 127; the products are summed exactly.
-    """
-
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        weight = linear.weight.detach().float()  # [out, in]
-        self.scale = (weight.abs().amax(dim=1) / 127).clamp_(min=1e-12)  # [out]
-        rounded = (weight / self.scale.unsqueeze(1)).round().to(torch.int8)
-        self.bias = linear.bias
-        # torch declares the operations where it was built without oneDNN too (Apple Silicon): they then raise.
-        self.packed = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
-        self.weight = torch.ops.onednn.qlinear_prepack(rounded, None) if self.packed else rounded.float()
-        self.zero_points = torch.zeros(len(rounded), dtype=torch.int32)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x [..., in] float32."""
-        row_scale = x.abs().amax(dim=-1, keepdim=True).clamp_(min=1e-12).mul_(1 / 127)  # [..., 1]
-        rounded = (x / row_scale).round_()
-        if not self.packed:
-            y = F.linear(rounded, self.weight) * self.scale
-        else:
-            y = torch.ops.onednn.qlinear_pointwise(
-                rounded.to(torch.int8),
-                1.0,
-                0,
-                self.weight,
-                self.scale,
-                self.zero_points,
-                None,
-                1.0,
-                0,
-                torch.float32,
-                "none",
-                [],
-                "",
-            )
-        y *= row_scale
-        return y if self.bias is None else y.add_(self.bias)
-
-
-class Int8Weights(nn.Module):
-    """x Wᵀ + b with W rounded to 8 bits, W = scale[out] * w, and x [..., in] bfloat16 as it is.
-
-    For a single row there is nothing to gain by rounding x: what takes time is reading W, and the calls.
-    """
-
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        weight = linear.weight.detach().float()  # [out, in]
-        self.scale = (weight.abs().amax(dim=1) / 127).clamp_(min=1e-12).bfloat16()  # [out]
-        self.weight = (weight / self.scale.unsqueeze(1)).round_().clamp_(-127, 127).to(torch.int8)
-        self.bias = linear.bias
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x [..., in] bfloat16."""
-        *rows, width = x.shape
-        if math.prod(rows) <= 16:
-            y = torch.ops.aten._weight_int8pack_mm(x.view(-1, width), self.weight, self.scale).view(*rows, -1)
-        else:  # a prompt: the kernel's time grows with each row
-            y = F.linear(x, self.weight.to(x.dtype)).mul_(self.scale)
-        return y if self.bias is None else y.add_(self.bias)
-
-
 class DecodingRMSNorm(nn.Module):
     """x / RMS(x) * weight in five short operations, half the time of `F.rms_norm`, which has no kernel of its own on a
     CPU.
@@ -201,56 +83,3 @@ class DecodingRMSNorm(nn.Module):
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
         gain = self.gain.to(x.dtype)
         return (x / torch.hypot(length, self.floor).to(x.dtype)).mul_(gain)
-
-
-class DecodingBlock(nn.Module):
-    """A decoder block whose step for one new token takes as few calls as it can, for in a small model calls are the
-    time.
-
-    It keeps the layers' forward methods rather than the layers: a call of a module looks for hooks that are not there.
-    """
-
-    def __init__(self, block: DecoderBlock) -> None:
-        super().__init__()
-        attention = block.attention
-        self.layer, self.head_width = attention.layer, attention.head_width
-        self.heads, self.kv_heads = attention.heads, attention.kv_heads
-        self.attention_norm, self.feed_forward_norm = block.attention_norm.forward, block.feed_forward_norm.forward
-        self.query_key_value, self.output = attention.query_key_value.forward, attention.output.forward
-        self.query_key_norm = None if attention.query_key_norm is None else attention.query_key_norm.forward
-        self.feed_forward = block.feed_forward.forward
-
-    def forward(
-        self,
-        x: Tensor,
-        rotation: Tensor | None = None,
-        cache: KVCache | None = None,
-        documents: Tensor | BlockMask | None = None,
-    ) -> Tensor:
-        """x [B, T, C] to [B, T, C]; arguments as `DecoderBlock`."""
-        batch, tokens, width = x.shape
-        fused = self.query_key_value(self.attention_norm(x)).view(batch, tokens, -1, self.head_width)
-        query_key, value = fused.split_with_sizes((self.heads + self.kv_heads, self.kv_heads), 2)  # [B, T, H, D]
-        if self.query_key_norm is not None:
-            query_key = self.query_key_norm(query_key)
-        if rotation is not None:
-            query_key = rotate(query_key, rotation)
-        query, key = query_key.transpose(1, 2).split_with_sizes((self.heads, self.kv_heads), 1)  # [B, H, T, D]
-        value, mask = value.transpose(1, 2), documents
-        if cache is not None:
-            key, value, mask = cache.append(self.layer, key, value)
-        once = tokens == 1 and mask is None
-        mixed = attend_once(query, key, value) if once else attention(query, key, value, causal=True, key_mask=mask)
-        x = x + self.output(mixed.transpose(1, 2).reshape(batch, tokens, width))
-        return x + self.feed_forward(self.feed_forward_norm(x))
-
-
-def attend_once(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """`attention` of a single query [B, H, 1, D] that sees all keys [B, Hkv, S, D]."""
-    batch, kv_heads, keys, width = key.shape
-    heads = query.shape[1]
-    if query.device.type != "cpu" or query.dtype != torch.float32 or batch * heads < DECODING_HEADS:
-        return F.scaled_dot_product_attention(query, key, value, enable_gqa=heads != kv_heads)
-    query = query.reshape(batch * kv_heads, -1, width) * width**-0.5  # [B Hkv, G, D]
-    weights = torch.bmm(query, key.reshape(-1, keys, width).transpose(1, 2)).softmax(dim=-1)  # [B Hkv, G, S]
-    return torch.bmm(weights, value.reshape(-1, keys, width)).view(batch, heads, 1, width)

@@ -1,8 +1,7 @@
-"""Windows that hold parts of several documents: which of their tokens see each other.
+"""Equals `model.masks.document_mask` and attention under it, in blocks for FlexAttention.
 
-Every document of a token stream begins behind an eos, so that the tokens themselves say where one begins: no batch
-needs a field for it, and nothing is read back from the device. Positions stay those of the window, as everywhere in
-training, where windows begin anywhere in a text.
+Taken: in compiled code for a GPU, windows of whole blocks, no attention dropout; there it is one fused kernel, which
+leaves out the blocks of other documents. Gain: not measured; see `docs/gpu.md`.
 
 Why FlexAttention on a GPU, not `varlen_attn`: its mask is made of blocks of a window, whose number is fixed, so that it
 fits into a model that is compiled whole with fixed shapes. The list of borders that variable-length attention reads is
@@ -27,33 +26,27 @@ _NARROWEST_HEAD = 16
 """FlexAttention's kernel multiplies tiles of 16 at least."""
 
 
-def document_mask(tokens: Tensor, eos_id: int, *, in_blocks: bool) -> Tensor | BlockMask:
-    """What the tokens [B, T] int64 of a window see: those of their own document up to themselves.
+def document_blocks(tokens: Tensor, eos_id: int, *, head_width: int, dropout: float) -> BlockMask | None:
+    """The mask of tokens [B, T] int64 in blocks for `block_attention`, made once and shared by all layers.
 
-    An eos belongs to the document that it begins. Returns bool [B, T, T], True where query t sees key s; or,
-    `in_blocks`, the same for `block_attention`, made once and shared by all layers.
+    Elsewhere FlexAttention would compute the whole matrix of scores. It drops no weights, and windows of whole blocks
+    are the trodden path (its gradients were once NaN for others: pytorch issue 153799).
     """
-    document = (tokens == eos_id).cumsum(dim=1, dtype=torch.int32)  # [B, T], grows by one with each eos
-    if not in_blocks:
-        return (document.unsqueeze(2) == document.unsqueeze(1)).tril()
+    fits = tokens.shape[1] % BLOCK == 0 and head_width >= _NARROWEST_HEAD and dropout == 0.0
+    return in_blocks(tokens, eos_id) if torch.compiler.is_compiling() and tokens.is_cuda and fits else None
 
+
+def in_blocks(tokens: Tensor, eos_id: int) -> BlockMask:
+    """The same on any device."""
     from torch.nn.attention.flex_attention import create_block_mask
+
+    document = (tokens == eos_id).cumsum(dim=1, dtype=torch.int32)  # [B, T]
 
     def visible(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return (query >= key) & (document[row, query] == document[row, key])
 
     rows, length = tokens.shape
     return create_block_mask(visible, rows, None, length, length, device=tokens.device, BLOCK_SIZE=BLOCK)
-
-
-def takes_blocks(tokens: Tensor, head_width: int, dropout: float) -> bool:
-    """Whether these windows are for `block_attention`: in compiled code for a GPU, where it is one fused kernel.
-
-    Elsewhere it would compute the whole matrix of scores. It drops no weights, and windows of whole blocks are the
-    trodden path (its gradients were once NaN for others: pytorch issue 153799).
-    """
-    fits = tokens.shape[1] % BLOCK == 0 and head_width >= _NARROWEST_HEAD and dropout == 0.0
-    return torch.compiler.is_compiling() and tokens.is_cuda and fits
 
 
 def block_attention(query: Tensor, key: Tensor, value: Tensor, mask: BlockMask) -> Tensor:

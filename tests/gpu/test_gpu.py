@@ -7,8 +7,9 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from configs.errors import UserError
-from model.attention import attention, attention_backend
+from model.attention import attention
 from model.config import ModelConfig
+from model.fast.attention import attention_backend
 from model.gpt import GPT
 from training.config import OptimConfig, TrainConfig
 from training.hardware.attention_kernels import check_attention, describe_attention, training_kernels

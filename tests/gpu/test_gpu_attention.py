@@ -11,11 +11,12 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 
-from model.attention import attention, attention_backend, reference_attention
+from model.attention import attention, reference_attention
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
-from model.fast.document_mask import document_mask
+from model.fast.attention import attention_backend
 from model.gpt import GPT
+from model.masks import document_mask
 from training.loss import batch_loss
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -55,9 +56,7 @@ def mask_of(kind: str | None, keys: int) -> Tensor | None:
     if kind == "padding":
         return torch.arange(keys, device="cuda") < torch.tensor([[keys], [keys // 2], [1]], device="cuda")
     if kind == "documents":
-        mask = document_mask(torch.randint(12, (3, keys), device="cuda"), EOS, in_blocks=False)
-        assert isinstance(mask, Tensor)
-        return mask
+        return document_mask(torch.randint(12, (3, keys), device="cuda"), EOS, head_width=64, dropout=0.0)
     return None
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from model.attention import AttentionRecording, attention, record_attention
+from model.attention import attention
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.recording import AttentionRecording, record_attention
 
 Sharpen = Callable[[Any], Any]
 

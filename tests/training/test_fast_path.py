@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from data.batches.batch import Batch, BatchStream
-from model.attention import record_attention
 from model.config import ModelConfig
 from model.gpt import GPT
+from model.recording import record_attention
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware.machine import Hardware
 from training.progress import Interval

@@ -11,9 +11,9 @@ from tqdm import tqdm
 
 from attention_maps.record.undisturbed import undisturbed
 from data.batches.batch import Batch
-from model.attention import head_places, silence_head
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.recording import head_places, silence_head
 from training.loss import token_losses
 
 BATCHES = 32

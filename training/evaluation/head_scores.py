@@ -18,9 +18,9 @@ from attention_maps.record.undisturbed import undisturbed
 from data.coreference import HEURISTICS, Mention, Pronoun, pronouns, share, with_candidates
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.word_alignment import groups, possible, project
-from model.attention import record_attention
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.recording import record_attention
 
 BATCH = 16
 """Sentences or stories in one forward pass."""

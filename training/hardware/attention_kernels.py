@@ -2,7 +2,7 @@
 
 The slow one, `math`, writes the whole matrix of weights to memory. Torch takes it without a word where no fused kernel
 fits; here it is left out, so that a run refuses to begin instead. The rules are those of torch's `sdp_utils.cpp`. On a
-CPU and on Apple's GPUs nothing here does anything: `model.attention` knows what is fast there.
+CPU and on Apple's GPUs nothing here does anything: `model.fast.attention` knows what is fast there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from torch.nn.attention import (
 )
 
 from configs.errors import UserError
-from model.attention import attention, attention_backend
+from model.attention import attention
+from model.fast.attention import attention_backend
 from training.config import TrainConfig
 from training.hardware.machine import Hardware, training_attention
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 
 from data.processes import cores
-from model.attention import attention_backend
 from model.config import ModelConfig
+from model.fast.attention import attention_backend
 from training.hardware.device import choose_device
 
 PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12}
@@ -79,7 +79,7 @@ def training_attention(config: ModelConfig, hardware: Hardware) -> str:
         for heads in (config.heads, config.key_value_heads)
     )
     mask = None
-    if config.mask_documents:  # in code that is not compiled; see `model.fast.document_mask.takes_blocks`
+    if config.mask_documents:  # in code that is not compiled; see `model.fast.document_mask`
         mask = torch.ones(1, config.context, config.context, dtype=torch.bool, device=hardware.device).tril()
     return attention_backend(query, key, key, causal=True, key_mask=mask, dropout=config.attention_dropout)
 

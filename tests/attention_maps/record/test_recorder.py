@@ -339,7 +339,7 @@ def test_recording_notices_weights_that_are_not_the_models_own(
     """Guards the self-check: a kernel that computes something else must show, in every kind of attention."""
     model, example = make_translator(english, japanese), [pair_example(english, japanese)]
     assert record(model, example, (), 0).deviation < 1e-5
-    monkeypatch.setattr("model.attention.attention", lambda query, *_arguments, **_settings: query)
+    monkeypatch.setattr("model.recording.attention", lambda query, *_arguments, **_settings: query)
     assert record(model, example, (), 0).deviation > 0.1
 
 

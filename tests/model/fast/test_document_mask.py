@@ -11,12 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.attention import attention, record_attention
+from model.attention import attention
 from model.config import ModelConfig
+from model.fast.attention import fast_attention
 from model.fast.decoding import prepare
-from model.fast.document_mask import BLOCK, block_attention, document_mask, takes_blocks
+from model.fast.document_mask import BLOCK, block_attention, document_blocks, in_blocks
 from model.gpt import GPT
 from model.layers import RMSNorm
+from model.masks import document_mask
+from model.recording import record_attention
 
 Sharpen = Callable[[Any], Any]
 
@@ -48,7 +51,7 @@ def expected_mask(tokens: Tensor) -> Tensor:
 def test_a_token_sees_its_document_up_to_itself() -> None:
     """Guards: an eos counted to the document before it, or borders of one row used for another."""
     tokens = torch.randint(2, 6, (5, 30))
-    assert torch.equal(document_mask(tokens, EOS, in_blocks=False), expected_mask(tokens))
+    assert torch.equal(document_mask(tokens, EOS, head_width=16, dropout=0.0), expected_mask(tokens))
 
 
 @pytest.mark.parametrize("config", ["rotary", "grouped"], indirect=True)  # added positions tell where a document stands
@@ -137,7 +140,8 @@ def test_a_model_that_cannot_know_documents_is_refused() -> None:
 
 def test_blocks_are_for_compiled_code_on_a_gpu() -> None:
     """Guards: the unfused form of FlexAttention, which keeps the whole matrix of scores, in training or evaluation."""
-    assert not takes_blocks(torch.zeros(2, BLOCK, dtype=torch.int64), 64, 0.0)
+    tokens = torch.zeros(2, BLOCK, dtype=torch.int64)
+    assert document_blocks(tokens, EOS, head_width=64, dropout=0.0) is None
 
 
 @pytest.mark.parametrize("kv_heads", [2, 1])
@@ -148,15 +152,14 @@ def test_the_mask_in_blocks_says_the_same(kv_heads: int) -> None:
     query = torch.randn(2, 2, 2 * BLOCK, 16)
     key, value = torch.randn(2, 2, kv_heads, 2 * BLOCK, 16)
 
-    def in_blocks(tokens: Tensor) -> Tensor:
-        mask = document_mask(tokens, EOS, in_blocks=True)
-        assert not isinstance(mask, Tensor)
-        return attention(block_attention(query, key, value, mask), key, value, causal=True, key_mask=mask)
+    def twice(tokens: Tensor) -> Tensor:
+        mask = in_blocks(tokens, EOS)
+        return fast_attention(block_attention(query, key, value, mask), key, value, causal=True, key_mask=mask)
 
-    mask = document_mask(tokens, EOS, in_blocks=False)
+    mask = document_mask(tokens, EOS, head_width=16, dropout=0.0)
     once = attention(query, key, value, key_mask=mask)
     expected = attention(once, key, value, key_mask=mask)
-    compiled = torch.compile(in_blocks, fullgraph=True, dynamic=False, backend="eager")
+    compiled = torch.compile(twice, fullgraph=True, dynamic=False, backend="eager")
     torch.testing.assert_close(compiled(tokens), expected, rtol=1e-4, atol=1e-5)
 
 

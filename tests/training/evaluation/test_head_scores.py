@@ -19,10 +19,10 @@ from data.batches.batch import IGNORED, Batch
 from data.config import TokenizerConfig
 from data.primer import rows
 from data.tokens.tokenizer import Tokenizer
-from model.attention import silence_head
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.recording import silence_head
 from training.evaluation.head_importance import head_importance
 from training.evaluation.head_scores import Case, HeadScores, alignment_scores, antecedent_scores, maps
 from training.evaluation.probes import pair_example, text_example

@@ -150,7 +150,7 @@ def test_maps_that_are_not_the_models_own_are_reported(
     recorder = make("gpt", scored=0)
     recorder.record(1)
     assert not (tmp_path / "log.txt").exists()
-    monkeypatch.setattr("model.attention.attention", lambda query, *_arguments, **_settings: query)
+    monkeypatch.setattr("model.recording.attention", lambda query, *_arguments, **_settings: query)
     recorder.record(2)
     assert "not what the fused kernel computes" in (tmp_path / "log.txt").read_text("utf-8")
 

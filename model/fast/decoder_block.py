@@ -1,0 +1,65 @@
+"""Equals `model.blocks.DecoderBlock` in evaluation, with fewer calls.
+
+Taken: by `model.fast.decoding.prepare`. Gain: see `docs/log.md`, "Fast forms".
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.attention import attention
+from model.blocks import DecoderBlock
+from model.cache import KVCache
+from model.fast.explicit_attention import DECODING_HEADS
+from model.positions import rotate
+
+
+class DecodingBlock(nn.Module):
+    """A decoder block whose step for one new token takes as few calls as it can, for in a small model calls are the
+    time.
+
+    It keeps the layers' forward methods rather than the layers: a call of a module looks for hooks that are not there.
+    """
+
+    def __init__(self, block: DecoderBlock) -> None:
+        super().__init__()
+        attention = block.attention
+        self.layer, self.head_width = attention.layer, attention.head_width
+        self.heads, self.kv_heads = attention.heads, attention.kv_heads
+        self.attention_norm, self.feed_forward_norm = block.attention_norm.forward, block.feed_forward_norm.forward
+        self.query_key_value, self.output = attention.query_key_value.forward, attention.output.forward
+        self.query_key_norm = None if attention.query_key_norm is None else attention.query_key_norm.forward
+        self.feed_forward = block.feed_forward.forward
+
+    def forward(
+        self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None, documents: Tensor | None = None
+    ) -> Tensor:
+        """x [B, T, C] to [B, T, C]; arguments as `DecoderBlock`."""
+        batch, tokens, width = x.shape
+        fused = self.query_key_value(self.attention_norm(x)).view(batch, tokens, -1, self.head_width)
+        query_key, value = fused.split_with_sizes((self.heads + self.kv_heads, self.kv_heads), 2)  # [B, T, H, D]
+        if self.query_key_norm is not None:
+            query_key = self.query_key_norm(query_key)
+        if rotation is not None:
+            query_key = rotate(query_key, rotation)
+        query, key = query_key.transpose(1, 2).split_with_sizes((self.heads, self.kv_heads), 1)  # [B, H, T, D]
+        value, mask = value.transpose(1, 2), documents
+        if cache is not None:
+            key, value, mask = cache.append(self.layer, key, value)
+        once = tokens == 1 and mask is None
+        mixed = attend_once(query, key, value) if once else attention(query, key, value, causal=True, key_mask=mask)
+        x = x + self.output(mixed.transpose(1, 2).reshape(batch, tokens, width))
+        return x + self.feed_forward(self.feed_forward_norm(x))
+
+
+def attend_once(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """`attention` of a single query [B, H, 1, D] that sees all keys [B, Hkv, S, D]."""
+    batch, kv_heads, keys, width = key.shape
+    heads = query.shape[1]
+    if query.device.type != "cpu" or query.dtype != torch.float32 or batch * heads < DECODING_HEADS:
+        return F.scaled_dot_product_attention(query, key, value, enable_gqa=heads != kv_heads)
+    query = query.reshape(batch * kv_heads, -1, width) * width**-0.5  # [B Hkv, G, D]
+    weights = torch.bmm(query, key.reshape(-1, keys, width).transpose(1, 2)).softmax(dim=-1)  # [B Hkv, G, S]
+    return torch.bmm(weights, value.reshape(-1, keys, width)).view(batch, heads, 1, width)

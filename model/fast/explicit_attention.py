@@ -1,0 +1,80 @@
+"""Equals `model.attention.attention`, as three matrix products in the inputs' own dtype that keep the weights.
+
+Taken: on a CPU, where `is_faster` says so; the fused kernel is slow there backwards in bfloat16, with dropout, and for
+the few queries of a decoding step. Gain: see `docs/log.md`, "Fast forms".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from model.layers import dropout
+
+LENGTH = 512
+"""Keys up to which explicit products beat the fused kernel's bfloat16 backward pass on a CPU: 6 x faster at 64 and 128
+keys, 1.9 x at 256, 1.5 x at 512; at 1024 the fused kernel is 1.6 x faster."""
+
+DECODING_QUERIES = 8
+DECODING_HEADS = 64
+"""Up to so many queries in each of so many heads of a batch or more, plain float32 products beat the fused kernel on a
+CPU: one query of 32 rows with 4 heads takes 0.6 of its time, one of 1 row 1.6. In bfloat16 the kernel is always faster.
+"""
+
+
+def is_faster(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> bool:
+    """Whether explicit products are faster than the fused kernel here."""
+    if query.device.type != "cpu":
+        return False
+    if dropout > 0:
+        return True
+    training = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
+    if not training:
+        rows, heads, queries, _ = query.shape
+        few, many = queries <= DECODING_QUERIES, rows * heads >= DECODING_HEADS
+        return query.dtype == torch.float32 and few and many
+    return query.dtype == torch.bfloat16 and key.shape[2] <= LENGTH
+
+
+def explicit_attention(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout_probability: float
+) -> Tensor:
+    """visible: from `visible_keys`. Query heads that share a key head are stacked as more queries of it."""
+    batch, heads, queries, width = query.shape
+    kv_heads, keys = key.shape[1:3]
+    groups = heads // kv_heads
+    query = query.reshape(batch * kv_heads, groups * queries, width)
+    key = key.reshape(batch * kv_heads, keys, width)
+    value = value.reshape(batch * kv_heads, keys, width)
+    bias = None  # 0 where a query sees a key, else -inf
+    if visible is not None:
+        bias = torch.zeros_like(visible, dtype=query.dtype).masked_fill_(~visible, float("-inf"))
+        if groups > 1 or bias.dim() == 4:  # else [T, S], which the product broadcasts by itself
+            per_head = bias if bias.dim() == 2 else bias.unsqueeze(2)  # [T, S] or [B, 1, 1, T, S]
+            bias = per_head.expand(batch, kv_heads, groups, queries, keys).reshape(-1, groups * queries, keys)
+    weights = _Scores.apply(query, key, bias, width**-0.5).softmax(dim=-1)  # [B Hkv, G T, S]
+    if dropout_probability > 0:
+        weights = dropout(weights, dropout_probability)
+    return torch.bmm(weights, value).view(batch, heads, queries, width)
+
+
+class _Scores(torch.autograd.Function):
+    """scale · Q Kᵀ + bias for query [N, T, D] and key [N, S, D]: [N, T, S]. Autograd's own leaves Kᵀ's gradient to be
+    turned."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, bias: Tensor | None, scale: float) -> Tensor:
+        ctx.save_for_backward(query, key)
+        ctx.scale = scale
+        if bias is None:
+            return torch.bmm(query * scale, key.transpose(1, 2))
+        return torch.baddbmm(bias, query, key.transpose(1, 2), alpha=scale)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        query, key = ctx.saved_tensors
+        return torch.bmm(grad, key) * ctx.scale, torch.bmm(grad.transpose(1, 2), query) * ctx.scale, None, None

@@ -1,0 +1,35 @@
+"""Which queries attend to which keys."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from model.fast import accelerated_by
+from model.fast.document_mask import document_blocks
+
+
+def visible_keys(query: Tensor, key: Tensor, causal: bool, key_mask: Tensor | None) -> Tensor | None:
+    """Which query may see which key: bool, broadcastable to [B, H, T, S]; None when every query sees every key."""
+    queries, keys = query.shape[2], key.shape[2]
+    if causal and queries > keys:
+        raise ValueError(f"{queries} causal queries cannot be the last positions of {keys} keys")
+    if key_mask is not None and key_mask.dim() == 3:
+        return key_mask.unsqueeze(1)  # [B, 1, T, S]
+    visible = None if key_mask is None else key_mask[:, None, None, :]  # [B, 1, 1, S]
+    if causal and queries > 1:
+        past = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(keys - queries)  # [T, S]
+        visible = past if visible is None else visible & past
+    return visible
+
+
+@accelerated_by(document_blocks)
+def document_mask(tokens: Tensor, eos_id: int, *, head_width: int, dropout: float) -> Tensor:
+    """Which tokens [B, T] int64 of a window see each other: bool [B, T, T], each its own document up to itself.
+
+    A window may hold parts of several documents. Each begins with an eos, so that the tokens themselves say where: no
+    batch needs a field for it. Positions stay those of the window, as everywhere in training, where windows begin
+    anywhere in a text. head_width and dropout of the attention that the mask is for: other forms depend on them.
+    """
+    document = (tokens == eos_id).cumsum(dim=1, dtype=torch.int32)  # [B, T], grows by one with each eos
+    return (document.unsqueeze(2) == document.unsqueeze(1)).tril()
