@@ -30,13 +30,13 @@ class PrimerSettings:
     """`sentences` (pairs) or `stories`."""
 
     pairs: int = 1000
-    """How many distinct pairs, of all splits together."""
+    """Number of distinct pairs in all splits together."""
 
     seed: int = 1
-    """Another seed, another selection."""
+    """Seed of the selection of pairs."""
 
     split: Literal["train", "valid", "test", "novel"] | None = None
-    """Of these pairs, those of one split alone: `train`, `valid`, `test` (2 in 100) or `novel`."""
+    """Only the pairs of this split: `train`, `valid`, `test` (2 in 100) or `novel`."""
 
     format: Literal["tsv", "jsonl", "pharaoh", "svg"] = "tsv"
     """`tsv`: English, Japanese; `jsonl`: whole rows with gold spans; `pharaoh`: both sides in words, and their links as
@@ -58,7 +58,7 @@ def _pharaoh(row: Row) -> str:
 
 
 FORMATS = {"tsv": _tsv, "jsonl": _jsonl, "pharaoh": _pharaoh}
-"""A line for a row; `svg` is one picture of all."""
+"""Line for each row; `svg` is one picture of all rows."""
 
 
 def without_dashes(arguments: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Rows of the embedded corpus: distinct, split, in a fixed order for a seed."""
+"""Rows of the embedded corpus: distinct, with splits, in an order fixed by the seed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from data.primer.stream import Draw, Drawn, Row, drawn
 from data.processes import uncollected, workers
 
 PATIENCE = 200
-"""Derivations per row asked for, on average, before the corpus is declared exhausted."""
+"""Derivations for each requested row, on average, until the corpus counts as exhausted."""
 ENOUGH = 10_000
-"""From so many rows on, training has met nearly every word in every construction, and `novel` rows are held to it."""
+"""From so many rows on, training has nearly every word in every construction, and the parts of `novel` rows must be in
+it."""
 MANY = 4_000
-"""From so many rows on all cores draw them: to start them takes as long as to draw a few hundred."""
+"""From so many rows on, several processes draw them: starting those takes as long as drawing a few hundred rows."""
 
 
 def sentence_columns(sentence: Sentence) -> Row:
-    """A sentence as a row: source, target, alignment, words of both sides, antecedents (spans in source), construction,
-    split."""
+    """A sentence as a row: source, target, alignment, words (spans of both sides), antecedents (spans in the source),
+    construction, split."""
     source, target = sentence.written()
     return {
         "source": source.text,
@@ -42,23 +43,22 @@ def sentence_columns(sentence: Sentence) -> Row:
 
 
 def sides(row: Row) -> tuple[str, str]:
-    """English and Japanese of a sentence or a story."""
+    """The English and the Japanese text of a sentence or a story."""
     return (row["source"], row["target"]) if "source" in row else (row["text"], row["japanese"])
 
 
 def sentence_row(chooser: Chooser) -> Drawn:
-    """One derivation as a row, and the combinations of words in it."""
+    """A derivation as a row, and its combinations of words."""
     sentence = derive(chooser)
     return sentence_columns(sentence), sentence.combinations
 
 
 def distinct(draw: Callable[[], Drawn], count: int, source: str, target: str) -> Iterator[tuple[int, Row]]:
-    """`count` rows that differ in column `source`, each split up to its quota, with the number of the draw: those of a
-    split in order.
+    """`count` rows that differ in column `source`, each split up to its quota, with the numbers of their draws; those
+    of a split are in order.
 
-    A text that two constructions put into different splits (it happens a few times in 100,000) stays where it was
-    first. A novel row is kept when training has seen each of its parts: these come last. Raises ValueError when so many
-    rows cannot be found.
+    A text that two constructions put into different splits (a few in 100,000) stays in the first. Novel rows come last;
+    they are kept when all of their parts are in training. Raises ValueError when there are not so many rows.
     """
     left = quotas(count)
     novel = left.pop("novel")
@@ -88,7 +88,7 @@ def distinct(draw: Callable[[], Drawn], count: int, source: str, target: str) ->
 
 
 class Kind(NamedTuple):
-    """How rows are drawn, and the columns of their English and Japanese."""
+    """How rows of a kind are drawn, and the columns of their English and Japanese text."""
 
     draw: Draw
     source: str
@@ -99,11 +99,10 @@ KINDS = {"sentences": Kind(sentence_row, "source", "target"), "stories": Kind(st
 
 
 def numbered(kind: str, count: int, seed: int, processes: int | None = None) -> Iterator[tuple[int, Row]]:
-    """As `rows`, but one by one, as soon as each is drawn and with the number of the draw; those of a split are in
-    order.
+    """As `rows`, but one by one as they are drawn, with the numbers of their draws; those of a split are in order.
 
-    `processes`: how many others draw them. By default one for each core, or none where starting them would take longer
-    than it saves.
+    `processes`: number of processes that draw them; 0 for this one alone. By default one for each core, or 0 for few
+    rows.
     """
     if kind not in KINDS:
         raise ValueError(f"no kind of rows {kind!r}; there are {' and '.join(map(repr, KINDS))}")
@@ -116,7 +115,7 @@ def numbered(kind: str, count: int, seed: int, processes: int | None = None) -> 
 
 
 def rows(kind: str, count: int, seed: int, processes: int | None = None) -> list[Row]:
-    """`count` distinct rows of `kind` ("sentences" or "stories") in all splits; the same for the same seed, everywhere,
-    and however many processes draw them."""
+    """`count` distinct rows of `kind` ("sentences" or "stories") in all splits; a function of the seed alone, whatever
+    the machine and the number of processes."""
     with uncollected():
         return [row for _, row in sorted(numbered(kind, count, seed, processes), key=itemgetter(0))]

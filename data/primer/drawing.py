@@ -1,5 +1,4 @@
-"""Linked sentences as a picture: English above, Japanese below, a line for every link. SVG, so that a browser or a page
-shows it."""
+"""Word alignments as SVG pictures: English above, Japanese below, a line for every link."""
 
 from __future__ import annotations
 
@@ -11,18 +10,18 @@ from data.primer.corpus import Row, sides
 from data.tokens.word_alignment import project
 
 SIZE = 15
-"""Letters, in pixels."""
+"""Font size in pixels."""
 GAP = 9
-"""Between words."""
+"""Space between words in pixels."""
 TOP, BOTTOM, HEIGHT = 24, 88, 104
-"""Base lines of the two rows, and the height of one pair."""
+"""Baselines of the two rows, and the height of a pair."""
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2")
-"""Lines, one after another, so that neighbours can be told apart."""
+"""Colours of the lines, in turn."""
 
 
 @dataclass(frozen=True)
 class Linked:
-    """A pair in words, with the links between them by number."""
+    """A pair as words, with links between the numbers of words."""
 
     english: tuple[str, ...]
     japanese: tuple[str, ...]
@@ -30,7 +29,7 @@ class Linked:
 
 
 def links(row: Row) -> Linked:
-    """The words of a row and the links between them."""
+    """Words of a row and the links between them."""
     english, japanese = (
         tuple(text[a:b] for a, b in spans) for text, spans in zip(sides(row), row["words"], strict=True)
     )
@@ -38,12 +37,12 @@ def links(row: Row) -> Linked:
 
 
 def _width(word: str) -> float:
-    """Roughly what a browser's sans-serif takes: a Japanese character is square, a Latin letter a good half of it."""
+    """Approximate width in a browser's sans-serif font: a Japanese character is square, a Latin letter half as wide."""
     return sum(SIZE if ord(character) > 0x2E7F else 0.56 * SIZE for character in word)
 
 
 def _middles(words: Sequence[str]) -> tuple[list[float], float]:
-    """The middle of every word in a row, and the row's width."""
+    """Horizontal centres of the words, and the width of the row."""
     left, found = float(GAP), []
     for word in words:
         found.append(left + _width(word) / 2)
@@ -52,8 +51,7 @@ def _middles(words: Sequence[str]) -> tuple[list[float], float]:
 
 
 def picture(pairs: Sequence[Linked]) -> str:
-    """All pairs below one another as one SVG document. Words without a link are grey: the other language does not say
-    them."""
+    """All pairs below one another as one SVG document. Words without a link are grey."""
     rows = [(pair, _middles(pair.english), _middles(pair.japanese)) for pair in pairs]
     width = max((max(first[1], second[1]) for _, first, second in rows), default=0)
     lines = [
@@ -64,7 +62,7 @@ def picture(pairs: Sequence[Linked]) -> str:
         f'<rect width="{width:.0f}" height="{HEIGHT * len(rows)}" fill="white"/>',
     ]
     for number, (pair, (above, first), (below, second)) in enumerate(rows):
-        shift = ((width - first) / 2, (width - second) / 2)  # both rows in the middle, so that lines stay steep
+        shift = ((width - first) / 2, (width - second) / 2)  # both rows are centred
         lines.append(f'<g transform="translate(0 {HEIGHT * number})">')
         for i, j in pair.links:
             color = COLORS[i % len(COLORS)]

@@ -1,5 +1,4 @@
-"""The examples of docs/primer.md: `python -m data.primer.examples` draws them again and prints the page's lines for
-them."""
+"""The examples of docs/primer.md: `python -m data.primer.examples` draws them and prints their lines for the page."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ EXAMPLES = (
 
 
 def examples() -> list[tuple[str, str, str, str]]:
-    """(file name, English, Japanese, picture) of every example."""
+    """(file name, English, Japanese, SVG) of every example."""
     found = []
     for name, seed in EXAMPLES:
         row = sentence_columns(finish(name, CONSTRUCTIONS[name][0](Chooser(random.Random(seed)))))
@@ -52,12 +51,12 @@ def examples() -> list[tuple[str, str, str, str]]:
 
 
 def markdown(file: str, english: str, japanese: str) -> str:
-    """The line that shows an example on the page."""
+    """Line of the page that shows an example."""
     return f"![{english} / {japanese}](images/primer/{file})"
 
 
 def main() -> None:
-    """Write the pictures, in place of those that are there."""
+    """Replace the pictures of the page."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for old in FOLDER.glob("*.svg"):
         old.unlink()

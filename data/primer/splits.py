@@ -1,9 +1,8 @@
-"""Which split a sentence belongs to: a function of the sentence alone, the same in every run and on every machine.
+"""The split of a sentence: a function of the sentence alone, the same in every run and on every machine.
 
-The hash is taken over the Japanese side. Translation is a function (one English sentence, one Japanese), so sentences
-that differ only in what Japanese does not say (a dog, the dog) fall into one split together, and no sentence on either
-side is in two. A combination of construction, predicate and noun may be held out; whatever contains one is `novel` and
-never trained on.
+It is decided by a hash of the Japanese side. An English sentence has one translation, so sentences that differ only in
+what Japanese leaves out (a dog, the dog) are in the same split, and no sentence of either side is in two. Some
+combinations of construction, predicate and noun are held out; a sentence with one is `novel` and never trained on.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from collections.abc import Iterable
 
 SPLITS = ("train", "valid", "test", "novel")
 HELD_OUT = 0.03
-"""Share of the combinations that are held out."""
+"""Fraction of the combinations that are held out."""
 EVALUATED = 0.03
-"""Share of the remaining sentences in each of valid and test."""
+"""Fraction of the remaining sentences in each of valid and test."""
 SHARES = {"valid": 0.02, "test": 0.02, "novel": 0.02}
-"""Share of the rows asked for; the rest is train."""
+"""Fraction of the requested rows; the rest is train."""
 
 
 def fraction(text: str) -> float:
@@ -26,7 +25,7 @@ def fraction(text: str) -> float:
 
 
 def held_out(combination: tuple[str, ...]) -> bool:
-    """Whether the combination is never trained on."""
+    """Whether the combination is held out of training."""
     return fraction("novel\t" + "\t".join(combination)) < HELD_OUT
 
 
@@ -39,14 +38,13 @@ def split(japanese: str, combinations: Iterable[tuple[str, ...]]) -> str:
 
 
 def parts(combinations: Iterable[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
-    """What a combination is made of, each of which training must have seen: the predicate in its construction, and the
-    nouns."""
+    """Parts of combinations, which must all occur in training: the predicate in its construction, and the nouns."""
     return frozenset(
         part for name, predicate, *rest in combinations for part in ((name, predicate), *((noun,) for noun in rest))
     )
 
 
 def quotas(count: int) -> dict[str, int]:
-    """How many of `count` rows go to each split; every split gets at least one when there are four rows or more."""
+    """Number of rows of each split, of `count` in all; every split has at least one when there are four or more."""
     small = {name: max(1, round(count * share)) if count >= len(SPLITS) else 0 for name, share in SHARES.items()}
     return {"train": count - sum(small.values()), **small}

@@ -1,4 +1,4 @@
-"""Stories as rows: a plot told by a `Teller`, written on both sides, with the antecedents of its pronouns."""
+"""Stories as rows: a plot told by a `Teller`, written in both languages, with the antecedents of its pronouns."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from data.primer.telling import Teller
 
 
 def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
-    """One story: text, japanese, alignment, words of both sides, antecedents (spans in text), mentions, referents and
-    names (see `data.coreference`), construction (the plot's name), split."""
+    """A story as a row: text, japanese, alignment, words (spans of both sides), antecedents (spans in the text),
+    mentions, referents, names and turns (see `data.coreference`), construction (the name of the plot), split."""
     name, plot = chooser.pick(PLOTS)
     teller = Teller(chooser)
     combination = ("story", name, *plot(teller, chooser))
@@ -32,10 +32,7 @@ def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
 
 
 def mention_columns(written: Written) -> dict[str, Any]:
-    """The columns `mentions`, `referents`, `names` and `turns` ([pronoun start, end, antecedent, rival]) of a text.
-
-    Referents are numbered as they appear; one name is one referent.
-    """
+    """The columns of `data.coreference`. Referents are numbered in order of appearance; one name is one referent."""
     known: dict[str, int] = {}
     columns: dict[str, Any] = {"mentions": [], "referents": [], "names": [], "turns": []}
     for mention in sorted(written.mentions, key=lambda mention: (mention.start, mention.end)):

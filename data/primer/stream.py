@@ -1,9 +1,9 @@
-"""The rows along a stream of random numbers, drawn by several processes and yet the same rows in the same order.
+"""Rows drawn from a stream of random numbers, by several processes but with the same rows in the same order as by one.
 
-A row is a function of the place in the stream at which it begins. So a process may begin anywhere: the first rows that
-it draws there are not rows of the stream, but soon one of them begins where a row of the stream begins, and from there
-on all are the same, as a self-synchronising code read from its middle falls into step. Each process draws every n-th
-share of the numbers, from the share's first number on; what it takes to fall into step, a dozen rows, is drawn again.
+A row is a function of its first position in the stream. A process that starts at any position draws rows that are not
+those of the stream, until one begins where a row of the stream begins; from there on all are the same, as when a
+self-synchronising code is read from the middle. Each process draws every n-th chunk of the numbers; the dozen rows that
+it takes to synchronise are drawn again by the calling process.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from data.primer.grammar.choice import Chooser
 Row = dict[str, Any]
 Combinations = Sequence[tuple[str, ...]]
 Drawn = tuple[Row, Combinations]
-"""A row and the combinations of words in it."""
+"""A row and its combinations of words."""
 Share = tuple[list[int], list[Drawn], int]
-"""Where each of its rows begins, the rows, and where the last one ends."""
+"""First position of each row of a chunk, the rows, and the position after the last one."""
 Draw = Callable[[Chooser], Drawn]
 
 SHARE = 1 << 15
-"""Random numbers in a share: about 1500 stories or 3400 sentences, a third of a second."""
+"""Random numbers in a chunk: about 1500 stories or 3400 sentences, a third of a second."""
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 class Stream(random.Random):
-    """The random numbers of a seed, counted."""
+    """Random numbers of a seed, with the position in their stream."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -47,7 +47,7 @@ class Stream(random.Random):
         return super().random()
 
     def skip(self, position: int) -> None:
-        """Go on to a place, unless it was passed already."""
+        """Advance to a position, unless it is passed already."""
         following = super().random
         for _ in range(self.position, position):
             following()
@@ -55,8 +55,7 @@ class Stream(random.Random):
 
 
 def drawn(kind: str, draw: Draw, seed: int, processes: int = 0) -> Generator[Drawn, None, None]:
-    """Rows without end, the same however many other processes draw them (0: none). `kind` is the name that these know
-    `draw` by."""
+    """Endless rows, the same for any number of processes that draw them (0: this one). `kind` names `draw` for them."""
     stream = Stream(seed)
     chooser = Chooser(stream)
     if processes == 0:
@@ -74,8 +73,8 @@ def drawn(kind: str, draw: Draw, seed: int, processes: int = 0) -> Generator[Dra
 
 
 def share(draw: Draw, stream: Stream, number: int) -> Share:
-    """The rows that begin in a share of the stream when one begins at its first number, or where this process is, if
-    later."""
+    """Rows that begin in a chunk of the stream, the first one at its first number (or at the present position, if
+    later)."""
     stream.skip(number * SHARE)
     chooser = Chooser(stream)
     starts, rows = [], []
@@ -87,9 +86,10 @@ def share(draw: Draw, stream: Stream, number: int) -> Share:
 
 @contextmanager
 def _workers(kind: str, seed: int, processes: int) -> Iterator[list[IO[bytes]]]:
-    """What each process writes. They end with the block, and by themselves when nobody reads any more.
+    """Output pipes of the worker processes. They end with the block, or when the reader is gone.
 
-    Programs of their own: neither would fork() be safe beside torch's threads, nor do they import what the caller did.
+    They are programs of their own: fork() would not be safe beside the threads of torch, and the processes that
+    `multiprocessing` spawns import the caller's main module, torch included (docs/log.md).
     """
     with ExitStack() as stack:
         running = []
@@ -99,7 +99,7 @@ def _workers(kind: str, seed: int, processes: int) -> Iterator[list[IO[bytes]]]:
                 cwd=_ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C is for the caller
+                start_new_session=True,  # Ctrl-C goes to the caller only
             )
             stack.enter_context(process)
             stack.callback(process.kill)
@@ -108,7 +108,7 @@ def _workers(kind: str, seed: int, processes: int) -> Iterator[list[IO[bytes]]]:
 
 
 def send(answer: IO[bytes], found: Share) -> None:
-    """Write a share to a pipe, its length first: marshal by itself would read a pipe byte by byte."""
+    """Write a chunk to a pipe, after its length: marshal itself would read the pipe byte by byte."""
     written = marshal.dumps(found)
     answer.write(len(written).to_bytes(8, "little") + written)
     answer.flush()
@@ -119,7 +119,7 @@ def _received(answer: IO[bytes]) -> Share:
     written = answer.read(length)
     if not length or len(written) < length:
         raise DataError(
-            "a process that draws the embedded corpus was ended (by itself, then it says why above); start again"
+            "a process that draws the embedded corpus has ended (its error message is above, if it failed); start again"
         )
     found: Share = marshal.loads(written)
     return found

@@ -1,9 +1,8 @@
-"""Telling a story: who and what has been mentioned, and hence when English says 'she' or 'it' and Japanese says
-nothing.
+"""Discourse of a story: tracks mentions, and so decides where English has a pronoun and Japanese omits the word.
 
-English takes a pronoun for the subject of the sentence before, and for a thing or person that the last sentences
-mentioned when no other of the same pronoun was. Japanese leaves a continuing subject out, and a thing just spoken of
-where the verb says enough (探しました, 見つけました); it names people and, with other verbs, things again. A newcomer enters with
+English has a pronoun for the subject of the sentence before, and for a thing or person mentioned in the last sentences
+when no other with the same pronoun was. Japanese omits a continuing subject, and a thing just mentioned where the verb
+is specific enough (探しました, 見つけました); it repeats people and, with other verbs, things. A new referent is marked with
 が.
 """
 
@@ -26,7 +25,7 @@ from data.primer.lexicon import POSITIONS, Adjective, Name, Noun, adjective, nou
 
 @dataclass(eq=False)
 class Figure:
-    """Somebody or something in a story: a person by name, an animal, a thing."""
+    """A referent in a story: a person by name, an animal, a thing."""
 
     entry: Name | Noun
     adjective: Adjective | None = None
@@ -37,7 +36,7 @@ class Figure:
     referent: Referent = field(init=False)
     introduced: bool = False
     since: int = 0
-    """The number of the sentence that introduced it."""
+    """Number of the sentence that introduced it."""
 
     def __post_init__(self) -> None:
         self.pronoun = "they" if self.plural else self.entry.pronoun if isinstance(self.entry, Name) else "it"
@@ -53,11 +52,11 @@ class Figure:
 
     @property
     def animate(self) -> bool:
-        """Whether it acts for itself: people and animals."""
+        """Whether it is a person or an animal."""
         return isinstance(self.entry, Name) or self.entry.animate
 
     def full(self) -> NounPhrase:
-        """By name; a thing as 'a red ball' the first time and 'the ball' afterwards."""
+        """The noun phrase: a name; for a thing 'a red ball' at first and 'the ball' afterwards."""
         if isinstance(self.entry, Name):
             return noun_phrases.name(self.entry, self.referent)
         if self.entry.kinds & BARE:
@@ -73,7 +72,7 @@ class Figure:
 
 @dataclass(slots=True, eq=False)
 class Said:
-    """A clause, whom it is about, and what marks the subject in Japanese (None: it is left unsaid)."""
+    """A clause with its subject, and the Japanese particle that marks the subject (None: omitted)."""
 
     who: Figure
     clause: Clause
@@ -100,12 +99,11 @@ class Teller:
     # Mentions
 
     def meant(self, figure: Figure, rival: Figure, named: float = 0.0) -> Figure:
-        """The figure, which its next mention calls by pronoun although the rival could be meant: what is said of it
-        decides.
+        """The figure, mentioned next by a pronoun that could also refer to the rival: only the meaning tells.
 
-        For turns that are drawn either way: each of the two is meant as often as the other. Of another pronoun, it is
-        no rival. Some stories name the figure at its turn (`named`; reasons see to that themselves): from them can be
-        learnt what the pronoun asks.
+        For turns, in which either of the two is the antecedent equally often. A figure with another pronoun is no
+        rival. With probability `named` the figure is named instead (`because` has a probability of its own): such
+        stories teach the model who does what.
         """
         self.by_pronoun(figure)
         spelled = self.chooser.chance(named)
@@ -113,7 +111,7 @@ class Teller:
         return figure
 
     def by_pronoun(self, figure: Figure) -> Figure:
-        """The figure, which its next mention calls by pronoun, whoever else was just spoken of."""
+        """The figure, mentioned next by a pronoun, whatever else was just mentioned."""
         assert figure.introduced, f"{figure.referent.name}: no pronoun before the noun"
         self._called[figure] = True, None
         return figure
@@ -127,13 +125,13 @@ class Teller:
             self._now.append(figure)
 
     def _clear(self, figure: Figure) -> bool:
-        """Whether the pronoun would mean the figure and nothing else that was just spoken of."""
+        """Whether the figure is the only recent mention that agrees with its pronoun."""
         around = [other for other in (*self._recent, *self._now) if other.pronoun == figure.pronoun]
         return figure in around and all(other is figure for other in around)
 
     def subject(self, figure: Figure, again: bool = False) -> tuple[NounPhrase, str | None]:
-        """The figure as subject, and its Japanese topic particle (None: unsaid); `again` within a sentence, never twice
-        by name."""
+        """The figure as subject, and its Japanese particle (None: omitted); `again`: for a second time in a sentence,
+        where it is not repeated by name."""
         new, entered = not figure.introduced, self._entered
         self._entered = None
         continuing = self._topic is figure
@@ -154,7 +152,8 @@ class Teller:
         return phrase, "は"
 
     def object(self, figure: Figure, action: str = "") -> NounPhrase:
-        """The figure after a verb or preposition; a thing or an animal goes unsaid with an action that needs no more."""
+        """The figure after a verb or preposition; a thing or an animal is omitted in Japanese with a verb of
+        `PLAIN_ENOUGH`."""
         clear = self._clear(figure)
         by_itself = figure.introduced and clear and self.chooser.chance(0.8)
         use_pronoun, rival = self._called.pop(figure, (by_itself, None))
@@ -167,7 +166,7 @@ class Teller:
         return phrase
 
     def _said(self, who: Figure, clause: Clause, topic: str | None) -> Said:
-        """The clause is complete: what it mentioned is what was just spoken of."""
+        """Complete a clause: its mentions become the recent ones."""
         self._follow(who, self._now)
         return Said(who, clause, topic, tuple(self._recent))
 
@@ -189,7 +188,7 @@ class Teller:
         again: bool = False,
         favor: bool = False,
     ) -> Said:
-        """Somebody does something: `to` a person (giving), `toward` a place (going), `again` in one sentence, as a
+        """A clause with a verb: `to` a person (giving), `toward` a place (going), `again` in the same sentence, as a
         `favor` (てくれた)."""
         subject, topic = self.subject(who, again)
         complements: list[Complement] = list(more)
@@ -207,7 +206,7 @@ class Teller:
         return self._said(who, clause, topic)
 
     def being(self, who: Figure, quality: str, *, very: bool = False, too: bool = False) -> Said:
-        """Somebody or something is of a quality; `very` much so, or `too` much."""
+        """A clause with an adjective, perhaps with `very` or `too`."""
         subject, topic = self.subject(who)
         topic = topic and "は"
         said = adjective(quality)
@@ -238,11 +237,11 @@ class Teller:
         return self._said(who, Clause(head, subject, Mode("past")), topic)
 
     def happening(self, what: Figure, action: str) -> Said:
-        """It broke: an event told as news, which Japanese marks with が."""
+        """It broke: an event as news, whose subject Japanese marks with が."""
         return replace(self.doing(what, action), topic="が")
 
     def into(self, figure: Figure, preposition: str) -> Complement:
-        """Where something ends up: in the box, on the floor - 箱に."""
+        """A place where something ends up: in the box, on the floor - 箱に."""
         return marked(self.object(figure), preposition, "に", 1, 8)
 
     def onto(self, figure: Figure) -> Complement:
@@ -274,9 +273,9 @@ class Teller:
     # Sentences
 
     def tell(self, said: Said, lead: str = "") -> None:
-        """One clause as a sentence, perhaps after 'then', 'but', 'one day'."""
+        """A clause as a sentence, perhaps after 'then', 'but', 'one day'."""
         opening, start = self._lead(lead)
-        topic = "は" if lead == "one day" and said.topic is None else said.topic  # a new scene says who again
+        topic = "は" if lead == "one day" and said.topic is None else said.topic  # a new scene repeats the subject
         self.add((*opening, *said.clause.english()), (*start, *said.clause.japanese(topic=topic)))
 
     def joined(self, first: Said, word: str, second: Said, lead: str = "") -> None:
@@ -285,7 +284,7 @@ class Teller:
         link = Link()
         form, particle = {"so": (ja.before_node, "ので"), "but": (None, "が")}[word]
         known = tuple(c for c in second.clause.complements if c.of is first.who.referent)
-        # Another's reason has a subject of its own: 時計が古かったので、ケンは….
+        # A reason with another subject marks it with が: 時計が古かったので、ケンは….
         topic = "が" if word == "so" and first.topic and second.topic else first.topic
         english = (*opening, *first.clause.english(), Word(","), Word(word, link), *second.clause.english())
         japanese = (
@@ -299,24 +298,24 @@ class Teller:
         self._follow(second.who, (*first.mentioned, *second.mentioned))
 
     def because(self, main: Said, why: Said) -> None:
-        """A sentence with its reason, which English says second and Japanese first. The reason's subject is a pronoun,
-        or a name again.
+        """A sentence with its reason, which comes second in English and first in Japanese. The subject of the reason is
+        a pronoun, or a name again.
 
-        In Japanese a subject that both share is said once (エミは親切だったので、傘を貸しました). Another's reason names its
-        subject, which the main clause then leaves out (アンナが困っていたので、エミは傘を貸しました); a thing that is new stays in the
-        main clause, where its quality could not be a person's (安かったので、エミは本を買いました).
+        In Japanese a shared subject appears once (エミは親切だったので、傘を貸しました). Another subject appears in the reason and
+        is omitted in the main clause (アンナが困っていたので、エミは傘を貸しました); a new thing stays in the main clause if its quality
+        cannot be a person's (安かったので、エミは本を買いました).
         """
         link, clause = Link(), main.clause
         named_before = [clause.subject, *(complement.phrase for complement in clause.complements if complement.phrase)]
         names = [phrase for phrase in named_before if phrase.entry and phrase.referent is why.who.referent]
         known = isinstance(why.who.entry, Name) or why.who.since < self.sentences  # not 'because a duck ate it'
         rivals = any(other is not why.who and other.pronoun == why.who.pronoun for other in main.mentioned)
-        # A subject is a pronoun already in half of the main clauses, and then so in the reason.
+        # The subject is already a pronoun in half of the main clauses, and then in the reason too.
         if names and known and rivals and self.chooser.chance(0.2 if why.who is main.who else 0.1):
             why = replace(why, clause=replace(why.clause, subject=names[0]))
         words = reason(why.clause, link)
         shared = why.who is main.who
-        # Said again, a reason without one would be anybody's; a newcomer whom another's reason brings in has が.
+        # The subject of the main clause is repeated, since a reason without one is ambiguous; a new one has が.
         topic = (*clause.subject.japanese, Word("が" if main.topic == "が" and not shared else "は"))
         new = not why.who.animate and why.who.since == self.sentences and why.clause.head.lemma not in LOOKS
         told = {complement.of for complement in why.clause.complements if complement.japanese} - {None}
@@ -334,7 +333,7 @@ class Teller:
         self._follow(main.who, (*main.mentioned, *why.mentioned))
 
     def _lead(self, lead: str) -> tuple[Parts, Parts]:
-        """The connective of a sentence; never the one of the sentence before, nor 'the next day' after 'yesterday'."""
+        """The connective of a sentence: not that of the sentence before, and no 'the next day' after 'yesterday'."""
         if lead and lead == self._last_lead:
             lead = "then" if lead == "after that" else "after that"
         if lead == "yesterday":
@@ -348,7 +347,7 @@ class Teller:
         return (Word(lead, link), Word(",")), (Word(LEADS[lead], link), Word("、"))
 
     def add(self, english: Parts, japanese: Parts) -> None:
-        """A finished sentence on both sides."""
+        """Append a sentence in both languages."""
         stop = Link()
         self.english += [*english, Word(".", stop)]
         self.japanese += [*japanese, Word("。", stop)]
@@ -356,13 +355,13 @@ class Teller:
 
 
 NAMED = 0.35
-"""Share of the turns that name whom or what they are about, where they are no reasons."""
+"""Fraction of the turns that have the name instead of the pronoun, except in reasons."""
 PLAIN_ENOUGH = frozenset(("look for", "find"))
-"""Verbs whose object Japanese leaves out when it was just spoken of."""
+"""Verbs whose object Japanese omits when it was just mentioned."""
 NEVER_BARE = frozenset(("visit", "draw"))
-"""Verbs that keep their object even where the same sentence has just named it."""
+"""Verbs that keep their object even when the same sentence has just named it."""
 LOOKS = frozenset(("beautiful", "pretty", "cute"))
-"""Qualities of things that could be a person's."""
+"""Qualities of things that a person can have too."""
 
 LEADS = {
     "one day": "ある日",

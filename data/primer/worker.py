@@ -1,5 +1,5 @@
-"""A process that draws rows for another: `python -m data.primer.worker KIND SEED FIRST EVERY` writes shares of a stream
-to a pipe."""
+"""A worker process that draws rows: `python -m data.primer.worker KIND SEED FIRST EVERY` writes chunks of a stream to a
+pipe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from data.processes import uncollected
 
 
 def main() -> None:
-    """Write every share that is this process's until nobody reads them."""
+    """Write the chunks FIRST, FIRST + EVERY, … until the reader is gone."""
     kind, *numbers = sys.argv[1:]
     seed, first, every = map(int, numbers)
     stream = Stream(seed)
@@ -22,7 +22,7 @@ def main() -> None:
             for number in count(first, every):
                 send(sys.stdout.buffer, share(KINDS[kind].draw, stream, number))
     except BrokenPipeError:
-        os._exit(0)  # without flushing what nobody reads
+        os._exit(0)  # without flushing into the closed pipe
 
 
 if __name__ == "__main__":
