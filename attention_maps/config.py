@@ -1,4 +1,4 @@
-"""What is recorded of the attention while training."""
+"""Configuration of recording attention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class AttentionConfig:
     """Record maps at every evaluation. One extra forward pass over a few examples; training itself is untouched."""
 
     probes: list[str] = field(default_factory=list)
-    """Texts of your own to look at, the same at every step. For translation: sources, or `source ||| target`."""
+    """Your own texts, recorded at every step. For translation: sources, or `source ||| target`."""
 
     examples: int = 4
     """Validation examples recorded besides the probes: always the same ones."""

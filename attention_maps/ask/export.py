@@ -1,4 +1,4 @@
-"""`python -m attention_maps export`: maps as a file whose ending says of which kind."""
+"""`python -m attention_maps export`: maps as a file; its ending chooses the format."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ONLY_FOR = {
     "threshold": (".pharaoh",),
     "steps": (".html",),
 }
-"""Settings that are not for every kind of file."""
+"""Settings for some formats only."""
 
 
 @dataclass
 class ExportSettings(MapSettings):
-    """What is written, and where."""
+    """The file and its format."""
 
     to: str = ""
     """The file to write: .png or .svg a picture, .csv the numbers, .pharaoh a word alignment, .html a page that needs
@@ -46,10 +46,10 @@ class ExportSettings(MapSettings):
     """.svg with view=lines: lines from each token."""
 
     readout: Readout = "argmax"
-    """.pharaoh: `argmax` links every word of the translation to where it looked most; `mutual` keeps the links that
-    are strongest from both sides, `grown` adds pairs beside these that are strongest from one side; `threshold` takes
-    every pair of at least that weight. Special tokens take no part but are counted: with rows=reads, bos is number 0.
-    """
+    """.pharaoh: `argmax` links every word of the translation to the source word with the largest weight; `mutual`
+    keeps the links that are strongest from both sides, `grown` adds pairs beside these that are strongest from one
+    side; `threshold` takes every pair of at least that weight. Special tokens take no part but are counted: with
+    rows=reads, bos is number 0."""
 
     threshold: float = 0.5
     """.pharaoh with readout=threshold: the smallest weight that is a link."""
@@ -80,7 +80,7 @@ def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
 
 
 def setting_problems(settings: ExportSettings) -> list[str]:
-    """What is wrong with the settings, before anything is read."""
+    """Problems of the settings, found before anything is read."""
     to = expanded(settings.to)
     suffix = to.suffix.lower()
     kinds = [*WRITERS, ".html"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attention_maps.ask.loading import also, existing_run, load
@@ -24,10 +24,7 @@ MEASURES = {
     "antecedent_agreeing": ("agreeing", "{:.1f}", "the same among the nouns that agree with the pronoun"),
     "importance": ("importance", "{:+.3f}", "rise of the validation loss in nats without the head"),
 }
-"""Of the measures of heads their name, how a number is written, and what it is."""
-
-Labels = Mapping[str, Sequence[Sequence[str]]]
-"""What every head does, in a word: [kind][layer][head]."""
+"""Per measure of a head: column heading, number format, explanation."""
 
 
 @dataclass
@@ -57,7 +54,9 @@ def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> No
     print("\n".join(_scores(recording)), end="\n" if recording.scores else "")
 
 
-def _rows(measures: Measures, labels: Labels, kind: Kind, names: Sequence[str]) -> Iterator[list[str]]:
+def _rows(
+    measures: Measures, labels: dict[str, list[list[str]]], kind: Kind, names: Sequence[str]
+) -> Iterator[list[str]]:
     """A table of texts: a heading, and a line for each head."""
     yield [kind, "head", *(MEASURES[name][0] for name in names), "label"]
     for layer, heads in enumerate(measures[names[0]][kind]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,6 @@ from attention_maps.files import store
 from attention_maps.record.recording import Sample
 from configs.errors import UserError
 from configs.program import expanded
-
-Labels = Mapping[str, Sequence[Sequence[str]]]
-"""What every head does, in a word: [kind][layer][head]."""
 
 
 @dataclass
@@ -79,7 +76,7 @@ def _text(sample: Sample, columns: int = 48) -> str:
     return " → ".join(fitted(text, columns).rstrip() if width(text) > columns else text for text in plain)
 
 
-def _labelled(labels: Labels, kind: str) -> str:
+def _labelled(labels: dict[str, list[list[str]]], kind: str) -> str:
     """Heads that have a label: `; previous token: 0.2, 1.0` (layer.head)."""
     heads: dict[str, list[str]] = {}
     for layer, row in enumerate(labels.get(kind, [])):

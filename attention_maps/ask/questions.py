@@ -1,7 +1,4 @@
-"""What a command asks about: from the words typed to recordings, samples, maps and tokens.
-
-Everything that is wrong is a `UserError` saying what there is instead.
-"""
+"""The maps and tokens that a command's settings name. Raises UserError, naming what there is instead."""
 
 from __future__ import annotations
 

@@ -28,20 +28,20 @@ class ShowSettings(MapSettings):
     """What is shown."""
 
     query: str | None = None
-    """Who attends: a word as it stands in the text, of one or several pieces; or a position, 5, or 5:7 for several."""
+    """The attending token: a word of the text, of one or several pieces; or a position, 5, or 5:7 for several."""
 
     key: str | None = None
-    """Who is attended to. With `query` one number is the answer; alone, those that attend to it most."""
+    """The token attended to. With `query` the answer is one number; alone, the tokens that attend to it most."""
 
     top: int = 3
     """How many of the strongest are shown."""
 
     special: bool = True
-    """Show special tokens (bos, eos) among those attended to. Without them the percentages stay what they are."""
+    """Show special tokens (bos, eos) among those attended to. Percentages are the same without them."""
 
 
 def show(run: str, settings: ShowSettings, problems: Sequence[str]) -> None:
-    """Print a map as a table, the answer to one question, or who attends to one token."""
+    """Print a map as a table, the answer to one question, or the tokens that attend to one."""
     found = list(problems)
     if settings.top < 1:
         found.append(f"top={settings.top}: must be at least 1")

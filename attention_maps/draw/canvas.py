@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from attention_maps.draw import fonts, labels
+from attention_maps.draw import fonts
 from attention_maps.draw.heat_map import HeatMap
 from attention_maps.draw.surface import DPI, HIDDEN, LINE, POINT, Cells, Text
 from attention_maps.record.recording import tokens
@@ -35,7 +35,7 @@ class Canvas:
                 text.x,
                 text.y,
                 text.text,
-                fontproperties=fonts.font(text.size, text.bold),
+                fontproperties=fonts.font(text.size, text.bold and fonts.has_bold(text.text)),
                 color=text.colour,
                 ha=text.align,
                 va=text.base,
@@ -75,19 +75,9 @@ class Canvas:
         return _width(text, size, bold) if text else 0.0
 
     @staticmethod
-    def label(piece: str) -> str:
-        """What our fonts can draw; other characters as their `[code]`."""
-        return labels.readable(piece, fonts.characters())
-
-    @staticmethod
-    def drawable(text: str) -> str:
-        """What our fonts can draw; other characters as their `[code]`."""
-        return labels.printable(text, fonts.characters())
-
-    @staticmethod
-    def has_bold(text: str) -> bool:
-        """Only Latin letters have it."""
-        return fonts.has_bold(text)
+    def characters() -> frozenset[str]:
+        """Those of the fonts that come with matplotlib and matplotlib_fontja."""
+        return fonts.characters()
 
 
 _RULER = RendererAgg(1, 1, DPI)
@@ -95,7 +85,7 @@ _RULER = RendererAgg(1, 1, DPI)
 
 @lru_cache(4096)
 def _width(text: str, size: float, bold: bool) -> float:
-    return _RULER.get_text_width_height_descent(text, fonts.font(size, bold), False)[0]
+    return _RULER.get_text_width_height_descent(text, fonts.font(size, bold and fonts.has_bold(text)), False)[0]
 
 
 def heat_map(

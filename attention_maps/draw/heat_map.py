@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from attention_maps.draw.labels import hundredths, vertical, visible
+from attention_maps.draw.labels import hundredths, printable, readable, vertical, visible
 from attention_maps.draw.surface import INK, LEADING, MUTED, PAPER, POINT, Cells, Drawing, Surface, Text, colours
 from attention_maps.record.recording import Tokens
 
@@ -173,7 +173,7 @@ class _Layout:
         return NARROW_LABEL, min(room // len(shown.columns), 40), shown
 
     def _labels(self, tokens: Tokens | None) -> list[str]:
-        return [self.surface.label(piece) for piece in tokens.pieces] if tokens else []
+        return [readable(piece, self.surface.characters()) for piece in tokens.pieces] if tokens else []
 
     def _column_labels(self) -> list[_ColumnLabel]:
         """All flat when each fits; otherwise only single characters are."""
@@ -186,10 +186,11 @@ class _Layout:
         ]
 
     def _headings(self) -> list[_Heading]:
-        title, subtitle = (self.surface.drawable(text) for text in (self.picture.title, self.picture.subtitle))
+        title, subtitle = (
+            printable(text, self.surface.characters()) for text in (self.picture.title, self.picture.subtitle)
+        )
         if not self.picture.page_width:
-            bold = self.surface.has_bold(title)
-            found = [_Heading(title, TITLE, 9, 28, INK, bold), _Heading(subtitle, SUBTITLE, 7, 20, MUTED, False)]
+            found = [_Heading(title, TITLE, 9, 28, INK, True), _Heading(subtitle, SUBTITLE, 7, 20, MUTED, False)]
             return [heading for heading in found if heading.text]
         lines = []
         for text, colour in ((title, INK), (subtitle, MUTED)):
@@ -230,7 +231,7 @@ class _Layout:
                 self._row_labels(page, x - GAP, y, self.left, picture.rows, "right")
             if len(picture.panels) > 1:
                 title = y - 11 - (self.top_height if down == 0 else 0)
-                page.write(Text(x, title, name, PANEL, bold=self.surface.has_bold(name)))
+                page.write(Text(x, title, name, PANEL, bold=True))
         if picture.right and self.right:
             page.write(Text(self.x + self.width + GAP, self.y - 8, picture.right_name, NAME, colour=MUTED))
             self._row_labels(page, self.x + self.width + GAP, self.y, self.right, picture.right, "left")

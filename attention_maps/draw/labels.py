@@ -1,6 +1,6 @@
-"""How tokens and weights look, on a terminal and in every picture: labels, how wide they are, and the colours.
+"""Labels of tokens, their widths, and the colours of weights, on a terminal and in pictures.
 
-Only the standard library: what is printed must not wait for a plotting library.
+Standard library only: a terminal's table must not wait for a plotting library.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLOURS = ("#f6f9fe", "#d3e2fa", "#86aeee", "#3a69d2", "#1d3c98", "#0c1648")
 """Of weights from 0 to the largest, evenly spaced."""
 
 FUTURE = "#e7e5e1"
-"""What a causal row cannot see: not the colour of a small weight."""
+"""Positions that a causal row cannot attend to; no weight has this colour."""
 
 DIVERGED = "#db2626"
 """NaN: the model diverged."""
@@ -99,5 +99,5 @@ def fitted(text: str, columns: int) -> str:
 
 
 def is_japanese(text: str) -> bool:
-    """Whether kana are among it: characters shared with Chinese look different in Japanese, and must be told so."""
+    """Whether it has kana: Han characters have Japanese forms, which need a language tag."""
     return KANA.search(text) is not None

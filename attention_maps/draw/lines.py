@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from attention_maps.draw.heat_map import GAP, NAME, SUBTITLE, TITLE
-from attention_maps.draw.labels import visible
+from attention_maps.draw.labels import readable, visible
 from attention_maps.draw.surface import INK, MUTED, Text
 from attention_maps.draw.svg import Svg
 from attention_maps.record.chosen_map import ChosenMap
@@ -21,10 +21,10 @@ def lines(chosen: ChosenMap, top: int = 3) -> str:
     """Queries on the left, keys on the right, and the `top` strongest links of each query: width and opacity by
     weight."""
     weights, rows, columns = chosen.matrix, chosen.queries, chosen.keys
-    left = MARGIN + max(Svg.text_width(Svg.label(piece), LABEL) for piece in rows.pieces) + GAP
+    left = MARGIN + max(Svg.text_width(readable(piece), LABEL) for piece in rows.pieces) + GAP
     right, y = left + ACROSS, MARGIN + 76
     names = Svg.text_width(chosen.subject, TITLE), Svg.text_width(chosen.origin, SUBTITLE)
-    widest = max(Svg.text_width(Svg.label(piece), LABEL) for piece in columns.pieces)
+    widest = max(Svg.text_width(readable(piece), LABEL) for piece in columns.pieces)
     page = Svg(
         max(right + GAP + widest, MARGIN + max(names)) + MARGIN, y + STEP * max(len(rows), len(columns)) + MARGIN
     )
@@ -43,5 +43,5 @@ def lines(chosen: ChosenMap, top: int = 3) -> str:
     for tokens, x, align in sides:
         for place, piece in enumerate(tokens.pieces):
             colour = MUTED if tokens.special[place] else INK
-            page.write(Text(x, y + (place + 0.5) * STEP, Svg.label(piece), LABEL, colour, align))
+            page.write(Text(x, y + (place + 0.5) * STEP, readable(piece), LABEL, colour, align))
     return page.drawing()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
@@ -35,6 +35,7 @@ class Text:
     base: Literal["center_baseline", "bottom"] = "center_baseline"
     angle: Literal[0, 90] = 0
     bold: bool = False
+    """Where the font has it."""
 
 
 @dataclass
@@ -75,16 +76,8 @@ class Surface(Protocol[Drawing]):
         """Pixels that a text is wide."""
 
     @staticmethod
-    def label(piece: str) -> str:
-        """The label of a token."""
-
-    @staticmethod
-    def drawable(text: str) -> str:
-        """A text without characters that cannot be drawn."""
-
-    @staticmethod
-    def has_bold(text: str) -> bool:
-        """Whether a text can be set in bold."""
+    def characters() -> Container[str] | None:
+        """The characters that can be drawn; None: all."""
 
 
 def colours(shares: np.ndarray | float) -> np.ndarray:

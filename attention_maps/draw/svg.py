@@ -85,19 +85,8 @@ class Svg:
         return sum(1.0 if labels.is_wide(letter) else 0.6 for letter in text) * size * POINT
 
     @staticmethod
-    def label(piece: str) -> str:
-        """Whatever the reader's fonts can draw."""
-        return labels.readable(piece)
-
-    @staticmethod
-    def drawable(text: str) -> str:
-        """Whatever the reader's fonts can draw."""
-        return labels.printable(text)
-
-    @staticmethod
-    def has_bold(text: str) -> bool:
-        """The reader's fonts have it."""
-        return True
+    def characters() -> None:
+        """The reader's fonts have them all."""
 
 
 def _safe(text: str) -> str:

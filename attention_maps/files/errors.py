@@ -1,16 +1,16 @@
-"""Why a request is not answered: the message is one sentence for people, `code` the HTTP status that goes with it."""
+"""Errors of requests: the message is one sentence, `code` the HTTP status."""
 
 from __future__ import annotations
 
 
 class Refusal(Exception):
-    """A request that makes no sense."""
+    """An invalid request."""
 
     code = 400
 
 
 class NotThere(Refusal):
-    """What is asked for does not exist, or does not exist any more."""
+    """The requested thing does not exist, or no longer."""
 
     code = 404
 

@@ -10,13 +10,3 @@ GENERATED = r"generated_(?P<generated>[0-9]{5}|[1-9][0-9]{5,14})"
 RECORDING = re.compile(rf"(?:{STEP}|{GENERATED})\.safetensors")
 """A number has one spelling, so that number and file name are the same; 15 digits are exact in a browser. No `=` or `,`
 in a name: TensorBoard and Hydra split at them."""
-
-
-def step_name(step: int) -> str:
-    """The file of a training step."""
-    return f"step_{step:08d}.safetensors"
-
-
-def generated_name(number: int) -> str:
-    """The file of a generated text."""
-    return f"generated_{number:05d}.safetensors"

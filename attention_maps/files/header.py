@@ -1,4 +1,4 @@
-"""Reading safetensors files without the library, and without trusting a byte of them.
+"""Checked reading of safetensors files with the standard library alone.
 
 A file is the header's length (8 bytes, little-endian), the header (a JSON object: dtype, shape and place of every
 tensor) and the tensors' bytes, one after the other without a gap.

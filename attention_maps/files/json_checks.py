@@ -1,4 +1,4 @@
-"""Strict JSON, and checks of what was parsed: anything may be anywhere in a file."""
+"""Strict JSON, and checks of parsed values: nothing in a file is trusted."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ Kinds = dict[str, dict[str, int]]
 """{"cross": {"layers": 3, "heads": 4}}: the shape of the model as far as it was recorded."""
 
 Matrices = dict[str, list[list[Any]]]
-"""Something for every head by kind: [layer][head]."""
+"""One value per head, by kind: [layer][head]."""
 
 
 def check_format(header: Header) -> None:

@@ -32,7 +32,7 @@ from safetensors.numpy import save as serialised
 
 from attention_maps.files import recording_checks as checks
 from attention_maps.files.errors import Damaged
-from attention_maps.files.file_names import FOLDER, RECORDING, generated_name, step_name
+from attention_maps.files.file_names import FOLDER, RECORDING
 from attention_maps.files.header import Header, read_header, read_tensor
 from attention_maps.files.recording_checks import FORMAT, VERSION, Kinds
 from attention_maps.record.recording import Antecedents, Prediction, Recording, Sample, Score, Tokens
@@ -45,7 +45,7 @@ class RecordingError(Exception):
 
 def path(run_folder: str | Path, step: int) -> Path:
     """Where the recording of a step is kept."""
-    return Path(run_folder) / FOLDER / step_name(step)
+    return Path(run_folder) / FOLDER / f"step_{step:08d}.safetensors"
 
 
 def save(recording: Recording, run_folder: str | Path) -> Path:
@@ -66,7 +66,7 @@ def save_generated(recording: Recording, run_folder: str | Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     content = _serialised(recording)
     for number in count(max(generated(run_folder), default=0) + 1):
-        final = folder / generated_name(number)
+        final = folder / f"generated_{number:05d}.safetensors"
         try:
             write_whole(final, content, replace=False, durable=False)
         except FileExistsError:

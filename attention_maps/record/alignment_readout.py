@@ -45,12 +45,12 @@ def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
 
 
 def mutual(weights: np.ndarray) -> np.ndarray:
-    """bool like `weights` [...,Q,K]: the pairs in which each is the one most looked at by, or looking at, the other."""
+    """bool like `weights` [...,Q,K]: the pairs whose weight is the largest in its row and in its column."""
     return _best(weights, -1) & _best(weights, -2)
 
 
 def argmax(weights: np.ndarray) -> np.ndarray:
-    """bool like `weights` [...,Q,K]: every query with the key it looks at most."""
+    """bool like `weights` [...,Q,K]: every query with the key it attends to most."""
     return _best(weights, -1)
 
 
@@ -89,4 +89,4 @@ def _best(weights: np.ndarray, axis: int) -> np.ndarray:
 
 
 READOUTS = {"argmax": argmax, "mutual": mutual, "grown": grown}
-"""How links between words are read out of a map."""
+"""Functions that read links between words out of a map."""

@@ -15,15 +15,15 @@ Group = Sequence[int]
 
 @dataclass
 class AntecedentTally:
-    """How often every head finds whom or what a pronoun means."""
+    """How many pronouns each head resolves to their antecedent."""
 
     right: np.ndarray | float = 0.0
     """[L+1,H+1] pronouns found."""
     pronouns: int = 0
 
     def add(self, weights: np.ndarray, query: int, candidates: Sequence[Sequence[Group]], antecedent: int) -> None:
-        """Count one pronoun. `weights` [L,H,Q,K]; `candidates`: for each referent that it could mean the tokens of its
-        mentions; the head takes the referent whose mentions it looks at most, all together."""
+        """Count one pronoun. `weights` [L,H,Q,K]; `candidates`: for each possible referent the tokens of its
+        mentions; the head's answer is the referent whose mentions get the most attention in total."""
         row = with_means(weights)[:, :, query]  # [L,H+1,K]
         mass = np.stack(
             [row[..., sorted({token for group in groups for token in group})].sum(axis=-1) for groups in candidates], -1
@@ -33,5 +33,5 @@ class AntecedentTally:
         self.pronouns += 1
 
     def accuracies(self) -> np.ndarray:
-        """Percent of the pronouns that every head gets right, [L+1,H+1]."""
+        """Percent of the pronouns that each head resolves, [L+1,H+1]."""
         return 100 * np.asarray(self.right) / self.pronouns

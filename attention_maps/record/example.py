@@ -13,7 +13,7 @@ Pieces = Callable[[list[int]], list[str]]
 
 
 class Tokenizer(Protocol):
-    """What an example needs of a tokenizer."""
+    """The part of a tokenizer that an example needs."""
 
     @property
     def bos_id(self) -> int:
@@ -37,7 +37,7 @@ class Example:
     target_pieces: Sequence[str]
 
     next_ids: Sequence[int]
-    """What it should predict at each position; may be one shorter than `target_ids` (the end of a plain text)."""
+    """The expected next token at each position; may be one shorter than `target_ids` (the end of a plain text)."""
 
     next_pieces: Sequence[str]
 

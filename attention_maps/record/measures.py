@@ -1,4 +1,4 @@
-"""What a head does, as numbers cheap enough for every evaluation, and in a word.
+"""Measures of each head, cheap enough for every evaluation, and labels derived from them.
 
 The functions on weights [H,Q,K] return one number per head [H]. Rows of a causal map that can see only one
 key (the first) are left out everywhere: they have no choice, and would count as perfectly sharp, first-token and
@@ -15,7 +15,7 @@ from attention_maps.record.recording import KINDS, Kind, Measures, Sample
 
 
 def entropy(weights: np.ndarray) -> np.ndarray:
-    """Mean entropy of the rows in nats: 0 looks at one key, log(K) at all alike; exp(entropy) keys are in view."""
+    """Mean entropy of the rows in nats: 0 for one key, log(K) for uniform attention; exp(entropy) keys in effect."""
     weights = weights.astype(np.float64)
     logs = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
     return -(weights * logs).sum(axis=2).mean(axis=1)
@@ -40,12 +40,12 @@ def diagonal_mass(weights: np.ndarray, queries: Sequence[int], offset: int = 0) 
 
 
 def spread(weights: np.ndarray, visible: np.ndarray) -> np.ndarray:
-    """Entropy as a share of what looking at all `visible` keys [Q] alike would have: 0 one key, 1 everything alike."""
+    """Entropy as a share of that of uniform attention over the `visible` keys [Q]: 0 for one key, 1 for uniform."""
     return entropy(weights) / max(float(np.log(visible).mean()), 1e-9)
 
 
 def coverage(weights: np.ndarray, keys: Sequence[int]) -> np.ndarray:
-    """Share of these keys that some row looks at more than at any other key."""
+    """Share of these keys that are the argmax of some row."""
     best = weights.argmax(axis=2)  # [H,Q]
     return np.array([len(set(row.tolist()) & set(keys)) for row in best]) / max(len(keys), 1)
 
@@ -98,7 +98,7 @@ def head_measures(samples: Sequence[Sample]) -> Measures:
 
     `entropy` in nats and `spread` (0 to 1); shares of attention from 0 to 1: `first` (the first key), `special` (bos,
     eos and the like), where queries and keys are the same tokens `diagonal` (the token itself) and `previous`; of
-    cross-attention `coverage`, the share of source tokens that some row looks at most.
+    cross-attention `coverage`, the share of source tokens that are the argmax of some row.
     """
     collected: dict[str, dict[str, dict[int, list[np.ndarray]]]] = {}
     for sample in samples:
@@ -116,7 +116,7 @@ def head_measures(samples: Sequence[Sample]) -> Measures:
 
 
 def head_labels(measures: Measures) -> dict[str, list[list[str]]]:
-    """What every head does in a word, `[kind][layer][head]`; empty where no rule fits. The first rule that fits names
+    """A label for every head, `[kind][layer][head]`; empty where no rule fits. The first rule that fits names
     it."""
     return {
         kind: [
@@ -131,7 +131,7 @@ def head_labels(measures: Measures) -> dict[str, list[list[str]]]:
 
 
 def _label(head: dict[str, float]) -> str:
-    """The thresholds are conventions: half of the attention on one place is what a person sees at a glance."""
+    """The thresholds are conventions: half of the attention on one position stands out at a glance."""
     if head.get("antecedent", 0) >= COREFERENCE:
         return "coreference"
     if "alignment_error" in head:
@@ -146,8 +146,8 @@ def _label(head: dict[str, float]) -> str:
 
 
 COREFERENCE = 50.0
-"""Percent of the pronouns whose antecedent gets more attention than anybody or anything else mentioned before; on the
-embedded stories an untrained head has 30, the subject of the last sentence is right 56 times in 100."""
+"""Percent of the pronouns whose antecedent gets more attention than any other referent mentioned before; on the
+embedded stories an untrained head reaches 30, always answering with the last subject 56."""
 
 ALIGNMENT = 50.0
 """Alignment error rate in percent."""

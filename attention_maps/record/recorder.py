@@ -37,7 +37,7 @@ def record(
     wrapper. Examples run one by one: no padding can leak into a map, and a few short sentences cost little. `pieces`
     spells the predicted tokens (the target tokenizer's method); without it they read `#17`. Sides longer than
     `max_tokens` or the model's context are cut before the model sees them; the sample is then `truncated`. `scores` and
-    `measured` are what was measured elsewhere on more examples, to be kept with the maps. Raises ValueError for an
+    `measured` are results on more examples, stored with the maps. Raises ValueError for an
     example that does not fit the model: a source for a GPT, none for a translator, or no tokens.
     """
     device = next(model.parameters()).device
@@ -58,7 +58,7 @@ def record(
 
 
 def _forward(model: GPT | EncoderDecoder, example: Example, device: torch.device) -> tuple[AttentionRecording, Tensor]:
-    """What the heads did, and the logits [T,V]."""
+    """Recorded attention, and the logits [T,V]."""
     target = torch.tensor([example.target_ids], device=device)  # [1,T]
     with record_attention(model) as seen:
         if example.source_ids is None:
@@ -128,5 +128,5 @@ def _predictions(logits: Tensor, spell: Pieces, top: int) -> tuple[tuple[Predict
 
 
 def _halved(tensors: dict[Key, Tensor]) -> dict[Key, np.ndarray]:
-    """As float16: half the file; the largest error, 2.4e-4, is far below what an eye or a measure sees."""
+    """As float16: half the file; the largest error, 2.4e-4, cannot be seen and hardly changes a measure."""
     return {key: tensor.half().cpu().numpy() for key, tensor in tensors.items()}

@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 Kind = Literal["encoder", "decoder", "cross"]
-"""`encoder`: source looks at source. `decoder`: text (target) looks at its own past. `cross`: target looks at
-source."""
+"""`encoder`: source attends to source. `decoder`: text (target) attends to its past. `cross`: target to source."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -22,7 +21,7 @@ NAMES: dict[Kind, str] = {
     "decoder": "decoder self-attention",
     "cross": "cross-attention",
 }
-"""For people."""
+"""Display names."""
 
 Rows = Literal["reads", "predicts"]
 """A decoder row stands between two tokens: it `reads` one and `predicts` the next. For word alignment, `predicts` is
@@ -41,13 +40,13 @@ Measures = dict[str, dict[str, list[list[float]]]]
 
 @dataclass(frozen=True)
 class Antecedents:
-    """Whom or what pronouns mean, in positions of tokens."""
+    """Gold antecedents of pronouns, in token positions."""
 
     side: Literal["reads", "source"]
-    """The side that the pronouns stand on."""
+    """The side with the pronouns."""
 
     pairs: tuple[tuple[int, int, int, int], ...]
-    """[start, stop) of a pronoun and [start, stop) of the noun it means."""
+    """[start, stop) of a pronoun and of its antecedent."""
 
     def cut(self, length: int) -> Antecedents:
         """Those that lie within the first `length` tokens."""
@@ -62,7 +61,7 @@ class Score:
     """`alignment_error` (percent, lower is better) or `antecedent` (percent of the pronouns, higher is better)."""
 
     name: str
-    """For people: `mean of layer 1`, `nearest noun`."""
+    """Display name: `mean of layer 1`, `nearest noun`."""
 
     value: float
 
@@ -145,7 +144,7 @@ class Prediction:
 
 
 class TokenWeight(NamedTuple):
-    """A token at the other end of a question."""
+    """A token and its share of attention."""
 
     position: int
     piece: str
@@ -249,10 +248,10 @@ class Recording:
     samples: tuple[Sample, ...]
 
     measures: Measures = field(default_factory=dict, repr=False)
-    """What every head does, in numbers."""
+    """Measures of every head."""
 
     labels: dict[str, list[list[str]]] = field(default_factory=dict, repr=False)
-    """What every head does, in a word: `labels["decoder"][layer][head]`, empty where no rule fits."""
+    """Labels of heads: `labels["decoder"][layer][head]`, empty where no rule fits."""
 
     scores: tuple[Score, ...] = field(default=(), repr=False)
     """Read-outs measured against gold, with baselines."""

@@ -11,21 +11,15 @@ from torch import nn
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Eval mode without gradients, and afterwards the modes and the random state of before."""
-    device = next(model.parameters()).device
+    """Evaluation mode without gradients; afterwards the random state, and each module's own mode, are as before: a
+    frozen part may have been in evaluation mode already."""
+    device, modes = next(model.parameters()).device, [(module, module.training) for module in model.modules()]
     accelerators = [] if device.type == "cpu" else [device]
     kept_random = torch.random.fork_rng(accelerators, device_type="cuda" if device.type == "cpu" else device.type)
-    with kept_random, evaluating(model), torch.no_grad():
-        yield
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode, and afterwards each module's own mode again: a frozen part may have been in eval mode before."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
+    with kept_random, torch.no_grad():
+        model.eval()
+        try:
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training

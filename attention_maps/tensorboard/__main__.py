@@ -46,7 +46,7 @@ def configure(tensorboard: program.TensorBoard, arguments: list[str]) -> list[st
 
 
 def fail(problem: str) -> NoReturn:
-    """Leave with one line for people."""
+    """Exit with one line on standard error."""
     print(f"error: {problem}", file=sys.stderr)
     sys.exit(2)
 

@@ -1,4 +1,4 @@
-"""The tab as TensorBoard sees it: its routes below `data/plugin/attention/`, and the page's own files.
+"""The plugin's routes below `data/plugin/attention/`, and the page's own files.
 
 Importing this module must never fail and pull in nothing heavy: TensorBoard loads it, without a safety net, for
 everybody in whose environment the project is installed.
@@ -35,7 +35,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
     plugin_name = "attention"
 
     def __init__(self, context: base_plugin.TBContext) -> None:
-        """`context`: what TensorBoard tells every plugin. Nothing is read yet."""
+        """`context`: TensorBoard's flags and log folder; nothing is read yet."""
         spec = getattr(context.flags, "logdir_spec", None)
         self._logdir = context.logdir or spec or ""
         self._runs = Runs(roots(context.logdir, spec))
@@ -50,7 +50,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
         return bool(self._runs.find())
 
     def get_plugin_apps(self) -> dict[str, Callable]:
-        """The routes: what is asked for and with which arguments is said at each method."""
+        """The routes; each method documents its arguments."""
         return {
             "/static/*": _application(_static),
             "/index": _application(self._index),
@@ -100,7 +100,7 @@ def _static(request: Request) -> Response:
 
 
 def _application(answer: Answer) -> Callable:
-    """A WSGI application that never raises: it refuses in one sentence, and logs what must not happen."""
+    """A WSGI application that never raises: it answers errors in one sentence, and logs unexpected ones."""
 
     @Request.application
     def application(request: Request) -> Response:

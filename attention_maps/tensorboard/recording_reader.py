@@ -1,4 +1,4 @@
-"""What the tab asks of recording files. Everything is read when asked for; only the measures are remembered."""
+"""Reads recordings for the tab: tensors and metadata on request, measures through a cache."""
 
 from __future__ import annotations
 

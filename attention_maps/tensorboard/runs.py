@@ -127,7 +127,7 @@ def _folders(root: str) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
 
 
 def _leads_to(is_such: Callable[[], bool]) -> bool:
-    """What an entry of a folder says of itself: a link to itself, or into a private folder, is nothing at all."""
+    """Whether a folder's entry is of this type; a link to itself, or into a private folder, is not."""
     try:
         return is_such()
     except OSError:

@@ -60,7 +60,7 @@ def changed(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, int]:
 def test_every_glyph_of_a_japanese_sentence_is_in_the_fonts() -> None:
     """Guards against boxes: `▁` is missing in the Japanese font, everything else in the first one."""
     assert set(SENTENCE) <= fonts.characters()
-    assert [Canvas.drawable(character) for character in SENTENCE] == list(SENTENCE)
+    assert [labels.printable(character, fonts.characters()) for character in SENTENCE] == list(SENTENCE)
 
 
 def test_different_characters_look_different() -> None:
@@ -88,11 +88,11 @@ def test_a_dollar_is_a_dollar() -> None:
 
 def test_unknown_glyphs_show_their_code() -> None:
     """Guards against a piece vanishing or passing for another one."""
-    assert Canvas.label("𠮷野") == "[20BB7]野"
-    assert Canvas.label("a b\n\u3000") == "a␣b↵␣"
-    assert Canvas.label("\u200d") == "[200D]"
-    assert Canvas.label("長" * 99) == "長" * 14 + "…"
-    assert Canvas.drawable("valid 3 · 🍎") == "valid 3 · [1F34E]"
+    assert labels.readable("𠮷野", fonts.characters()) == "[20BB7]野"
+    assert labels.readable("a b\n\u3000", fonts.characters()) == "a␣b↵␣"
+    assert labels.readable("\u200d", fonts.characters()) == "[200D]"
+    assert labels.readable("長" * 99, fonts.characters()) == "長" * 14 + "…"
+    assert labels.printable("valid 3 · 🍎", fonts.characters()) == "valid 3 · [1F34E]"
 
 
 def test_japanese_columns_stand_upright_and_words_are_turned() -> None:
