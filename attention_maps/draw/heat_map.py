@@ -164,13 +164,20 @@ class _Layout:
             cell = int(np.clip(room / longest, 3, largest if longest <= 14 else 0.8 * largest))
             return float(np.clip(cell / (1.65 * POINT), SMALLEST_LABEL, LABEL)), cell, picture
         least = int(np.ceil(NARROW_LABEL * POINT * LEADING))
-        rows = self._labels(picture.rows)[:MOST_ROWS]
-        widest = max(self.surface.text_width(text, NARROW_LABEL) for text in (*rows, picture.row_name))
-        room = int(picture.page_width - 2 * self.margin - GAP - widest)
-        across = min(len(picture.columns), room // least)
-        same = picture.rows == picture.columns
-        shown = picture.beginning(min(across, MOST_ROWS) if same else MOST_ROWS, across)
-        return NARROW_LABEL, min(room // len(shown.columns), 40), shown
+        widths = [
+            self.surface.text_width(text, NARROW_LABEL) for text in (picture.row_name, *self._labels(picture.rows))
+        ]
+        square, width = picture.rows == picture.columns, picture.page_width - 2 * self.margin - GAP
+
+        def beside(columns: int) -> tuple[int, int]:
+            """The rows shown beside so many columns, and the pixels that their labels leave."""
+            rows = min(columns, MOST_ROWS) if square else MOST_ROWS
+            return rows, int(width - max(widths[: 1 + rows]))
+
+        fitting = (columns for columns in range(len(picture.columns), 1, -1) if columns * least <= beside(columns)[1])
+        columns = next(fitting, 1)
+        rows, pixels = beside(columns)
+        return NARROW_LABEL, min(pixels // columns, 40), picture.beginning(rows, columns)
 
     def _labels(self, tokens: Tokens | None) -> list[str]:
         return [readable(piece, self.surface.characters()) for piece in tokens.pieces] if tokens else []
