@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -114,17 +114,6 @@ class _ColumnLabel:
         page.write(Text(middle, foot, text, size, align="center", base="bottom", angle=angle, colour=colour))
 
 
-class _Heading(NamedTuple):
-    """A line above the map: `size` in points; `middle` and `height` in pixels from its top."""
-
-    text: str
-    size: float
-    middle: int
-    height: int
-    colour: str
-    bold: bool
-
-
 class _Layout:
     """The places of everything on the page, for a grid of panels over the same tokens."""
 
@@ -147,11 +136,11 @@ class _Layout:
         self.headings = self._headings()
         self.top_height = max(label.height(surface, self.size) for label in self.top) + GAP
         self.x = self.margin + self._widest(self.left, picture.row_name) + GAP
-        self.y = float(self.margin) + sum(line.height for line in self.headings) + 22 * bool(picture.column_name)
+        self.y = float(self.margin) + sum(height for _, height in self.headings) + 22 * bool(picture.column_name)
         self.y += self.panel_title + self.top_height
         end = self.x + self.across * self.width + (self.across - 1) * self.space
         self.bar_x = end + (GAP + self._widest(self.right, picture.right_name) if self.right else 0) + 26
-        titles = max((surface.text_width(line.text, line.size, line.bold) for line in self.headings), default=0)
+        titles = max((surface.text_width(line.text, line.size, line.bold) for line, _ in self.headings), default=0)
         map_height = down * self.height + (down - 1) * (self.space + self.panel_title)
         wide = picture.page_width or max(self.bar_x + BAR + 52, self.margin + titles + self.margin)
         self.page = wide, self.y + (map_height if picture.page_width else max(map_height, 72)) + self.margin
@@ -192,13 +181,17 @@ class _Layout:
             for text in texts
         ]
 
-    def _headings(self) -> list[_Heading]:
+    def _headings(self) -> list[tuple[Text, int]]:
+        """Lines above the map, each with its height in pixels; y counts from the top of the line."""
         title, subtitle = (
             printable(text, self.surface.characters()) for text in (self.picture.title, self.picture.subtitle)
         )
         if not self.picture.page_width:
-            found = [_Heading(title, TITLE, 9, 28, INK, True), _Heading(subtitle, SUBTITLE, 7, 20, MUTED, False)]
-            return [heading for heading in found if heading.text]
+            found = [
+                (Text(self.margin, 9, title, TITLE, bold=True), 28),
+                (Text(self.margin, 7, subtitle, SUBTITLE, MUTED), 20),
+            ]
+            return [(line, height) for line, height in found if line.text]
         lines = []
         for text, colour in ((title, INK), (subtitle, MUTED)):
             line = ""
@@ -209,7 +202,7 @@ class _Layout:
                     joined = part
                 line = joined
             lines.append((line, colour))
-        return [_Heading(line, SUBTITLE, 7, 18, colour, False) for line, colour in lines if line]
+        return [(Text(self.margin, 7, line, SUBTITLE, colour), 18) for line, colour in lines if line]
 
     def _widest(self, labels: Sequence[str], name: str) -> float:
         widths = (self.surface.text_width(label, self.size) for label in labels)
@@ -219,9 +212,9 @@ class _Layout:
         """Draw everything on an empty page."""
         picture, y = self.picture, float(self.margin)
         maximum = picture.top()
-        for line in self.headings:
-            page.write(Text(self.margin, y + line.middle, line.text, line.size, bold=line.bold, colour=line.colour))
-            y += line.height
+        for line, height in self.headings:
+            page.write(replace(line, y=y + line.y))
+            y += height
         above = self.y - self.top_height - self.panel_title - 11
         page.write(Text(self.x, above, picture.column_name, NAME, colour=MUTED))
         page.write(Text(self.x - GAP, self.y - 8, picture.row_name, NAME, align="right", colour=MUTED))
