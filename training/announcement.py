@@ -11,7 +11,6 @@ from pathlib import Path
 import torch
 
 from data.prepare import PreparedPairs, PreparedText
-from data.tokens.tokenizer import Tokenizer
 from model.size import count_parameters
 from training.config import TrainConfig, plain_settings
 from training.hardware.attention_kernels import describe_attention
@@ -33,9 +32,10 @@ def announce(
     """Write the notes, a line about the model and one about the data; config and versions go to TensorBoard."""
     for note in notes:
         log.line(note)
+    vocabulary = " + ".join(str(tokenizer.vocab_size) for tokenizer in data.tokenizers)
     log.line(
         f"{run}: {config.task}, {short(count_parameters(model))} parameters,"
-        f" {describe_tokenizers(config, data.tokenizers)}, {hardware.description},"
+        f" {config.tokenizer.kind} vocabulary of {vocabulary}, {hardware.description},"
         f" attention by {describe_attention(config, hardware)}"
     )
     log.line(f"data: {data.summary()}")
@@ -50,9 +50,3 @@ def announce(
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     log.settings(run.name, plain_settings(replace(config, name=None)))
     log.markdown("versions", code_block(json.dumps(versions, indent=1)), 0)
-
-
-def describe_tokenizers(config: TrainConfig, tokenizers: list[Tokenizer]) -> str:
-    """Kind and size of the one or two vocabularies."""
-    sizes = " + ".join(str(tokenizer.vocab_size) for tokenizer in tokenizers)
-    return f"{config.tokenizer.kind} vocabulary of {sizes}"

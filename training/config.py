@@ -303,29 +303,21 @@ def problems(config: TrainConfig) -> list[str]:
 
 
 def task_problems(config: TrainConfig) -> list[str]:
-    """What makes no sense for the task, in the same form."""
-    rules = {
-        "gpt": (
-            ("data.source=pairs: a GPT needs running text (data=text, hub or primer)", config.data.source == "pairs"),
-            (
-                "data.split=components: connects sentence pairs; for running text use contiguous or random",
-                config.data.split == "components",
-            ),
-            ("tokenizer.sampling: is for translation; running text is tokenised once", config.tokenizer.sampling),
-        ),
-        "translate": (
-            (
-                "data.source=text: translation needs sentence pairs (data=pairs, hub or primer)",
-                config.data.source == "text",
-            ),
-            (
-                "data.streaming: is for running text; pairs are read into memory-mapped tables anyway",
-                config.data.streaming,
-            ),
-            (
-                "model.mask_documents: only windows of a GPT hold several documents; leave it out for task=translate",
-                config.model.mask_documents,
-            ),
-        ),
-    }
-    return [sentence for sentence, broken in rules.get(config.task, ()) if broken]
+    """Settings that have no meaning for the task, in the same form."""
+    found = []
+    if config.task == "gpt":
+        if config.data.source == "pairs":
+            found.append("data.source=pairs: a GPT needs running text (data=text, hub or primer)")
+        if config.data.split == "components":
+            found.append("data.split=components: connects sentence pairs; for running text use contiguous or random")
+        if config.tokenizer.sampling:
+            found.append("tokenizer.sampling: is for translation; running text is tokenised once")
+    if config.task == "translate":
+        if config.data.source == "text":
+            found.append("data.source=text: translation needs sentence pairs (data=pairs, hub or primer)")
+        if config.data.streaming:
+            found.append("data.streaming: is for running text; pairs are read into memory-mapped tables anyway")
+        if config.model.mask_documents:
+            what = "only windows of a GPT hold several documents"
+            found.append(f"model.mask_documents: {what}; leave it out for task=translate")
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,21 +44,17 @@ class PrimerSettings:
     0-0 1-2; `svg`: a picture of the links, for a browser."""
 
 
-def _tsv(row: Row) -> str:
-    return "\t".join(sides(row))
-
-
-def _jsonl(row: Row) -> str:
-    return json.dumps(row, ensure_ascii=False)
-
-
 def _pharaoh(row: Row) -> str:
     words = (" ".join(side[a:b] for a, b in spans) for side, spans in zip(sides(row), row["words"], strict=True))
     links = " ".join(f"{i}-{j}" for i, j in project(row["alignment"], *row["words"]))
     return "\t".join((*words, links))
 
 
-FORMATS = {"tsv": _tsv, "jsonl": _jsonl, "pharaoh": _pharaoh}
+FORMATS: dict[str, Callable[[Row], str]] = {
+    "tsv": lambda row: "\t".join(sides(row)),
+    "jsonl": lambda row: json.dumps(row, ensure_ascii=False),
+    "pharaoh": _pharaoh,
+}
 """Line for each row; `svg` is one picture of all rows."""
 
 
