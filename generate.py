@@ -1,10 +1,97 @@
 """Write or translate with a trained run: `python generate.py run=runs/NAME prompt='…'`, or text on standard input."""
 
-from configs.program import check_system, importing
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from configs.program import check_system, expanded, importing, run_guarded
 
 check_system()
 with importing():
-    from training.generate_command import generate_command
+    from configs.errors import UserError
+    from generation.command_line import generate_help, parse_command
+    from generation.config import GenerateConfig, memory_advice, task_problems
+    from generation.inputs import count_lines, read_lines, typed
+
+
+def main() -> None:
+    """Compose the config from the command line, then generate; or print the help."""
+    arguments = sys.argv[1:]
+    if {"--help", "-h"} & set(arguments):
+        print(generate_help())
+    else:
+        generate(*parse_command(arguments))
+
+
+def generate(config: GenerateConfig, given: set[str]) -> None:
+    """Load the run, then answer the prompt, standard input, or each line typed at a terminal.
+
+    given: the keys that the user wrote.
+    """
+    with importing():  # only now: torch takes a second, and neither --help nor a mistyped setting waits for it
+        from generation.line_translation import translate_lines
+        from generation.quantization import decoding_copy
+        from generation.recorded_maps import GeneratedMaps, short_name
+        from generation.source_notes import SourceNotes
+        from generation.writing import write_samples
+        from model.gpt import GPT
+        from model.size import count_parameters
+        from training.hardware.machine import choose_hardware, decoding_format
+        from training.hardware.out_of_memory import advised
+        from training.run_folder.layout import load_run, load_source_alphabet
+        from training.run_folder.saved_config import load_config
+
+    folder = expanded(str(config.run))
+    task = load_config(folder).task
+    if found := task_problems(config, given, task):
+        raise UserError(*found)
+    run = load_run(folder, config.checkpoint)
+    device = choose_hardware(config.device, "float32", None, key="device").device
+    run.model.to(device)
+    weights = config.quantize or decoding_format(device, count_parameters(run.model))
+    model = decoding_copy(run.model, weights, config.samples)
+
+    def answer(config: GenerateConfig, lines: Iterable[str | None], count: int | None = None) -> None:
+        """Continue the text of these lines, or translate each of them; `count` is their number, where it is known."""
+        maps = None
+        if config.attention:  # of the exact weights
+            maps = GeneratedMaps(run.folder, run.step, run.model, run.tokenizers, run.config.attention.max_tokens)
+        if isinstance(model, GPT):
+            prompt = "\n".join(line for line in lines if line is not None)
+            for number, ids in enumerate(write_samples(model, run.tokenizers[0], prompt, config), 1):
+                if maps:
+                    maps.add_text(ids, short_name(prompt) or f"sample {number}")
+        else:
+            notes = SourceNotes(run.tokenizers[0], run.config.model.context, load_source_alphabet(run.folder))
+            for line, translation in translate_lines(model, run.tokenizers, config, lines, count, notes):
+                if maps and line:
+                    maps.add_translation(line, translation)
+        if maps:
+            maps.save()
+
+    with advised(lambda: memory_advice(config, task)):
+        if config.prompt is not None:
+            answer(config, config.prompt.split("\n"))
+        elif sys.stdin is not None and sys.stdin.isatty():
+            converse(answer, config if "seed" in given else replace(config, seed=random.randrange(10**6)), task)
+        else:
+            answer(config, read_lines(), count_lines() if task == "translate" else None)
+
+
+def converse(answer: Callable[[GenerateConfig, list[str]], None], config: GenerateConfig, task: str) -> None:
+    """Answer each typed line, a GPT with a new seed each time. Ctrl-C ends an answer, not the conversation."""
+    for text in typed(task):
+        try:
+            answer(config, [text])
+        except KeyboardInterrupt:
+            print()
+        if task == "gpt" and config.temperature:
+            print(f"(seed={config.seed})", file=sys.stderr)
+            config = replace(config, seed=config.seed + config.samples)
+
 
 if __name__ == "__main__":
-    generate_command()
+    run_guarded(main)

@@ -6,12 +6,11 @@ from __future__ import annotations
 import copy
 import difflib
 import functools
-import inspect
 import re
 from dataclasses import is_dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
@@ -162,7 +161,7 @@ def suggestion(word: str, known: list[str]) -> str:
 def all_keys(schema: type, prefix: str = "") -> list[str]:
     """Every dotted key of a dataclass, nested ones and groups included."""
     keys = []
-    for name, kind in inspect.get_annotations(schema, eval_str=True).items():
+    for name, kind in get_type_hints(schema).items():
         keys.append(prefix + name)
         if is_dataclass(kind) and isinstance(kind, type):
             keys += all_keys(kind, f"{prefix}{name}.")
@@ -172,7 +171,7 @@ def all_keys(schema: type, prefix: str = "") -> list[str]:
 def kind_of(schema: Any, key: str) -> Any:
     """The type of a dotted key."""
     name, _, rest = key.partition(".")
-    kind = inspect.get_annotations(schema, eval_str=True)[name]
+    kind = get_type_hints(schema)[name]
     return kind_of(kind, rest) if rest else kind
 
 

@@ -1,4 +1,4 @@
-"""Beam search: the likeliest translation, as far as keeping a few hypotheses at a time can find it."""
+"""Beam search: the most probable translation that keeping a few hypotheses at a time can find."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from generation.beam_step import Hypothesis, beam_step
-from generation.cuda.beam_search import LockstepSearch
+from generation.cuda.beam_search import GraphBeamSearch
 from model.encoder_decoder import EncoderDecoder
 
 
@@ -25,33 +25,32 @@ def beam_search(
     length_penalty: float = 1.0,
     n_best: int = 1,
     banned_ids: Collection[int] = (),
-    lockstep: bool | None = None,
+    static_shapes: bool | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each source, best first (fewer where fewer exist).
 
     source [B, S] int64; source_mask [B, S] bool, True = real token, or None. max_length: most target tokens, for all
-    sources or for each [B]; what has not ended by then is cut off and competes as it is. banned_ids are never written;
+    sources or for each [B]; a hypothesis of that length is cut off and competes as it is. banned_ids are never written;
     the other tokens share their probability.
 
     Score: log-probability / length ** length_penalty, where length counts eos; 0 ranks by probability and so prefers
     short translations, 1 by the mean per token. (Wu et al. 2016 divide by ((5 + length) / 6) ** alpha instead.)
 
-    In each step the `beam_size` likeliest unfinished hypotheses go on, and those among the `beam_size` likeliest of all
-    that end are set aside; a source is done when `beam_size` have ended, and leaves the batch. With beam_size=1 this is
-    greedy decoding. The translation of a source does not depend on the others.
+    Each step keeps the `beam_size` most probable unfinished hypotheses, and sets aside those among the `beam_size` most
+    probable of all that end; a source is finished when `beam_size` have ended, and leaves the batch. With beam_size=1
+    this is greedy decoding. The translation of a source does not depend on the others.
 
-    lockstep: search by `LockstepSearch`, in steps of one shape that a GPU replays, within the model's context; None
-    means on a GPU. A CPU is faster with steps that shrink when sentences are done.
+    static_shapes: search with `GraphBeamSearch`, whose steps have one shape; None: where `GraphBeamSearch.applies`.
+    Otherwise the batch shrinks as sources finish.
 
     Raises ValueError for impossible numbers or a model that is not in evaluation mode.
     """
     limits = _limits(model, source, max_length, beam_size, n_best)
-    device = source.device
-    banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=device)
-    if lockstep is None:
-        lockstep = device.type == "cuda" and max(limits) <= model.config.context  # tables of positions end there
-    if lockstep:
-        search = LockstepSearch(
+    banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=source.device)
+    if static_shapes is None:
+        static_shapes = GraphBeamSearch.applies(source.device, max(limits), model.config.context)
+    if static_shapes:
+        search = GraphBeamSearch(
             model, source, source_mask, bos_id=bos_id, eos_id=eos_id, limits=limits, beam_size=beam_size, banned=banned
         )
         search.run()
@@ -66,13 +65,13 @@ def beam_search(
 
     cache = model.new_beam_cache(max(limits), beam_size)
     model.read(source, source_mask, cache)
-    limit = torch.tensor(limits, device=device)
-    # A row of what follows is a sentence; N of them are in the batch. Where nothing can go on, scores are -inf.
-    sentence = torch.arange(len(limits), device=device)  # [N]
+    limit = torch.tensor(limits, device=source.device)
+    # A row is a sentence; N of them are in the batch. Hypotheses that cannot continue have score -inf.
+    sentence = torch.arange(len(limits), device=source.device)  # [N]
     count = torch.zeros_like(sentence)  # [N] hypotheses that have ended
-    scores = torch.full((len(limits), beam_size), float("-inf"), device=device)  # [N, K] log-probabilities
-    scores[:, 0] = 0.0  # all begin alike: one of them counts
-    written = torch.full((len(limits), beam_size, 1), bos_id, device=device)  # [N, K, T], bos included
+    scores = torch.full((len(limits), beam_size), float("-inf"), device=source.device)  # [N, K] log-probabilities
+    scores[:, 0] = 0.0  # all hypotheses are equal at first: one of them counts
+    written = torch.full((len(limits), beam_size, 1), bos_id, device=source.device)  # [N, K, T], bos included
 
     for length in range(1, max(limits) + 1):
         logits = model.next_logits(written[:, :, -1], cache).float()  # [N, K, V]
@@ -94,7 +93,6 @@ def beam_search(
         if len(rows) < len(scores):
             cache.keep(rows)
             sentence, count, limit, scores, written = (x[rows] for x in (sentence, count, limit, scores, written))
-
     return [ranked(hypotheses, n_best) for hypotheses in ended]
 
 
@@ -104,17 +102,18 @@ def ranked(hypotheses: list[Hypothesis], n_best: int) -> list[Hypothesis]:
 
 
 def _rows_to_keep(scores: Tensor) -> Tensor:
-    """Which rows of scores [N, K] stay in the batch: none when all sentences are done, else all or the live and a few.
+    """Which rows of scores [N, K] stay in the batch: none when all sentences are finished, else all, or the active ones
+    and a few more.
 
-    A CPU builds code for each new shape of a matrix product, which takes five times as long as the product: the batch
-    shrinks only when a quarter can go, and to a multiple of 8.
+    A CPU generates code for each new shape of a matrix product, which takes five times as long as the product: the
+    batch shrinks only when a quarter can go, and to a multiple of 8.
     """
-    live = scores.isfinite().any(dim=1)  # [N]
-    wanted = int(live.sum())
+    active = scores.isfinite().any(dim=1)  # [N]
+    wanted = int(active.sum())
     size = -(-wanted // 8) * 8
     if size > 0.75 * len(scores):
         return torch.arange(len(scores), device=scores.device)
-    return live.int().argsort(descending=True, stable=True)[:size]
+    return active.int().argsort(descending=True, stable=True)[:size]
 
 
 def _limits(model: EncoderDecoder, source: Tensor, max_length: int | Tensor, beam_size: int, n_best: int) -> list[int]:

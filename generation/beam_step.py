@@ -1,4 +1,4 @@
-"""What one step of a beam search decides: which hypotheses go on, which end here. No model, no memory."""
+"""One step of a beam search: which hypotheses continue and which end. No model, no cache."""
 
 from __future__ import annotations
 
@@ -30,52 +30,52 @@ class BeamStep:
     """Log-probabilities of the hypotheses that end with eos, best first, -inf where there is none."""
 
     ended_parent: Tensor
-    """Which hypothesis each of them was."""
+    """The hypothesis that each of them continues."""
 
     token: Tensor
-    """The token that each hypothesis goes on with."""
+    """The token that continues each hypothesis."""
 
     parent: Tensor
-    """Which hypothesis it was."""
+    """The hypothesis that it continues."""
 
     cut: Tensor
-    """Log-probabilities of those that have to end with that token, for they are as long as they may be, else -inf."""
+    """Log-probabilities of those that end with that token because they have the maximal length, else -inf."""
 
     scores: Tensor
-    """Log-probabilities of those that go on, -inf for those that do not."""
+    """Log-probabilities of those that continue, -inf for those that do not."""
 
     count: Tensor
     """How many hypotheses of each sentence have ended by eos, [N]."""
 
 
 def beam_step(log_probabilities: Tensor, scores: Tensor, count: Tensor, last: Tensor, eos_id: int) -> BeamStep:
-    """Choose among the continuations of each hypothesis.
+    """Select among the continuations of each hypothesis.
 
-    log_probabilities [N, K, V] of the next token; scores [N, K] and count [N] as the step before left them; last [N]
-    bool: the sentence may not become longer than by this token.
+    log_probabilities [N, K, V] of the next token; scores [N, K] and count [N] as returned by the previous step; last
+    [N] bool: this token reaches the maximal length.
     """
     beam_size = scores.shape[1]
-    # 2 beam_size candidates: at most beam_size of them end, one per hypothesis, so beam_size can go on.
-    best, parent, token = _likeliest(log_probabilities, scores, 2 * beam_size)  # [N, M] each, sorted
+    # 2 beam_size candidates: at most beam_size of them end, one per hypothesis, so beam_size can continue.
+    best, parent, token = _top_continuations(log_probabilities, scores, 2 * beam_size)  # [N, M] each, sorted
     ends = token == eos_id  # [N, M]
     ended = best.masked_fill(~ends, float("-inf"))[:, :beam_size]
     count = count + ended.isfinite().sum(dim=1)
-    on, place = best.masked_fill(ends, float("-inf")).topk(beam_size)  # [N, K]
+    continued, place = best.masked_fill(ends, float("-inf")).topk(beam_size)  # [N, K]
     enough = count >= beam_size
     return BeamStep(
         ended,
         parent[:, :beam_size],
         token.gather(1, place),
         parent.gather(1, place),
-        cut=on.masked_fill(~(last & ~enough).unsqueeze(1), float("-inf")),
-        scores=on.masked_fill((last | enough).unsqueeze(1), float("-inf")),
+        cut=continued.masked_fill(~(last & ~enough).unsqueeze(1), float("-inf")),
+        scores=continued.masked_fill((last | enough).unsqueeze(1), float("-inf")),
         count=count,
     )
 
 
-def _likeliest(log_probabilities: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The `count` likeliest continuations of each sentence, best first: (log-probability, hypothesis, token), each [N,
-    M].
+def _top_continuations(log_probabilities: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The `count` most probable continuations of each sentence, best first: (log-probability, hypothesis, token), each
+    [N, M].
 
     log_probabilities [N, K, V] of the next token; scores [N, K] of the hypotheses so far. The vocabulary is cut into
     groups, and only those with the largest maxima are searched: a fifth of the time of a selection among all K V.

@@ -1,4 +1,4 @@
-"""What `generate.py` is given to read: standard input, or lines typed at a terminal."""
+"""The inputs of `generate.py`: standard input, or lines typed at a terminal."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ HELP = """Type {input} and press Enter. Settings are given when the program star
   Ctrl-C        ends what is being written; before that, it leaves
   " help"       a space before one of these words makes it input like any other"""
 
-
 PATIENCE = 0.05
-"""Seconds that what has arrived waits for more, all its pauses together: longer than a busy machine delays a program
+"""Seconds of pauses, all together, before the lines so far are processed: longer than a busy machine delays a program
 that writes fast."""
 
 _BLOCK = 1 << 16  # bytes; as many as a pipe holds
@@ -39,8 +38,8 @@ def standard_input() -> io.BufferedReader:
 
 
 def read_lines() -> Iterator[str | None]:
-    """The lines of standard input as they arrive, without their ends (LF or CR LF) and without a byte order mark; None
-    where the next ones have to be waited for.
+    """The lines of standard input as they arrive, without LF or CR LF and byte order mark; None where the next ones
+    have to be waited for.
 
     Raises UserError at a line that is not UTF-8, and where standard input cannot be read.
     """
@@ -88,7 +87,7 @@ def raw_lines() -> Iterator[bytes | None]:
 
 
 def up_to_failure(lines: Iterable[str | None], failures: list[UserError]) -> Iterator[str | None]:
-    """The lines before the first that cannot be read; why it cannot goes into `failures`."""
+    """The lines before the first that cannot be read; its error is appended to `failures`."""
     try:
         yield from lines
     except UserError as error:
@@ -96,7 +95,7 @@ def up_to_failure(lines: Iterable[str | None], failures: list[UserError]) -> Ite
 
 
 def count_lines() -> int | None:
-    """Lines of standard input where it is a file, which can be read twice; None where it is not."""
+    """The number of lines of standard input if it is a file, which can be read twice, else None."""
     stdin = standard_input()
     if not stdin.seekable() or not stdin.readable():
         return None

@@ -64,6 +64,14 @@ def train_command() -> None:
     run_guarded(train.main)
 
 
+def generate_command() -> None:
+    """`python generate.py` with `sys.argv`, in this process."""
+    import generate
+    from configs.program import run_guarded
+
+    run_guarded(generate.main)
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Run:
     """`program("train.py", "key=value", …, input=…)`: run one of the programs in `tmp_path`, as a user would.

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.conftest import TINY, train_command
-from training.generate_command import generate_command
+from tests.conftest import TINY, generate_command, train_command
 
 Fails = Callable[..., str]
 

@@ -17,9 +17,9 @@ import torch
 from attention_maps.files import store
 from attention_maps.files.store import load
 from configs.errors import UserError
+from generation.command_line import parse_command
 from tests.configs.test_compose import NASTY
 from tests.conftest import ROOT, environment
-from training.generate_command import parse_command
 from training.run_folder.layout import load_run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -291,7 +291,7 @@ def test_a_run_folder_copied_elsewhere_writes_and_translates(trained: Path, tmp_
         ("run=runs/gpt <&-", "standard input, which is closed"),
         (
             "run=runs/gpt Emi had a dog",
-            "Emi had a dog: not understood; a text to go on with or to translate is written prompt='…'",
+            "Emi had a dog: not understood; a text to continue or to translate is written prompt='…'",
         ),
     ],
 )

@@ -8,10 +8,10 @@ import pytest
 
 from configs.compose import GROUPS, all_keys, normalise
 from configs.sweep_points import sweep_points
+from generation.command_line import parse_command
 from tests.conftest import ROOT
 from training.composed_run import compose_run
 from training.config import TrainConfig
-from training.generate_command import parse_command
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -55,7 +55,7 @@ def test_every_setting_that_a_page_names_exists(page: Path) -> None:
     """Guards: advice with a key that is gone, or a choice that never was."""
     keys = all_keys(TrainConfig)
     named = SETTING.findall(page.read_text(encoding="utf-8"))
-    modules = {path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in ROOT.glob("*/*.py")}
+    modules = {path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in ROOT.glob("*/*")}
     dotted = {key for key, _ in named if "." in key and key.partition(".")[0] in GROUPS}
     wrong = sorted(dotted - modules - set(keys))
     wrong += [

@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "model": {"model"},
     "data": {"data", "configs"},
     "attention_maps": {"attention_maps", "model", "configs"},
-    "generation": {"generation", "model", "data", "configs"},
+    "generation": {"generation", "attention_maps", "model", "data", "configs"},
     "training": {"training", "generation", "model", "data", "attention_maps", "configs"},
 }
 """The arrows of the house: what each room imports."""

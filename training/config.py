@@ -10,6 +10,7 @@ import attention_maps.config
 import data.config
 import model.config
 from attention_maps.config import AttentionConfig
+from configs.devices import DEVICES, is_device
 from data.config import DataConfig, TokenizerConfig
 from model.config import ModelConfig
 
@@ -251,14 +252,6 @@ def plain_settings(config: object, prefix: str = "") -> dict[str, float | str]:
         elif isinstance(value, int | float | str):
             found[prefix + each.name] = value
     return found
-
-
-DEVICES = "auto, cpu, cuda, cuda:N or mps"
-
-
-def is_device(name: str) -> bool:
-    """Whether a setting can name a device so; whether the device is there is for the machine to say."""
-    return re.fullmatch(r"auto|cpu|mps|cuda(:\d{1,2})?", name) is not None
 
 
 def is_plain_name(name: str) -> bool:

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from attention_maps.record.undisturbed import undisturbed
 from configs.errors import UserError, check_finite
 from data.batches.batch import Batch, BatchStream
-from generation.cuda.graph import Readback
+from generation.cuda.host_copy import HostCopy
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.budget import Budget
@@ -378,7 +378,7 @@ class Trainer:
             epoch=self.stream.epoch,
             remaining=progress.seconds * (1 - done) / done if done else math.nan,
             targets=interval.targets,
-            loss_and_norm=Readback(torch.stack([interval.loss, self.gradient_norm])),
+            loss_and_norm=HostCopy(torch.stack([interval.loss, self.gradient_norm])),
         )
         self.since_log = Interval()
         if not self.reports_late:

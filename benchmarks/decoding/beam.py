@@ -157,13 +157,14 @@ def keeping(translate: Callable[[], tuple[Hypotheses, list[str]]], sentences: in
 
 def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Step:
     """What `generate.py` does with lines of text."""
-    from generation.translation import TranslationOptions, best_translations
+    from generation.config import TranslationConfig
+    from generation.translation import best_translations
     from model.fast.decoding import prepare
 
     device = our_device(weights)
     model, tokenizers, texts = loaded(run, sentences)
     ready = prepare(model.to(device), weights)
-    options = TranslationOptions(beam_size=beam_size)
+    options = TranslationConfig(beam_size=beam_size)
 
     def translate() -> tuple[Hypotheses, list[str]]:
         found = best_translations(ready, tokenizers, texts, options)

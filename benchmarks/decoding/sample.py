@@ -169,8 +169,8 @@ def counted(write: Callable[[], int], expected: int) -> Step:
 
 def ours(name: str, batch: int, weights: str) -> Step:
     """The project's sampling loop on a model made ready as `generate.py` makes it."""
+    from generation.config import SamplingConfig
     from generation.sampling import generate
-    from generation.sampling_config import SamplingConfig
     from model.fast.decoding import prepare
 
     shape = SHAPES[name]

@@ -65,8 +65,8 @@ def contender(who: str, size: str, batch: int) -> Contender:
 
 def ours(name: str, batch: int) -> Step:
     """The project's sampling loop on a model made ready as `generate.py` makes it."""
+    from generation.config import SamplingConfig
     from generation.sampling import generate
-    from generation.sampling_config import SamplingConfig
     from model.fast.decoding import prepare
 
     shape = SHAPES[name]

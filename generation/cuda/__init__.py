@@ -1,1 +1,1 @@
-"""Decoding on a GPU: steps of one shape, recorded once as CUDA graphs and replayed."""
+"""Decoding on a GPU: steps of static shape, captured once as CUDA graphs and replayed."""

@@ -1,4 +1,8 @@
-"""Beam search that a GPU goes through without a pause: each step leaves a trace, which is read at the end."""
+"""Beam search with a CUDA graph per step: the same hypotheses as `generation.beam_search` without it.
+
+Each step stores back-pointers, from which the hypotheses are read at the end, so that the GPU never waits for Python. A
+CPU is faster with a batch that shrinks.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,16 @@ from torch import Tensor
 from torch.nn.attention import sdpa_kernel
 
 from generation.beam_step import Hypothesis, beam_step
-from generation.cuda.graph import KERNELS, Readback, Replay
+from generation.cuda.graph import ATTENTION_BACKENDS, GraphRunner, has_graphs
+from generation.cuda.host_copy import HostCopy
 from generation.cuda.static_cache import StaticBeamCache
 from model.encoder_decoder import EncoderDecoder
 
 
-class LockstepSearch:
-    """The state of a search whose step has one shape and needs nothing from Python; arguments as `beam_search`.
+class GraphBeamSearch:
+    """A beam search whose step has a static shape and needs nothing from Python; arguments as `beam_search`.
 
-    Sources that are done stay in the batch to the end: a step reads the same weights for few rows as for many.
+    Finished sources stay in the batch: a step reads the same weights for few rows as for many.
     """
 
     def __init__(
@@ -34,34 +39,40 @@ class LockstepSearch:
         device, steps, beams = source.device, max(limits), (len(limits), beam_size)
         self.model, self.eos_id, self.banned, self.steps = model, eos_id, banned, steps
         self.cache = StaticBeamCache(steps, beam_size, device)
-        with sdpa_kernel(KERNELS):
+        with sdpa_kernel(ATTENTION_BACKENDS):
             model.read(source, source_mask, self.cache)
-        self.replay = Replay(device)
+        self.run_step = GraphRunner(device)
         # What steps read and write, always at the same address; as in `beam_search`, for all N sentences.
         self.limit = torch.tensor(limits, device=device)  # [N]
         self.count = torch.zeros_like(self.limit)  # [N]
         self.scores = torch.full(beams, float("-inf"), device=device)  # [N, K]
-        self.scores[:, 0] = 0.0  # all begin alike: one of them counts
+        self.scores[:, 0] = 0.0  # all hypotheses are equal at first: one of them counts
         self.token = torch.full(beams, bos_id, device=device)  # [N, K]
-        self.going_on = torch.ones((), dtype=torch.bool, device=device)
-        # The trace, per step: where each hypothesis comes from, its token, and where those that ended come from.
+        self.unfinished = torch.ones((), dtype=torch.bool, device=device)
+        # Per step: the parent of each hypothesis, its token, and the parents of those that ended.
         self.links = self.token.new_zeros(steps, 3, *beams)  # [steps, 3, N, K]
         self.ends = self.scores.new_full((steps, 2, *beams), float("-inf"))  # log-probabilities: ended by eos, cut off
 
+    @staticmethod
+    def applies(device: torch.device, longest: int, context: int) -> bool:
+        """Whether `beam_search` searches this way: on CUDA, within the context, where tables of positions end."""
+        return has_graphs(device) and longest <= context
+
     def run(self) -> None:
-        """Search until all sentences are done. Whether they are is read while the next step runs: one more is
-        nothing."""
-        going_on: Readback | None = None
+        """Search until all sentences are finished. Whether they are is read while the next step runs: one step too many
+        changes nothing."""
+        unfinished: HostCopy | None = None
         for length in range(1, self.steps + 1):
-            self.cache.see(length)
-            self.replay(self.step, self.cache.width)
-            before, going_on = going_on, Readback(self.going_on)
+            self.cache.cover(length)
+            self.run_step(self.step, self.cache.width)
+            before, unfinished = unfinished, HostCopy(self.unfinished)
             if before is not None and not before.values():
                 break
 
-    @sdpa_kernel(KERNELS)
+    @sdpa_kernel(ATTENTION_BACKENDS)
     def step(self) -> None:
-        """What is replayed: read the last token of each hypothesis, choose those that go on and those that end."""
+        """What the graph holds: run the model on the last token of each hypothesis, select those that continue and
+        those that end."""
         logits = self.model.next_logits(self.token, self.cache).float()  # [N, K, V]
         log_probabilities = logits.index_fill_(-1, self.banned, float("-inf")).log_softmax(dim=-1)
         length = self.cache.steps  # [1]
@@ -72,11 +83,11 @@ class LockstepSearch:
         self.token.copy_(step.token)
         self.scores.copy_(step.scores)
         self.count.copy_(step.count)
-        self.going_on.copy_(step.scores.isfinite().any())
+        self.unfinished.copy_(step.scores.isfinite().any())
 
     def hypotheses(self, length_penalty: float) -> list[list[Hypothesis]]:
-        """All that ended, for each source in the order of their ends. Walks back along the trace from all
-        ends at once."""
+        """All finished hypotheses of each source, in the order of their ends. Follows the back-pointers of all of them
+        at once."""
         ends, (parents, tokens, ended_parents) = self.ends.cpu(), self.links.cpu().unbind(1)
         step, kind, sentence, rank = ends.isfinite().nonzero(as_tuple=True)  # [E] each
         by_eos = kind == 0

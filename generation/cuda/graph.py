@@ -1,9 +1,9 @@
-"""A GPU that does not wait for Python: steps recorded once and replayed, results read while the next step runs.
+"""CUDA graphs of a decoding step: captured once, then replayed with a single launch.
 
 A step that decodes one token is hundreds of kernels, most of them shorter than the call that launches them. A CUDA
-graph launches all of them at once. It is recorded by running the step once more as it is, for each text or batch anew,
-and gone with it; `torch.compile` would also fuse kernels, but first make code, which a text of a few hundred tokens
-waits for.
+graph launches all of them at once. Capturing runs the step once more, for each batch anew, and the graph is freed with
+the batch; `torch.compile` would also fuse kernels, but generating its code takes longer than writing a text of a few
+hundred tokens.
 """
 
 from __future__ import annotations
@@ -11,30 +11,34 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from torch import Tensor
 from torch.nn.attention import SDPBackend
 
-KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""What attention may choose from on a GPU while decoding. Not cuDNN, which torch prefers on Hopper: it makes a plan for
-each new shape before it runs, and every prompt and every batch of sentences has a shape of its own."""
+ATTENTION_BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""Attention kernels for decoding. Not cuDNN, which torch prefers on Hopper: it builds a plan for each new shape, and
+every prompt and every batch of sentences has a shape of its own."""
 
 
-class Replay:
-    """Runs a step plainly, and on a GPU from the fourth time on by replaying its recording.
+def has_graphs(device: torch.device) -> bool:
+    """Whether steps can be captured on this device."""
+    return device.type == "cuda"
 
-    A step takes and returns nothing and changes tensors in place, always the same ones: the recording knows addresses,
-    not names. It may not wait for the device. One that comes in different shapes is recorded for each.
+
+class GraphRunner:
+    """Runs a step eagerly the first three times, then captures it as a CUDA graph and replays that.
+
+    A step takes no arguments, returns nothing and updates tensors in place: a graph knows addresses, not names. It must
+    not wait for the device. A step that comes in several shapes has a graph for each. Without a GPU every run is eager.
     """
 
-    PLAIN = 3
-    """Runs before a shape is recorded: libraries load kernels and choose between them in the first ones, which a
-    recording forbids, and what is so short need not be recorded."""
+    WARM_UP = 3
+    """Eager runs of a shape: libraries load kernels and choose between them in the first ones, which must not happen
+    during capture."""
 
     failed: ClassVar[torch.cuda.CUDAGraph | None] = None
-    """A recording that was broken off: after it there are no others in this process, and torch still knows it."""
+    """A capture that failed: no others are tried in this process. torch still refers to it, so it is kept alive."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -42,49 +46,27 @@ class Replay:
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
 
     def __call__(self, step: Callable[[], None], shape: int) -> None:
-        """Do the `step`, whose shapes follow from the number `shape`."""
-        if shape not in self._graphs and self._runs[shape] >= self.PLAIN and self._can_record():
-            self._record(step, shape)
+        """Run `step`, all of whose shapes follow from the number `shape`."""
+        if shape not in self._graphs and self._runs[shape] >= self.WARM_UP:
+            self._capture(step, shape)
         if shape in self._graphs:
             self._graphs[shape].replay()
         else:
             step()
         self._runs[shape] += 1
 
-    def _can_record(self) -> bool:
-        return self.device.type == "cuda" and Replay.failed is None
-
-    def _record(self, step: Callable[[], None], shape: int) -> None:
+    def _capture(self, step: Callable[[], None], shape: int) -> None:
+        if not has_graphs(self.device) or GraphRunner.failed is not None:
+            return
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
-            # The outer context brings back the stream, which a recording that fails leaves behind. Other threads may go
-            # on using the device: the one that fetches batches while training writes its samples.
+            # The outer context restores the stream, which a capture that fails does not. Other threads may use the
+            # device meanwhile: one fetches batches while training writes its samples.
             with torch.cuda.stream(stream), torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 step()
         except RuntimeError as error:
-            Replay.failed = graph
+            GraphRunner.failed = graph
             reason = str(error).partition("\n")[0]
             warnings.warn(f"decoding goes on without CUDA graphs, slower ({reason})", stacklevel=3)
         else:
             self._graphs[shape] = graph
-
-
-class Readback:
-    """A tensor's values on their way to the CPU, while the device goes on."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        """Copies the values that the tensor has after all that was asked of the device so far.
-
-        Only a CUDA device can be told to copy them later: another would return memory that nothing has been written to.
-        """
-        self._copy = tensor.to("cpu", non_blocking=tensor.is_cuda, copy=True)
-        self._done: torch.cuda.Event | None = None
-        if tensor.is_cuda:
-            self._done = torch.cuda.Event()
-            self._done.record()
-
-    def values(self) -> Any:
-        """Wait for them; a number or nested lists."""
-        if self._done is not None:
-            self._done.synchronize()
-        return self._copy.tolist()

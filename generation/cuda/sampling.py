@@ -1,4 +1,8 @@
-"""Texts that a GPU writes without a pause: the step that reads a token also chooses the next one."""
+"""Batched sampling with a CUDA graph per step: the same tokens as `generation.sampling.generate` without it.
+
+The step that runs the model on a token also draws the next one, so that the GPU never waits for Python. A CPU is faster
+with a batch that shrinks.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,21 @@ import torch
 from torch import Tensor
 from torch.nn.attention import sdpa_kernel
 
-from generation.cuda.graph import KERNELS, Readback, Replay
+from generation.config import SamplingConfig
+from generation.cuda.graph import ATTENTION_BACKENDS, GraphRunner, has_graphs
+from generation.cuda.host_copy import HostCopy
 from generation.cuda.static_cache import StaticCache
-from generation.growing_texts import Texts
-from generation.sampling_config import SamplingConfig
-from generation.token_choice import Chances, choose
+from generation.next_token import UniformDraws, next_token
+from generation.sequences import Sequences
 from model.cache import KVCache
 from model.gpt import GPT
 
 
-class LockstepTexts(Texts):
-    """`Texts` whose step has one shape and needs nothing from Python; the same tokens, chosen by the same chances.
+class GraphSampling(Sequences):
+    """`Sequences` with a step of static shape that needs nothing from Python.
 
-    All rows go on to the end. A text that has ended is written on and its tokens are ignored: a step reads the same
-    weights for few rows as for many, and another number of rows would be another shape to record.
+    All rows stay in the batch: a sequence that has ended is continued and its tokens are ignored. A step reads the same
+    weights for few rows as for many, and another number of rows would be another graph to capture.
     """
 
     def __init__(
@@ -29,57 +34,62 @@ class LockstepTexts(Texts):
         model: GPT,
         prompts: Sequence[Sequence[int]],
         config: SamplingConfig,
-        chances: Chances,
+        draws: UniformDraws,
         banned: Tensor,
         seen: Tensor | None,
     ) -> None:
-        """banned [n] int64 ids; seen [R, V] bool, tokens that each text holds, or None where that does not matter."""
+        """banned [n] int64 ids; seen [R, V] bool, the tokens in each sequence, or None without repetition penalty."""
         super().__init__(model, prompts, config.max_tokens)
-        self.config, self.chances, self.banned, self.seen = config, chances, banned, seen
+        self.config, self.draws, self.banned, self.seen = config, draws, banned, seen
         self.cache: StaticCache = StaticCache(self.cache, [len(window) for window in self.windows], self.capacity)
-        self.replay = Replay(self.device)
+        self.run_step = GraphRunner(self.device)
         # What steps read and write, always at the same address.
-        self.uniform = chances.draw().to(self.device)  # [R, STEPS]
-        self.count = torch.zeros(1, dtype=torch.int64, device=self.device)  # tokens chosen for each text
-        self.chosen = torch.zeros(len(prompts), dtype=torch.int64, device=self.device)  # [R]
-        self._choose(self.logits)
+        self.uniform = draws.draw().to(self.device)  # [R, STEPS]
+        self.count = torch.zeros(1, dtype=torch.int64, device=self.device)  # tokens drawn for each sequence
+        self.sampled = torch.zeros(len(prompts), dtype=torch.int64, device=self.device)  # [R]
+        self._sample(self.logits)
 
-    def write(self) -> Iterator[list[int]]:
-        """`config.max_tokens` times the next token of every text, [R]. The device is a step ahead of what is
+    @staticmethod
+    def applies(device: torch.device) -> bool:
+        """Whether `generate` samples this way: on CUDA, unless deterministic kernels are asked for, for CUDA's
+        cumulative sums are none."""
+        return has_graphs(device) and not torch.are_deterministic_algorithms_enabled()
+
+    def steps(self) -> Iterator[list[int]]:
+        """`config.max_tokens` times the next token of every sequence, [R]. The device is a step ahead of what is
         yielded."""
         for number in range(1, self.config.max_tokens + 1):
-            chosen = Readback(self.chosen)
+            sampled = HostCopy(self.sampled)
             if number < self.config.max_tokens:
-                self._go_on(number)
-            tokens: list[int] = chosen.values()
+                self._queue_step(number)
+            tokens: list[int] = sampled.values()
             for window, token in zip(self.windows, tokens, strict=True):
                 window.append(token)
             yield tokens
 
-    def _go_on(self, number: int) -> None:
-        """Read the tokens chosen last, which are not in `windows` yet, and choose the next; `number` have
-        been chosen."""
-        if number % Chances.STEPS == 0:
-            self.uniform.copy_(self.chances.draw())
-        self.forget()
-        self.cache.see(max(map(len, self.windows)) + 1)
-        self.replay(self.step, self.cache.width)
+    def _queue_step(self, number: int) -> None:
+        """Run the model on the last tokens, which are not in `windows` yet; `number` have been drawn."""
+        if number % UniformDraws.STEPS == 0:
+            self.uniform.copy_(self.draws.draw())
+        self.shift_context()
+        self.cache.cover(max(map(len, self.windows)) + 1)
+        self.run_step(self.step, self.cache.width)
 
-    @sdpa_kernel(KERNELS)
-    def _read(self, windows: list[list[int]]) -> tuple[KVCache, Tensor]:
-        return super()._read(windows)
+    @sdpa_kernel(ATTENTION_BACKENDS)
+    def _prefill(self, windows: list[list[int]]) -> tuple[KVCache, Tensor]:
+        return super()._prefill(windows)
 
-    @sdpa_kernel(KERNELS)
+    @sdpa_kernel(ATTENTION_BACKENDS)
     def step(self) -> None:
-        """What is replayed: read the tokens chosen last, choose the next."""
-        self._choose(self.model(self.chosen.unsqueeze(1), self.cache)[:, -1])
+        """What the graph holds: run the model on the last tokens, draw the next."""
+        self._sample(self.model(self.sampled.unsqueeze(1), self.cache)[:, -1])
 
-    def _choose(self, logits: Tensor) -> None:
+    def _sample(self, logits: Tensor) -> None:
         """logits [R, V] of the next token."""
         if len(self.banned):
             logits = logits.index_fill_(-1, self.banned, float("-inf"))
-        uniform = self.uniform.index_select(1, self.count % Chances.STEPS).squeeze(1)  # [R]
-        self.chosen.copy_(choose(logits, uniform, self.config, self.seen))
+        uniform = self.uniform.index_select(1, self.count % UniformDraws.STEPS).squeeze(1)  # [R]
+        self.sampled.copy_(next_token(logits, uniform, self.config, self.seen))
         if self.seen is not None:
-            self.seen.scatter_(1, self.chosen.unsqueeze(1), True)
+            self.seen.scatter_(1, self.sampled.unsqueeze(1), True)
         self.count.add_(1)

@@ -1,8 +1,8 @@
-"""Caches whose step has the same shapes at the same addresses every time: what a GPU can record once and replay.
+"""KV caches of static shape: every step works on the same shapes at the same addresses, as a CUDA graph requires.
 
-Where tokens stand is known to the device alone; keys and values are written at places that are tensors. Attention sees
-a fixed number of keys under a mask, the smallest power of two that holds the longest row: at most twice what it needs,
-in few different shapes.
+Lengths are tensors on the device; keys and values are written at places that are tensors. Attention covers a fixed
+number of keys under a mask, the smallest power of two that holds the longest row: at most twice what it needs, in few
+different shapes.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from torch import Tensor
 from model.cache import KVCache
 
 _SMALLEST = 128
-"""Tokens that are always seen: fewer would be more shapes to record, for keys that take no time to read."""
+"""Tokens that attention covers at least: less would be more shapes to capture, for keys that take no time to read."""
 
 
-def roomy(tokens: int) -> int:
-    """The length seen for so many tokens: a power of two."""
+def padded_length(tokens: int) -> int:
+    """The number of keys that attention covers for so many tokens: a power of two."""
     return max(_SMALLEST, 1 << (tokens - 1).bit_length())
 
 
 class StaticCache(KVCache):
-    """A cache of texts of any lengths that grow together, one token at a time, each at its own end."""
+    """A cache of sequences of any lengths, each of which grows by one token per step, at its own end."""
 
     def __init__(self, filled: KVCache, lengths: Sequence[int], capacity: int) -> None:
-        """Go on from the first `lengths[b]` tokens of row b of a cache, with room for `capacity` tokens per row."""
-        super().__init__(roomy(capacity))
+        """Copy the first `lengths[b]` tokens of row b of a cache, with room for `capacity` tokens per row."""
+        super().__init__(padded_length(capacity))
         self.width = 0
-        """Keys that attention sees: see `see`."""
+        """Keys that attention covers."""
         self._keys = [self._copied(store, max(lengths)) for store in filled._keys]
         self._values = [self._copied(store, max(lengths)) for store in filled._values]
         device = self._keys[0].device
@@ -39,9 +39,9 @@ class StaticCache(KVCache):
         self._rows = torch.arange(len(lengths), device=device)
         self._columns = torch.arange(self.capacity, device=device)
 
-    def see(self, tokens: int) -> None:
-        """From the next step on attention sees so many tokens at least; the caller knows the longest row."""
-        self.width = roomy(tokens)
+    def cover(self, tokens: int) -> None:
+        """Let attention cover at least this many tokens from the next step on; the caller knows the longest row."""
+        self.width = padded_length(tokens)
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """As in `KVCache`, for one new token per row: key and value [B, Hkv, 1, D]."""
@@ -63,11 +63,11 @@ class StaticCache(KVCache):
         self.row_lengths.copy_(torch.tensor(lengths))
 
     def keep(self, rows: Tensor) -> NoReturn:
-        """A static cache keeps all its rows. Raises TypeError."""
+        """Raises TypeError: a static cache keeps all its rows."""
         raise TypeError("the rows of a static cache cannot change")
 
     def _copied(self, store: Tensor, length: int) -> Tensor:
-        """Its first `length` tokens with room behind them; zeros, because 0 times what else lies there may be NaN."""
+        """Its first `length` tokens and zeros after them: 0 times what uninitialised memory holds may be NaN."""
         batch, heads, _, width = store.shape
         copied = store.new_zeros(batch, heads, self.capacity, width)
         copied[:, :, :length] = store[:, :, :length]
@@ -75,26 +75,26 @@ class StaticCache(KVCache):
 
 
 class StaticBeamCache(KVCache):
-    """`BeamCache` in fixed shapes: a row is a sentence, each step adds one token for each of its K hypotheses."""
+    """`BeamCache` in static shapes: a row is a sentence, each step adds one token for each of its K hypotheses."""
 
     def __init__(self, steps: int, beam_size: int, device: torch.device) -> None:
         """Room for `steps` tokens of each of `beam_size` hypotheses."""
-        super().__init__(roomy(steps) * beam_size)
+        super().__init__(padded_length(steps) * beam_size)
         self.width = 0
-        """Steps that attention sees: see `see`."""
+        """Steps that attention covers."""
         self.steps = torch.zeros(1, dtype=torch.int64, device=device)
         """Tokens in each hypothesis, [1]."""
         self._hypotheses = torch.arange(beam_size, device=device)
         self._own = torch.eye(beam_size, dtype=torch.bool, device=device)  # [K, K]
-        self._columns = self._hypotheses  # [K] where the tokens of the step under way are
-        self._ancestors = torch.empty(0)  # [B, K, capacity] bool: what each hypothesis descends from
+        self._columns = self._hypotheses  # [K] columns of the current step's tokens
+        self._ancestors = torch.empty(0)  # [B, K, capacity] bool: the tokens of each hypothesis
 
-    def see(self, steps: int) -> None:
-        """From the next step on attention sees so many steps at least."""
-        self.width = roomy(steps)
+    def cover(self, steps: int) -> None:
+        """Let attention cover at least this many steps from the next step on."""
+        self.width = padded_length(steps)
 
     def positions(self, tokens: int) -> tuple[int | Tensor, int]:
-        """All tokens of a step stand at one position, [1]."""
+        """All tokens of a step have one position, [1]."""
         return self.steps, 1
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -103,26 +103,26 @@ class StaticBeamCache(KVCache):
         if layer == len(self._keys):
             self._keys.append(key.new_zeros(batch, heads, self.capacity, width))
             self._values.append(value.new_zeros(batch, heads, self.capacity, width))
-        seen = self.width * beam_size
+        covered = self.width * beam_size
         if layer == 0:
             if not self._ancestors.numel():
                 self._ancestors = self._own.new_zeros(batch, beam_size, self.capacity)
             self._columns = self.steps * beam_size + self._hypotheses
             self._ancestors.index_copy_(2, self._columns, self._own.expand(batch, -1, -1))
-            self._mask = self._ancestors[:, :, :seen]
+            self._mask = self._ancestors[:, :, :covered]
         keys = self._keys[layer].index_copy_(2, self._columns, key)
         values = self._values[layer].index_copy_(2, self._columns, value)
-        return keys.narrow(2, 0, seen), values.narrow(2, 0, seen), self._mask
+        return keys.narrow(2, 0, covered), values.narrow(2, 0, covered), self._mask
 
     def advance(self, tokens: int) -> None:
         """Count a step."""
         self.steps.add_(1)
 
     def follow(self, parents: Tensor) -> None:
-        """Hypothesis k of sentence b will go on from what was hypothesis `parents[b, k]`; parents [B, K] int64."""
-        seen = self._ancestors[:, :, : self.width * len(self._hypotheses)]
-        seen.copy_(seen.gather(1, parents.unsqueeze(-1).expand(-1, -1, seen.shape[2])))
+        """Make hypothesis k of sentence b a continuation of its hypothesis `parents[b, k]`; parents [B, K] int64."""
+        covered = self._ancestors[:, :, : self.width * len(self._hypotheses)]
+        covered.copy_(covered.gather(1, parents.unsqueeze(-1).expand(-1, -1, covered.shape[2])))
 
     def keep(self, rows: Tensor) -> NoReturn:
-        """A static cache keeps all its rows. Raises TypeError."""
+        """Raises TypeError: a static cache keeps all its rows."""
         raise TypeError("the rows of a static cache cannot change")

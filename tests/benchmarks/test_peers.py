@@ -21,8 +21,8 @@ from benchmarks.peers.reference_beam import reference_beam
 from benchmarks.peers.weights import never_written
 from data.tokens.tokenizer import Tokenizer
 from generation.beam_search import beam_search
+from generation.config import SamplingConfig
 from generation.sampling import generate
-from generation.sampling_config import SamplingConfig
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

@@ -12,12 +12,12 @@ from omegaconf import OmegaConf
 from configs.compose import GROUPS, all_keys, compose_config, normalise
 from configs.settings import field_documentation
 from configs.sweep_points import sweep_points
+from generation.command_line import parse_command
+from generation.config import GenerateConfig
 from tests.conftest import ROOT
 from training.command_line import split_flags
 from training.composed_run import compose_run
 from training.config import TrainConfig, value_at
-from training.generate_command import parse_command
-from training.generation_config import GenerateConfig
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -136,12 +136,11 @@ def test_a_value_arrives_as_it_was_meant(setting: str, value: object) -> None:
 def test_every_setting_is_documented() -> None:
     """Guards: a field without a docstring, which --help would show empty."""
     from dataclasses import is_dataclass
-
-    from configs.compose import inspect
+    from typing import get_type_hints
 
     def undocumented(schema: type) -> list[str]:
         missing = []
-        for name, kind in inspect.get_annotations(schema, eval_str=True).items():
+        for name, kind in get_type_hints(schema).items():
             if is_dataclass(kind) and isinstance(kind, type):
                 missing += undocumented(kind)
             elif not field_documentation(schema).get(name):
@@ -188,9 +187,9 @@ NASTY = [
 @pytest.mark.parametrize("prompt", NASTY)
 def test_any_prompt_arrives_verbatim(prompt: str) -> None:
     """Guards: Hydra's override grammar or OmegaConf's interpolation seeing the prompt."""
-    assert parse_command([f"prompt={prompt}", f"stop={prompt or 'x'}", "run=runs/a=b,c"]).config == GenerateConfig(
-        run="runs/a=b,c", prompt=prompt, stop=[prompt or "x"]
-    )
+    config, given = parse_command([f"prompt={prompt}", f"stop={prompt or 'x'}", "run=runs/a=b,c"])
+    assert config == GenerateConfig(run="runs/a=b,c", prompt=prompt, stop=[prompt or "x"])
+    assert given == {"prompt", "stop", "run"}
 
 
 def test_bad_settings_leave_with_2_one_line_each_and_no_files(program: Run, tmp_path: Path) -> None:

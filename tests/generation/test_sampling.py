@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from generation.sampling import SamplingConfig, generate, problems
-from generation.token_choice import choose, keep_min_p, keep_top_p, penalise_repetition, top_k
+from generation.config import SamplingConfig, sampling_problems
+from generation.next_token import keep_min_p, keep_top_p, next_token, penalise_repetition, top_k
+from generation.sampling import generate
 from model.config import ModelConfig
 from model.gpt import GPT
 
@@ -61,7 +62,7 @@ def test_chosen_tokens_follow_the_filtered_distribution() -> None:
     config = SamplingConfig(temperature=0.5, top_k=4, top_p=0.9)
     # p² ∝ 16 6.25 4 1 (k = 4): shares .587 .229 .147 .037; .963 of it is enough for p = 0.9: 16 6.25 4.
     expected = torch.tensor([0, 16, 0, 6.25, 4]) / 26.25
-    chosen = choose(LOGITS.expand(count, -1), uniform, config)
+    chosen = next_token(LOGITS.expand(count, -1), uniform, config)
     shares = torch.bincount(chosen, minlength=5) / count
     torch.testing.assert_close(shares, expected, rtol=0, atol=1e-4)
 
@@ -70,13 +71,13 @@ def test_the_extremes_of_chance_choose_possible_tokens() -> None:
     """A chance of exactly 0, or just below 1, must not fall on a token of probability 0 at either end."""
     logits = torch.tensor([[float("-inf"), 0.0, float("-inf"), 0.0, float("-inf")]]).expand(2, -1)
     chances = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)
-    assert choose(logits, chances, SamplingConfig()).tolist() == [1, 3]
+    assert next_token(logits, chances, SamplingConfig()).tolist() == [1, 3]
 
 
 def test_temperature_zero_takes_the_likeliest() -> None:
     """Division by zero, or chance where none is wanted."""
     config = SamplingConfig(temperature=0.0)
-    assert choose(LOGITS.expand(50, -1), torch.rand(50, dtype=torch.float64), config).tolist() == [1] * 50
+    assert next_token(LOGITS.expand(50, -1), torch.rand(50, dtype=torch.float64), config).tolist() == [1] * 50
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def test_memory_does_not_grow_with_the_tokens_allowed(gpt: GPT) -> None:
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), 1e-300, 1e300, -1.0])
 def test_no_number_turns_logits_into_nan(number: float) -> None:
     """A temperature or penalty that float32 cannot hold makes every probability nan, and the draw an index error."""
-    assert len(problems(SamplingConfig(number, number))) == 2
+    assert len(sampling_problems(SamplingConfig(temperature=number, repetition_penalty=number))) == 2
 
 
 @pytest.mark.parametrize("extreme", [0.001, 1000.0])
@@ -180,22 +181,22 @@ def test_the_repetition_penalty_sees_prompt_and_new_tokens(gpt: GPT) -> None:
             written.append(token)
 
 
-@pytest.mark.parametrize("lockstep", [False, True])
-def test_the_repetition_penalty_keeps_no_text_from_ending(gpt: GPT, lockstep: bool) -> None:
+@pytest.mark.parametrize("static", [False, True])
+def test_the_repetition_penalty_keeps_no_text_from_ending(gpt: GPT, static: bool) -> None:
     """Guards: the eos before every prompt counted as a token that the text holds, so that a penalty made
     texts endless."""
     eos = 3
     with torch.no_grad():
         gpt.head.weight[eos] = gpt.features(torch.tensor([[eos, 7]]))[0, -1]  # the likeliest token after the prompt
     config = SamplingConfig(temperature=0.0, repetition_penalty=100.0, max_tokens=4)
-    assert list(generate(gpt, [[eos, 7]], config, stop_ids={eos}, lockstep=lockstep)) == [[None]]
-    assert next(generate(gpt, [[eos, 7]], config, lockstep=lockstep)) != [eos], "where it ends nothing it counts"
+    assert list(generate(gpt, [[eos, 7]], config, stop_ids={eos}, static_shapes=static)) == [[None]]
+    assert next(generate(gpt, [[eos, 7]], config, static_shapes=static)) != [eos], "where it ends nothing it counts"
 
 
 def test_impossible_requests_are_all_named(gpt: GPT) -> None:
     """One message for all that is wrong, before any work."""
-    config = SamplingConfig(-1.0, -1.0, 0, 0.0, 2.0, 0)
-    assert [sentence.partition("=")[0] for sentence in problems(config)] == [
+    config = SamplingConfig(-1.0, 0, 0.0, 2.0, -1.0, 0)
+    assert [sentence.partition("=")[0] for sentence in sampling_problems(config)] == [
         "repetition_penalty",
         "temperature",
         "top_k",
@@ -203,6 +204,6 @@ def test_impossible_requests_are_all_named(gpt: GPT) -> None:
         "min_p",
         "max_tokens",
     ]
-    assert problems(SamplingConfig()) == []
+    assert sampling_problems(SamplingConfig()) == []
     with pytest.raises(ValueError, match=r"top_k=0: must be at least 1.*model\.eval\(\).*prompt 1 has no tokens"):
         next(generate(gpt.train(), [[1], []], SamplingConfig(top_k=0)))

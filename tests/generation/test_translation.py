@@ -13,13 +13,15 @@ import torch
 from data.config import DataConfig, TokenizerConfig
 from data.prepare import prepare
 from data.tokens.tokenizer import Tokenizer
-from generation.translation import TranslationOptions, best_translations, in_order, translate, windows
+from generation.config import TranslationConfig
+from generation.line_translation import in_order, split_stream
+from generation.translation import best_translations, translate
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from training.config import TrainConfig
 from training.run_folder.layout import build_model
 
-OPTIONS = TranslationOptions(beam_size=3, batch_tokens=60)
+OPTIONS = TranslationConfig(beam_size=3, batch_tokens=60)
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +48,10 @@ def test_translations_are_the_same_with_any_number_of_workers(
     model, tokenizers, sentences = translator
     sentences = [*sentences, "", " "]
     threads = torch.get_num_threads()
-    alone = best_translations(model, tokenizers, sentences, replace(OPTIONS, workers=1))
+    alone = dict(translate(model, tokenizers, [sentences], OPTIONS, workers=1))
     for workers in (2, 3):
-        assert best_translations(model, tokenizers, sentences, replace(OPTIONS, workers=workers)) == alone
-    assert [found.text for found in alone[-2:]] == ["", ""]
+        assert dict(translate(model, tokenizers, [sentences], OPTIONS, workers=workers)) == alone
+    assert [alone[index][0].text for index in (len(sentences) - 2, len(sentences) - 1)] == ["", ""]
     assert torch.get_num_threads() == threads
 
 
@@ -60,7 +62,7 @@ def test_an_error_of_a_worker_arrives_and_ends_the_others(
     model, tokenizers, sentences = translator
     before = threading.active_count()
     with pytest.raises(ValueError, match=r"model\.eval\(\)"):
-        list(translate(model.train(), tokenizers, [sentences], replace(OPTIONS, workers=2)))
+        list(translate(model.train(), tokenizers, [sentences], OPTIONS, workers=2))
     model.eval()
     assert threading.active_count() == before
 
@@ -69,7 +71,7 @@ def test_who_stops_early_leaves_no_thread_behind(translator: tuple[EncoderDecode
     """Guards Ctrl-C in the middle of a file: the rest of it must not be translated first."""
     model, tokenizers, sentences = translator
     before, threads = threading.active_count(), torch.get_num_threads()
-    running = translate(model, tokenizers, [sentences * 20], replace(OPTIONS, workers=2))
+    running = translate(model, tokenizers, [sentences * 20], OPTIONS, workers=2)
     next(running)
     running.close()
     assert threading.active_count() == before
@@ -85,16 +87,16 @@ def test_a_stream_is_read_as_it_is_translated(translator: tuple[EncoderDecoder, 
     for workers in (1, 2):
         read = [0]
         endless = (read.append(number) or sentence for number, sentence in enumerate(cycle(sentences), 1))
-        portions = windows(endless, options.batch_tokens)
-        with closing(translate(model, tokenizers, portions, replace(options, workers=workers))) as results:
+        portions = split_stream(endless, options.batch_tokens)
+        with closing(translate(model, tokenizers, portions, options, workers)) as results:
             for written, found in enumerate(islice(in_order(results), 100), 1):
                 assert found == [expected[(written - 1) % len(sentences)]]
                 assert read[-1] - written <= 4 * 32  # lines of a portion
-    assert [len(window) for window in windows(map(str, range(1000)), 512)] == [64, 128, 256, 256, 256, 40]
-    assert list(windows([], 512)) == []
+    assert [len(window) for window in split_stream(map(str, range(1000)), 512)] == [64, 128, 256, 256, 256, 40]
+    assert list(split_stream([], 512)) == []
 
 
 def test_where_a_stream_pauses_what_there_is_makes_a_portion() -> None:
     """Guards: lines that have arrived kept back, or an end that is not told, while more is waited for."""
     stream = [None, *"ab", None, *map(str, range(200)), None, "c"]
-    assert [len(window) for window in windows(stream, 512)] == [0, 2, 0, 128, 72, 0, 1]
+    assert [len(window) for window in split_stream(stream, 512)] == [0, 2, 0, 128, 72, 0, 1]

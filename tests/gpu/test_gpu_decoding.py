@@ -13,8 +13,10 @@ import pytest
 import torch
 
 from generation.beam_search import beam_search
-from generation.cuda.graph import Readback, Replay
-from generation.sampling import SamplingConfig, generate
+from generation.config import SamplingConfig
+from generation.cuda.graph import GraphRunner
+from generation.cuda.host_copy import HostCopy
+from generation.sampling import generate
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.fast.decoding import prepare
@@ -84,16 +86,16 @@ def test_replayed_steps_write_what_plain_ones_write(name: str, weights: str, mon
     """Guards: a recording that reads or writes at an address of its own, in several generations with other batches."""
     model = gpt(CONFIGS[name], weights)
     replayed = [list(generate(model, prompts(count), SAMPLING)) for count in (1, 32, 3, 1)]
-    monkeypatch.setattr(Replay, "PLAIN", 10**9)
+    monkeypatch.setattr(GraphRunner, "WARM_UP", 10**9)
     assert [list(generate(model, prompts(count), SAMPLING)) for count in (1, 32, 3, 1)] == replayed
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_texts_in_lockstep_are_those_of_a_growing_cache(name: str) -> None:
+def test_sampling_with_a_static_cache_equals_a_growing_cache(name: str) -> None:
     """Guards: another function of the text than the plain one, in float32, where rounding does not choose the token."""
     model = gpt(CONFIGS[name], "float32")
     for count in (1, 32):
-        growing = list(generate(model, prompts(count), SAMPLING, lockstep=False, stop_ids={7}))
+        growing = list(generate(model, prompts(count), SAMPLING, static_shapes=False, stop_ids={7}))
         assert list(generate(model, prompts(count), SAMPLING, stop_ids={7})) == growing
 
 
@@ -105,16 +107,16 @@ def test_a_replayed_search_finds_what_a_plain_one_finds(
     """Guards: traces, ancestors and scores that a recording leaves where nobody looks."""
     model = translator(CONFIGS[name], weights)
     replayed = [beam_search(model, *sources(count), **SEARCH) for count in (1, 32, 7)]
-    monkeypatch.setattr(Replay, "PLAIN", 10**9)
+    monkeypatch.setattr(GraphRunner, "WARM_UP", 10**9)
     assert [beam_search(model, *sources(count), **SEARCH) for count in (1, 32, 7)] == replayed
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_a_search_in_lockstep_finds_what_a_growing_one_finds(name: str) -> None:
+def test_beam_search_with_a_static_cache_equals_a_growing_cache(name: str) -> None:
     """Guards: another search than the plain one; the best of each source, in float32."""
     model = translator(CONFIGS[name], "float32")
     for count in (1, 32):
-        growing = beam_search(model, *sources(count), lockstep=False, **SEARCH)
+        growing = beam_search(model, *sources(count), static_shapes=False, **SEARCH)
         static = beam_search(model, *sources(count), **SEARCH)
         same = [mine[0].tokens == other[0].tokens for mine, other in zip(static, growing, strict=True)]
         assert sum(same) >= 0.95 * count, "a near tie may fall otherwise by rounding, not more"
@@ -166,17 +168,18 @@ def test_other_threads_may_use_the_device_while_a_step_is_recorded() -> None:
 
 def test_a_step_is_recorded_after_a_few_runs_and_then_counts_on() -> None:
     """Guards: a recording that also runs the step, or none at all."""
-    number, replay = torch.zeros((), device="cuda"), Replay(torch.device("cuda"))
+    number, replay = torch.zeros((), device="cuda"), GraphRunner(torch.device("cuda"))
     for expected in range(1, 10):
         replay(lambda: number.add_(1), 0)
-        assert Readback(number).values() == expected
+        assert HostCopy(number).values() == expected
     assert len(replay._graphs) == 1
 
 
 UNRECORDABLE = """
 import warnings
 import torch
-from generation.cuda.graph import Readback, Replay
+from generation.cuda.graph import GraphRunner
+from generation.cuda.host_copy import HostCopy
 
 number, stream, told = torch.zeros((), device="cuda"), torch.cuda.current_stream(), []
 warnings.showwarning = lambda message, *place: told.append(str(message))
@@ -185,11 +188,11 @@ def step():
     number.add_(1)
     number.item()  # waits for the device, which a recording forbids
 
-for replay in (Replay(torch.device("cuda")), Replay(torch.device("cuda"))):
-    before = Readback(number).values()
+for replay in (GraphRunner(torch.device("cuda")), GraphRunner(torch.device("cuda"))):
+    before = HostCopy(number).values()
     for run in range(1, 10):
         replay(step, 0)
-        assert Readback(number).values() == before + run
+        assert HostCopy(number).values() == before + run
         assert torch.cuda.current_stream() == stream
 print(len(told), told[0])
 """

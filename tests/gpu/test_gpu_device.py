@@ -18,7 +18,8 @@ from attention_maps.record.recorder import record
 from configs.compose import compose_config
 from configs.errors import UserError
 from data.batches.batch import Batch
-from generation.sampling import SamplingConfig, generate
+from generation.config import SamplingConfig
+from generation.sampling import generate
 from model.config import ModelConfig
 from model.gpt import GPT
 from tests.conftest import TINY

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from generation.beam_search import beam_search
-from generation.sampling import SamplingConfig, generate
+from generation.config import SamplingConfig
+from generation.sampling import generate
 from model.cache import BeamCache, KVCache
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder

@@ -12,7 +12,7 @@ from data.batches.batch import Batch
 from data.coreference import HEURISTICS, pronouns, turns
 from data.prepare import PreparedPairs, PreparedText
 from data.sources.sources import load_rows
-from generation.translation import TranslationOptions
+from generation.config import TranslationConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.config import TrainConfig
@@ -188,7 +188,7 @@ class PairEvaluator(Evaluator):
         """Translate the first validation sentences greedily; the first few are shown beside their references."""
         if not self.valid_rows["source"]:
             return None
-        scores, examples = translate_rows(self.model, self.tokenizers, self.valid_rows, TranslationOptions(beam_size=1))
+        scores, examples = translate_rows(self.model, self.tokenizers, self.valid_rows, TranslationConfig(beam_size=1))
         shown = examples[: self.config.trainer.samples]
         self.log.markdown("translations", f"{translation_table(shown)}\n\n{signatures()}", step)
         for example in shown:
@@ -198,7 +198,7 @@ class PairEvaluator(Evaluator):
     def test_split(self, split: str, step: int) -> dict[str, float]:
         """Scores beside the baselines, as a table; all translations go to `translations.<split>.tsv`."""
         trainer = self.config.trainer
-        options = TranslationOptions(trainer.beam_size, trainer.length_penalty)
+        options = TranslationConfig(trainer.beam_size, trainer.length_penalty)
         rows = self.prepared.rows(split)[:]
         scores, examples = translate_rows(self.model, self.tokenizers, rows, options)
         compared = {f"this model (beam {trainer.beam_size})": scores} | baselines(

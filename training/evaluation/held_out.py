@@ -11,9 +11,10 @@ from tqdm import tqdm
 from data.batches.batch import Batch
 from data.prepare import PreparedPairs
 from data.tokens.tokenizer import Tokenizer
-from generation.cuda.graph import Readback
-from generation.sampling import SamplingConfig, generate
-from generation.translation import TranslationOptions, translate_all
+from generation.config import SamplingConfig, TranslationConfig
+from generation.cuda.host_copy import HostCopy
+from generation.sampling import generate
+from generation.translation import translate_all
 from model.encoder_decoder import EncoderDecoder
 from model.fast.decoding import prepare
 from model.gpt import GPT
@@ -57,7 +58,7 @@ def held_out_loss(model: GPT | EncoderDecoder, batches: Iterable[Batch], split_b
     losses, tokens = [], 0
     for batch in tqdm(batches, desc="validation", leave=False, disable=None, delay=2, unit="batch"):
         here = batch.to(device)
-        losses.append(Readback(token_losses(model, here.model_inputs, here.targets).sum()))
+        losses.append(HostCopy(token_losses(model, here.model_inputs, here.targets).sum()))
         tokens += batch.target_tokens
     return HeldOutLoss(math.fsum(loss.values() for loss in losses), tokens, split_bytes)
 
@@ -72,10 +73,10 @@ class TranslationExample:
 
 
 def translate_rows(
-    model: EncoderDecoder, tokenizers: list[Tokenizer], rows: dict[str, list[str]], options: TranslationOptions
+    model: EncoderDecoder, tokenizers: list[Tokenizer], rows: dict[str, list[str]], config: TranslationConfig
 ) -> tuple[Scores, list[TranslationExample]]:
     """Translate `rows` (columns source and target), score them and return them for reading."""
-    hypotheses = translate_all(model, tokenizers, rows["source"], options)
+    hypotheses = translate_all(model, tokenizers, rows["source"], config)
     examples = list(map(TranslationExample, rows["source"], rows["target"], hypotheses))
     return score(hypotheses, rows["target"]), examples
 
@@ -102,7 +103,7 @@ def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, count: int, see
     alone."""
     first = next(model.parameters())
     ready = prepare(model, decoding_format(first.device, sum(p.numel() for p in model.parameters())))
-    config = SamplingConfig(temperature=0.8, max_tokens=max_tokens)
+    config = SamplingConfig(max_tokens=max_tokens)
     prompts = [[tokenizer.eos_id, *tokenizer.encode(prompt)] for _ in range(count)]
     written: list[list[int]] = [[] for _ in prompts]
     for tokens in generate(

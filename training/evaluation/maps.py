@@ -3,7 +3,7 @@ event files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -22,15 +22,11 @@ from training.config import TrainConfig
 from training.evaluation.head_importance import head_importance
 from training.evaluation.head_scores import HeadScores, alignment_scores, antecedent_scores
 from training.evaluation.probes import pair_examples, text_examples
-from training.run_folder.layout import LoadedRun
 from training.run_folder.log import RunLog, table
 
 TOLERANCE = 0.05
 """Largest deviation of the recorded weights from the fused kernel, as a share of the largest output: bfloat16 rounds to
 1 in 256, and the sum of many such values is off by a few times that."""
-
-GENERATED = 16
-"""Texts or translations whose maps `generate.py attention=true` keeps at most."""
 
 
 class AttentionRecorder:
@@ -184,17 +180,3 @@ def compared(split: str, found: HeadScores, score: Score) -> str:
 def described(score: Score) -> str:
     """A read-out by name, a single head with its place."""
     return score.name if score.head is None else f"{score.name} (layer {score.layer}, head {score.head})"
-
-
-def record_generated(run: LoadedRun, examples: Sequence[Example]) -> tuple[Path, Recording]:
-    """Record what a trained run has just written or translated, into its own folder; the first `GENERATED` examples."""
-    labels = run.tokenizers[-1]
-    recording = record(
-        run.model,
-        examples[:GENERATED],
-        labels.special_ids,
-        run.step,
-        pieces=labels.pieces,
-        max_tokens=run.config.attention.max_tokens,
-    )
-    return store.save_generated(recording, run.folder), recording

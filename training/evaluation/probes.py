@@ -12,7 +12,8 @@ from attention_maps.record.recording import Antecedents
 from data.prepare import PreparedPairs, PreparedText
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.word_alignment import groups, project
-from generation.translation import Translation, TranslationOptions, best_translations
+from generation.config import TranslationConfig
+from generation.translation import Translation, best_translations
 from model.encoder_decoder import EncoderDecoder
 
 
@@ -44,7 +45,7 @@ def pair_examples(attention: AttentionConfig, prepared: PreparedPairs, model: En
     tokenizers = [prepared.source_tokenizer, prepared.target_tokenizer]
     probes = [[side.strip() for side in probe.split("|||", 1)] for probe in attention.probes]
     alone = [sides[0] for sides in probes if len(sides) == 1 or not sides[1]]
-    made = iter(best_translations(model, tokenizers, alone, TranslationOptions(beam_size=1)))
+    made = iter(best_translations(model, tokenizers, alone, TranslationConfig(beam_size=1)))
     examples = [
         (
             pair_example(tokenizers, {"source": sides[0], "target": sides[1]}, name)

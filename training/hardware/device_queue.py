@@ -1,5 +1,5 @@
 """A GPU works through a queue that the CPU fills: how far ahead the CPU runs. (How figures come back:
-`generation.cuda.graph.Readback`.)
+`generation.cuda.host_copy.HostCopy`.)
 
 On a CPU, where a call returns when its work is done, nothing here does anything.
 """

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from configs.errors import UserError
 from training.config import TrainConfig
-from training.generation_config import GenerateConfig
 from training.hardware.device import is_out_of_memory
 from training.run_folder.checkpoints import left_to_go_on
 
@@ -38,12 +37,3 @@ def training_advice(config: TrainConfig, run: Path | None = None) -> str:
         ways.append("set trainer.recompute=true")
     ways.append(f"choose a shorter model.context (now {config.model.context}) or a smaller model")
     return ", or ".join(ways) + (f"; {left_to_go_on(run)}" if run else "")
-
-
-def generation_advice(config: GenerateConfig, task: str) -> str:
-    """What to change so that writing or translating needs less."""
-    if task == "gpt":
-        ways = [f"lower samples (now {config.samples})", f"max_tokens (now {config.max_tokens})"]
-    else:
-        ways = [f"lower batch_tokens (now {config.batch_tokens})", f"beam_size (now {config.beam_size})"]
-    return " or ".join(ways) + ("" if config.device == "cpu" else ", or choose device=cpu")

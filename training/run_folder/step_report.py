@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from configs.errors import check_finite
-from generation.cuda.graph import Readback
+from generation.cuda.host_copy import HostCopy
 from training.budget import LONG
 from training.config import TrainConfig
 from training.progress import Progress
@@ -42,7 +42,7 @@ class StepReport:
     """Seconds, NaN where nobody knows."""
     targets: int
     """Tokens that the loss is a sum over."""
-    loss_and_norm: Readback
+    loss_and_norm: HostCopy
 
     def write(self, log: RunLog) -> None:
         """Into the log and TensorBoard. Raises UserError when the loss is not finite."""

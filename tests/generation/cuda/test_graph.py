@@ -10,39 +10,40 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from generation.cuda.beam_search import LockstepSearch
-from generation.cuda.graph import Readback, Replay
-from generation.cuda.sampling import LockstepTexts
-from generation.sampling_config import SamplingConfig
-from generation.token_choice import Chances
+from generation.config import SamplingConfig
+from generation.cuda.beam_search import GraphBeamSearch
+from generation.cuda.graph import GraphRunner
+from generation.cuda.host_copy import HostCopy
+from generation.cuda.sampling import GraphSampling
+from generation.next_token import UniformDraws
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.fast.decoding import prepare
 from model.gpt import GPT
 
-Lockstep = LockstepTexts | LockstepSearch
+GraphForm = GraphSampling | GraphBeamSearch
 SAMPLING = SamplingConfig(temperature=0.8, top_k=9, top_p=0.9, min_p=0.01, repetition_penalty=1.2, max_tokens=20)
 
 
-def texts(config: ModelConfig, device: str) -> LockstepTexts:
+def texts(config: ModelConfig, device: str) -> GraphSampling:
     """Two texts, in a model made ready for decoding, with all that there is to choose by."""
     model = prepare(GPT(config, 19).to(device), "float32")
     seen, banned = torch.zeros(2, 19, dtype=torch.bool, device=device), torch.tensor([2, 5], device=device)
-    return LockstepTexts(model, [[1, 4, 6], [3]], SAMPLING, Chances(2, 0), banned, seen)
+    return GraphSampling(model, [[1, 4, 6], [3]], SAMPLING, UniformDraws(2, 0), banned, seen)
 
 
-def search(config: ModelConfig, device: str) -> LockstepSearch:
+def search(config: ModelConfig, device: str) -> GraphBeamSearch:
     """Two sources, one of them padded."""
     model = prepare(EncoderDecoder(config, 11, 9).to(device), "float32")
     source, mask = torch.ones(2, 4, dtype=torch.int64, device=device), torch.ones(2, 4, dtype=torch.bool, device=device)
     mask[1, 2:] = False
     banned = torch.tensor([0, 2], device=device)
-    return LockstepSearch(model, source, mask, bos_id=2, eos_id=3, limits=[12, 9], beam_size=3, banned=banned)
+    return GraphBeamSearch(model, source, mask, bos_id=2, eos_id=3, limits=[12, 9], beam_size=3, banned=banned)
 
 
 @pytest.fixture(params=[texts, search], ids=["texts", "search"])
-def made(request: pytest.FixtureRequest, config: ModelConfig) -> Callable[[str], Lockstep]:
-    """What writes in lockstep, on a device of the test's choice."""
+def made(request: pytest.FixtureRequest, config: ModelConfig) -> Callable[[str], GraphForm]:
+    """A form with CUDA graphs, on a device of the test's choice."""
     return lambda device: request.param(config, device)
 
 
@@ -60,52 +61,52 @@ class Operations(TorchDispatchMode):
 
 
 @torch.no_grad()
-def test_a_step_asks_nothing_of_the_device(made: Callable[[str], Lockstep]) -> None:
+def test_a_step_asks_nothing_of_the_device(made: Callable[[str], GraphForm]) -> None:
     """Guards: a step that waits for a value or brings one from the CPU: meta tensors have none, and mix with
     no others."""
-    lockstep = made("meta")
-    lockstep.cache.see(5)
+    form = made("meta")
+    form.cache.cover(5)
     for _ in range(2):
-        lockstep.step()
+        form.step()
 
 
 @torch.no_grad()
-def test_all_steps_are_the_same_operations(made: Callable[[str], Lockstep]) -> None:
+def test_all_steps_are_the_same_operations(made: Callable[[str], GraphForm]) -> None:
     """Guards: numbers that Python counts, which a recording would repeat for ever."""
-    lockstep, steps = made("cpu"), []
-    lockstep.cache.see(5)
-    lockstep.step()
+    form, steps = made("cpu"), []
+    form.cache.cover(5)
+    form.step()
     for _ in range(3):
         with Operations() as operations:
-            lockstep.step()
+            form.step()
         steps.append(operations.found)
     assert len(steps[0]) > 50
     assert steps[0] == steps[1] == steps[2]
 
 
 @torch.no_grad()
-def test_all_that_outlives_a_step_stays_where_it_is(made: Callable[[str], Lockstep]) -> None:
+def test_all_that_outlives_a_step_stays_where_it_is(made: Callable[[str], GraphForm]) -> None:
     """Guards: a name that gets a new tensor, while the recording goes on with the old one."""
-    lockstep = made("cpu")
-    lockstep.cache.see(5)
-    lockstep.step()
+    form = made("cpu")
+    form.cache.cover(5)
+    form.step()
 
     def places() -> dict[str, int]:
-        held = {**vars(lockstep), **vars(lockstep.cache)}
-        stores = dict(enumerate([*lockstep.cache._keys, *lockstep.cache._values]))
+        held = {**vars(form), **vars(form.cache)}
+        stores = dict(enumerate([*form.cache._keys, *form.cache._values]))
         within_a_step = {"_mask", "_columns"}
         tensors = {str(name): value for name, value in (held | stores).items() if isinstance(value, Tensor)}
         return {name: value.data_ptr() for name, value in tensors.items() if name not in within_a_step}
 
     before = places()
-    lockstep.step()
+    form.step()
     assert places() == before
     assert len(before) > 8
 
 
 def test_without_a_gpu_a_step_is_run_each_time() -> None:
     """Guards: decoding that stops, or counts twice, where nothing can be recorded."""
-    number, replay = torch.zeros(()), Replay(torch.device("cpu"))
+    number, replay = torch.zeros(()), GraphRunner(torch.device("cpu"))
     for expected in range(1, 10):
         replay(lambda: number.add_(1), 0)
         assert number == expected
@@ -114,6 +115,6 @@ def test_without_a_gpu_a_step_is_run_each_time() -> None:
 def test_a_readback_has_the_values_of_its_time() -> None:
     """Guards: reading the next step's token for this one's."""
     tensor = torch.tensor([1, 2])
-    readback = Readback(tensor)
+    readback = HostCopy(tensor)
     tensor.add_(10)
     assert readback.values() == [1, 2]

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from generation.beam_search import beam_search
-from generation.cuda.static_cache import StaticBeamCache, StaticCache, roomy
-from generation.sampling import SamplingConfig, generate
+from generation.config import SamplingConfig
+from generation.cuda.static_cache import StaticBeamCache, StaticCache, padded_length
+from generation.sampling import generate
 from model.cache import BeamCache
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
@@ -30,12 +31,14 @@ def gpt(config: ModelConfig, sharpen: Sharpen) -> GPT:
 
 
 def both_ways(gpt: GPT, config: SamplingConfig, **options: Any) -> list[list[list[int | None]]]:
-    """What `generate` yields with a growing cache, and in lockstep."""
-    return [list(generate(gpt, PROMPTS, config, lockstep=lockstep, **options)) for lockstep in (False, True)]
+    """What `generate` yields with a growing cache, and with a static one."""
+    return [
+        list(generate(gpt, PROMPTS, config, static_shapes=static_shapes, **options)) for static_shapes in (False, True)
+    ]
 
 
 @pytest.mark.usefixtures("poisoned_memory")
-def test_texts_in_lockstep_are_those_of_a_growing_cache(gpt: GPT) -> None:
+def test_sampling_with_a_static_cache_equals_a_growing_cache(gpt: GPT) -> None:
     """Guards: positions, masks and chances that only the device counts, past the context and past 64 steps,
     row by row."""
     growing, static = both_ways(gpt, SamplingConfig(max_tokens=80), seed=3)
@@ -43,7 +46,7 @@ def test_texts_in_lockstep_are_those_of_a_growing_cache(gpt: GPT) -> None:
     assert len(growing) == 80
 
 
-def test_all_ways_of_choosing_are_the_same_in_lockstep(gpt: GPT) -> None:
+def test_all_filters_are_the_same_with_a_static_cache(gpt: GPT) -> None:
     """Guards: banned tokens, filters, and the tokens seen, which the step itself has to keep up to date."""
     for config in (
         SamplingConfig(temperature=0.0, repetition_penalty=1.7, max_tokens=30),
@@ -70,7 +73,7 @@ def test_one_token_asked_for_is_one_token_written(gpt: GPT) -> None:
     assert len(static) == 1
 
 
-def test_a_prepared_model_goes_in_lockstep_too(gpt: GPT) -> None:
+def test_a_prepared_model_works_with_a_static_cache_too(gpt: GPT) -> None:
     """Guards: the short form of a block for a single token, which has no mask."""
     ready = prepare(gpt, "float32")
     growing, static = both_ways(ready, SamplingConfig(max_tokens=40))
@@ -87,7 +90,7 @@ def test_longer_rows_make_attention_see_more(sharpen: Sharpen) -> None:
     gpt(tokens[:, :250], filled)
     cache, shapes = StaticCache(filled, lengths, 290), set()
     for step in range(20):
-        cache.see(250 + step + 1)
+        cache.cover(250 + step + 1)
         shapes.add(cache.width)
         inputs = torch.stack([tokens[row, length + step] for row, length in enumerate(lengths)]).unsqueeze(1)
         logits = gpt(inputs, cache)[:, -1]
@@ -100,7 +103,7 @@ def test_longer_rows_make_attention_see_more(sharpen: Sharpen) -> None:
 @pytest.mark.usefixtures("poisoned_memory")
 @pytest.mark.parametrize("beam_size", [1, 2, 4])
 @pytest.mark.parametrize("prepared", [True, False])
-def test_a_search_in_lockstep_finds_what_a_growing_one_finds(
+def test_beam_search_with_a_static_cache_equals_a_growing_cache(
     config: ModelConfig, sharpen: Sharpen, beam_size: int, prepared: bool
 ) -> None:
     """Guards: the walk back along the trace, limits of single sentences, padding, and sentences that are done early."""
@@ -118,8 +121,8 @@ def test_a_search_in_lockstep_finds_what_a_growing_one_finds(
         "max_length": torch.tensor([16, 4, 9, 1, 6, 16, 16, 2, 12]),
     }
     for source_mask in (mask, None):
-        growing = beam_search(model, source, source_mask, lockstep=False, **options)
-        static = beam_search(model, source, source_mask, lockstep=True, **options)
+        growing = beam_search(model, source, source_mask, static_shapes=False, **options)
+        static = beam_search(model, source, source_mask, static_shapes=True, **options)
         for row, expected in zip(static, growing, strict=True):
             assert [h.tokens for h in row] == [h.tokens for h in expected]
             assert [h.score for h in row] == pytest.approx([h.score for h in expected], abs=1e-5)
@@ -130,12 +133,12 @@ def test_hypotheses_of_a_static_cache_see_what_those_of_a_growing_one_see() -> N
     growing, static = BeamCache(130, 3), StaticBeamCache(130, 3, torch.device("cpu"))
     for step in range(130):
         new = torch.randn(2, 1, 3, 4)
-        static.see(step + 1)
+        static.cover(step + 1)
         keys, _, mask = growing.append(0, new, -new)
         fixed_keys, fixed_values, fixed_mask = static.append(0, new, -new)
         assert mask is not None
         assert fixed_mask is not None
-        assert fixed_keys.shape[2] == 3 * roomy(step + 1)
+        assert fixed_keys.shape[2] == 3 * padded_length(step + 1)
         for sentence, hypothesis in ((0, 1), (1, 2)):
             seen = fixed_keys[sentence, 0, fixed_mask[sentence, hypothesis]]
             assert torch.equal(seen, keys[sentence, 0, mask[sentence, hypothesis]])
@@ -154,7 +157,7 @@ def test_a_static_cache_refuses_what_it_cannot_do(sharpen: Sharpen) -> None:
     with torch.no_grad():
         gpt(torch.ones(2, 3, dtype=torch.int64), filled)
         cache = StaticCache(filled, [3, 3], 8)
-        cache.see(4)
+        cache.cover(4)
         with pytest.raises(ValueError, match="one token at a time, not by 2"):
             gpt(torch.ones(2, 2, dtype=torch.int64), cache)
     for fixed in (cache, StaticBeamCache(4, 2, torch.device("cpu"))):

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from generation.beam_search import beam_search
-from generation.sampling import SamplingConfig, generate
+from generation.config import SamplingConfig
+from generation.sampling import generate
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.fast.decoding import FORMATS, prepare

@@ -17,8 +17,8 @@ from data.prepare import prepare
 from model.config import ModelConfig
 from training.config import TrainConfig
 from training.evaluation.evaluators import evaluator_for
-from training.evaluation.maps import AttentionRecorder, record_generated
-from training.run_folder.layout import LoadedRun, build_model
+from training.evaluation.maps import AttentionRecorder
+from training.run_folder.layout import build_model
 from training.run_folder.log import RunLog
 
 Make = Callable[..., AttentionRecorder]
@@ -153,12 +153,3 @@ def test_maps_that_are_not_the_models_own_are_reported(
     monkeypatch.setattr("model.recording.attention", lambda query, *_arguments, **_settings: query)
     recorder.record(2)
     assert "not what the fused kernel computes" in (tmp_path / "log.txt").read_text("utf-8")
-
-
-def test_of_many_generated_texts_the_first_are_kept(make: Make, tmp_path: Path) -> None:
-    """Guards a run against the maps of a whole book that went through generate.py."""
-    recorder = make("gpt")
-    run = LoadedRun(tmp_path, recorder.config, recorder.model, recorder.prepared.tokenizers, 5)
-    path, recording = record_generated(run, recorder.examples() * 40)
-    assert len(recording.samples) == 16
-    assert store.load(path).step == 5

@@ -7,10 +7,11 @@ import os
 import pytest
 import torch
 
+import generation.config
 from configs.errors import UserError
-from training import config, generation_config
+from generation.config import GenerateConfig
+from training import config
 from training.config import TrainConfig
-from training.generation_config import GenerateConfig
 from training.hardware import apple_gpu
 from training.hardware.device import choose_device
 from training.hardware.machine import choose_hardware
@@ -23,7 +24,7 @@ CPU, MPS = torch.device("cpu"), torch.device("mps")
 def test_devices_are_named_as_torch_names_them(name: str) -> None:
     """Guards: a machine with several GPUs of which only the first can be used."""
     assert not config.problems(TrainConfig(trainer=config.TrainerConfig(device=name)))
-    assert not generation_config.problems(GenerateConfig(run="runs/x", device=name), None, set())
+    assert not generation.config.problems(GenerateConfig(run="runs/x", device=name))
 
 
 @pytest.mark.parametrize("name", ["", "gpu", "cuda:", "cuda:-1", "cuda:1 ", "cuda:999", "CUDA", "meta", "cpu:0"])
@@ -31,7 +32,7 @@ def test_other_names_are_refused_before_torch_sees_them(name: str) -> None:
     """Guards: torch's own traceback for a name, or a device that it knows and we do not."""
     (message,) = config.problems(TrainConfig(trainer=config.TrainerConfig(device=name)))
     assert message == f"trainer.device={name}: must be one of auto, cpu, cuda, cuda:N or mps"
-    (message,) = generation_config.problems(GenerateConfig(run="runs/x", device=name), None, set())
+    (message,) = generation.config.problems(GenerateConfig(run="runs/x", device=name))
     assert message.startswith(f"device={name}: must be one of")
 
 

@@ -16,8 +16,9 @@ from data.batches.batch import IGNORED
 from data.config import TokenizerConfig
 from data.tokens.tokenizer import Tokenizer
 from generation.beam_search import beam_search
-from generation.cuda.graph import Readback
-from generation.sampling import SamplingConfig, generate
+from generation.config import SamplingConfig
+from generation.cuda.host_copy import HostCopy
+from generation.sampling import generate
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -153,7 +154,7 @@ def test_values_are_read_when_they_are_there(device: torch.device, there: There)
     """Guards: a copy that nobody waits for where only CUDA has the event to wait for: any number in the log, or a false
     NaN."""
     with there():
-        assert Readback(torch.full((2,), 3.0, device=device)).values() == [3.0, 3.0]
+        assert HostCopy(torch.full((2,), 3.0, device=device)).values() == [3.0, 3.0]
 
 
 def test_the_held_out_loss_adds_up_batches_in_float64() -> None:

@@ -10,9 +10,8 @@ import torch
 from configs.errors import UserError
 from tests.training.test_trainer import pairs, train, trainer
 from training.config import TrainConfig
-from training.generation_config import GenerateConfig
 from training.hardware.device import is_out_of_memory
-from training.hardware.out_of_memory import advised, generation_advice, training_advice
+from training.hardware.out_of_memory import advised, training_advice
 
 MESSAGES = [
     torch.OutOfMemoryError(
@@ -68,11 +67,3 @@ def test_training_advice_names_what_the_task_has_and_what_is_not_set_yet(tmp_pat
     assert f"the checkpoint of step 5 is kept: resume={tmp_path / 'run'} goes" in training_advice(
         config, tmp_path / "run"
     )
-
-
-def test_generation_advice_names_what_the_task_has() -> None:
-    """Guards: a translator told to write fewer samples."""
-    config = GenerateConfig()
-    assert generation_advice(config, "gpt") == "lower samples (now 1) or max_tokens (now 200), or choose device=cpu"
-    config.device = "cpu"
-    assert generation_advice(config, "translate") == "lower batch_tokens (now 1024) or beam_size (now 4)"

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from configs.errors import UserError
-from tests.conftest import TINY, train_command
+from tests.conftest import TINY, generate_command, train_command
 from training.composed_run import to_dataclass
 from training.config import TrainConfig
-from training.generate_command import generate_command
 from training.run_folder.saved_config import load_config, save_config, to_omegaconf
 
 ODD = [

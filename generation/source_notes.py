@@ -1,4 +1,4 @@
-"""What a translator cannot read as it is meant, told on standard error."""
+"""Notes on standard error about text that a model cannot read."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from tqdm import tqdm
 
 from data.tokens.alphabet import foreign_characters
 from data.tokens.tokenizer import Tokenizer
-from training.run_folder.layout import LoadedRun, load_source_alphabet
 
 SHOWN = 5
-"""Notes of one kind, and characters within a note; more would hide what else there is to read."""
+"""Notes of each kind, and characters in a note, at most."""
 
 
 class SourceNotes:
-    """Notes about lines to translate: the first few of each kind in full, how many more there were at the end."""
+    """Notes about lines to translate: the first few of each kind in full, the number of others at the end."""
 
-    def __init__(self, run: LoadedRun) -> None:
-        self.tokenizer = run.tokenizers[0]
-        self.longest = run.config.model.context - 1  # and the end token
-        self.alphabet = load_source_alphabet(run.folder)
+    def __init__(self, tokenizer: Tokenizer, context: int, alphabet: frozenset[str] | None) -> None:
+        """alphabet: the characters of the training sources, None where they are not known."""
+        self.tokenizer = tokenizer
+        self.longest = context - 1  # and the end token
+        self.alphabet = alphabet
         self.lines = 0
         self.counts: Counter[str] = Counter()
 
     def check(self, lines: Sequence[str]) -> None:
-        """Look at the next lines."""
+        """Note what is wrong with the next lines."""
         for line, ids in zip(lines, self.tokenizer.encode_batch(lines), strict=True):
             self.lines += 1
             if self.alphabet is not None and (foreign := foreign_characters(line, self.alphabet)):
@@ -47,7 +47,7 @@ class SourceNotes:
                 )
 
     def close(self) -> None:
-        """Say how many lines were left out."""
+        """Print how many notes were left out."""
         for kind, count in self.counts.items():
             if count > SHOWN:
                 print(f"note: {count - SHOWN} more lines {kind}", file=sys.stderr)

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from training.run_folder.layout import load_run
-from training.source_notes import SourceNotes
+from generation.source_notes import SourceNotes
+from training.run_folder.layout import load_run, load_source_alphabet
 
 
 def notes(trained: Path, lines: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    found = SourceNotes(load_run(trained / "runs/translate"))
+    run = load_run(trained / "runs/translate")
+    found = SourceNotes(run.tokenizers[0], run.config.model.context, load_source_alphabet(run.folder))
     for first in range(0, len(lines), 4):  # as they come, portion by portion
         found.check(lines[first : first + 4])
     found.close()

@@ -1,0 +1,65 @@
+"""From the command line of `generate.py` to a checked config. No torch: `--help` and a mistyped setting do not wait."""
+
+from __future__ import annotations
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from configs.compose import compose_config
+from configs.errors import UserError
+from configs.program import utf8
+from configs.settings import describe
+from generation.config import GenerateConfig, problems
+
+VERBATIM = ("run", "prompt", "stop")
+"""Settings that bypass Hydra's override grammar: any text that a shell can pass arrives as it was typed."""
+
+HELP = """Write with a GPT run, or translate with a translation run.
+
+  python generate.py run=runs/demo_gpt prompt='Emi had a small dog.'  the prompt is taken verbatim
+  python generate.py run=runs/demo_enja < english.txt > japanese.txt  line by line, in order, as it gets ready
+  python generate.py run=runs/demo_gpt < beginning.txt            a GPT continues the whole text
+  python generate.py run=runs/NAME                                interactive when standard input is a terminal
+
+Texts and translations go to standard output, notes and progress to standard error.
+
+Settings (key=value):"""
+
+
+def generate_help() -> str:
+    """What the program does, and every setting."""
+    return "\n".join([HELP, *describe(GenerateConfig())])
+
+
+def parse_command(arguments: list[str]) -> tuple[GenerateConfig, set[str]]:
+    """The config, and the keys that the user wrote. Raises UserError with all problems."""
+    verbatim: dict[str, list[str]] = {key: [] for key in VERBATIM}
+    settings, words = [], []
+    for argument in arguments:
+        key, separator, text = argument.partition("=")
+        if separator and key in VERBATIM:
+            verbatim[key].append(text)
+        elif separator or argument.startswith(("-", "~")):
+            settings.append(argument)
+        else:
+            words.append(argument)
+    composed, found = compose_config("generate", GenerateConfig, settings, groups_apply=False)
+    if words:
+        found.append(f"{' '.join(words)}: not understood; a text to continue or to translate is written prompt='…'")
+    if len(verbatim["run"]) > 1:
+        found.append("run= is given twice")
+    if len(verbatim["prompt"]) > 1:
+        found.append("prompt= is given twice: quote the whole text; lines to translate can come on standard input")
+    if composed is None:
+        raise UserError(*found)
+    try:
+        config = OmegaConf.to_object(composed)
+    except OmegaConfBaseException as error:  # an interpolation of an unknown key, or ???
+        raise UserError(*found, f"{error.full_key}: {str(error).strip().splitlines()[0]}") from error
+    assert isinstance(config, GenerateConfig)
+    config.run = next(iter(verbatim["run"]), None)
+    config.prompt = next(map(utf8, verbatim["prompt"]), None)
+    config.stop = [utf8(text) for text in verbatim["stop"]]
+    if found := found + problems(config):
+        raise UserError(*found)
+    return config, {argument.partition("=")[0] for argument in arguments}

@@ -1,0 +1,109 @@
+"""Translation of a stream of lines to standard output, in order and as soon as possible."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from itertools import chain, takewhile
+
+from tqdm import tqdm
+
+from configs.errors import UserError
+from data.tokens.tokenizer import Tokenizer
+from generation.config import TranslationConfig
+from generation.inputs import up_to_failure
+from generation.source_notes import SourceNotes
+from generation.translation import Translation, translate
+from model.encoder_decoder import EncoderDecoder
+
+FIRST_PORTION = 64
+"""Lines of the first portion of a stream."""
+
+
+def translate_lines(
+    model: EncoderDecoder,
+    tokenizers: list[Tokenizer],
+    config: TranslationConfig,
+    lines: Iterable[str | None],
+    count: int | None,
+    notes: SourceNotes,
+) -> Iterator[tuple[str, Translation]]:
+    """Print the translations of lines as they come, empty lines included; yields each line with its best translation.
+
+    lines: None where the next has to be waited for; all before it are printed first. count: how many there are, where
+    that is known. Each line is printed as soon as it and those before it are ready: an interruption leaves everything
+    that is done. White space around a line is dropped, as it is from the sentences of training. Raises UserError at
+    the end where `lines` could not be read.
+    """
+    failures: list[UserError] = []
+    waiting: deque[str] = deque()
+
+    def portions() -> Iterator[list[str]]:
+        stripped = (line and line.strip() for line in up_to_failure(lines, failures))
+        for portion in split_stream(stripped, config.batch_tokens):
+            notes.check(portion)
+            waiting.extend(portion)
+            yield portion
+
+    def translations() -> Generator[list[Translation], None, None]:
+        arriving = portions()
+        for first in filter(None, arriving):
+            until_pause = chain([first], takewhile(bool, arriving))
+            with closing(translate(model, tokenizers, until_pause, config)) as results:
+                yield from in_order(results)
+
+    # Where the translations appear on the terminal, they are the progress.
+    hidden = True if sys.stdout.isatty() else None
+    with (
+        tqdm(total=count, desc="translating", unit="line", disable=hidden, delay=2) as bar,
+        closing(translations()) as results,
+    ):
+        for number, found in enumerate(results, 1):
+            print(printed(number, found, config.n_best), end="", flush=True)
+            bar.update()
+            yield waiting.popleft(), found[0]
+    notes.close()
+    if failures:
+        raise failures[0]
+
+
+def printed(line: int, found: list[Translation], n_best: int) -> str:
+    """The best translation on a line of its own, or the n best with the line they translate, rank and score."""
+    if n_best == 1:
+        return found[0].text + "\n"
+    return "".join(f"{line}\t{rank}\t{one.score:.4f}\t{one.text}\n" for rank, one in enumerate(found, 1))
+
+
+def in_order(results: Iterator[tuple[int, list[Translation]]]) -> Iterator[list[Translation]]:
+    """The results of `translate` in the order of the sentences, each as soon as all before it are there."""
+    waiting: dict[int, list[Translation]] = {}
+    due = 0
+    for index, found in results:
+        waiting[index] = found
+        while due in waiting:
+            yield waiting.pop(due)
+            due += 1
+
+
+def split_stream(lines: Iterable[str | None], batch_tokens: int) -> Iterator[list[str]]:
+    """Lines of a stream in portions for `translate`, so that memory does not grow with the stream.
+
+    Batches of similar length need many lines to choose from: `batch_tokens` / 2 lines fill about ten. The first
+    portions are smaller, so that the first translations come early. Where the stream pauses (None), the lines so far
+    are a portion, and an empty one follows.
+    """
+    largest = max(1, batch_tokens // 2)
+    size = min(FIRST_PORTION, largest)
+    portion: list[str] = []
+    for line in lines:
+        if line is not None:
+            portion.append(line)
+        if portion and (line is None or len(portion) == size):
+            yield portion
+            portion, size = [], min(2 * size, largest)
+        if line is None:
+            yield []
+    if portion:
+        yield portion

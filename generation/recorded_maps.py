@@ -1,0 +1,85 @@
+"""Attention maps of generated texts, recorded into the run for TensorBoard's Attention tab."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from attention_maps.files import store
+from attention_maps.record.example import Example
+from attention_maps.record.recorder import record
+from configs.errors import UserError
+from data.tokens.tokenizer import Tokenizer
+from generation.translation import Translation
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+
+RECORDED = 16
+"""Texts or translations whose maps are recorded at most."""
+
+
+class GeneratedMaps:
+    """Collects the first `RECORDED` texts, then records their maps."""
+
+    def __init__(
+        self, folder: Path, step: int, model: GPT | EncoderDecoder, tokenizers: list[Tokenizer], max_tokens: int
+    ) -> None:
+        """folder and step: the run and its checkpoint; model: with the exact weights, in evaluation mode; max_tokens:
+        of each side of a map."""
+        self.folder, self.step, self.model, self.tokenizers = folder, step, model, tokenizers
+        self.max_tokens = max_tokens
+        self.limit = min(max_tokens, model.config.context)
+        self.examples: list[Example] = []
+        self.texts = self.cut = 0
+        """How many texts there were, and of how many examples the maps show only a part."""
+
+    def add_text(self, tokens: list[int], name: str) -> None:
+        """A GPT's text, prompt and leading eos included; the maps show the end of a long one, which is generated."""
+        if self._counted():
+            self.examples.append(Example.text(tokens[-self.limit :], self.tokenizers[0], name))
+            self.cut += len(tokens) > self.limit
+
+    def add_translation(self, sentence: str, translation: Translation) -> None:
+        """A sentence and its translation; the maps show the beginning of long ones."""
+        if self._counted():
+            source, target = self.tokenizers[0], self.tokenizers[-1]
+            name = short_name(sentence)
+            example = Example.pair(source.encode(sentence), translation.tokens, source, target, name)
+            self.examples.append(example)
+            self.cut += max(len(example.source_ids or ()), len(example.target_ids)) > self.limit
+
+    def _counted(self) -> bool:
+        """Count a text -> whether its maps are recorded."""
+        self.texts += 1
+        return self.texts <= RECORDED
+
+    def save(self) -> None:
+        """Record the maps, and print where they are and how to see them."""
+        if not self.examples:
+            return
+        labels = self.tokenizers[-1]
+        recording = record(
+            self.model, self.examples, labels.special_ids, self.step, pieces=labels.pieces, max_tokens=self.max_tokens
+        )
+        try:
+            path = store.save_generated(recording, self.folder)
+        except OSError as error:
+            raise UserError(f"{self.folder}: the attention maps cannot be written ({error.strerror})") from error
+        part = "last" if isinstance(self.model, GPT) else "first"
+        notes = [f"the first {RECORDED} of {self.texts} texts"] if self.texts > RECORDED else []
+        notes += [f"{self.cut} longer than a map, which shows the {part} {self.limit} tokens"] if self.cut else []
+        folder = self.folder if self.folder.name else self.folder.absolute()
+        number = int(path.stem.rpartition("_")[2])
+        print("; ".join([f"attention maps: {path}", *notes]), file=sys.stderr)
+        print(
+            f"to see them: tensorboard --logdir {shlex.quote(str(folder.parent))}, tab Attention, run {folder.name}, "
+            f"generated {number}",
+            file=sys.stderr,
+        )
+
+
+def short_name(text: str) -> str:
+    """A text as a name in menus."""
+    line = " ".join(text.split())
+    return line if len(line) <= 40 else line[:39] + "…"

@@ -1,0 +1,74 @@
+"""Samples that continue a prompt, streamed to standard output."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from data.tokens.tokenizer import Tokenizer
+from generation.config import WritingConfig
+from generation.sampling import generate
+from generation.source_notes import unknown_characters
+from generation.streaming import StreamedText
+from model.gpt import GPT
+
+BATCH = 32
+"""Samples that are drawn at the same time: a batch costs little more than one text of it."""
+
+ECHO = 400
+"""Characters of a prompt that a terminal shows again before each sample; a file or a pipe gets the whole prompt."""
+
+
+def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, config: WritingConfig) -> Iterator[list[int]]:
+    """Print the samples that continue `prompt`, separated by a line of dashes; yields the ids of each when it ends.
+
+    The ids include the prompt and the eos before it, which precedes every document in training too.
+
+    `BATCH` samples are drawn at a time. The first is shown token by token, the next when the first has ended, by which
+    time most of it has been drawn.
+    """
+    ids = tokenizer.encode(prompt)
+    print_notes(tokenizer, prompt, ids, model.config.context)
+    start = [tokenizer.eos_id, *ids]
+    for first in range(0, config.samples, BATCH):
+        texts = [StreamedText(tokenizer, config.stop) for _ in range(min(BATCH, config.samples - first))]
+        steps = generate(
+            model,
+            [start] * len(texts),
+            config,
+            seed=config.seed + first,
+            stop_ids={tokenizer.eos_id},
+            banned_ids=tokenizer.never_written,
+        )
+        for sample, shown in enumerate(texts, first):
+            show("-" * 20 + "\n" + echo(prompt) if sample else echo(prompt))
+            while not shown.ended:
+                for text, token in zip(texts, next(steps, [None] * len(texts)), strict=True):
+                    text.feed(token)
+                show(shown.take())
+            show(shown.take() + "\n")
+            yield start + shown.tokens
+
+
+def print_notes(tokenizer: Tokenizer, prompt: str, ids: list[int], context: int) -> None:
+    """Notes on standard error about a prompt that the model cannot read in full."""
+    if unknown := unknown_characters(tokenizer, prompt, ids):
+        print(f"note: {unknown}", file=sys.stderr)
+    if len(ids) > context:
+        print(
+            f"note: the prompt has {len(ids)} tokens, but the model sees at most {context} at a time (model.context): "
+            f"it goes on from the last {context} of them, as if the text began there",
+            file=sys.stderr,
+        )
+
+
+def echo(prompt: str) -> str:
+    """The prompt as it is printed before each sample: in full, but on a terminal only the end of a long one."""
+    if len(prompt) <= ECHO or not sys.stdout.isatty():
+        return prompt
+    return f"[… {len(prompt) - ECHO:,} characters] {prompt[-ECHO:]}"
+
+
+def show(text: str) -> None:
+    """Print at once."""
+    print(text, end="", flush=True)

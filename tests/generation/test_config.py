@@ -1,0 +1,19 @@
+"""The settings of generate.py beyond single values, which tests/test_generate.py tries."""
+
+from generation.config import GenerateConfig, memory_advice, task_problems
+
+
+def test_memory_advice_names_what_the_task_has() -> None:
+    """Guards: a translator told to write fewer samples."""
+    config = GenerateConfig()
+    assert memory_advice(config, "gpt") == "lower samples (now 1) or max_tokens (now 200), or choose device=cpu"
+    config.device = "cpu"
+    assert memory_advice(config, "translate") == "lower batch_tokens (now 1024) or beam_size (now 4)"
+
+
+def test_settings_of_the_other_task_are_refused() -> None:
+    """Guards: a setting that is ignored in silence."""
+    config = GenerateConfig(run="runs/x")
+    given = {"run", "top_k", "stop", "beam_size", "device"}
+    assert [problem.partition(":")[0] for problem in task_problems(config, given, "translate")] == ["stop", "top_k"]
+    assert task_problems(config, given, "gpt") == ["beam_size: runs/x writes text, it has no such setting (task=gpt)"]
