@@ -39,10 +39,12 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
         from generation.writing import write_samples
         from model.gpt import GPT
         from model.size import count_parameters
-        from training.hardware.machine import choose_hardware, decoding_format
+        from training.hardware.device import choose_hardware
+        from training.hardware.number_format import decoding_format
         from training.hardware.out_of_memory import advised
-        from training.run_folder.layout import load_run, load_source_alphabet
+        from training.run_folder.loaded_run import load_run
         from training.run_folder.saved_config import load_config
+        from training.run_folder.tokenizers import load_source_alphabet
 
     folder = expanded(str(config.run))
     task = load_config(folder).task

@@ -46,9 +46,11 @@ def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
         from training.evaluation.final_test import final_test
         from training.hardware.apple_gpu import check_apple_gpu
         from training.hardware.attention_kernels import check_attention
-        from training.hardware.machine import choose_hardware, set_deterministic
+        from training.hardware.device import choose_hardware
         from training.hardware.out_of_memory import advised, training_advice
-        from training.run_folder.layout import build_model
+        from training.hardware.reproducibility import set_deterministic
+        from training.run_folder.checkpoints import left_to_go_on
+        from training.run_folder.loaded_run import build_model
         from training.run_folder.log import opened_log
         from training.run_folder.starting_point import opened_folder, restore, save_inputs, starting_point
         from training.run_folder.step_report import final_lines
@@ -78,7 +80,7 @@ def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
         with (
             opened_folder(start) as (config, run),
             opened_log(run, trainer.progress.step, trainer.progress.evaluated_step) as log,
-            advised(lambda: training_advice(config, run)),
+            advised(lambda: f"{training_advice(config)}; {left_to_go_on(run)}"),
         ):
             evaluator = evaluator_for(config, data, model, run, log)
             evaluator.attention.forget_after(trainer.progress.step)

@@ -20,8 +20,8 @@ from data.prepared import PreparedPairs, PreparedText
 from model.gpt import GPT
 from model.size import flops_per_token
 from training.config import TrainConfig, problems
-from training.hardware.machine import choose_hardware
-from training.run_folder.layout import Model, build_model
+from training.hardware.device import choose_hardware
+from training.run_folder.loaded_run import Model, build_model
 from training.run_folder.log import RunLog
 from training.trainer import Trainer
 

@@ -20,7 +20,7 @@ from configs.errors import UserError
 from generation.command_line import parse_command
 from tests.configs.test_compose import NASTY
 from tests.conftest import ROOT, environment
-from training.run_folder.layout import load_run
+from training.run_folder.loaded_run import load_run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

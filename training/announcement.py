@@ -14,8 +14,8 @@ from data.prepare import PreparedPairs, PreparedText
 from model.size import count_parameters
 from training.config import TrainConfig, plain_settings
 from training.hardware.attention_kernels import describe_attention
-from training.hardware.machine import Hardware
-from training.run_folder.layout import Model
+from training.hardware.device import Hardware
+from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog, code_block, short
 from training.run_folder.saved_config import to_yaml
 

@@ -18,10 +18,10 @@ from configs.program import complain, expanded, messages_of
 from configs.sweep_points import as_settings
 from training.composed_run import ComposedRun
 from training.config import TrainConfig
-from training.hardware.machine import process_settings_restored
+from training.hardware.reproducibility import process_settings_restored
 from training.progress import Interrupted
-from training.run_folder.layout import base_name
 from training.run_folder.log import METRICS, duration
+from training.run_folder.name_and_lock import base_name
 from training.run_folder.terminal import say
 
 LONGEST_NAME = 80

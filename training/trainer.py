@@ -23,11 +23,11 @@ from training.budget import Budget
 from training.config import TrainConfig
 from training.hardware import compilation, recomputation
 from training.hardware.attention_kernels import evaluation_kernels, training_kernels
-from training.hardware.device import is_out_of_memory
+from training.hardware.device import Hardware
 from training.hardware.device_queue import DeviceQueue
-from training.hardware.machine import Hardware
+from training.hardware.out_of_memory import is_out_of_memory
 from training.hardware.profiling import profiler
-from training.hardware.random_state import random_state, restore_random_state
+from training.hardware.reproducibility import random_state, restore_random_state
 from training.loss import batch_loss
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.schedules import learning_rate_factor

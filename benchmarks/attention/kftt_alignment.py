@@ -16,9 +16,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from training.evaluation.head_scores import alignment_scores
-from training.evaluation.maps import describe
-from training.run_folder.layout import load_run
+from training.evaluation.head_scores import alignment_scores, describe
+from training.run_folder.loaded_run import load_run
 
 DAMAGED = range(350, 356)
 """Lines whose links belong to other sentences (some point past the end)."""

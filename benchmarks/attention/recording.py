@@ -60,7 +60,7 @@ def ours(file: bool, precision: str) -> Step:
     from benchmarks.ours import folder_until_exit
     from model.config import ModelConfig
     from model.encoder_decoder import EncoderDecoder
-    from training.hardware.machine import choose_hardware
+    from training.hardware.device import choose_hardware
 
     hardware = choose_hardware("auto", precision, None)
     torch.manual_seed(1)

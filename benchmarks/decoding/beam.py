@@ -132,8 +132,8 @@ def same(mine: Hypotheses, others: Hypotheses | None) -> str:
 def loaded(run: str, sentences: str) -> tuple[EncoderDecoder, list[Tokenizer], list[str]]:
     """Model in float32 on the CPU, its tokenizers, and the sentences."""
     from model.encoder_decoder import EncoderDecoder
-    from training.hardware.machine import choose_hardware
-    from training.run_folder.layout import load_run
+    from training.hardware.device import choose_hardware
+    from training.run_folder.loaded_run import load_run
 
     choose_hardware("cpu", "float32", None)
     found = load_run(Path(run))

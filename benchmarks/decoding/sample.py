@@ -186,7 +186,7 @@ def ours(name: str, batch: int, weights: str) -> Step:
 def our_device(weights: str) -> torch.device:
     """Where ours decodes with weights in this format: on the peers' device, set up as `generate.py` does."""
     from benchmarks.peers.gpt import device
-    from training.hardware.machine import choose_hardware
+    from training.hardware.device import choose_hardware
 
     if weights == "int8" and device().type != "cpu":
         raise Skipped("int8 is for a CPU")

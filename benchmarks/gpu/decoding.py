@@ -17,7 +17,8 @@ from benchmarks.gpu.figures import Figure, Sheet, StageSettings
 from benchmarks.gpu.timing import the_device
 from benchmarks.gpu.turns import ENVIRONMENT, measured
 from benchmarks.report import number
-from training.hardware.machine import choose_hardware, decoding_format
+from training.hardware.device import choose_hardware
+from training.hardware.number_format import decoding_format
 
 BATCHES = (1, 32, 256)
 BEAM_SIZE, SENTENCES, SOURCE_TOKENS, TARGET_TOKENS = 5, 64, 24, 40

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from benchmarks.gpu.figures import Figure, Sheet, StageSettings
 from benchmarks.gpu.timing import median_seconds, the_device
 from benchmarks.machine import describe_machine, versions
-from training.hardware.machine import PEAK_FLOPS
+from training.hardware.device import PEAK_FLOPS
 
 PRODUCTS = (
     ("square", 4096, 4096, 4096),

@@ -8,7 +8,7 @@ from benchmarks.contender import Benchmark
 from benchmarks.gpu.figures import StageSettings
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.results import Result
-from training.hardware.machine import PEAK_FLOPS
+from training.hardware.device import PEAK_FLOPS
 
 PEAK = PEAK_FLOPS["H200"]
 """Dense bf16 FLOP/s of one H100 or H200, by the data sheet: what published utilisations are shares of."""

@@ -146,7 +146,7 @@ def run(name: str, settings: list[str], *, by_definition: bool = False, order: i
     from model.size import flops_per_token
     from training.evaluation.held_out import held_out_loss
     from training.hardware.compilation import eagerly
-    from training.hardware.machine import choose_hardware
+    from training.hardware.device import choose_hardware
     from training.progress import Interval
     from training.trainer import Trainer
 

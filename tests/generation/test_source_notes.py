@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from generation.source_notes import SourceNotes
-from training.run_folder.layout import load_run, load_source_alphabet
+from training.run_folder.loaded_run import load_run
+from training.run_folder.tokenizers import load_source_alphabet
 
 
 def notes(trained: Path, lines: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:

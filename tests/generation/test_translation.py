@@ -19,7 +19,7 @@ from generation.translation import best_translations, translate
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from training.config import TrainConfig
-from training.run_folder.layout import build_model
+from training.run_folder.loaded_run import build_model
 
 OPTIONS = TranslationConfig(beam_size=3, batch_tokens=60)
 

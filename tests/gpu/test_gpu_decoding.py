@@ -22,7 +22,7 @@ from model.encoder_decoder import EncoderDecoder
 from model.fast.decoding import prepare
 from model.gpt import GPT
 from tests.conftest import ROOT, environment
-from training.hardware.machine import decoding_format
+from training.hardware.number_format import decoding_format
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 

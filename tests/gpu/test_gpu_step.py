@@ -20,7 +20,7 @@ from tests.conftest import TINY
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware import compilation
 from training.hardware.attention_kernels import kernels_of
-from training.hardware.machine import Hardware
+from training.hardware.device import Hardware
 from training.progress import Interval
 from training.run_folder.checkpoints import checkpoint_path, load_weights
 from training.trainer import Trainer

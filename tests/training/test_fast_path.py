@@ -10,7 +10,7 @@ from model.config import ModelConfig
 from model.gpt import GPT
 from model.recording import record_attention
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
-from training.hardware.machine import Hardware
+from training.hardware.device import Hardware
 from training.progress import Interval
 from training.trainer import Trainer
 

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from model.gpt import GPT
 from tests.conftest import TINY
 from training.config import TrainConfig, problems
-from training.run_folder.layout import load_run
+from training.run_folder.loaded_run import load_run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

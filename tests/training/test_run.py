@@ -21,8 +21,10 @@ from attention_maps.files.store import steps as recorded_steps
 from configs import whole_file
 from tests.conftest import TINY, train_command
 from tests.test_resume import curve, start_and_stop
-from training.run_folder import layout as run_folder
 from training.run_folder.checkpoints import checkpoint_path, load_progress, load_weights
+from training.run_folder.name_and_lock import leavings
+from training.run_folder.test_results import tested_step
+from training.run_folder.tokenizers import load_tokenizers
 
 Train = Callable[..., str]
 
@@ -64,13 +66,13 @@ def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothin
     assert "trainer.steps=4 (was 6)" in said
     assert checkpoints(run) == ["step-00000002", "step-00000004"]
     assert load_progress(checkpoint_path(run, "best"))["step"] == 4
-    assert run_folder.tested_step(run) == 4
+    assert tested_step(run) == 4
     assert list(recorded_steps(run)) == [2, 4]
     said = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=6")
     assert "(step-00000004)" in said
     assert curve(run) == curve(Path("straight"))
     assert checkpoints(run) == checkpoints(Path("straight"))
-    assert run_folder.tested_step(run) == 6
+    assert tested_step(run) == 6
     events = EventAccumulator(str(run)).Reload()
     assert [event.step for event in events.Scalars("val/loss")] == [2, 4, 6]
     assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5, 6]
@@ -207,7 +209,7 @@ def test_a_name_is_free_again_after_a_start_that_saved_nothing(train: Train, tmp
     assert (run / "log.txt").read_text(encoding="utf-8").startswith(output[:100]), "the log of the first start stays"
     events = EventAccumulator(str(run)).Reload()
     assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5, 6]
-    tokenizer = run_folder.load_tokenizers(run)[0]
+    tokenizer = load_tokenizers(run)[0]
     assert tokenizer.decode(tokenizer.encode("FOX")) == "FOX", "the tokenizer is that of the new data"
 
 
@@ -234,12 +236,12 @@ def test_every_file_of_a_translators_start_is_known(train: Train) -> None:
     """Guards: a new file in the folder that takes the name of a start for ever."""
     train(*TINY, "task=translate", "name=run", "trainer.test=false")
     run = Path("runs/run")
-    assert run_folder.leavings(run) is None
+    assert leavings(run) is None
     for name in ("checkpoints", "attention"):
         shutil.rmtree(run / name)
-    assert run_folder.leavings(run) is None, "there is a metrics.jsonl"
+    assert leavings(run) is None, "there is a metrics.jsonl"
     (run / "metrics.jsonl").unlink()
-    assert run_folder.leavings(run) is not None
+    assert leavings(run) is not None
 
 
 def test_a_start_that_is_killed_while_it_writes_a_file_leaves_its_name_free(train: Train) -> None:
@@ -257,7 +259,7 @@ def test_a_start_that_is_killed_while_it_writes_a_file_leaves_its_name_free(trai
             os._exit(1)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert len(list(run.glob(".*.*.*"))) == len(written) >= 3
-    assert run_folder.leavings(run) is not None
+    assert leavings(run) is not None
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.evaluation.held_out import held_out_loss
-from training.hardware.machine import Hardware
+from training.hardware.device import Hardware
 from training.progress import Interrupted, Interval
 from training.run_folder.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights
 from training.run_folder.log import RunLog, truncate_metrics

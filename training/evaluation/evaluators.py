@@ -7,21 +7,26 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from configs.errors import check_finite
-from configs.whole_file import write_whole
 from data.batches.batch import Batch
-from data.coreference import HEURISTICS, pronouns, turns
 from data.prepare import PreparedPairs, PreparedText
-from data.sources.sources import load_rows
 from generation.config import TranslationConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.config import TrainConfig
-from training.evaluation.held_out import TranslationExample, baselines, held_out_loss, translate_rows, write_samples
+from training.evaluation.held_out import held_out_loss
 from training.evaluation.maps import AttentionRecorder
-from training.evaluation.pronouns import Choice, choice, score_pronouns
-from training.evaluation.translation_scores import Scores, signatures
-from training.run_folder.layout import write_test
+from training.evaluation.pronouns import pronoun_report
+from training.evaluation.samples import write_samples
+from training.evaluation.translation_baselines import baselines
+from training.evaluation.translation_scores import (
+    Scores,
+    signatures,
+    translate_rows,
+    translation_table,
+    write_translations,
+)
 from training.run_folder.log import RunLog, code_block, table
+from training.run_folder.test_results import write_test
 
 
 class Evaluator(ABC):
@@ -130,40 +135,14 @@ class TextEvaluator(Evaluator):
             f" byte ({loss.tokens} tokens, checkpoint of step {step})"
         )
         figures = {"loss": loss.per_token, "perplexity": loss.perplexity, "bits_per_byte": loss.bits_per_byte}
-        if self.config.data.source == "primer":
-            figures |= self.understanding(split, step)
+        stories = self.prepared.gold(split)
+        if stories is not None:
+            report, accuracies = pronoun_report(self.model, self.prepared.tokenizer, stories, split)
+            self.log.line(report)
+            if accuracies:
+                self.log.markdown(f"{split} pronouns", report.strip(), step)
+            figures |= accuracies
         return figures
-
-    def understanding(self, split: str, step: int) -> dict[str, float]:
-        """The embedded stories know whom a pronoun means: how often the model does, beside guesses that understand
-        nothing."""
-        asked: dict[str, tuple[str, list[Choice]]] = {
-            "pronouns": ("only meaning decides", []),
-            "pronouns_contested": ("more than one noun agrees", []),
-        }
-        for story in load_rows(self.config.data, "gpt")[split]:
-            text = story["text"]
-            asked["pronouns"][1].extend(choice(story, turn) for turn in turns(story, text))
-            asked["pronouns_contested"][1].extend(choice(story, p) for p in pronouns(story, text) if p.contested)
-        scores = {key: score_pronouns(self.model, self.prepared.tokenizer, found) for key, (_, found) in asked.items()}
-        told = {key: score for key, score in scores.items() if score is not None}
-        if not told:
-            self.log.line(f"{split}: no pronoun scored, no story fits model.context={self.config.model.context}")
-            return {}
-        columns = list(told.values())
-        lines = {"this model": [score.model for score in columns]}
-        lines |= {guess: [score.guesses[guess] for score in columns] for guess in HEURISTICS}
-        lines["any candidate"] = [score.chance for score in columns]
-        report = table(
-            [f"{split}: pronouns understood", *(f"{asked[key][0]} ({score.count})" for key, score in told.items())],
-            [[name, *(f"{percent:.1f} %" for percent in line)] for name, line in lines.items()],
-        )
-        left_out = sum(score.left_out for score in columns)
-        if left_out:
-            report += f"\n\n{left_out} more are in stories longer than model.context={self.config.model.context}."
-        self.log.line(f"\n{report}\n")
-        self.log.markdown(f"{split} pronouns", report, step)
-        return {key: score.model for key, score in told.items()}
 
 
 class PairEvaluator(Evaluator):
@@ -212,17 +191,6 @@ class PairEvaluator(Evaluator):
         self.log.markdown(f"{split} translations", translation_table(examples[:20]), step)
         write_translations(self.run / f"translations.{split}.tsv", examples)
         return {"bleu": scores.bleu, "chrf": scores.chrf, "exact": scores.exact}
-
-
-def translation_table(examples: list[TranslationExample]) -> str:
-    """Source, reference and hypothesis beside each other, as Markdown."""
-    return table(["source", "reference", "hypothesis"], [[e.source, e.reference, e.hypothesis] for e in examples])
-
-
-def write_translations(path: Path, examples: list[TranslationExample]) -> None:
-    """Every translation of a split as a TSV with a header: source, reference, hypothesis."""
-    rows = ["source\treference\thypothesis", *(f"{e.source}\t{e.reference}\t{e.hypothesis}" for e in examples)]
-    write_whole(path, "".join(row + "\n" for row in rows).encode())
 
 
 def evaluator_for(

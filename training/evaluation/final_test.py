@@ -10,7 +10,8 @@ from training.evaluation.evaluators import Evaluator
 from training.hardware.attention_kernels import evaluation_kernels
 from training.hardware.compilation import eagerly
 from training.run_folder.checkpoints import checkpoint_path, checkpoint_step, load_weights
-from training.run_folder.layout import Model, load_into, tested_step
+from training.run_folder.loaded_run import Model, load_into
+from training.run_folder.test_results import tested_step
 
 
 def final_test(run: Path, model: Model, evaluator: Evaluator, device: torch.device, compiled: bool) -> None:

@@ -21,6 +21,7 @@ from data.tokens.word_alignment import groups, possible, project
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.recording import record_attention
+from training.run_folder.log import table
 
 BATCH = 16
 """Sentences or stories in one forward pass."""
@@ -216,3 +217,38 @@ def _mentioned(found: Sequence[Mention], spans: Sequence[Sequence[int]]) -> list
 
 def _mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
+
+
+TITLES = {
+    "alignment_error": "alignment error rate of cross-attention, {count} pairs",
+    "antecedent": "antecedents found by decoder heads, {count} pronouns, among all nouns before",
+    "antecedent_agreeing": "antecedents found by decoder heads, {count} pronouns, among nouns that agree",
+}
+
+
+def describe(split: str, found: HeadScores) -> str:
+    """Markdown: for each measure its read-outs with their baselines, and every head."""
+    parts = []
+    for measure, kinds in found.measures.items():
+        title = f"{split}: {TITLES[measure].format(count=found.count)}"
+        scores = [score for score in found.scores if score.measure == measure]
+        parts.append(table([title, "%"], [[described(score), f"{score.value:.1f}"] for score in scores]))
+        for layers in kinds.values():
+            header = ["each head", *(f"head {head}" for head in range(len(layers[0])))]
+            lines = [[f"layer {number}", *(f"{value:.1f} %" for value in heads)] for number, heads in enumerate(layers)]
+            parts.append(table(header, lines))
+    return "\n\n".join(parts)
+
+
+def compared(split: str, found: HeadScores, score: Score) -> str:
+    """One line: a read-out that was chosen elsewhere, beside the best simple rule and chance."""
+    guess, chance = found.best_guess(score.measure), found.named(score.measure, "chance")
+    return (
+        f"{split}: {TITLES[score.measure].format(count=found.count)}: {score.value:.1f} % by {described(score)}, chosen"
+        f" on validation ({guess.name} {guess.value:.1f} %, chance {chance.value:.1f} %)"
+    )
+
+
+def described(score: Score) -> str:
+    """A read-out by name, a single head with its place."""
+    return score.name if score.head is None else f"{score.name} (layer {score.layer}, head {score.head})"

@@ -7,20 +7,21 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from attention_maps.draw.pictures import for_images
 from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.measures import scalars
 from attention_maps.record.recorder import record
-from attention_maps.record.recording import Measures, Recording, Score
+from attention_maps.record.recording import Measures, Recording
 from data.batches.batch import Batch
 from data.prepare import PreparedPairs, PreparedText
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.config import TrainConfig
 from training.evaluation.head_importance import head_importance
-from training.evaluation.head_scores import HeadScores, alignment_scores, antecedent_scores
+from training.evaluation.head_scores import HeadScores, alignment_scores, antecedent_scores, compared, describe
 from training.evaluation.probes import pair_examples, text_examples
 from training.run_folder.log import RunLog, table
 
@@ -41,7 +42,6 @@ class AttentionRecorder:
         log: RunLog,
     ) -> None:
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
-        self.gold = config.data.source == "primer" and config.attention.scored > 0
 
     def record(self, step: int) -> None:
         """Store the maps, their measures as curves, and one picture; nothing where there is nothing to look at."""
@@ -83,15 +83,20 @@ class AttentionRecorder:
     def examples(self) -> list[Example]:
         """The probes and the first validation examples."""
         if isinstance(self.prepared, PreparedText):
-            return text_examples(self.config.attention, self.prepared, self.gold)
+            return text_examples(self.config.attention, self.prepared, gold=self.gold("valid") is not None)
         assert isinstance(self.model, EncoderDecoder)
         return pair_examples(self.config.attention, self.prepared, self.model)
 
+    def gold(self, split: str) -> Any:
+        """The rows of a split with gold labels; None without them, or where heads are not scored."""
+        return self.prepared.gold(split) if self.config.attention.scored else None
+
     def head_scores(self, split: str, count: int | None = None, chosen: HeadScores | None = None) -> HeadScores | None:
-        """What heads get right in the first `count` rows (all of them if None) of a split whose gold is known."""
-        if not self.gold:
+        """Scores of heads on the first `count` rows of a split (None: on all), where it has gold labels."""
+        gold = self.gold(split)
+        if gold is None:
             return None
-        rows = islice(self.prepared.rows(split), count)
+        rows = islice(gold, count)
         if isinstance(self.model, EncoderDecoder):
             return alignment_scores(self.model, self.prepared.tokenizers, rows, chosen=chosen)
         return antecedent_scores(self.model, self.prepared.tokenizers[0], rows, chosen=chosen)
@@ -147,36 +152,3 @@ class AttentionRecorder:
         store.remove_after(self.run, step)
 
 
-TITLES = {
-    "alignment_error": "alignment error rate of cross-attention, {count} pairs",
-    "antecedent": "antecedents found by decoder heads, {count} pronouns, among all nouns before",
-    "antecedent_agreeing": "antecedents found by decoder heads, {count} pronouns, among nouns that agree",
-}
-
-
-def describe(split: str, found: HeadScores) -> str:
-    """Markdown: for each measure its read-outs with their baselines, and every head."""
-    parts = []
-    for measure, kinds in found.measures.items():
-        title = f"{split}: {TITLES[measure].format(count=found.count)}"
-        scores = [score for score in found.scores if score.measure == measure]
-        parts.append(table([title, "%"], [[described(score), f"{score.value:.1f}"] for score in scores]))
-        for layers in kinds.values():
-            header = ["each head", *(f"head {head}" for head in range(len(layers[0])))]
-            lines = [[f"layer {number}", *(f"{value:.1f} %" for value in heads)] for number, heads in enumerate(layers)]
-            parts.append(table(header, lines))
-    return "\n\n".join(parts)
-
-
-def compared(split: str, found: HeadScores, score: Score) -> str:
-    """One line: a read-out that was chosen elsewhere, beside the best simple rule and chance."""
-    guess, chance = found.best_guess(score.measure), found.named(score.measure, "chance")
-    return (
-        f"{split}: {TITLES[score.measure].format(count=found.count)}: {score.value:.1f} % by {described(score)}, chosen"
-        f" on validation ({guess.name} {guess.value:.1f} %, chance {chance.value:.1f} %)"
-    )
-
-
-def described(score: Score) -> str:
-    """A read-out by name, a single head with its place."""
-    return score.name if score.head is None else f"{score.name} (layer {score.layer}, head {score.head})"

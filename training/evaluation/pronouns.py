@@ -15,10 +15,11 @@ import torch
 from tqdm import tqdm
 
 from data.batches.batch import IGNORED
-from data.coreference import HEURISTICS, Pronoun, share
+from data.coreference import HEURISTICS, Pronoun, pronouns, share, turns
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
 from training.loss import token_losses
+from training.run_folder.log import table
 
 BATCH_TOKENS = 8192
 """Tokens scored at once."""
@@ -110,3 +111,34 @@ def score_pronouns(model: GPT, tokenizer: Tokenizer, choices: Iterable[Choice]) 
         {name: percent * hits for name, hits in guesses.items()},
         percent * chance,
     )
+
+
+def pronoun_report(
+    model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]], split: str
+) -> tuple[str, dict[str, float]]:
+    """How often the model resolves the pronouns of `stories`, beside baselines -> text for the log, and accuracies in
+    percent by name."""
+    asked: dict[str, tuple[str, list[Choice]]] = {
+        "pronouns": ("only meaning decides", []),
+        "pronouns_contested": ("more than one noun agrees", []),
+    }
+    for story in stories:
+        text = story["text"]
+        asked["pronouns"][1].extend(choice(story, turn) for turn in turns(story, text))
+        asked["pronouns_contested"][1].extend(choice(story, p) for p in pronouns(story, text) if p.contested)
+    scores = {key: score_pronouns(model, tokenizer, found) for key, (_, found) in asked.items()}
+    found = {key: score for key, score in scores.items() if score is not None}
+    if not found:
+        return f"{split}: no pronoun scored, no story fits model.context={model.config.context}", {}
+    columns = list(found.values())
+    lines = {"this model": [score.model for score in columns]}
+    lines |= {guess: [score.guesses[guess] for score in columns] for guess in HEURISTICS}
+    lines["any candidate"] = [score.chance for score in columns]
+    report = table(
+        [f"{split}: pronouns understood", *(f"{asked[key][0]} ({score.count})" for key, score in found.items())],
+        [[name, *(f"{percent:.1f} %" for percent in line)] for name, line in lines.items()],
+    )
+    left_out = sum(score.left_out for score in columns)
+    if left_out:
+        report += f"\n\n{left_out} more are in stories longer than model.context={model.config.context}."
+    return f"\n{report}\n", {key: score.model for key, score in found.items()}

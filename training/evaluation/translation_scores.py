@@ -1,11 +1,16 @@
-"""Scores of translations, and the baselines that a model has to beat."""
+"""BLEU, chrF and exact match of translations."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
+from configs.whole_file import write_whole
+from data.tokens.tokenizer import Tokenizer
+from generation.config import TranslationConfig
+from generation.translation import translate_all
+from model.encoder_decoder import EncoderDecoder
+from training.run_folder.log import table
 
 
 @dataclass(frozen=True)
@@ -42,35 +47,30 @@ def signatures() -> str:
     return f"BLEU {bleu.get_signature()} · chrF {chrf.get_signature()}"
 
 
-class TranslationMemory:
-    """Answers with the translation of the most similar training sentence: Jaccard similarity over sets of lower-cased
-    words."""
+@dataclass(frozen=True)
+class TranslationExample:
+    """One row of the table shown at each evaluation."""
 
-    def __init__(self, sources: list[str], targets: list[str]) -> None:
-        self.targets = targets
-        postings: defaultdict[str, list[int]] = defaultdict(list)
-        sizes = []
-        for row, source in enumerate(sources):
-            found = words(source)
-            sizes.append(len(found))
-            for word in found:
-                postings[word].append(row)
-        self.postings = {word: np.array(rows, dtype=np.int64) for word, rows in postings.items()}
-        self.sizes = np.array(sizes)
-
-    def translate(self, source: str) -> str:
-        """The target of the nearest training source, the first one of equals."""
-        query = words(source)
-        rows = [self.postings[word] for word in query if word in self.postings]
-        shared = np.bincount(np.concatenate(rows), minlength=len(self.sizes)) if rows else np.zeros(len(self.sizes))
-        return self.targets[int(np.argmax(shared / (self.sizes + len(query) - shared)))]
+    source: str
+    reference: str
+    hypothesis: str
 
 
-def words(sentence: str) -> set[str]:
-    """Lower-cased words, punctuation stripped."""
-    return {word for raw in sentence.lower().split() if (word := raw.strip(".,!?;:\"'()"))} or {sentence}
+def translate_rows(
+    model: EncoderDecoder, tokenizers: list[Tokenizer], rows: dict[str, list[str]], config: TranslationConfig
+) -> tuple[Scores, list[TranslationExample]]:
+    """Translate `rows` (columns source and target), score them and return them for reading."""
+    hypotheses = translate_all(model, tokenizers, rows["source"], config)
+    examples = list(map(TranslationExample, rows["source"], rows["target"], hypotheses))
+    return score(hypotheses, rows["target"]), examples
 
 
-def constant_sentence(targets: list[str]) -> str:
-    """The most frequent training target: what a model says that ignores its input."""
-    return Counter(targets).most_common(1)[0][0]
+def translation_table(examples: list[TranslationExample]) -> str:
+    """Source, reference and hypothesis beside each other, as Markdown."""
+    return table(["source", "reference", "hypothesis"], [[e.source, e.reference, e.hypothesis] for e in examples])
+
+
+def write_translations(path: Path, examples: list[TranslationExample]) -> None:
+    """Every translation of a split as a TSV with a header: source, reference, hypothesis."""
+    rows = ["source\treference\thypothesis", *(f"{e.source}\t{e.reference}\t{e.hypothesis}" for e in examples)]
+    write_whole(path, "".join(row + "\n" for row in rows).encode())

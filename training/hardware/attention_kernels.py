@@ -25,9 +25,10 @@ from torch.nn.attention import (
 
 from configs.errors import UserError
 from model.attention import attention
+from model.config import ModelConfig
 from model.fast.attention import attention_backend
 from training.config import TrainConfig
-from training.hardware.machine import Hardware, training_attention
+from training.hardware.device import Hardware
 
 CUDNN, FLASH, EFFICIENT, MATH = (
     SDPBackend.CUDNN_ATTENTION,
@@ -200,6 +201,26 @@ def describe_attention(config: TrainConfig, hardware: Hardware) -> str:
     except Exception:  # what a package raises for a shape that it does not take
         restore_flash_attention_impl()
         return f"{_seen(config, hardware)}, {package} is installed but does not take this model"
+
+
+def training_attention(config: ModelConfig, hardware: Hardware) -> str:
+    """Which attention kernel training will really run, asked of torch with tensors like those of a training step."""
+    query, key = (
+        torch.empty(
+            1,
+            heads,
+            config.context,
+            config.head_width,
+            dtype=hardware.dtype,
+            device=hardware.device,
+            requires_grad=True,
+        )
+        for heads in (config.heads, config.key_value_heads)
+    )
+    mask = None
+    if config.mask_documents:  # in code that is not compiled; see `model.fast.document_mask`
+        mask = torch.ones(1, config.context, config.context, dtype=torch.bool, device=hardware.device).tril()
+    return attention_backend(query, key, key, causal=True, key_mask=mask, dropout=config.attention_dropout)
 
 
 def _seen(config: TrainConfig, hardware: Hardware) -> str:

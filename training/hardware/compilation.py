@@ -17,7 +17,8 @@ from model.gpt import GPT
 from model.size import count_parameters
 from training.config import TrainConfig
 from training.hardware.attention_kernels import allowed_kernels
-from training.hardware.machine import Hardware, instruction_set
+from training.hardware.device import Hardware
+from training.hardware.number_format import instruction_set
 from training.loss import batch_loss, loss_and_gradient
 
 BatchLoss = Callable[..., Tensor]

@@ -1,13 +1,57 @@
-"""Which device computes: the one that was asked for, if it is there and works; and whether it has run out of memory."""
+"""The device that computes: the one that was asked for, if it is there and works, and its number format."""
 
 from __future__ import annotations
+
+import re
+from dataclasses import dataclass
 
 import torch
 
 from configs.errors import UserError
+from data.processes import cores
 from training.hardware import apple_gpu
+from training.hardware.allocator import keep_freed_memory
+from training.hardware.number_format import bf16_is_fast, instruction_set
 
-_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED", "bad_alloc")
+PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12}
+"""Dense bf16 peak by GPU name (vendors' data sheets), for the model FLOP utilisation."""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Where and how the run computes."""
+
+    device: torch.device
+    dtype: torch.dtype
+    """Number format of weights and activations; float32 master copies are kept beside bf16 weights."""
+    peak_flops: float | None
+    """Dense peak in FLOP/s where it is known, else None."""
+    description: str
+
+
+def choose_hardware(device: str, precision: str, threads: int | None, key: str = "trainer.device") -> Hardware:
+    """Pick device and number format by capability; the arguments are the settings of those names in `TrainerConfig`.
+
+    threads: None takes the physical cores, as torch does, but no more than a container's quota. key: the setting that
+    names the device. Raises UserError when a device is asked for that is not there.
+    """
+    chosen = choose_device(device, key)
+    name = chosen.type
+    wanted = threads or min(torch.get_num_threads(), cores())
+    if wanted != torch.get_num_threads():
+        torch.set_num_threads(wanted)
+    if name == "cpu":
+        keep_freed_memory()
+    dtype = {"float32": torch.float32, "bf16": torch.bfloat16}.get(precision) or (
+        torch.bfloat16 if bf16_is_fast(chosen) else torch.float32
+    )
+    model = f"{torch.cuda.get_device_name(chosen)} ({chosen})" if name == "cuda" else name
+    peaks = (flops for gpu, flops in PEAK_FLOPS.items() if re.search(rf"\b{gpu}\b", model))
+    peak = next(peaks, None) if dtype == torch.bfloat16 else None
+    used = f" ({torch.get_num_threads()} threads, {instruction_set()})" if name == "cpu" else ""
+    emulated = name == "cpu" and dtype == torch.bfloat16 and not bf16_is_fast(chosen)
+    words = str(dtype).removeprefix("torch.") + (" (emulated: float32 is many times as fast)" if emulated else "")
+    return Hardware(chosen, dtype, peak, f"{model}{used}, {words}")
 
 
 def choose_device(name: str, key: str = "trainer.device") -> torch.device:
@@ -50,9 +94,3 @@ def _failure(device: torch.device) -> str | None:
     except (RuntimeError, AssertionError) as error:
         return f"the device does not work ({str(error).strip().splitlines()[0]})"
     return None
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocator failed. Only that of CUDA has an exception of its own; errors of the others are known by
-    their words."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(word in str(error) for word in _WORDS)

@@ -1,16 +1,23 @@
-"""Memory that runs out, on a GPU or for the CPU: one line with the settings that need less of it."""
+"""Memory that runs out, on a GPU or on the CPU: one line with the settings that need less of it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+
+import torch
 
 from configs.errors import UserError
 from training.config import TrainConfig
-from training.hardware.device import is_out_of_memory
-from training.run_folder.checkpoints import left_to_go_on
+
+_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED", "bad_alloc")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocator failed. Only that of CUDA has an exception of its own; errors of the others are known by
+    their words."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(word in str(error) for word in _WORDS)
 
 
 @contextmanager
@@ -26,8 +33,8 @@ def advised(advice: Callable[[], str]) -> Iterator[None]:
         raise UserError(f"out of memory{asked}: {advice()}") from None
 
 
-def training_advice(config: TrainConfig, run: Path | None = None) -> str:
-    """What to change so that training needs less; with its run folder also where to go on from."""
+def training_advice(config: TrainConfig) -> str:
+    """The settings to change so that training needs less memory."""
     trainer = config.trainer
     key, size = ("trainer.batch_size", trainer.batch_size)
     if config.task == "translate":
@@ -36,4 +43,4 @@ def training_advice(config: TrainConfig, run: Path | None = None) -> str:
     if not trainer.recompute:
         ways.append("set trainer.recompute=true")
     ways.append(f"choose a shorter model.context (now {config.model.context}) or a smaller model")
-    return ", or ".join(ways) + (f"; {left_to_go_on(run)}" if run else "")
+    return ", or ".join(ways)

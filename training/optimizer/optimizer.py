@@ -7,7 +7,7 @@ from torch import Tensor
 
 from configs.errors import UserError
 from training.config import OptimConfig
-from training.hardware.machine import bf16_is_fast
+from training.hardware.number_format import bf16_is_fast
 from training.optimizer.adamw import AdamW
 from training.optimizer.base import State, StatefulOptimizer
 from training.optimizer.muon import Muon

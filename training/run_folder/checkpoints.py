@@ -29,7 +29,7 @@ from torch import Tensor
 
 from configs.errors import UserError
 from configs.whole_file import flush, write_whole
-from training.hardware.device import is_out_of_memory
+from training.hardware.out_of_memory import is_out_of_memory
 
 WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
 LOOKS = 20

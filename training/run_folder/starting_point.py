@@ -13,9 +13,12 @@ from data.prepare import PreparedPairs, PreparedText
 from data.tokens.tokenizer import Tokenizer
 from training.config import TrainConfig
 from training.progress import Progress
-from training.run_folder import layout
 from training.run_folder.checkpoints import Checkpoint, load_state, read_checkpoint, rewind
+from training.run_folder.loaded_run import Model, load_into
+from training.run_folder.name_and_lock import check_free, create, locked
 from training.run_folder.saved_config import load_config, run_and_checkpoint, save_config
+from training.run_folder.test_results import forget_test_after
+from training.run_folder.tokenizers import load_tokenizers, save_source_alphabet, save_tokenizers
 from training.trainer import Trainer
 
 
@@ -33,10 +36,10 @@ class StartingPoint:
     run: Path | None = None
     """The folder of the run that goes on, locked."""
 
-    def load_weights(self, model: layout.Model) -> None:
+    def load_weights(self, model: Model) -> None:
         """Copy the checkpoint's weights into the model. Raises UserError where they do not fit."""
         if self.checkpoint is not None:
-            layout.load_into(model, self.checkpoint.weights, self.checkpoint.path)
+            load_into(model, self.checkpoint.weights, self.checkpoint.path)
 
 
 @contextmanager
@@ -47,16 +50,16 @@ def starting_point(config: TrainConfig) -> Iterator[StartingPoint]:
     """
     if config.resume:
         run, which = run_and_checkpoint(expanded(config.resume), "last")
-        with layout.locked(run):  # before anything is read: another process that trains it writes newer checkpoints
+        with locked(run):  # before anything is read: another process that trains it writes newer checkpoints
             checkpoint = read_checkpoint(run, which)
-            state, tokenizers = load_state(checkpoint.path), layout.load_tokenizers(run)
+            state, tokenizers = load_state(checkpoint.path), load_tokenizers(run)
             yield StartingPoint(replace(config, resume=None), checkpoint, tokenizers, state, run)
         return
-    layout.check_free(config)
+    check_free(config)
     if config.init_from:
         origin, which = run_and_checkpoint(expanded(config.init_from), "best")
         config = with_shape_of(load_config(origin), config)
-        yield StartingPoint(config, read_checkpoint(origin, which), layout.load_tokenizers(origin))
+        yield StartingPoint(config, read_checkpoint(origin, which), load_tokenizers(origin))
     else:
         yield StartingPoint(config)
 
@@ -76,7 +79,7 @@ def opened_folder(start: StartingPoint) -> Iterator[tuple[TrainConfig, Path]]:
     if start.run is not None:
         yield start.config, start.run
         return
-    with layout.create(start.config) as run:
+    with create(start.config) as run:
         yield replace(start.config, name=run.name), run
 
 
@@ -113,7 +116,7 @@ def go_back(run: Path, checkpoint: Checkpoint, progress: Progress) -> list[str]:
     notes = []
     if dropped := rewind(checkpoint.path, progress.best_step):
         notes.append(f"back at step {checkpoint.step}: what came after it is dropped ({', '.join(dropped)})")
-    layout.forget_test_after(run, checkpoint.step)
+    forget_test_after(run, checkpoint.step)
     if progress.evaluated_step and not (run / "checkpoints" / "best").exists():
         progress.forget_best()
         notes.append("note: the best checkpoint up to then is gone: the best loss begins anew")
@@ -122,7 +125,7 @@ def go_back(run: Path, checkpoint: Checkpoint, progress: Progress) -> list[str]:
 
 def save_inputs(run: Path, config: TrainConfig, data: PreparedText | PreparedPairs) -> None:
     """Save what the weights need to be used, besides themselves: config, tokenizers, a translator's source alphabet."""
-    layout.save_tokenizers(data.tokenizers, run)
+    save_tokenizers(data.tokenizers, run)
     if config.task == "translate":
-        layout.save_source_alphabet(data.rows("train"), run)
+        save_source_alphabet(data.rows("train"), run)
     save_config(config, run)

@@ -19,7 +19,7 @@ from data.prepare import prepare
 from model.config import ModelConfig
 from training.config import TrainConfig, TrainerConfig
 from training.evaluation.evaluators import Evaluator, evaluator_for
-from training.run_folder.layout import build_model
+from training.run_folder.loaded_run import build_model
 from training.run_folder.log import RunLog
 
 Make = Callable[..., Evaluator]

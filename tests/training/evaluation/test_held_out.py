@@ -17,11 +17,12 @@ from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT
 from training import loss as loss_module
-from training.evaluation import held_out as evaluation_module
+from training.evaluation import translation_baselines
 from training.evaluation.head_importance import head_importance
 from training.evaluation.head_scores import antecedent_scores
-from training.evaluation.held_out import baselines, held_out_loss
+from training.evaluation.held_out import held_out_loss
 from training.evaluation.pronouns import choice, score_pronouns
+from training.evaluation.translation_baselines import baselines
 
 STORIES = rows("stories", 8, seed=3)
 WIDE = 20_000
@@ -87,7 +88,7 @@ def test_the_translation_memory_holds_a_bounded_number_of_pairs_and_says_so(
     whole = baselines(prepared, train["source"][:20], train["target"][:20])
     assert list(whole) == ["nearest training sentence", "most frequent sentence"]
     assert whole["nearest training sentence"].exact == 100
-    monkeypatch.setattr(evaluation_module, "REMEMBERED", 100)
+    monkeypatch.setattr(translation_baselines, "REMEMBERED", 100)
     kept = len(train["source"][:: -(-len(train["source"]) // 100)])
     part = baselines(prepared, train["source"][:20], train["target"][:20])
     assert list(part) == [f"nearest of {kept} training sentences", "most frequent sentence"]

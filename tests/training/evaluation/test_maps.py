@@ -18,7 +18,7 @@ from model.config import ModelConfig
 from training.config import TrainConfig
 from training.evaluation.evaluators import evaluator_for
 from training.evaluation.maps import AttentionRecorder
-from training.run_folder.layout import build_model
+from training.run_folder.loaded_run import build_model
 from training.run_folder.log import RunLog
 
 Make = Callable[..., AttentionRecorder]

@@ -1,6 +1,7 @@
 """Scores and baselines."""
 
-from training.evaluation.translation_scores import TranslationMemory, constant_sentence, score, signatures
+from training.evaluation.translation_baselines import TranslationMemory, constant_sentence
+from training.evaluation.translation_scores import score, signatures
 
 
 def test_bleu_counts_characters_and_names_it() -> None:

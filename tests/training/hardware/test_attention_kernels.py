@@ -22,7 +22,7 @@ from training.hardware.attention_kernels import (
     short_name,
     training_kernels,
 )
-from training.hardware.machine import Hardware
+from training.hardware.device import Hardware
 
 CPU = Hardware(torch.device("cpu"), torch.bfloat16, None, "cpu")
 HOPPER, AMPERE, TURING = (9, 0), (8, 0), (7, 5)

@@ -15,7 +15,7 @@ from model.gpt import GPT
 from train import train
 from training.config import TrainConfig
 from training.hardware import compilation
-from training.hardware.machine import Hardware
+from training.hardware.device import Hardware
 
 CPU = Hardware(torch.device("cpu"), torch.bfloat16, None, "cpu")
 

@@ -13,9 +13,8 @@ from generation.config import GenerateConfig
 from training import config
 from training.config import TrainConfig
 from training.hardware import apple_gpu
-from training.hardware.device import choose_device
-from training.hardware.machine import choose_hardware
-from training.hardware.random_state import random_state, restore_random_state
+from training.hardware.device import choose_device, choose_hardware
+from training.hardware.reproducibility import random_state, restore_random_state
 
 CPU, MPS = torch.device("cpu"), torch.device("mps")
 

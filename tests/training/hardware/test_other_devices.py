@@ -32,7 +32,7 @@ from training.config import TrainConfig
 from training.evaluation.held_out import held_out_loss
 from training.evaluation.pronouns import log_probabilities
 from training.hardware import apple_gpu
-from training.hardware.machine import Hardware
+from training.hardware.device import Hardware
 
 There = Callable[[], AbstractContextManager[object]]
 """Within its result the device can be used."""
@@ -91,7 +91,7 @@ def test_a_run_computes_there_what_it_computes_on_a_cpu(
         assert composed is not None
         assert not problems
         hardware = Hardware(where, torch.float32, None, name)
-        monkeypatch.setattr("training.hardware.machine.choose_hardware", lambda *_, chosen=hardware: chosen)
+        monkeypatch.setattr("training.hardware.device.choose_hardware", lambda *_, chosen=hardware: chosen)
         with there() if where is device else nullcontext():
             train(to_dataclass(composed, settings))
         folder = tmp_path / name

@@ -1,10 +1,33 @@
-"""The state of the random numbers that training draws: the CPU's, and those of the device that it runs on."""
+"""Repeatable runs: deterministic kernels, and the random state that a checkpoint holds."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+
+
+def set_deterministic() -> None:
+    """Refuse kernels whose result depends on timing."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+
+
+@contextmanager
+def process_settings_restored() -> Iterator[None]:
+    """Within: one of several runs; the threads and deterministic kernels that it sets for the whole process are not the
+    next one's."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    try:
+        yield
+    finally:
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        if torch.are_deterministic_algorithms_enabled() != deterministic:
+            torch.use_deterministic_algorithms(deterministic)
 
 
 def random_state(device: torch.device) -> dict[str, Any]:

@@ -1,21 +1,18 @@
-"""What is asked of the operating system."""
+"""Huge pages, asked of the operating system."""
 
 import platform
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-import torch
 
 from tests.conftest import ROOT, environment
-from training.hardware import machine as hardware
-from training.hardware.machine import addresses_are_free, bf16_is_fast, choose_hardware
+from training.hardware.allocator import addresses_are_free
 
 SCRIPT = """
 import re
 from pathlib import Path
-from training.hardware.machine import keep_freed_memory
+from training.hardware.allocator import keep_freed_memory
 import torch
 
 def resident():
@@ -52,33 +49,3 @@ def test_under_a_limit_of_addresses_none_are_reserved() -> None:
         [sys.executable, "-c", limited], cwd=ROOT, env=environment(), capture_output=True, text=True, check=True
     )
     assert ran.stdout.split()[1] == "False"
-
-
-@pytest.mark.parametrize(
-    ("flags", "allowed", "fast"),
-    [
-        ("avx512f avx512_bf16 amx_bf16 amx_tile", None, True),
-        ("avx512f avx512_bf16 amx_bf16 amx_tile", "AVX512_CORE_AMX", True),
-        ("avx512f avx512_bf16 amx_bf16 amx_tile", "avx512_core_bf16", False),
-        ("avx512f avx512_bf16 amx_bf16 amx_tile", "AVX2", False),
-        ("avx512f avx512_bf16", None, False),
-    ],
-)
-def test_bf16_is_chosen_where_matrix_units_may_be_used(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: str, allowed: str | None, fast: bool
-) -> None:
-    """Guards: bfloat16 in emulation where the library is held to an older instruction set than the processor has."""
-    (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
-    monkeypatch.setattr(hardware, "CPUINFO", tmp_path / "cpuinfo")
-    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
-    if allowed is not None:
-        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", allowed)
-    assert bf16_is_fast(torch.device("cpu")) == fast
-
-
-def test_the_log_says_what_the_libraries_use_and_what_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a run a hundred times slower than it could be, and not a word about the reason."""
-    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
-    capability = torch.backends.cpu.get_cpu_capability()
-    assert choose_hardware("cpu", "auto", None).description.endswith(f"{capability}), float32")
-    assert "emulated" in choose_hardware("cpu", "bf16", None).description

@@ -1,0 +1,40 @@
+"""Which number format a processor gets."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from training.hardware import number_format
+from training.hardware.device import choose_hardware
+from training.hardware.number_format import bf16_is_fast
+
+
+@pytest.mark.parametrize(
+    ("flags", "allowed", "fast"),
+    [
+        ("avx512f avx512_bf16 amx_bf16 amx_tile", None, True),
+        ("avx512f avx512_bf16 amx_bf16 amx_tile", "AVX512_CORE_AMX", True),
+        ("avx512f avx512_bf16 amx_bf16 amx_tile", "avx512_core_bf16", False),
+        ("avx512f avx512_bf16 amx_bf16 amx_tile", "AVX2", False),
+        ("avx512f avx512_bf16", None, False),
+    ],
+)
+def test_bf16_is_chosen_where_matrix_units_may_be_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: str, allowed: str | None, fast: bool
+) -> None:
+    """Guards: bfloat16 in emulation where the library is held to an older instruction set than the processor has."""
+    (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
+    monkeypatch.setattr(number_format, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    if allowed is not None:
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", allowed)
+    assert bf16_is_fast(torch.device("cpu")) == fast
+
+
+def test_the_log_says_what_the_libraries_use_and_what_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards: a run a hundred times slower than it could be, and not a word about the reason."""
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    capability = torch.backends.cpu.get_cpu_capability()
+    assert choose_hardware("cpu", "auto", None).description.endswith(f"{capability}), float32")
+    assert "emulated" in choose_hardware("cpu", "bf16", None).description

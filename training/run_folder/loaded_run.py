@@ -1,0 +1,65 @@
+"""A run folder becomes a trained model again, with its config and tokenizers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from configs.errors import UserError
+from data.tokens.tokenizer import Tokenizer
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from training.config import TrainConfig
+from training.run_folder.checkpoints import read_checkpoint
+from training.run_folder.saved_config import load_config
+from training.run_folder.tokenizers import load_tokenizers
+
+Model = GPT | EncoderDecoder
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A trained model with all it needs to be used."""
+
+    folder: Path
+    config: TrainConfig
+    model: Model
+    tokenizers: list[Tokenizer]
+    step: int
+
+
+def load_run(run: Path, which: str = "best") -> LoadedRun:
+    """Load a run for use: float32 on the CPU, in evaluation mode."""
+    config, tokenizers = load_config(run), load_tokenizers(run)
+    checkpoint = read_checkpoint(run, which)
+    model = build_model(config, tokenizers)
+    load_into(model, checkpoint.weights, checkpoint.path)
+    return LoadedRun(run, config, model.eval(), tokenizers, checkpoint.step)
+
+
+def build_model(config: TrainConfig, tokenizers: list[Tokenizer]) -> Model:
+    """A freshly initialised model for the task, in float32 on the CPU."""
+    if config.task == "gpt":
+        return GPT(config.model, tokenizers[0].vocab_size, tokenizers[0].eos_id)
+    source, target = tokenizers[0], tokenizers[-1]
+    return EncoderDecoder(config.model, source.vocab_size, target.vocab_size, shared=len(tokenizers) == 1)
+
+
+@torch.no_grad()
+def load_into(model: Model, weights: dict[str, Tensor], origin: Path) -> None:
+    """Copy saved weights into a model; raises UserError naming the first tensor that does not fit."""
+    parameters = dict(model.named_parameters())
+    missing, foreign = sorted(parameters.keys() - weights.keys()), sorted(weights.keys() - parameters.keys())
+    if missing or foreign:
+        raise UserError(
+            f"{origin}: holds another model: {(missing or foreign)[0]} is"
+            f" {'missing' if missing else 'not part of this config'}"
+        )
+    for name, parameter in parameters.items():
+        if parameter.shape != weights[name].shape:
+            have, need = tuple(weights[name].shape), tuple(parameter.shape)
+            raise UserError(f"{origin}: holds another model: {name} has shape {have}, this config needs {need}")
+        parameter.copy_(weights[name])
