@@ -13,11 +13,7 @@ from torch.nn import functional as F
 from data.batches.batch import IGNORED
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-
-_LOGITS, _GPU_LOGITS, _TOKENS = 1 << 23, 1 << 28, 1024
-"""Logits that exist at a time: on a CPU 16 MB in bfloat16, on a GPU, which wants larger products, half a gigabyte (and
-float32 temporaries of twice that where nothing is compiled); or those of 1,024 tokens if they are more: each stretch
-passes over the gradient of the whole projection."""
+from training.hardware.chunks import loss_chunk
 
 LossAndGradient = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
 
@@ -29,7 +25,7 @@ def token_losses(model: GPT | EncoderDecoder, inputs: tuple[Tensor | None, ...],
     inputs: `Batch.model_inputs`, targets [B, T] -> float32 [B, T]. Like those of training the logits are never kept.
     """
     features = model.features(*inputs).flatten(0, 1)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
-    size = stretch(features.device, model.vocab_size)
+    size = loss_chunk(features.device, model.vocab_size)
     losses = [
         F.cross_entropy(model.logits(rows).float(), wanted, ignore_index=IGNORED, reduction="none")
         for rows, wanted in zip(features.split(size), targets.flatten().split(size), strict=True)
@@ -49,7 +45,7 @@ def projected_loss(
     training.
 
     features [B, T, C] and weight [V, C] of one dtype, targets [B, T] int64 with IGNORED at padding -> scalar float32.
-    Label smoothing after Szegedy et al. 2016, section 7. Each stretch of logits becomes its own gradient at once (Hsu
+    Label smoothing after Szegedy et al. 2016, section 7. Each chunk of logits becomes its own gradient at once (Hsu
     et al. 2024, Liger Kernel, section 3.2), so that few of them are alive at a time. kernel: `loss_and_gradient`, or a
     compiled form of it. vocabulary: rows of weight that count; those after them are padding, which has no logits and no
     gradient, but makes products whose rows begin at multiples of 128 bytes.
@@ -77,12 +73,6 @@ def batch_loss(
     return projected_loss(features, model.head.weight, targets, label_smoothing, kernel, model.vocab_size)
 
 
-def stretch(device: torch.device, vocabulary: int) -> int:
-    """Tokens whose logits exist at a time: a power of two."""
-    logits = _LOGITS if device.type == "cpu" else _GPU_LOGITS
-    return max(_TOKENS, 1 << (logits // vocabulary).bit_length() - 1)
-
-
 class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -94,7 +84,7 @@ class _ProjectedLoss(torch.autograd.Function):
         kernel: LossAndGradient,
         vocabulary: int,
     ) -> Tensor:
-        size = stretch(features.device, len(weight))
+        size = loss_chunk(features.device, len(weight))
         padding = len(weight) - vocabulary
         total = torch.zeros((), device=features.device)
         grad_features = torch.empty_like(features)

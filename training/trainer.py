@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -25,10 +24,8 @@ from training.hardware import compilation, recomputation
 from training.hardware.attention_kernels import evaluation_kernels, training_kernels
 from training.hardware.device import Hardware
 from training.hardware.device_queue import DeviceQueue
-from training.hardware.out_of_memory import is_out_of_memory
 from training.hardware.profiling import profiler
 from training.hardware.reproducibility import random_state, restore_random_state
-from training.loss import batch_loss
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.schedules import learning_rate_factor
 from training.optimizer.weights import Weights
@@ -82,10 +79,7 @@ class Trainer:
         self.first_step = True
         """The first step of this start, which may compile, is still to come."""
         self.reports_late = self.queue.asynchronous
-        self.batch_loss: compilation.BatchLoss = batch_loss
-        self.compiled = False
-        self.compiled_calls = 0
-        self.compiling, self.compiling_because = compilation.decide(config, hardware, flops_per_token)
+        self.loss = compilation.TrainingLoss(config, model, hardware, flops_per_token)
         if config.trainer.recompute:
             recomputation.recompute_activations(model)
         self.only_batches: list[Batch] | None = None
@@ -102,7 +96,8 @@ class Trainer:
         self.run_folder, self.log, self.evaluate_model, self.data_key = run, log, evaluate, data_key
         trainer = self.config.trainer
         self.model.train()
-        log.line(f"torch.compile: {'on' if self.compiling else 'off'} ({self.compiling_because})")
+        self.loss.say = log.line
+        log.line(f"torch.compile: {'on' if self.loss.compiling else 'off'} ({self.loss.because})")
         self.mark = time.perf_counter()
         with (
             StopRequest() as stop,
@@ -145,7 +140,7 @@ class Trainer:
         total = torch.zeros((), device=self.hardware.device)
         with training_kernels(self.config, self.hardware.device):
             for batch in batches:
-                total += self.backward(batch.to(self.hardware.device), targets)
+                total += self.loss.backward(batch.to(self.hardware.device), targets)
                 self.weights.collect_gradients()
         done, warmed_up = self.budget.share_done(), self.budget.share_warmed_up()
         factor = learning_rate_factor(self.config.schedule, self.progress.step, done, warmed_up)
@@ -153,6 +148,11 @@ class Trainer:
         self.weights.publish()
         self.queue.end_step()
         self.count(total, targets, sum(batch.tokens for batch in batches))
+
+    @property
+    def compiled(self) -> bool:
+        """Whether training steps run compiled code."""
+        return self.loss.compiled
 
     def next_batches(self) -> list[Batch]:
         """The micro-batches of one step."""
@@ -162,39 +162,6 @@ class Trainer:
         if self.config.trainer.overfit:
             self.only_batches = batches
         return batches
-
-    def backward(self, batch: Batch, targets: int) -> Tensor:
-        """Add the gradients of a micro-batch to the parameters' and return its summed loss, detached.
-
-        A compilation that fails on this machine is given up with one line.
-        """
-        if not self.compiling or self.compiled_calls >= compilation.TRIAL_CALLS:
-            return self.forward_and_backward(batch, targets)
-        if not self.compiled:
-            self.compiled = True
-            self.batch_loss = compilation.compiled_loss(self.model)
-        self.compiled_calls += 1  # what fails after these is no failure to compile
-        try:
-            return self.forward_and_backward(batch, targets)
-        except Exception as error:  # the compiler raises whatever its backend raises: no headers, no room
-            if is_out_of_memory(error):
-                raise
-            reason = str(error).strip().splitlines() or [type(error).__name__]
-            self.log.line(f"torch.compile does not work here ({reason[0][:120]}): going on without it")
-        compilation.undo(self.model)
-        self.compiling, self.compiled, self.batch_loss = False, False, batch_loss
-        self.model.zero_grad()
-        return self.forward_and_backward(batch, targets)
-
-    def forward_and_backward(self, batch: Batch, targets: int) -> Tensor:
-        """One micro-batch; the loss is divided by the tokens of the whole step: 4 x 1 equals 1 x 4 with padding too."""
-        if self.compiled and batch.source is not None and batch.source_mask is None:
-            # One form of the blocks instead of two: compiling costs more than masks of batches that need none.
-            batch = replace(batch, source_mask=torch.ones_like(batch.source, dtype=torch.bool))
-        inputs, smoothing = batch.model_inputs, self.config.trainer.label_smoothing
-        loss = self.batch_loss(self.model, inputs, batch.targets, smoothing)
-        (loss / targets).backward()
-        return loss.detach()
 
     def count(self, loss: Tensor, targets: int, tokens: int) -> None:
         """Advance the counters by one step."""

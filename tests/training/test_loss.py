@@ -8,8 +8,8 @@ from torch.nn import functional as F
 from data.batches.batch import IGNORED
 from model.config import ModelConfig
 from model.gpt import GPT
-from training import loss as module
-from training.loss import projected_loss, token_losses
+from training.hardware import chunks
+from training.loss import loss_and_gradient, projected_loss, token_losses
 
 
 def summed_loss(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -29,13 +29,13 @@ def test_the_projected_loss_and_its_gradients_are_those_of_cross_entropy(
     smoothing: float, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards: a gradient written by hand; padding that teaches; stretches that lose rows (the last one is shorter)."""
-    monkeypatch.setattr(module, "_TOKENS", 16)
-    monkeypatch.setattr(module, "_LOGITS", 16 * 50)
+    monkeypatch.setattr(chunks, "_TOKENS", 16)
+    monkeypatch.setattr(chunks, "_LOGITS", 16 * 50)
     features, weight = torch.randn(5, 9, 12, requires_grad=True), torch.randn(50, 12, requires_grad=True)
     targets = torch.randint(50, (5, 9))
     targets[1, 4:] = IGNORED
     targets[3] = IGNORED
-    kernel = torch.compile(module.loss_and_gradient, backend="eager") if compiled else None
+    kernel = torch.compile(loss_and_gradient, backend="eager") if compiled else None
     found = projected_loss(features, weight, targets, smoothing, kernel)
     wanted = summed_loss(features @ weight.t(), targets, smoothing)
     torch.testing.assert_close(found, wanted)
@@ -54,7 +54,7 @@ def test_padding_of_the_vocabulary_changes_nothing(smoothing: float, compiled: b
     features, weight = torch.randn(5, 9, 12, requires_grad=True), torch.randn(64, 12, requires_grad=True)
     targets = torch.randint(50, (5, 9))
     targets[1, 4:] = IGNORED
-    kernel = torch.compile(module.loss_and_gradient, backend="eager") if compiled else None
+    kernel = torch.compile(loss_and_gradient, backend="eager") if compiled else None
     found = projected_loss(features, weight, targets, smoothing, kernel, vocabulary=50)
     wanted = summed_loss(features @ weight[:50].t(), targets, smoothing)
     torch.testing.assert_close(found, wanted)
@@ -85,8 +85,8 @@ def test_bfloat16_loss_is_computed_in_float32() -> None:
 def test_the_loss_of_each_token_is_that_of_its_logits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards: stretches that lose tokens or shift them, a padded vocabulary that takes probability, padding that
     counts."""
-    monkeypatch.setattr(module, "_TOKENS", 4)
-    monkeypatch.setattr(module, "_LOGITS", 4 * 70)
+    monkeypatch.setattr(chunks, "_TOKENS", 4)
+    monkeypatch.setattr(chunks, "_LOGITS", 4 * 70)
     model = GPT(ModelConfig(layers=1, heads=2, width=16, context=9, vocab_multiple=64), 70).eval()
     assert len(model.head.weight) > 70
     tokens, targets = torch.randint(70, (3, 9)), torch.randint(70, (3, 9))

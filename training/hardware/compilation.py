@@ -6,12 +6,14 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from data.batches.batch import Batch
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.size import count_parameters
@@ -19,6 +21,7 @@ from training.config import TrainConfig
 from training.hardware.attention_kernels import allowed_kernels
 from training.hardware.device import Hardware
 from training.hardware.number_format import instruction_set
+from training.hardware.out_of_memory import is_out_of_memory
 from training.loss import batch_loss, loss_and_gradient
 
 BatchLoss = Callable[..., Tensor]
@@ -35,13 +38,60 @@ _GRAPH_PARAMETERS = 30_000_000
 """Below so many the kernels of a GPU's step are so short that starting them takes longer: a CUDA graph starts all at
 once."""
 
-TRIAL_CALLS = 3
+_TRIAL_CALLS = 3
 """Calls that show whether compiled code works: the first makes it, CUDA graphs are recorded in the second and played in
 the third."""
 
 _CPU_FLOPS = {torch.bfloat16: 0.6e12, torch.float32: 0.1e12}
 """What training uses of two cores, to guess from the size of a run how long it takes. A guess, not a measurement: a run
 that is resumed has to come to the same decision."""
+
+
+class TrainingLoss:
+    """`training.loss.batch_loss` of a micro-batch with its gradients; compiled where that pays.
+
+    A compilation that fails on this machine is given up with one line.
+    """
+
+    def __init__(
+        self, config: TrainConfig, model: GPT | EncoderDecoder, hardware: Hardware, flops_per_token: float
+    ) -> None:
+        self.model, self.smoothing = model, config.trainer.label_smoothing
+        self.compiling, self.because = decide(config, hardware, flops_per_token)
+        self.compiled = False
+        self.calls = 0
+        self.batch_loss: BatchLoss = batch_loss
+        self.say: Callable[[str], None] = print
+
+    def backward(self, batch: Batch, targets: int) -> Tensor:
+        """Add the gradients of a micro-batch to the parameters' -> its summed loss, scalar float32, detached.
+
+        targets: real tokens of the whole step, by which the loss is divided: 4 x 1 equals 1 x 4 with padding too.
+        """
+        if not self.compiling or self.calls >= _TRIAL_CALLS:
+            return self._backward(batch, targets)
+        if not self.compiled:
+            self.compiled, self.batch_loss = True, compiled_loss(self.model)
+        self.calls += 1
+        try:
+            return self._backward(batch, targets)
+        except Exception as error:  # the compiler raises whatever its backend raises: no headers, no disk space
+            if is_out_of_memory(error):
+                raise
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            self.say(f"torch.compile does not work here ({reason[0][:120]}): going on without it")
+        undo(self.model)
+        self.compiling, self.compiled, self.batch_loss = False, False, batch_loss
+        self.model.zero_grad()
+        return self._backward(batch, targets)
+
+    def _backward(self, batch: Batch, targets: int) -> Tensor:
+        if self.compiled and batch.source is not None and batch.source_mask is None:
+            # One form of the blocks instead of two: compiling costs more than masks of batches that need none.
+            batch = replace(batch, source_mask=torch.ones_like(batch.source, dtype=torch.bool))
+        loss = self.batch_loss(self.model, batch.model_inputs, batch.targets, self.smoothing)
+        (loss / targets).backward()
+        return loss.detach()
 
 
 def decide(config: TrainConfig, hardware: Hardware, flops_per_token: float) -> tuple[bool, str]:

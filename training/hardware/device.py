@@ -11,7 +11,7 @@ from configs.errors import UserError
 from data.processes import cores
 from training.hardware import apple_gpu
 from training.hardware.allocator import keep_freed_memory
-from training.hardware.number_format import bf16_is_fast, instruction_set
+from training.hardware.number_format import bf16_is_fast, fast_format, instruction_set
 
 PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12}
 """Dense bf16 peak by GPU name (vendors' data sheets), for the model FLOP utilisation."""
@@ -42,9 +42,7 @@ def choose_hardware(device: str, precision: str, threads: int | None, key: str =
         torch.set_num_threads(wanted)
     if name == "cpu":
         keep_freed_memory()
-    dtype = {"float32": torch.float32, "bf16": torch.bfloat16}.get(precision) or (
-        torch.bfloat16 if bf16_is_fast(chosen) else torch.float32
-    )
+    dtype = {"float32": torch.float32, "bf16": torch.bfloat16}.get(precision) or fast_format(chosen)
     model = f"{torch.cuda.get_device_name(chosen)} ({chosen})" if name == "cuda" else name
     peaks = (flops for gpu, flops in PEAK_FLOPS.items() if re.search(rf"\b{gpu}\b", model))
     peak = next(peaks, None) if dtype == torch.bfloat16 else None

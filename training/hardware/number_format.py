@@ -23,6 +23,11 @@ def bf16_is_fast(device: torch.device) -> bool:
     return device.type == "cpu" and amx_is_used()
 
 
+def fast_format(device: torch.device) -> torch.dtype:
+    """bfloat16 where its products are fast, else float32."""
+    return torch.bfloat16 if bf16_is_fast(device) else torch.float32
+
+
 def amx_is_used() -> bool:
     """Whether the processor has AMX for bf16 and oneDNN, which multiplies bf16 matrices for torch, may use it.
 

@@ -7,14 +7,12 @@ from torch import Tensor
 
 from configs.errors import UserError
 from training.config import OptimConfig
-from training.hardware.number_format import bf16_is_fast
+from training.hardware.chunks import norm_chunks
+from training.hardware.number_format import fast_format
 from training.optimizer.adamw import AdamW
 from training.optimizer.base import State, StatefulOptimizer
 from training.optimizer.muon import Muon
 from training.optimizer.weights import HIDDEN, OUTER, VECTORS, Weights, section
-
-_PIECE = 1 << 18
-"""Entries of the gradient whose squares are added up at a time."""
 
 
 class Optimizer:
@@ -61,16 +59,12 @@ class Optimizer:
             # Decoupled decay is scaled by the learning rate; Muon's is larger, so the same strength needs a smaller
             # factor.
             decay = config.weight_decay * config.lr / config.muon_lr
-            dtype = torch.bfloat16 if bf16_is_fast(self.everything.device) else torch.float32
             group = {"params": muon, "weight_decay": decay, "peak": config.muon_lr}
-            self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=dtype))
+            self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=fast_format(self.everything.device)))
 
     def step(self, factor: float) -> Tensor:
         """One update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32."""
-        # In pieces: on a CPU torch adds up squares in float32, which of 100 million entries loses more than a
-        # hundredth. A GPU has many sums that it adds up in the end.
-        pieces = self.gradient.split(_PIECE) if self.gradient.device.type == "cpu" else self.gradient
-        norm = torch.nn.utils.get_total_norm(pieces)
+        norm = torch.nn.utils.get_total_norm(norm_chunks(self.gradient))
         if self.clip:
             torch.nn.utils.clip_grads_with_norm_(self.everything, self.clip, norm)
         for optimizer in self.optimizers:

@@ -16,13 +16,13 @@ from data.primer import rows
 from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT
-from training import loss as loss_module
 from training.evaluation import translation_baselines
 from training.evaluation.head_importance import head_importance
 from training.evaluation.head_scores import antecedent_scores
 from training.evaluation.held_out import held_out_loss
 from training.evaluation.pronouns import choice, score_pronouns
 from training.evaluation.translation_baselines import baselines
+from training.hardware import chunks
 
 STORIES = rows("stories", 8, seed=3)
 WIDE = 20_000
@@ -70,8 +70,8 @@ def test_no_evaluation_holds_the_logits_of_a_whole_batch(
 ) -> None:
     """Guards: 1.3 GB of logits at a vocabulary of 32,000, three times what training needs: it then runs out of memory
     here."""
-    monkeypatch.setattr(loss_module, "_TOKENS", 16)
-    monkeypatch.setattr(loss_module, "_LOGITS", 16 * WIDE)
+    monkeypatch.setattr(chunks, "_TOKENS", 16)
+    monkeypatch.setattr(chunks, "_LOGITS", 16 * WIDE)
     model = GPT(ModelConfig(layers=1, heads=2, width=16, context=256), WIDE).eval()
     with Largest() as largest:
         assert evaluate(model, tokenizer) is not None
