@@ -21,9 +21,9 @@ from attention_maps.files.store import steps as recorded_steps
 from configs import whole_file
 from tests.conftest import TINY, train_command
 from tests.test_resume import curve, start_and_stop
+from training.run_folder import test_results
 from training.run_folder.checkpoints import checkpoint_path, load_progress, load_weights
 from training.run_folder.name_and_lock import leavings
-from training.run_folder.test_results import tested_step
 from training.run_folder.tokenizers import load_tokenizers
 
 Train = Callable[..., str]
@@ -66,13 +66,13 @@ def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothin
     assert "trainer.steps=4 (was 6)" in said
     assert checkpoints(run) == ["step-00000002", "step-00000004"]
     assert load_progress(checkpoint_path(run, "best"))["step"] == 4
-    assert tested_step(run) == 4
+    assert test_results.tested_step(run) == 4
     assert list(recorded_steps(run)) == [2, 4]
     said = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=6")
     assert "(step-00000004)" in said
     assert curve(run) == curve(Path("straight"))
     assert checkpoints(run) == checkpoints(Path("straight"))
-    assert tested_step(run) == 6
+    assert test_results.tested_step(run) == 6
     events = EventAccumulator(str(run)).Reload()
     assert [event.step for event in events.Scalars("val/loss")] == [2, 4, 6]
     assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5, 6]
