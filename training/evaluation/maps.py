@@ -150,5 +150,3 @@ class AttentionRecorder:
     def forget_after(self, step: int) -> None:
         """Resuming: drop the maps of steps that are about to be taken again."""
         store.remove_after(self.run, step)
-
-
