@@ -1,6 +1,7 @@
 """Equals `model.attention.attention`, by the fastest kernel for device, dtype and length.
 
-Taken: always; recordings alone compute the definition. Gain: see `docs/log.md`, "Fast forms".
+Taken: always; recordings alone compute the definition. Gain: torch's fused kernel keeps no weights; for the explicit
+products see there.
 """
 
 from __future__ import annotations

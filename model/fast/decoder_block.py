@@ -1,6 +1,6 @@
 """Equals `model.blocks.DecoderBlock` in evaluation, with fewer calls.
 
-Taken: by `model.fast.decoding.prepare`. Gain: see `docs/log.md`, "Fast forms".
+Taken: by `model.fast.decoding.prepare`. Gain: 15 % of a decoding step of one text, 18 % of 32 texts (demo GPT).
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Equals `rms_norm`, `dropout` and `squared_relu` of `model.layers`. Taken: on a CPU, as each says. Gain: see
-`docs/log.md`, "Fast forms"."""
+"""Equals `rms_norm`, `dropout` and `squared_relu` of `model.layers`. Taken: on a CPU, as each says.
+
+Gain, of a float32 step of the demo GPT on one core: RMSNorm 10 %, dropout 5 %, squared ReLU up to 5 %.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Equals `nn.Linear` with frozen weights, laid out once as a CPU's products read them, or rounded to 8 bits.
 
-Taken: by `model.fast.decoding.prepare`. Gain: see `docs/log.md`, "Fast forms".
+Taken: by `model.fast.decoding.prepare`. Gain: float32 packed for 32 rows 3-7 % of a decoding step; bfloat16 half the
+time of a product with AMX.
 """
 
 from __future__ import annotations

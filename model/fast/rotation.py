@@ -1,4 +1,7 @@
-"""Equals `model.positions.rotate`. Taken: in code that is not compiled. Gain: see `docs/log.md`, "Fast forms"."""
+"""Equals `model.positions.rotate`. Taken: in code that is not compiled.
+
+Gain: 3-10 % of a float32 step of the demo GPT.
+"""
 
 from __future__ import annotations
 
