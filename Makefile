@@ -33,12 +33,8 @@ endef
 demo: install
 	@$(call train,demo_gpt)
 	@$(call train,demo_enja)
-	@echo; echo "Three stories by runs/demo_gpt:"; echo
-	@$(BIN)/python generate.py run=runs/demo_gpt prompt="" samples=3
-	@echo; echo "Unseen combinations of words and constructions, translated by runs/demo_enja:"; echo
-	@cut -f1 runs/demo_enja/translations.novel.tsv | sed -n '2,9p' > runs/demo_enja/novel.txt
-	@$(BIN)/python generate.py run=runs/demo_enja < runs/demo_enja/novel.txt | paste -d '\n' runs/demo_enja/novel.txt -
-	@echo; echo "Curves, samples and attention maps: make tensorboard"
+	@echo
+	@$(BIN)/python generate.py run=runs/demo_gpt prompt="" samples=6 | $(BIN)/python -m training.demo_screen runs/demo_gpt runs/demo_enja
 
 test: install
 	$(BIN)/python -m pytest

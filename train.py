@@ -41,7 +41,7 @@ def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
 
         from data.prepare import prepare
         from model.size import flops_per_token
-        from training.announcement import announce
+        from training.announcement import about, announce
         from training.evaluation.evaluators import evaluator_for
         from training.evaluation.final_test import final_test
         from training.hardware.apple_gpu import check_apple_gpu
@@ -85,7 +85,7 @@ def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
             evaluator = evaluator_for(config, data, model, run, log)
             evaluator.attention.forget_after(trainer.progress.step)
             save_inputs(run, config, data)
-            announce(run, config, data, model, hardware, log, notes)
+            announce(run, config, data, model, hardware, trainer.progress, log, notes)
 
             ended = trainer.budget.end_of_training()
             if ended and not trainer.budget.evaluation_is_due():  # the last evaluation may have been interrupted
@@ -93,7 +93,8 @@ def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
             else:
                 trainer.train(run, log, evaluator.evaluate, " ".join(data.keys.values()))
                 log.line(f"finished at step {trainer.progress.step}: {trainer.budget.end_of_training()}")
-                log.scalars({"best/val_loss": trainer.progress.best_loss}, trainer.progress.step)
+                summary = about(run, config, data, model, hardware, trainer.progress)
+                log.markdown("about", summary, trainer.progress.step)
             if config.trainer.test:
                 final_test(run, model, evaluator, hardware.device, trainer.compiled)
 

@@ -139,10 +139,10 @@ def test_a_run_on_the_stories_tells_which_pronouns_it_understands(
     monkeypatch.chdir(tmp_path)
     run = compose_and_train("+experiment=demo_gpt", *SHRUNK, "model.context=96", "tokenizer.vocab_size=800")
     figures = json.loads((run / "test.json").read_text())
-    log = (run / "log.txt").read_text(encoding="utf-8")
     for split in ("test", "novel"):
         assert 0 <= figures[f"{split}/pronouns"] <= 100
         assert 0 <= figures[f"{split}/pronouns_contested"] <= 100
-        report = log[log.index(f"{split}: pronouns understood | only meaning decides (") :]
+        report = (run / f"pronouns.{split}.txt").read_text(encoding="utf-8")
+        assert report.startswith(f"| {split}: right antecedents | only meaning decides (")
         for name in ("this model", "nearest noun", "first noun", "most frequent noun", "last subject", "any candidate"):
             assert re.search(rf"^\| {name} +\| +[\d.]+ %", report, re.MULTILINE)

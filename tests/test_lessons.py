@@ -70,6 +70,22 @@ def test_a_lesson_runs_and_agrees_with_its_text(lesson: Lesson, number: int) -> 
     assert ("the text says" in printed) == (number < 5)  # the fifth text prints no numbers
 
 
+@pytest.mark.parametrize("number", range(1, 6))
+def test_a_lesson_prints_its_explanations_in_order_and_once(lesson: Lesson, number: int) -> None:
+    """Guards: a script that prints numbers without a word; an explanation after its numbers."""
+    (path,) = LESSONS.glob(f"{number}_*.py")
+    source, printed = path.read_text(encoding="utf-8"), lesson(number).printed
+    cells = re.findall(r"^# %% \[markdown\]\n((?:#.*\n)+)", source, re.MULTILINE)
+    explanations = [re.sub(r"^# ?", "", cell, flags=re.MULTILINE).strip() for cell in cells]
+    places = [printed.index(explanation) for explanation in explanations]
+    assert places == sorted(places)
+    assert all(printed.count(explanation) == 1 for explanation in explanations)
+    assert len(cells) == source.count("# %% [markdown]") > 4
+    pictures = re.findall(r"^picture: (.*)$", printed, re.MULTILINE)
+    assert pictures
+    assert all(Path(name).is_file() for name in pictures)
+
+
 @pytest.mark.parametrize(
     ("kind", "query", "key", "percent"),
     [

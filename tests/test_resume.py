@@ -177,7 +177,7 @@ def test_the_command_that_began_a_run_may_be_repeated_with_resume(program: Run, 
     (tmp_path / "other.txt").write_text((tmp_path / "book.txt").read_text(encoding="utf-8")[::-1], encoding="utf-8")
     moved = program("train.py", "resume=runs/run", "data.path=other.txt", "trainer.steps=12")
     assert moved.returncode == 0, moved.stderr
-    assert "other data than before" in moved.stdout
+    assert "the training data have changed" in moved.stdout
     best = (tmp_path / "runs" / "run" / "checkpoints" / "best").resolve().name
     assert best == "step-00000012"
 

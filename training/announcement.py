@@ -1,8 +1,9 @@
-"""What the log says before training: what is about to be trained, on what, with what."""
+"""What a run says of itself: what is trained, on what, with what."""
 
 from __future__ import annotations
 
 import json
+import math
 import platform
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,8 +16,9 @@ from model.size import count_parameters
 from training.config import TrainConfig, plain_settings
 from training.hardware.attention_kernels import describe_attention
 from training.hardware.device import Hardware
+from training.progress import Progress
 from training.run_folder.loaded_run import Model
-from training.run_folder.log import RunLog, code_block, short
+from training.run_folder.log import RunLog, code_block, duration, short
 from training.run_folder.saved_config import to_yaml
 
 
@@ -26,10 +28,11 @@ def announce(
     data: PreparedText | PreparedPairs,
     model: Model,
     hardware: Hardware,
+    progress: Progress,
     log: RunLog,
     notes: Sequence[str],
 ) -> None:
-    """Write the notes, a line about the model and one about the data; config and versions go to TensorBoard."""
+    """Write the notes, a line about the model and one about the data; settings and versions go to TensorBoard."""
     for note in notes:
         log.line(note)
     vocabulary = " + ".join(str(tokenizer.vocab_size) for tokenizer in data.tokenizers)
@@ -46,7 +49,40 @@ def announce(
             f"note: schedule.warmup={config.schedule.warmup} is not shorter than trainer.steps={config.trainer.steps}: "
             "the peak learning rate is never reached"
         )
-    log.markdown("config", code_block(to_yaml(config)), 0)
+    if not progress.step:
+        log.markdown("about", about(run, config, data, model, hardware, progress), 0)
+    log.markdown("settings", code_block(to_yaml(config)), 0)
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     log.settings(run.name, plain_settings(replace(config, name=None)))
     log.markdown("versions", code_block(json.dumps(versions, indent=1)), 0)
+
+
+def about(
+    run: Path,
+    config: TrainConfig,
+    data: PreparedText | PreparedPairs,
+    model: Model,
+    hardware: Hardware,
+    progress: Progress,
+) -> str:
+    """The paragraph that opens TensorBoard's Text tab: what is trained, on what, how long, and the best loss so far."""
+    shape, trainer = config.model, config.trainer
+    if config.task == "gpt":
+        kind = f"language model (GPT) of {shape.layers} layers"
+    else:
+        kind = f"translator (encoder-decoder) of {shape.encoder_depth} + {shape.layers} layers"
+    corpus = "the embedded corpus" if config.data.source == "primer" else f"{config.data.path} ({config.data.source})"
+    budgets = ((trainer.steps, f"{trainer.steps} steps"), (trainer.minutes, f"{trainer.minutes} minutes"))
+    sentences = [
+        f"**{run.name}** is a {kind}, {shape.heads} heads and width {shape.width}: {short(count_parameters(model))}"
+        f" parameters, {config.tokenizer.kind} tokens.",
+        f"Data: {corpus}, {data.summary()}.",
+        f"Budget: {' or '.join(text for budget, text in budgets if budget)}, on {hardware.description}.",
+    ]
+    if progress.step:
+        tokens, time = short(progress.tokens), duration(progress.seconds)
+        sentences.append(f"Trained for {progress.step} steps, {tokens} tokens, in {time}.")
+    if math.isfinite(progress.best_loss):
+        sentences.append(f"Best validation loss: {progress.best_loss:.4f} nats per token at step {progress.best_step}.")
+    sentences.append(f"Everything is in `{run}`; the attention maps are in the Attention tab.")
+    return " ".join(sentences)

@@ -76,7 +76,7 @@ class Budget:
         if took < LONG or training >= STEPS_PER_EVALUATION * took or self.end_of_training():
             return None
         return (
-            f"no evaluation at step {self.progress.step}: the last one took {took:.0f} s, the training steps since then"
+            f"evaluation at step {self.progress.step} skipped: the last one took {took:.0f} s, training since then"
             f" {training:.0f} s; evaluations take a third of the time at most"
         )
 

@@ -226,6 +226,7 @@ class Trainer:
         progress.seconds += seconds
         before = progress.best_loss, progress.best_step, progress.best_training_loss
         best = progress.count_evaluation(loss, interval.mean_loss, seconds)
+        self.log.scalars({"val/best_loss": progress.best_loss}, progress.step)
         note = None if self.told_of_long_evaluation else long_evaluation(self.config, seconds, interval.seconds)
         if note is not None:
             self.log.line(note)
@@ -262,7 +263,7 @@ class Trainer:
             self.failure, self.retry_at = str(error), self.progress.seconds + RETRY_SECONDS
             return False
         if self.failure is not None:
-            self.log.line(f"step {self.progress.step} is saved: there is room again")
+            self.log.line(f"step {self.progress.step} is saved: the disk can be written again")
         self.failure, self.retry_at = None, math.inf
         return True
 

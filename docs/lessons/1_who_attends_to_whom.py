@@ -16,7 +16,7 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 # %%
 import numpy as np
 import torch
-from figures import beside, compare, graphs, picture
+from figures import beside, compare, graphs, picture, show
 
 from attention_maps.draw.canvas import heat_map, small_multiples
 from attention_maps.record.recording import Key, Kind, Recording, Sample, Tokens, tokens
@@ -28,9 +28,9 @@ ENGLISH, JAPANESE = ["nah", "I", "d", "win"], ["いいえ", "勝つ", "さ"]
 # %% [markdown]
 # The text invents three tables by hand:
 #
-# - **self-attention**: a sentence looks at itself; - **causal self-attention**: the same, but nobody looks into the
-# future, so the upper triangle is 0. A model that is to
-#   predict the next word must not see it;
+# - **self-attention**: a sentence looks at itself;
+# - **causal self-attention**: the same, but nobody looks into the future, so the upper triangle is 0. A model that is
+#   to predict the next word must not see it;
 # - **cross-attention**: the queries come from one sentence, the keys from another.
 
 # %%
@@ -71,8 +71,8 @@ compare("cross-attention", CROSS, cross_weights[0], digits=2)
 # %%
 row_sums = [weights[0].sum(axis=1) for weights in (self_weights, causal_weights, cross_weights)]
 upper_triangle = causal_weights[0][np.triu_indices(4, k=1)]
-print("rows sum to", [sums.round(6).tolist() for sums in row_sums])
-print("upper triangle of the causal map:", upper_triangle.tolist())
+show("rows sum to", [sums.round(6).tolist() for sums in row_sums])
+show("upper triangle of the causal map:", upper_triangle.tolist())
 
 # %% [markdown]
 # ## Asking for a weight
@@ -166,12 +166,12 @@ variances = {}
 for width in (4, 16, 64, 256):
     q, k = torch.randn(2, 50_000, width, generator=generator)
     variances[width] = ((q * k).sum(dim=1).var().item(), ((q * k).sum(dim=1) / width**0.5).var().item())
-    print(f"width {width:>3}: variance of q·k {variances[width][0]:7.2f}, of q·k / √D {variances[width][1]:.3f}")
+    show(f"width {width:>3}: variance of q·k {variances[width][0]:7.2f}, of q·k / √D {variances[width][1]:.3f}")
 
 q, k = torch.randn(2, 8, 64, generator=generator)
 sharp, mild = (q @ k.T).softmax(dim=1).numpy(), (q @ k.T / 64**0.5).softmax(dim=1).numpy()
 largest_weights = sharp.max(axis=1).mean(), mild.max(axis=1).mean()
-print(f"largest weight of a row, on average: {largest_weights[0]:.2f} without √D, {largest_weights[1]:.2f} with it")
+show(f"largest weight of a row, on average: {largest_weights[0]:.2f} without √D, {largest_weights[1]:.2f} with it")
 labels = [str(number) for number in range(8)]
 picture(
     "1_why_divide",
@@ -206,5 +206,5 @@ for causal in (False, True):
     in_gradients = max((a - b).abs().max().item() for a, b in zip(*gradients, strict=True))
     in_values = (fused - spelled_out).abs().max().item()
     differences[causal] = in_values, in_gradients
-    print(f"causal={causal!s:<5}  largest difference of values {in_values:.0e}, of gradients {in_gradients:.0e}")
-print("the kernel that torch chose:", attention_backend(*inputs, causal=True))
+    show(f"causal={causal!s:<5}  largest difference of values {in_values:.0e}, of gradients {in_gradients:.0e}")
+show("the kernel that torch chose:", attention_backend(*inputs, causal=True))

@@ -12,7 +12,7 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 
 # %%
 import torch
-from figures import beside, compare, picture
+from figures import beside, compare, picture, show
 
 from attention_maps.draw.canvas import heat_map
 from model.attention import CausalSelfAttention, attention, reference_attention
@@ -64,9 +64,10 @@ compare(
     naive,
 )
 
-# %% [markdown] Three things are wrong. Each token likes itself best (the diagonal), although it has nothing to learn
-# there. The scores are symmetric: a verb could not look for its subject without the subject looking for its verb as
-# much. And nothing keeps the mixture at the size of what was mixed: 12.3 out of numbers around 2.
+# %% [markdown]
+# Three things are wrong. Each token likes itself best (the diagonal), although it has nothing to learn there. The
+# scores are symmetric: a verb could not look for its subject without the subject looking for its verb as much. And
+# nothing keeps the mixture at the size of what was mixed: 12.3 out of numbers around 2.
 #
 # ## Step 3: asking and offering are two things
 #
@@ -105,8 +106,8 @@ compare("causal weights", [[1.0000, 0.0000, 0.0000], [0.9546, 0.0454, 0.0000], [
 # %% [markdown]
 # ## Step 5: values
 #
-# What a token hands over need not be the token itself either: a third matrix makes its value. The last line is all
-# of it in one call of ours, and in one of the fused kernel.
+# What a token hands over need not be the token itself either: a third matrix makes its value. The last line is all of
+# it in one call of ours, and in one of the fused kernel.
 
 # %%
 W_V = torch.randn(5, 4)
@@ -121,7 +122,7 @@ result, our_weights = (x[0, 0] for x in reference_attention(*heads, causal=True)
 RESULT = [[-0.9285, 0.3301, 1.8359, -1.3448], [-0.8652, 0.3082, 1.7268, -1.2445], [0.1138, 0.0517, 0.0270, 0.1831]]
 compare("outputs", RESULT, result)
 fused = attention(*heads, causal=True)[0, 0]
-print(
+show(
     "step by step, reference_attention and the fused attention differ by at most "
     f"{max((weights @ V - result).abs().max(), (fused - result).abs().max()):.0e}"
 )
@@ -130,9 +131,9 @@ print(
 # ## Step 6: the module of a real model
 #
 # `CausalSelfAttention` is what the blocks of our GPT are made of. Its heads lie side by side in vectors of the model's
-# width, so five numbers in and four out do not fit: it is square. We pad. Width 8, two heads of width 4: the
-# tokens get three zeros, head 0 the matrices of the text, head 1 zeros, and the projection that joins the heads is
-# the identity. Nothing is added to the computation but zeros.
+# width, so five numbers in and four out do not fit: it is square. We pad. Width 8, two heads of width 4: the tokens get
+# three zeros, head 0 the matrices of the text, head 1 zeros, and the projection that joins the heads is the identity.
+# Nothing is added to the computation but zeros.
 #
 # The three matrices are one in the module, because one large product is faster than three; its rows are the queries of
 # all heads, then the keys, then the values. And `nn.Linear` computes x Wᵀ, hence the transposes.
@@ -153,8 +154,8 @@ module_weights = recording.weights["decoder", 0][0]  # [H, T, T]
 
 compare("outputs of the module, head 0", RESULT, module_output[:, :4])
 compare("its recorded weights", [[1.0, 0.0, 0.0], [0.9546, 0.0454, 0.0], [0.2563, 0.7156, 0.0281]], module_weights[0])
-print("head 1, all zeros, finds", module_output[:, 4:].abs().max().item(), "- and looks at all alike, as in step 1:")
-print(module_weights[1])
+show("head 1, all zeros, finds", module_output[:, 4:].abs().max().item(), "- and looks at all alike, as in step 1:")
+show(module_weights[1])
 
 # %%
 tokens = ["T0", "T1", "T2"]

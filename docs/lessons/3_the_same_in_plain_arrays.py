@@ -13,7 +13,7 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 # %%
 import numpy as np
 import torch
-from figures import beside, compare, curves, picture
+from figures import beside, compare, curves, picture, show
 
 from attention_maps.draw.canvas import heat_map
 from model.attention import attention, reference_attention
@@ -114,21 +114,21 @@ compare(
     DIGITS,
 )
 compare("weights, by unit vectors as values", WEIGHTS, our_weights, 8, DIGITS)
-print(f"in float32, by reference_attention, they differ by at most {np.abs(reference_weights - weights).max():.0e}")
-print("rows sum to", our_weights.sum(axis=1).round(12).tolist())
+show(f"in float32, by reference_attention, they differ by at most {np.abs(reference_weights - weights).max():.0e}")
+show("rows sum to", our_weights.sum(axis=1).round(12).tolist())
 
 # %% [markdown]
 # The first token can only look at itself, so its output is its own value, `v[0]`, number by number.
 
 # %%
-print("first output equals v[0]:", np.array_equal(ours[0], v[0]))
+show("first output equals v[0]:", np.array_equal(ours[0], v[0]))
 
 # %% [markdown]
 # ## A mask that adds 1
 #
 # The text adds a mask that is -∞ for the future and, being made from a triangle of ones, 1 for the past. So all visible
-# scores of a row grow by 1. No harm: e^(s+1) = e · eˢ, and the factor e is above and below the fraction. A softmax
-# only knows differences. (Two small wants of the trick: a 0 would say more plainly what is meant; and a softmax should
+# scores of a row grow by 1. No harm: e^(s+1) = e · eˢ, and the factor e is above and below the fraction. A softmax only
+# knows differences. (Two small wants of the trick: a 0 would say more plainly what is meant; and a softmax should
 # subtract the largest score first, or large scores overflow. Torch's does.)
 
 # %%
@@ -136,7 +136,7 @@ mask = np.tri(4)
 mask[mask == 0] = -np.inf
 plus_one = torch.from_numpy(scaled + mask).softmax(dim=1).numpy()
 compare("scaled + mask, last row", [2.45558315, 0.43374697, 0.98865241, 1.0871309], (scaled + mask)[3], 8, DIGITS)
-print(f"weights with and without the 1 differ by {np.abs(plus_one - weights).max():.0e}")
+show(f"weights with and without the 1 differ by {np.abs(plus_one - weights).max():.0e}")
 
 # %%
 tokens = ["0", "1", "2", "3"]
@@ -163,11 +163,12 @@ compare("variance of k", 0.7481376289, k.var(), 10, DIGITS)
 compare("variance of v", 1.2000978211, v.var(), 10, DIGITS)
 compare("variance of the scores", 2.4433004815, scores.var(), 10, DIGITS)
 compare("variance of the scaled scores", 0.3054125602, scaled.var(), 10, DIGITS)
-print(f"ratio: {scores.var() / scaled.var():.12f}")
+show(f"ratio: {scores.var() / scaled.var():.12f}")
 
-# %% [markdown] But was 2.44 not to be 8? Sixteen scores are few. Drawn again many times, their variance is 8 · 15/16 =
-# 7.5 on average (the variance around the mean of 16 numbers is 15/16 of the true one), 0.94 when scaled, and the text's
-# draw turns out to be an unusually quiet one.
+# %% [markdown]
+# But was 2.44 not to be 8? Sixteen scores are few. Drawn again many times, their variance is 8 · 15/16 = 7.5 on average
+# (the variance around the mean of 16 numbers is 15/16 of the true one), 0.94 when scaled, and the text's draw turns out
+# to be an unusually quiet one.
 
 # %%
 generator = np.random.default_rng(0)
@@ -175,8 +176,8 @@ many_q, many_k = generator.standard_normal((2, 20_000, 4, 8))
 many = (many_q @ many_k.transpose(0, 2, 1)).var(axis=(1, 2))  # a variance for each draw
 mean_variance, mean_scaled_variance = many.mean(), many.mean() / 8
 quieter = (many < scores.var()).mean()
-print(f"mean variance over 20,000 draws: {mean_variance:.2f}, scaled {mean_scaled_variance:.2f}")
-print(f"draws as quiet as the text's: {quieter:.1%}")
+show(f"mean variance over 20,000 draws: {mean_variance:.2f}, scaled {mean_scaled_variance:.2f}")
+show(f"draws as quiet as the text's: {quieter:.1%}")
 
 # %%
 widths = [2**power for power in range(1, 10)]

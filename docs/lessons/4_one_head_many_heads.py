@@ -14,7 +14,7 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 # %%
 import numpy as np
 import torch
-from figures import bars, compare, picture
+from figures import bars, compare, picture, show
 
 from attention_maps.draw.canvas import heat_map, small_multiples
 from attention_maps.record.recording import Recording, Sample, tokens
@@ -87,17 +87,17 @@ expected_weights, expected_output = by_the_formula(X.double().numpy())
 single_difference = max(
     np.abs(single_weights.numpy() - expected_weights).max(), np.abs(single_output.numpy() - expected_output).max()
 )
-print(f"our module and the formula differ by at most {single_difference:.0e}")
+show(f"our module and the formula differ by at most {single_difference:.0e}")
 picture(
     "4_single_head",
     heat_map(single_weights.numpy(), WORDS, WORDS, "One head", row_name="query", column_name="key", maximum=0.2),
 )
-print(f"largest score: {(X @ X.T).max() / 8**0.5:.2f}; largest weight: {single_weights.max():.2f}; even shares: 0.10")
+show(f"largest score: {(X @ X.T).max() / 8**0.5:.2f}; largest weight: {single_weights.max():.2f}; even shares: 0.10")
 
-# %% [markdown] Every row shares almost evenly: vectors of length about 1, divided by √8, give no score above 0.42, and
-# a softmax of small scores is flat. What stands out is each token itself, and the two fruits for each other. 'it' looks
-# at the orange a hair more than at the apple, only because the orange has more of the acidity that 'it' has a little
-# of.
+# %% [markdown]
+# Every row shares almost evenly: vectors of length about 1, divided by √8, give no score above 0.42, and a softmax of
+# small scores is flat. What stands out is each token itself, and the two fruits for each other. 'it' looks at the
+# orange a hair more than at the apple, only because the orange has more of the acidity that 'it' has a little of.
 #
 # ## Four heads
 #
@@ -121,9 +121,9 @@ for name, features in HEADS.items():
     head_weights[name], head_outputs[name] = weights, output
     expected_weights, expected_output = by_the_formula(X.double().numpy()[:, features])
     head_differences[name] = max(np.abs(weights - expected_weights).max(), np.abs(output - expected_output).max())
-    print(f"{name:<22} output {list(output.shape)}, differs from the formula by at most {head_differences[name]:.0e}")
+    show(f"{name:<22} output {list(output.shape)}, differs from the formula by at most {head_differences[name]:.0e}")
 multi_output = np.concatenate(list(head_outputs.values()), axis=1)
-print("side by side:", list(multi_output.shape), "- one head:", list(single_output.shape))
+show("side by side:", list(multi_output.shape), "- one head:", list(single_output.shape))
 
 # %%
 picture(
@@ -164,7 +164,7 @@ asked = {}
 questions = [("it", "it", 3), ("it", "apple", 3), ("it", "orange", 3), ("apple", "orange", 0), ("less", "acidic", 2)]
 for query, key, head in questions:
     asked[query, key] = recording.weight(query, key, kind="encoder", layer=0, head=head)
-    print(f"{list(HEADS)[head]}: '{query}' attends '{key}': {asked[query, key]:.1%}")
+    show(f"{list(HEADS)[head]}: '{query}' attends '{key}': {asked[query, key]:.1%}")
 
 # %% [markdown]
 # ## Activation strength
@@ -176,9 +176,13 @@ for query, key, head in questions:
 single_strength = np.linalg.norm(single_output.numpy(), axis=1)
 multi_strength = np.linalg.norm(multi_output, axis=1)
 from_recording = np.sqrt((recording.samples[0].norms["encoder", 0] ** 2).sum(axis=0))
-print("from the recording's norms the same:", np.allclose(multi_strength, from_recording))
+show("from the recording's norms the same:", np.allclose(multi_strength, from_recording))
 for word, one, many in zip(WORDS, single_strength, multi_strength, strict=True):
-    print(f"{word:<8} one head {one:.3f}   four heads {many:.3f}")
+    show(f"{word:<8} one head {one:.3f}   four heads {many:.3f}")
+
+# %% [markdown]
+# The fruits gain most: two heads look for the fruit feature, and it now counts twice. Even 'I' gains, although no head
+# has its feature. With only zeros left to ask with, it averages all tokens, and their fruit counts twice there too.
 
 # %%
 picture(
@@ -190,7 +194,3 @@ picture(
         subtitle="length of each token's output after attention",
     ),
 )
-
-# %% [markdown] The fruits gain most: two heads look for the fruit feature, and it now counts twice. Even 'I' gains,
-# although no head has its feature. With only zeros left to ask with, it averages all tokens, and their fruit counts
-# twice there too.

@@ -21,7 +21,7 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 
 # %%
 import torch
-from figures import arrows, bars, picture
+from figures import arrows, bars, picture, show
 from torch.nn.functional import cross_entropy
 
 from attention_maps.draw.canvas import heat_map
@@ -70,7 +70,7 @@ picture(
 )
 for noun in (BIRD, BARNS):
     parts = [f"{amount:.2f} {WORDS[word]}" for word, amount in enumerate(moved[noun, :7].tolist()) if amount > 0.05]
-    print(f"'{WORDS[noun]}' is now", " + ".join(parts))
+    show(f"'{WORDS[noun]}' is now", " + ".join(parts))
 
 # %% [markdown]
 # ## The value map has low rank
@@ -93,8 +93,8 @@ with torch.no_grad(), record_attention(module) as seen:
     added = weights @ (words @ down.mT) @ up.mT  # [H, T, C]: what each head adds
 sum_difference = (added.sum(dim=0) - module_output).abs().max().item()
 ranks = torch.linalg.matrix_rank(up @ down).tolist()
-print(f"the sum over heads and the module's output differ by at most {sum_difference:.0e}")
-print(f"value maps of 24 x 24 = 576 numbers and rank {ranks}, made of {up[0].numel()} + {down[0].numel()} numbers")
+show(f"the sum over heads and the module's output differ by at most {sum_difference:.0e}")
+show(f"value maps of 24 x 24 = 576 numbers and rank {ranks}, made of {up[0].numel()} + {down[0].numel()} numbers")
 
 # %% [markdown]
 # ## From words to the next word
@@ -120,7 +120,7 @@ optimizer = torch.optim.Adam(gpt.parameters(), lr=3e-3)
 for step in range(151):
     loss = cross_entropy(gpt(texts[:, :-1]).flatten(0, 1), texts[:, 1:].flatten())
     if step % 50 == 0:
-        print(f"step {step:>3}: {loss:.2f} nats per token")
+        show(f"step {step:>3}: {loss:.2f} nats per token")
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -139,8 +139,8 @@ with torch.no_grad():
     logits = gpt.head(gpt.norm(vectors))  # [1, 3, V]
     probabilities = logits[0, -1].softmax(dim=0)  # [V]
     next_word = VOCABULARY[int(probabilities.argmax())]
-    print(f"a furry mole … {next_word} ({probabilities.max():.0%})")
-    print("the same as calling the model:", torch.equal(logits, gpt(prompt)))
+    show(f"a furry mole … {next_word} ({probabilities.max():.0%})")
+    show("the same as calling the model:", torch.equal(logits, gpt(prompt)))
     chances = gpt(texts[:, :3])[:, -1].softmax(dim=-1)  # [B, V]
 
 verbs = ["digs", "reacts", "itches"]
@@ -180,7 +180,7 @@ for sample, sentence in enumerate(SENTENCES):
     adjective = sentence.split()[1]
     shares = [recording.weight("mole", adjective, kind="decoder", layer=0, head=h, sample=sample) for h in range(2)]
     looks[adjective] = shares
-    print(f"'mole' attends '{adjective}': {shares[0]:.0%} in head 0, {shares[1]:.0%} in head 1")
+    show(f"'mole' attends '{adjective}': {shares[0]:.0%} in head 0, {shares[1]:.0%} in head 1")
 
 # %% [markdown]
 # ## Masking: one pass, a lesson for every prefix
@@ -192,7 +192,7 @@ for sample, sentence in enumerate(SENTENCES):
 with torch.no_grad():
     whole = gpt(texts)  # [B, 4, V]
     prefix_differences = [(gpt(texts[:, :n])[:, -1] - whole[:, n - 1]).abs().max().item() for n in range(1, 5)]
-print("each prefix by itself differs from the one pass by at most", f"{max(prefix_differences):.0e}")
+show("each prefix by itself differs from the one pass by at most", f"{max(prefix_differences):.0e}")
 
 # %% [markdown]
 # ## Cross-attention has no such mask
@@ -209,5 +209,5 @@ with torch.no_grad():
     said = translator(source, target)
     source_changes = (translator(other_source, target) - said).abs().amax(dim=(0, 2)).tolist()  # by target position
     target_changes = (translator(source, other_target) - said).abs().amax(dim=(0, 2)).tolist()
-print("another last source token moves the logits by", [f"{change:.2f}" for change in source_changes])
-print("another last target token moves the logits by", [f"{change:.2f}" for change in target_changes])
+show("another last source token moves the logits by", [f"{change:.2f}" for change in source_changes])
+show("another last target token moves the logits by", [f"{change:.2f}" for change in target_changes])

@@ -1,10 +1,12 @@
-"""The figures of the lessons, of both kinds: numbers beside those of the texts, and pictures.
+"""What a lesson shows: its explanations, numbers beside those of the texts, and pictures.
 
-Pictures are saved in `images/` beside this file, or in the folder named by the environment variable `LESSON_IMAGES`.
+Run as a script, a lesson prints each Markdown cell before what the next cells show. Pictures are saved in `images/`
+beside this file, or in the folder named by the environment variable `LESSON_IMAGES`.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,11 +28,40 @@ COLOURS = ("#3a69d2", "#e0913a", "#4a9c7d")
 """Blue is that of the heat maps; the other two differ from it and from each other for every kind of colour vision."""
 
 
+EXPLAINED: dict[str, int] = {}
+"""Lines of a lesson whose explanations have been printed, by its path."""
+
+
+def explain() -> None:
+    """Print the Markdown cells above the line that a lesson has reached, each once. A notebook shows them itself."""
+    frame = inspect.currentframe()
+    while frame is not None and (frame.f_code.co_filename == __file__ or frame.f_code.co_name != "<module>"):
+        frame = frame.f_back
+    if frame is None or Path(frame.f_code.co_filename).parent != Path(__file__).parent:
+        return
+    path, markdown = frame.f_code.co_filename, False
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines()[: frame.f_lineno]):
+        if line.startswith("# %%"):
+            markdown = line.startswith("# %% [markdown]")
+            if markdown and number >= EXPLAINED.get(path, 0):
+                print()
+        elif markdown and number >= EXPLAINED.get(path, 0):
+            print(line.removeprefix("#").removeprefix(" "))
+    EXPLAINED[path] = frame.f_lineno
+
+
+def show(*values: object) -> None:
+    """Print, after the explanation above."""
+    explain()
+    print(*values)
+
+
 def compare(name: str, text: ArrayLike, ours: ArrayLike, digits: int = 4, within: float | None = None) -> None:
     """Print a number or a matrix of the text beside ours, to the text's digits, and whether they agree.
 
     within: the largest difference that counts as agreement; by default half a unit of the last digit.
     """
+    explain()
     theirs, mine = np.atleast_2d(np.asarray(text, float)), np.atleast_2d(np.asarray(ours, float))
     agree = np.allclose(theirs, mine, rtol=0, atol=0.501 * 10.0**-digits if within is None else within)
     verdict = "agrees" if agree else "DIFFERS"
@@ -48,11 +79,12 @@ def compare(name: str, text: ArrayLike, ours: ArrayLike, digits: int = 4, within
 def picture(name: str, pixels: np.ndarray) -> Image.Image:
     """Save an image [h, w, 3] uint8 as `name`.png and return it: a notebook shows what the last line of a
     cell returns."""
+    explain()
     folder = Path(os.environ.get("LESSON_IMAGES", Path(__file__).parent / "images"))
     folder.mkdir(parents=True, exist_ok=True)
     image = Image.fromarray(pixels)
     image.save(folder / f"{name}.png", optimize=True)
-    print(f"[{folder.name}/{name}.png]")
+    print(f"picture: {folder / name}.png")
     return image
 
 

@@ -62,7 +62,7 @@ def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothin
     train(*TEXT, "name=run", "trainer.keep=5", "trainer.ema=0.9", "model.dropout=0.1")
     shutil.copytree(run, "straight", symlinks=True)
     said = train(f"resume={run}/checkpoints/step-00000002", "trainer.steps=4")
-    assert "back at step 2: what came after it is dropped (step-00000004, step-00000006)" in said
+    assert "back to step 2: later checkpoints, metrics and maps are dropped (step-00000004, step-00000006)" in said
     assert "trainer.steps=4 (was 6)" in said
     assert checkpoints(run) == ["step-00000002", "step-00000004"]
     assert load_progress(checkpoint_path(run, "best"))["step"] == 4
@@ -74,8 +74,8 @@ def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothin
     assert checkpoints(run) == checkpoints(Path("straight"))
     assert test_results.tested_step(run) == 6
     events = EventAccumulator(str(run)).Reload()
-    assert [event.step for event in events.Scalars("val/loss")] == [2, 4, 6]
-    assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5, 6]
+    assert [event.step for event in EventAccumulator(str(run / "val")).Reload().Scalars("loss")] == [2, 4, 6]
+    assert [event.step for event in events.Scalars("loss")] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("left", [b"", b'{"step": 6,', b"\0" * 9, b"[]", b"{}"], ids=repr)
@@ -102,11 +102,11 @@ def test_other_held_out_data_are_not_mixed_with_those_of_before(train: Train, bo
     assert "note: other" not in train(f"resume={run}", "data.test_path=copy.txt", "data.valid_path=copy.txt")
     assert (run / "test.json").read_bytes() == whole
     said = train(f"resume={run}", "data.test_path=other.txt")
-    assert "note: other test data than before: the test results begin anew" in said
-    assert "best loss begins anew" not in said
+    assert "note: the test data have changed: the test is repeated" in said
+    assert "best loss is reset" not in said
     assert (run / "test.json").read_bytes() != whole
     said = train(f"resume={run}", "data.valid_path=other.txt", "trainer.steps=8")
-    assert "note: other validation data than before: the best loss begins anew" in said
+    assert "note: the validation data have changed: the best loss is reset" in said
     assert load_progress(checkpoint_path(run, "best"))["step"] == 8, (
         "its loss is higher: reversed text is nothing it has seen"
     )
@@ -125,7 +125,7 @@ def test_going_back_to_the_very_start_leaves_nothing_of_the_later_training(train
     save_file(weights, first / "weights.safetensors", metadata={"step": "0", "save": state["save"]})
     assert "step-00000006" in train(f"resume={first}", "trainer.steps=2")
     assert [line["step"] for line in curve(run)] == [2]
-    assert [event.step for event in EventAccumulator(str(run)).Reload().Scalars("train/loss")] == [1, 2]
+    assert [event.step for event in EventAccumulator(str(run)).Reload().Scalars("loss")] == [1, 2]
 
 
 def test_going_back_to_the_best_goes_on_with_its_loss(train: Train) -> None:
@@ -136,7 +136,7 @@ def test_going_back_to_the_best_goes_on_with_its_loss(train: Train) -> None:
     assert load_progress(checkpoint_path(run, "best"))["step"] == 6
     assert load_progress(checkpoint_path(run, "last"))["step"] == 8
     said = train(f"resume={run}/checkpoints/best/", "trainer.steps=7", "optim.lr=1e-3", "optim.clip=1")
-    assert "back at step 6: what came after it is dropped (step-00000008)" in said
+    assert "back to step 6: later checkpoints, metrics and maps are dropped (step-00000008)" in said
     assert [line["step"] for line in curve(run)] == [2, 4, 6, 7]
     assert load_progress(checkpoint_path(run, "last"))["best_loss"] == min(line["val/loss"] for line in curve(run))
 
@@ -149,7 +149,7 @@ def test_a_finished_run_on_other_data_has_no_best_loss(train: Train, tmp_path: P
     )
     said = train("resume=runs/run", "data.path=other.txt")
     assert "already at step 6: all steps are done" in said
-    assert "best validation loss: none, nothing has been evaluated since it began anew\n" in said
+    assert "best validation loss: none, no evaluation since it was reset\n" in said
 
 
 def test_a_new_run_may_start_from_any_checkpoint(train: Train) -> None:
@@ -208,7 +208,7 @@ def test_a_name_is_free_again_after_a_start_that_saved_nothing(train: Train, tmp
     assert "finished at step 6" in said
     assert (run / "log.txt").read_text(encoding="utf-8").startswith(output[:100]), "the log of the first start stays"
     events = EventAccumulator(str(run)).Reload()
-    assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5, 6]
+    assert [event.step for event in events.Scalars("loss")] == [1, 2, 3, 4, 5, 6]
     tokenizer = load_tokenizers(run)[0]
     assert tokenizer.decode(tokenizer.encode("FOX")) == "FOX", "the tokenizer is that of the new data"
 

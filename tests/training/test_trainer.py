@@ -195,8 +195,8 @@ def test_curves_reach_tensorboard(tmp_path: Path) -> None:
     train(trainer(pairs()), tmp_path / "curves")
     events = EventAccumulator(str(tmp_path / "curves")).Reload()
     tags = events.Tags()["scalars"]
-    assert {"train/loss", "train/learning_rate", "train/gradient_norm", "speed/tokens_per_second"} <= set(tags)
-    assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5]
+    assert {"loss", "train/learning_rate", "train/gradient_norm", "speed/tokens_per_second"} <= set(tags)
+    assert [event.step for event in events.Scalars("loss")] == [1, 2, 3, 4, 5]
     lines = [
         json.loads(line) for line in (tmp_path / "curves" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     ]
@@ -223,7 +223,7 @@ def test_figures_that_come_a_step_late_are_all_told_before_an_evaluation_and_the
     assert told == [[1, 2, 3], [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7]]
     values = [
         [(event.step, event.value) for event in EventAccumulator(str(tmp_path / name)).Reload().Scalars(tag)]
-        for tag in ("train/loss", "train/gradient_norm")
+        for tag in ("loss", "train/gradient_norm")
         for name in ("on time", "late")
     ]
     assert values[0] == values[1]
@@ -375,9 +375,10 @@ def test_a_signal_late_in_an_evaluation_leaves_no_point_twice(tmp_path: Path) ->
     go_on(resumed(folder, steps=9, evaluate_every=3), folder, lambda log: evaluation(log, interrupted=False))
     assert [line["step"] for line in curve(folder / "metrics.jsonl")] == [3, 6, 9]
     events = EventAccumulator(str(folder)).Reload()
-    assert [event.step for event in events.Scalars("val/loss")] == [3, 6, 9]
+    assert [event.step for event in EventAccumulator(str(folder / "val")).Reload().Scalars("loss")] == [3, 6, 9]
+    assert [event.step for event in events.Scalars("val/best_loss")] == [3, 6, 9]
     assert [event.step for event in events.Tensors("samples/text_summary")] == [3, 6, 9]
-    assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert [event.step for event in events.Scalars("loss")] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
 @pytest.mark.parametrize("instant", range(1, 1500, 75))
@@ -473,7 +474,7 @@ def test_evaluations_take_a_third_of_the_time_at_most_and_the_last_one_is_made(t
     train(each, tmp_path / "slow", evaluate)
     assert evaluated == [1, 4, 7, 9]
     log = (tmp_path / "slow" / "log.txt").read_text(encoding="utf-8")
-    assert re.findall(r"^no evaluation at step (\d+): the last one took 60 s", log, re.MULTILINE) == list("23568")
+    assert re.findall(r"^evaluation at step (\d+) skipped: the last one took 60 s", log, re.MULTILINE) == list("23568")
     assert log.count("note: this evaluation took 60 s, 55 % of the time") == 1
     assert [path.name for path in sorted((tmp_path / "slow" / "checkpoints").glob("step-*"))] == [
         f"step-0000000{number}" for number in range(1, 10)

@@ -34,6 +34,8 @@ class Evaluator(ABC):
 
     shown: str
     """What `show` shows."""
+    headline: str
+    """The figure of a test split that TensorBoard compares runs by."""
 
     def __init__(
         self,
@@ -76,19 +78,24 @@ class Evaluator(ABC):
         return [split for split in self.prepared.splits if split not in ("train", "valid")]
 
     def test(self, step: int) -> None:
-        """Measure the test splits with the model as it is; the figures go to `test.json` and the curves as
-        `<split>/…`."""
-        figures: dict[str, float] = {}
+        """Measure the test splits with the model as it is; the figures go to `test.json` and the Text tab, the
+        headlines to the HParams tab, which takes scalars alone."""
+        results: dict[str, dict[str, float]] = {}
         with self.log.whole_or_nothing():
             for split in self.test_splits():
                 measured = self.test_split(split, step)
                 with self.log.attempt("scores of heads"):
                     measured |= self.attention.test(split, step)
-                figures |= {f"{split}/{key}": value for key, value in measured.items()}
+                results[split] = measured
             if self.config.attention.importance:
                 with self.log.attempt("importance of heads"):
                     self.attention.measure_importance(step, self.batches("valid"))
-            self.log.scalars(dict(figures), step)
+            if results:
+                self.log.scalars(
+                    {f"{split}/{self.headline}": found[self.headline] for split, found in results.items()}, step
+                )
+                self.log.markdown("results", results_table(results, step), step)
+        figures = {f"{split}/{key}": value for split, found in results.items() for key, value in found.items()}
         write_test(self.run, step, figures)
 
     @abstractmethod
@@ -107,7 +114,7 @@ class Evaluator(ABC):
 class TextEvaluator(Evaluator):
     """Language modelling: samples to read, loss on the test splits."""
 
-    shown = "samples"
+    shown, headline = "samples", "loss"
 
     def __init__(self, config: TrainConfig, prepared: PreparedText, model: GPT, run: Path, log: RunLog) -> None:
         super().__init__(config, prepared, model, run, log)
@@ -137,10 +144,9 @@ class TextEvaluator(Evaluator):
         figures = {"loss": loss.per_token, "perplexity": loss.perplexity, "bits_per_byte": loss.bits_per_byte}
         stories = self.prepared.gold(split)
         if stories is not None:
-            report, accuracies = pronoun_report(self.model, self.prepared.tokenizer, stories, split)
-            self.log.line(report)
-            if accuracies:
-                self.log.markdown(f"{split} pronouns", report.strip(), step)
+            summary, report, accuracies = pronoun_report(self.model, self.prepared.tokenizer, stories, split)
+            where = f"; table: {self.log.table(f'pronouns.{split}', report, step)}" if report else ""
+            self.log.line(summary + where)
             figures |= accuracies
         return figures
 
@@ -148,7 +154,7 @@ class TextEvaluator(Evaluator):
 class PairEvaluator(Evaluator):
     """Translation: BLEU, chrF and exact match, a table to read, baselines beside the test scores."""
 
-    shown = "translations and their scores"
+    shown, headline = "translations and their scores", "chrf"
 
     def __init__(
         self, config: TrainConfig, prepared: PreparedPairs, model: EncoderDecoder, run: Path, log: RunLog
@@ -169,7 +175,7 @@ class PairEvaluator(Evaluator):
             return None
         scores, examples = translate_rows(self.model, self.tokenizers, self.valid_rows, TranslationConfig(beam_size=1))
         shown = examples[: self.config.trainer.samples]
-        self.log.markdown("translations", f"{translation_table(shown)}\n\n{signatures()}", step)
+        self.log.markdown("samples", f"{translation_table(shown)}\n\n{signatures()}", step)
         for example in shown:
             self.log.line(f"  {example.source} → {example.hypothesis}  (reference: {example.reference})")
         return scores
@@ -187,10 +193,17 @@ class PairEvaluator(Evaluator):
         report = table([f"{split}: {len(examples)} sentences", "char-BLEU", "chrF", "exact"], lines)
         self.log.line(f"\n{report}\n")
         self.log.detail(signatures())
-        self.log.markdown(f"{split} scores", f"{report}\n\n{signatures()}", step)
-        self.log.markdown(f"{split} translations", translation_table(examples[:20]), step)
+        self.log.markdown(f"tables/scores.{split}", f"{report}\n\n{signatures()}", step)
+        self.log.markdown(f"tables/translations.{split}", translation_table(examples[:20]), step)
         write_translations(self.run / f"translations.{split}.tsv", examples)
         return {"bleu": scores.bleu, "chrf": scores.chrf, "exact": scores.exact}
+
+
+def results_table(results: dict[str, dict[str, float]], step: int) -> str:
+    """The figures of all test splits as Markdown: a line for each figure, a column for each split."""
+    names = dict.fromkeys(name for found in results.values() for name in found)
+    lines = [[name, *(f"{found[name]:.4f}" if name in found else "" for found in results.values())] for name in names]
+    return table([f"checkpoint of step {step}", *results], lines)
 
 
 def evaluator_for(

@@ -249,6 +249,18 @@ def compared(split: str, found: HeadScores, score: Score) -> str:
     )
 
 
+IN_SHORT = {
+    "alignment_error": "alignment error rate of cross-attention",
+    "antecedent": "antecedents found by heads among all nouns before",
+    "antecedent_agreeing": "among nouns that agree",
+}
+
+
+def in_short(found: HeadScores, score: Score) -> str:
+    """A read-out in a few words, beside chance."""
+    return f"{IN_SHORT[score.measure]} {score.value:.1f} % (chance {found.named(score.measure, 'chance').value:.1f} %)"
+
+
 def described(score: Score) -> str:
     """A read-out by name, a single head with its place."""
     return score.name if score.head is None else f"{score.name} (layer {score.layer}, head {score.head})"

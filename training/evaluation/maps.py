@@ -21,7 +21,14 @@ from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.config import TrainConfig
 from training.evaluation.head_importance import head_importance
-from training.evaluation.head_scores import HeadScores, alignment_scores, antecedent_scores, compared, describe
+from training.evaluation.head_scores import (
+    HeadScores,
+    alignment_scores,
+    antecedent_scores,
+    compared,
+    describe,
+    in_short,
+)
 from training.evaluation.probes import pair_examples, text_examples
 from training.run_folder.log import RunLog, table
 
@@ -52,8 +59,8 @@ class AttentionRecorder:
         if recording.deviation > TOLERANCE:
             self.log.line(
                 f"warning: attention maps of step {step} are not what the fused kernel computes (off by"
-                f" {recording.deviation:.1%} of the largest output): please report this with the line that names the"
-                " kernel"
+                f" {recording.deviation:.1%} of the largest output): please report this with the log line that names"
+                " the kernel"
             )
         store.save(recording, self.run)
         if attention.keep is not None:
@@ -63,7 +70,7 @@ class AttentionRecorder:
         if attention.image and recording.samples:
             from attention_maps.draw.canvas import Canvas  # matplotlib: 30 MB and 0.3 s, which no start need wait for
 
-            self.log.image("attention", for_images(recording).draw(Canvas), step)
+            self.log.image("maps", for_images(recording).draw(Canvas), step)
 
     def recording(self, step: int, measured: Measures | None = None) -> Recording:
         """The maps of all examples and what heads get right; `measured` is kept with them."""
@@ -102,7 +109,8 @@ class AttentionRecorder:
         return antecedent_scores(self.model, self.prepared.tokenizers[0], rows, chosen=chosen)
 
     def test(self, split: str, step: int) -> dict[str, float]:
-        """Say what heads get right in a split, all read-outs in log.txt, and return one figure for each measure.
+        """Score the heads on a split: a line for the log, all read-outs in `heads.<split>.txt` -> a figure for each
+        measure.
 
         Head and read-out are those that are best on the validation split: picking them here would flatter.
         """
@@ -111,11 +119,9 @@ class AttentionRecorder:
         if chosen is None or found is None:
             return {}
         best = [found.named(score.measure, score.name) for score in chosen.best()]
-        tables, chosen_lines = describe(split, found), [compared(split, found, score) for score in best]
-        self.log.detail(f"\n{tables}\n")
-        for line in chosen_lines:
-            self.log.line(line)
-        self.log.markdown(f"{split} heads", "\n\n".join([tables, *chosen_lines]), step)
+        details = [compared(split, found, score) for score in best]
+        path = self.log.table(f"heads.{split}", "\n\n".join([*details, describe(split, found)]), step)
+        self.log.line(f"{split}: {', '.join(in_short(found, score) for score in best)}; tables: {path}")
         return {score.measure: score.value for score in best}
 
     @cached_property
@@ -132,8 +138,8 @@ class AttentionRecorder:
             lines = [[f"layer {layer}", *(f"{value:+.4f}" for value in heads)] for layer, heads in enumerate(layers)]
             tables.append(table(header, lines))
         report = "\n\n".join(tables)
-        path = store.save(self.recording(step, {"importance": importance}), self.run)
-        self.log.detail(f"\n{report}\n")
+        store.save(self.recording(step, {"importance": importance}), self.run)
+        path = self.log.table("heads.importance", report, step)
         rises = {
             (kind, layer, head): rise
             for kind, layers in importance.items()
@@ -143,9 +149,8 @@ class AttentionRecorder:
         kind, layer, head = max(rises, key=lambda place: rises[place])
         self.log.line(
             f"most important head: {kind} layer {layer}, head {head}, {rises[kind, layer, head]:+.4f} nats per token"
-            f" without it; all heads are in log.txt, and with the maps in {path}"
+            f" without it; table: {path}"
         )
-        self.log.markdown("head importance", report, step)
 
     def forget_after(self, step: int) -> None:
         """Resuming: drop the maps of steps that are about to be taken again."""

@@ -115,9 +115,9 @@ def score_pronouns(model: GPT, tokenizer: Tokenizer, choices: Iterable[Choice]) 
 
 def pronoun_report(
     model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]], split: str
-) -> tuple[str, dict[str, float]]:
-    """How often the model resolves the pronouns of `stories`, beside baselines -> text for the log, and accuracies in
-    percent by name."""
+) -> tuple[str, str, dict[str, float]]:
+    """How often the model resolves the pronouns of `stories` -> a line for the log, a table with the baselines, and
+    accuracies in percent by name; where no pronoun was scored the last two are empty."""
     asked: dict[str, tuple[str, list[Choice]]] = {
         "pronouns": ("only meaning decides", []),
         "pronouns_contested": ("more than one noun agrees", []),
@@ -129,16 +129,18 @@ def pronoun_report(
     scores = {key: score_pronouns(model, tokenizer, found) for key, (_, found) in asked.items()}
     found = {key: score for key, score in scores.items() if score is not None}
     if not found:
-        return f"{split}: no pronoun scored, no story fits model.context={model.config.context}", {}
+        return f"{split}: no pronoun scored, no story fits model.context={model.config.context}", "", {}
     columns = list(found.values())
     lines = {"this model": [score.model for score in columns]}
     lines |= {guess: [score.guesses[guess] for score in columns] for guess in HEURISTICS}
     lines["any candidate"] = [score.chance for score in columns]
     report = table(
-        [f"{split}: pronouns understood", *(f"{asked[key][0]} ({score.count})" for key, score in found.items())],
+        [f"{split}: right antecedents", *(f"{asked[key][0]} ({score.count})" for key, score in found.items())],
         [[name, *(f"{percent:.1f} %" for percent in line)] for name, line in lines.items()],
     )
     left_out = sum(score.left_out for score in columns)
     if left_out:
-        report += f"\n\n{left_out} more are in stories longer than model.context={model.config.context}."
-    return f"\n{report}\n", {key: score.model for key, score in found.items()}
+        report += f"\n\nLeft out: {left_out} pronouns of stories longer than model.context={model.config.context}."
+    shown = (f"{s.model:.1f} % where {asked[key][0]} (chance {s.chance:.1f} %)" for key, s in found.items())
+    summary = f"{split}: right antecedents of pronouns: {', '.join(shown)}"
+    return summary, report, {key: score.model for key, score in found.items()}

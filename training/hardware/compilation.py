@@ -79,7 +79,7 @@ class TrainingLoss:
             if is_out_of_memory(error):
                 raise
             reason = str(error).strip().splitlines() or [type(error).__name__]
-            self.say(f"torch.compile does not work here ({reason[0][:120]}): going on without it")
+            self.say(f"torch.compile failed ({reason[0][:120]}): training goes on without it")
         undo(self.model)
         self.compiling, self.compiled, self.batch_loss = False, False, batch_loss
         self.model.zero_grad()
@@ -107,10 +107,10 @@ def decide(config: TrainConfig, hardware: Hardware, flops_per_token: float) -> t
     minutes = expected_minutes(config, hardware.dtype, flops_per_token)
     shortest = max(_MINUTES, _MINUTES_PER_LAYER * config.model.layers if config.task == "gpt" else 0.0)
     if minutes < shortest:
-        return False, f"about {minutes:.1f} minutes of training do not earn it back"
+        return False, f"a run of about {minutes:.1f} minutes is too short to repay compilation"
     if not has_compiler():
         return False, "there is no C++ compiler here"
-    return True, f"about {minutes:.1f} minutes of training earn it back"
+    return True, f"a run of about {minutes:.1f} minutes repays compilation"
 
 
 def expected_minutes(config: TrainConfig, dtype: torch.dtype, flops_per_token: float) -> float:

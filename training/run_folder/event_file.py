@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
@@ -19,15 +20,19 @@ from training.run_folder.growing_file import GrowingFile
 
 
 class EventFile:
-    """A new event file in a run's folder, which TensorBoard reads after those that are there."""
+    """A new event file in a folder, which is one run to TensorBoard and may hold event files of earlier starts."""
 
-    def __init__(self, run: Path, purge_step: int | None) -> None:
-        """purge_step: TensorBoard forgets points of the older files from this step on; None where there are none."""
-        self.file = GrowingFile(run / f"events.out.tfevents.{time.time():017.6f}.{socket.gethostname()}.{os.getpid()}")
+    def __init__(self, folder: Path, step: int) -> None:
+        """step: the last one that was trained before; TensorBoard drops later points of the earlier files."""
+        goes_on = any(folder.glob("events.out.tfevents.*"))
+        with suppress(OSError):  # the file says so
+            folder.mkdir(exist_ok=True)
+        name = f"events.out.tfevents.{time.time():017.6f}.{socket.gethostname()}.{os.getpid()}"
+        self.file = GrowingFile(folder / name)
         self.records = RecordWriter(self.file)
         self.add(Event(file_version="brain.Event:2"))
-        if purge_step is not None:
-            self.add(Event(step=purge_step, session_log=SessionLog(status=SessionLog.START)))
+        if goes_on:
+            self.add(Event(step=step + 1, session_log=SessionLog(status=SessionLog.START)))
 
     def add_summary(self, summary: Summary, step: int) -> None:
         """Append points, a text or a picture of a step."""

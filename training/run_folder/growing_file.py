@@ -27,7 +27,9 @@ class GrowingFile:
             self.waiting = b""
         except OSError as error:
             if not told:
-                say(f"warning: {self.path} cannot be written ({error.strerror}): training goes on, it is tried again")
+                say(
+                    f"warning: {self.path} cannot be written ({error.strerror}): training goes on, the write is retried"
+                )
 
     def close(self) -> None:
         """Try a last time, and say what is lost."""

@@ -6,7 +6,7 @@ import json
 import math
 import textwrap
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,6 +22,9 @@ from training.run_folder.growing_file import GrowingFile
 from training.run_folder.terminal import say
 
 METRICS = "metrics.jsonl"
+VALIDATION = "val"
+"""Folder in the run folder with event files of its own. TensorBoard draws one curve a run into a chart, so the
+validation loss shares the chart of the training loss as the run `NAME/val`, as Keras has it."""
 
 
 class RunLog:
@@ -32,11 +35,11 @@ class RunLog:
     """
 
     def __init__(self, run: Path, step: int, evaluated_step: int = 0) -> None:
+        self.run = run
         truncate_metrics(run / METRICS, evaluated_step)
         self.text, self.lines = GrowingFile(run / "log.txt"), GrowingFile(run / METRICS, durable=True)
-        goes_on = any(run.glob("events.out.tfevents.*"))
-        self.events = EventFile(run, purge_step=step + 1 if goes_on else None)
-        self.held: list[tuple[Summary, int]] | None = None
+        self.events, self.validation = EventFile(run, step), EventFile(run / VALIDATION, step)
+        self.held: list[tuple[EventFile, Summary, int]] | None = None
 
     def line(self, message: str) -> None:
         """One line on the terminal and in log.txt."""
@@ -57,10 +60,14 @@ class RunLog:
             self.line(f"warning: no {what} this time ({reason}); log.txt has the details")
             self.detail(traceback.format_exc())
 
-    def scalars(self, values: dict[str, float | None], step: int) -> None:
-        """Points of TensorBoard curves; None is left out."""
-        points = [summary.scalar(tag, value) for tag, value in values.items() if value is not None]
-        self.show(Summary(value=[point.value[0] for point in points]), step)
+    def scalars(self, values: Mapping[str, float | None], step: int) -> None:
+        """Points of TensorBoard curves; None is left out. `train/loss` and `val/loss` share the chart `loss`, the first
+        in the alphabet of charts."""
+        found = {"loss" if tag == "train/loss" else tag: value for tag, value in values.items() if value is not None}
+        validation_loss = found.pop("val/loss", None)
+        self.show(Summary(value=[summary.scalar(tag, value).value[0] for tag, value in found.items()]), step)
+        if validation_loss is not None:
+            self.show(summary.scalar("loss", validation_loss), step, self.validation)
 
     @contextmanager
     def whole_or_nothing(self) -> Iterator[None]:
@@ -68,21 +75,21 @@ class RunLog:
 
         What is made up for after a resume would stand there twice.
         """
-        held: list[tuple[Summary, int]] = []
+        held: list[tuple[EventFile, Summary, int]] = []
         self.held = held
         try:
             yield
         finally:
             self.held = None
-        for shown, step in held:
-            self.events.add_summary(shown, step)
+        for events, shown, step in held:
+            events.add_summary(shown, step)
 
-    def show(self, shown: Summary, step: int) -> None:
+    def show(self, shown: Summary, step: int, events: EventFile | None = None) -> None:
         """Write into TensorBoard, now or at the end of `whole_or_nothing`."""
         if self.held is None:
-            self.events.add_summary(shown, step)
+            (events or self.events).add_summary(shown, step)
         else:
-            self.held.append((shown, step))
+            self.held.append((events or self.events, shown, step))
 
     def metrics(self, record: dict) -> None:
         """One line of metrics.jsonl, on the disk at once: an evaluation that a checkpoint counts as done is not
@@ -90,13 +97,20 @@ class RunLog:
         self.lines.write(f"{json.dumps(finite(record), ensure_ascii=False, allow_nan=False)}\n".encode())
 
     def settings(self, name: str, values: dict[str, float | str]) -> None:
-        """What TensorBoard's HParams tab compares runs by, beside the last value of every curve."""
+        """What TensorBoard's HParams tab compares runs by, beside the last point of every curve."""
         shown = {key: as_unicode(value) if isinstance(value, str) else value for key, value in values.items()}
         self.show(hparams_pb(shown, trial_id=as_unicode(name)), 0)
 
     def markdown(self, tag: str, text: str, step: int) -> None:
-        """Text for TensorBoard's Text tab."""
+        """Text for TensorBoard's Text tab, which sorts by tag: about, results, samples, settings, tables, versions."""
         self.show(summary.text(tag, as_unicode(text)), step)
+
+    def table(self, name: str, text: str, step: int) -> Path:
+        """A table too long for the terminal, into `<name>.txt` and TensorBoard's Text tab -> the file."""
+        path = self.run / f"{name}.txt"
+        write_whole(path, f"{text}\n".encode())
+        self.markdown(f"tables/{name}", text, step)
+        return path
 
     def image(self, tag: str, pixels: np.ndarray, step: int) -> None:
         """A picture [height, width, 3] uint8 for TensorBoard's Images tab."""
@@ -104,7 +118,7 @@ class RunLog:
 
     def close(self) -> None:
         """Try a last time to write what a full disk has refused."""
-        for file in (self.lines, self.events, self.text):
+        for file in (self.lines, self.events, self.validation, self.text):
             file.close()
 
 

@@ -26,6 +26,7 @@ OF_A_START = (
     "source_alphabet.txt",
     ".source_alphabet.txt.*",
     "events.out.tfevents.*",
+    "val",
     "trace.json",
     "checkpoints",
 )

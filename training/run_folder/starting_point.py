@@ -99,13 +99,13 @@ def restore(
     before = dict(zip(data.keys, start.state["data"].split(), strict=False))
     changed = {part for part, key in before.items() if key != data.keys[part]}
     if "train" in changed:
-        notes.append("note: other data than before: their order and the best loss begin anew")
+        notes.append("note: the training data have changed: data order and best loss are reset")
     elif "valid" in changed:
-        notes.append("note: other validation data than before: the best loss begins anew")
+        notes.append("note: the validation data have changed: the best loss is reset")
     if changed & {"train", "valid"}:
         trainer.progress.forget_best()
     if "test" in changed:
-        notes.append("note: other test data than before: the test results begin anew")
+        notes.append("note: the test data have changed: the test is repeated")
         (start.run / "test.json").unlink(missing_ok=True)
     return notes
 
@@ -115,11 +115,13 @@ def go_back(run: Path, checkpoint: Checkpoint, progress: Progress) -> list[str]:
     log."""
     notes = []
     if dropped := rewind(checkpoint.path, progress.best_step):
-        notes.append(f"back at step {checkpoint.step}: what came after it is dropped ({', '.join(dropped)})")
+        notes.append(
+            f"back to step {checkpoint.step}: later checkpoints, metrics and maps are dropped ({', '.join(dropped)})"
+        )
     forget_test_after(run, checkpoint.step)
     if progress.evaluated_step and not (run / "checkpoints" / "best").exists():
         progress.forget_best()
-        notes.append("note: the best checkpoint up to then is gone: the best loss begins anew")
+        notes.append("note: the best checkpoint up to this step is gone: the best loss is reset")
     return notes
 
 

@@ -88,7 +88,7 @@ def final_lines(progress: Progress) -> list[str]:
     """The best validation loss with its step, and a warning where the last one is clearly worse."""
     best, last = progress.best_loss, progress.evaluated_loss
     if not math.isfinite(best):
-        return ["best validation loss: none, nothing has been evaluated since it began anew"]
+        return ["best validation loss: none, no evaluation since it was reset"]
     at = "" if progress.best_step is None else f" at step {progress.best_step}"
     lines = [f"best validation loss {best:.4f} nats per token{at}"]
     if last is not None and last > RISEN * best:

@@ -59,9 +59,8 @@ def test_what_decorates_an_evaluation_may_fail_and_what_measures_may_not(
     loss = evaluator.evaluate(1, record)
     evaluator.log.close()
     assert record["val/loss"] == loss
-    assert [event.value for event in EventAccumulator(str(tmp_path)).Reload().Scalars("val/loss")] == pytest.approx(
-        [loss]
-    )
+    points = EventAccumulator(str(tmp_path / "val")).Reload().Scalars("loss")
+    assert [point.value for point in points] == pytest.approx([loss])
     shown = capsys.readouterr().out
     assert "warning: no attention maps this time (" in shown
     assert "Traceback" not in shown
@@ -73,22 +72,46 @@ def test_what_decorates_an_evaluation_may_fail_and_what_measures_may_not(
 
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
-def test_the_terminal_gets_a_few_lines_of_a_test_and_log_txt_every_table(
+def test_the_terminal_gets_a_line_for_each_long_table_and_a_file_the_table(
     task: str, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Guards: a hundred lines of tables at the end of a run, over which nobody sees what came out."""
     evaluator = make(task, importance=True)
     evaluator.test(1)
     evaluator.log.close()
-    shown, written = capsys.readouterr().out, (tmp_path / "log.txt").read_text(encoding="utf-8")
-    assert len(shown.splitlines()) <= 30
-    assert re.search(
-        r"^test: .*: [\d.]+ % by .*, chosen on validation \(.* [\d.]+ %, chance [\d.]+ %\)$", shown, re.MULTILINE
-    )
+    shown = capsys.readouterr().out
+    assert len(shown.splitlines()) <= 20
+    assert re.search(r"^test: .* [\d.]+ % \(chance [\d.]+ %\); tables: .*heads\.test\.txt$", shown, re.MULTILINE)
     assert re.search(r"most important head: \w+ layer \d, head \d, [+-]0\.\d+ nats per token without it", shown)
-    for table in ("each head", "nats lost without the head"):
-        assert table not in shown
-        assert table in written
+    tables = {"heads.test.txt": "each head", "heads.novel.txt": "chosen on validation"}
+    tables |= {"heads.importance.txt": "nats lost without the head"}
+    if task == "gpt":
+        tables |= {f"pronouns.{split}.txt": "only meaning decides" for split in ("test", "novel")}
+        assert (
+            len(re.findall(r"^test: right antecedents of pronouns: .*pronouns\.test\.txt$", shown, re.MULTILINE)) == 1
+        )
+    for name, text in tables.items():
+        assert text in (tmp_path / name).read_text(encoding="utf-8")
+        assert f"| {text}" not in shown
+
+
+@pytest.mark.parametrize(("task", "headline"), [("gpt", "loss"), ("translate", "chrf")])
+def test_a_test_is_one_table_and_one_scalar_for_each_split(
+    task: str, headline: str, make: Make, tmp_path: Path
+) -> None:
+    """Guards: a dozen charts with one dot each before the curves; HParams without a figure of the test."""
+    evaluator = make(task)
+    evaluator.test(7)
+    evaluator.log.close()
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert sorted(events.Tags()["scalars"]) == [f"novel/{headline}", f"test/{headline}"]
+    (results,) = events.Tensors("results/text_summary")
+    figures = json.loads((tmp_path / "test.json").read_text(encoding="utf-8"))
+    text = results.tensor_proto.string_val[0].decode()
+    assert results.step == 7
+    for name in {key.partition("/")[2] for key in figures if "/" in key}:
+        assert f"| {name} " in text
+    assert f"{figures[f'novel/{headline}']:.4f}" in text
 
 
 def test_a_part_of_the_test_that_fails_costs_no_score(make: Make, tmp_path: Path) -> None:

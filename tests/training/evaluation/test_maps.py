@@ -66,7 +66,7 @@ def test_a_translation_run_keeps_maps_scores_curves_and_a_picture(make: Make, tm
     assert recorded.deviation < 1e-4
     accumulated = events(tmp_path)
     assert "val_attention/cross/1/alignment_error" in accumulated.Tags()["scalars"]
-    assert accumulated.Tags()["images"] == ["attention"]
+    assert accumulated.Tags()["images"] == ["maps"]
 
 
 def test_settings_switch_parts_off(make: Make, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_importance_is_measured_when_asked_for_and_kept_with_the_step(
     if importance:
         measures = store.load(store.path(tmp_path, 9)).measures
         assert [len(layer) for layer in measures["importance"]["decoder"]] == [2, 2]
-        assert "nats lost" in (tmp_path / "log.txt").read_text("utf-8")
+        assert "nats lost" in (tmp_path / "heads.importance.txt").read_text("utf-8")
 
 
 def test_a_run_without_recording_says_nothing_of_heads(make: Make, tmp_path: Path) -> None:

@@ -170,15 +170,15 @@ def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_
     refused = (
         3 if isinstance(disk, Limit) else 2
     )  # log.txt and TensorBoard; metrics.jsonl has room in a page of its own
-    assert said.count(f"{disk.refusal}): training goes on, it is tried again") == refused
+    assert said.count(f"{disk.refusal}): training goes on, the write is retried") == refused
     assert said.count(f"{disk.refusal}); training goes on, the next try is in 60 seconds") == 1
-    assert said.count("step 6 is saved: there is room again") == 1
+    assert said.count("step 6 is saved: the disk can be written again") == 1
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["step"] for line in lines] == [2, 4, 6, 8]
     log = (folder / "log.txt").read_text(encoding="utf-8")
     assert re.findall(r"^step (\d)/8", log, re.MULTILINE) == list("12345678")
     events = EventAccumulator(str(folder)).Reload()
-    assert [event.step for event in events.Scalars("train/loss")] == list(range(1, 9))
+    assert [event.step for event in events.Scalars("loss")] == list(range(1, 9))
 
 
 def test_a_checkpoint_is_tried_again_before_the_next_evaluation(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:

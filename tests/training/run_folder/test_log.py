@@ -6,8 +6,10 @@ from pathlib import Path
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import metadata
+from torch.utils.tensorboard import summary
 
 from training.config import TrainConfig, TrainerConfig, plain_settings
+from training.run_folder.event_file import EventFile
 from training.run_folder.log import RunLog, code_block, table, truncate_metrics
 
 
@@ -42,9 +44,8 @@ def test_settings_reach_tensorboards_hparams_tab_without_a_run_of_their_own(tmp_
     """Guards: a sweep whose points cannot be compared; `add_hparams`, which makes a second run of every run."""
     log = RunLog(tmp_path, 0)
     log.settings("my_run", plain_settings(TrainConfig(trainer=TrainerConfig(steps=7, minutes=None))))
-    log.scalars({"best/val_loss": 1.5}, 7)
     log.close()
-    assert [path.name.split(".")[0] for path in tmp_path.rglob("events*")] == ["events"]
+    assert [path.name.split(".")[0] for path in tmp_path.glob("events*")] == ["events"]
     content = EventAccumulator(str(tmp_path)).Reload().PluginTagToContent(metadata.PLUGIN_NAME)
     session = metadata.parse_session_start_info_plugin_data(content[metadata.SESSION_START_INFO_TAG])
     assert session.group_name == "my_run"
@@ -54,6 +55,36 @@ def test_settings_reach_tensorboards_hparams_tab_without_a_run_of_their_own(tmp_
     assert session.hparams["trainer.test"].bool_value
     assert "trainer.minutes" not in session.hparams
     assert "attention.probes" not in session.hparams
+
+
+def test_training_and_validation_loss_share_the_first_chart(tmp_path: Path) -> None:
+    """Guards: two charts to compare by eye, behind a dozen others; what TensorBoard draws together are equal tags of
+    two runs."""
+    log = RunLog(tmp_path, 0)
+    log.scalars({"train/loss": 2.0, "train/gradient_norm": 1.0, "speed/mfu": None}, 5)
+    log.scalars({"val/loss": 3.0, "val/perplexity": 20.0}, 5)
+    log.close()
+    training, validation = (EventAccumulator(str(folder)).Reload() for folder in (tmp_path, tmp_path / "val"))
+    assert [training.Scalars("loss")[0].value, validation.Scalars("loss")[0].value] == [2.0, 3.0]
+    assert validation.Tags()["scalars"] == ["loss"]
+    assert sorted(training.Tags()["scalars"]) == ["loss", "train/gradient_norm", "val/perplexity"]
+
+
+def test_curves_of_a_run_from_before_stay_and_those_after_the_resumed_step_are_dropped(tmp_path: Path) -> None:
+    """Guards: the points of an older version, whose losses had tags of their own; steps that are taken again."""
+    older = EventFile(tmp_path, 0)
+    for step in (1, 2, 3):
+        older.add_summary(summary.scalar("train/loss", 1 / step), step)
+    log = RunLog(tmp_path, 2)
+    log.scalars({"train/loss": 0.25, "val/loss": 0.5}, 3)
+    log.close()
+    log = RunLog(tmp_path, 2)
+    log.scalars({"train/loss": 0.25, "val/loss": 0.5}, 3)
+    log.close()
+    training, validation = (EventAccumulator(str(folder)).Reload() for folder in (tmp_path, tmp_path / "val"))
+    assert [point.step for point in training.Scalars("train/loss")] == [1, 2]
+    assert [point.step for point in training.Scalars("loss")] == [3]
+    assert [point.step for point in validation.Scalars("loss")] == [3]
 
 
 def test_what_a_crash_leaves_of_a_line_is_dropped_and_the_lines_around_it_are_kept(tmp_path: Path) -> None:
