@@ -45,8 +45,8 @@ def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
         from training.evaluation.evaluators import evaluator_for
         from training.evaluation.final_test import final_test
         from training.hardware.apple_gpu import check_apple_gpu
-        from training.hardware.attention_kernels import check_attention
         from training.hardware.device import choose_hardware
+        from training.hardware.gpu_attention import check_attention
         from training.hardware.out_of_memory import advised, training_advice
         from training.hardware.reproducibility import set_deterministic
         from training.run_folder.checkpoints import left_to_go_on

@@ -14,8 +14,8 @@ import torch
 from data.prepare import PreparedPairs, PreparedText
 from model.size import count_parameters
 from training.config import TrainConfig, plain_settings
-from training.hardware.attention_kernels import describe_attention
 from training.hardware.device import Hardware
+from training.hardware.gpu_attention import describe_attention
 from training.progress import Progress
 from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog, code_block, duration, short

@@ -21,9 +21,9 @@ from model.gpt import GPT
 from training.budget import Budget
 from training.config import TrainConfig
 from training.hardware import compilation, recomputation
-from training.hardware.attention_kernels import evaluation_kernels, training_kernels
 from training.hardware.device import Hardware
 from training.hardware.device_queue import DeviceQueue
+from training.hardware.gpu_attention import evaluation_kernels, training_kernels
 from training.hardware.profiling import profiler
 from training.hardware.reproducibility import random_state, restore_random_state
 from training.optimizer.optimizer import Optimizer

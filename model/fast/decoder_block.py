@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from model.attention import attention
 from model.blocks import DecoderBlock
 from model.cache import KVCache
-from model.fast.explicit_attention import DECODING_HEADS
+from model.fast.attention import DECODING_HEADS
 from model.positions import rotate
 
 

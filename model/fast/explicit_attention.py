@@ -1,8 +1,8 @@
 """Equals `model.attention.attention`, as three matrix products in the inputs' own dtype that keep the weights.
 
-Taken: on a CPU, where `is_faster` says so; the fused kernel is slow there backwards in bfloat16, with dropout, and for
-the few queries of a decoding step. Gain: 27 % of a step of the demo GPT with attention dropout; up to
-6 x in bfloat16 with AMX (`LENGTH`).
+Taken: on a CPU, where `model.fast.attention.explicit_is_faster` says so: the fused kernel is slow backwards in bfloat16,
+with dropout, and for the few queries of a decoding step. Gain: 27 % of a step of the demo GPT with attention dropout;
+up to 6 x in bfloat16 with AMX (`EXPLICIT_LENGTH`).
 """
 
 from __future__ import annotations
@@ -14,30 +14,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from model.layers import dropout
-
-LENGTH = 512
-"""Keys up to which explicit products beat the fused kernel's bfloat16 backward pass on a CPU: 6 x faster at 64 and 128
-keys, 1.9 x at 256, 1.5 x at 512; at 1024 the fused kernel is 1.6 x faster."""
-
-DECODING_QUERIES = 8
-DECODING_HEADS = 64
-"""Up to so many queries in each of so many heads of a batch or more, plain float32 products beat the fused kernel on a
-CPU: one query of 32 rows with 4 heads takes 0.6 of its time, one of 1 row 1.6. In bfloat16 the kernel is always faster.
-"""
-
-
-def is_faster(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> bool:
-    """Whether explicit products are faster than the fused kernel here."""
-    if query.device.type != "cpu":
-        return False
-    if dropout > 0:
-        return True
-    training = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
-    if not training:
-        rows, heads, queries, _ = query.shape
-        few, many = queries <= DECODING_QUERIES, rows * heads >= DECODING_HEADS
-        return query.dtype == torch.float32 and few and many
-    return query.dtype == torch.bfloat16 and key.shape[2] <= LENGTH
 
 
 def explicit_attention(

@@ -12,8 +12,8 @@ from model.config import ModelConfig
 from model.fast.attention import attention_backend
 from model.gpt import GPT
 from training.config import OptimConfig, TrainConfig
-from training.hardware.attention_kernels import check_attention, describe_attention, training_kernels
 from training.hardware.device import choose_hardware
+from training.hardware.gpu_attention import check_attention, describe_attention, training_kernels
 from training.loss import projected_loss
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.weights import Weights

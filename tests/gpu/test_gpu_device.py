@@ -28,8 +28,8 @@ from train import train
 from training.composed_run import to_dataclass
 from training.config import TrainConfig
 from training.evaluation.held_out import held_out_loss
-from training.hardware.attention_kernels import evaluation_kernels
 from training.hardware.device import choose_device, choose_hardware
+from training.hardware.gpu_attention import evaluation_kernels
 from training.hardware.reproducibility import random_state, restore_random_state
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]

@@ -19,8 +19,8 @@ from model.gpt import GPT
 from tests.conftest import TINY
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware import compilation
-from training.hardware.attention_kernels import kernels_of
 from training.hardware.device import Hardware
+from training.hardware.gpu_attention import kernels_of
 from training.progress import Interval
 from training.run_folder.checkpoints import checkpoint_path, load_weights
 from training.trainer import Trainer

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from training.evaluation.evaluators import Evaluator
-from training.hardware.attention_kernels import evaluation_kernels
 from training.hardware.compilation import eagerly
+from training.hardware.gpu_attention import evaluation_kernels
 from training.run_folder.checkpoints import checkpoint_path, checkpoint_step, load_weights
 from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.test_results import tested_step

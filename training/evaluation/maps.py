@@ -29,7 +29,7 @@ from training.evaluation.head_scores import (
     describe,
     in_short,
 )
-from training.evaluation.probes import pair_examples, text_examples
+from training.evaluation.recorded_examples import pair_examples, text_examples
 from training.run_folder.log import RunLog, table
 
 TOLERANCE = 0.05

@@ -18,8 +18,8 @@ from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.size import count_parameters
 from training.config import TrainConfig
-from training.hardware.attention_kernels import allowed_kernels
 from training.hardware.device import Hardware
+from training.hardware.gpu_attention import allowed_kernels
 from training.hardware.number_format import instruction_set
 from training.hardware.out_of_memory import is_out_of_memory
 from training.loss import batch_loss, loss_and_gradient

@@ -25,7 +25,7 @@ from model.gpt import GPT
 from model.recording import silence_head
 from training.evaluation.head_importance import head_importance
 from training.evaluation.head_scores import Case, HeadScores, alignment_scores, antecedent_scores, maps
-from training.evaluation.probes import pair_example, text_example
+from training.evaluation.recorded_examples import pair_example, text_example
 
 Rows = list[dict[str, Any]]
 SHAPE = ModelConfig(layers=2, heads=4, kv_heads=2, width=32, context=200)

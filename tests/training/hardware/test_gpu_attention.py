@@ -6,7 +6,8 @@ from torch.nn.attention import sdpa_kernel
 
 from model.config import ModelConfig
 from training.config import TrainConfig
-from training.hardware.attention_kernels import (
+from training.hardware.device import Hardware
+from training.hardware.gpu_attention import (
     CUDNN,
     EFFICIENT,
     FLASH,
@@ -22,7 +23,6 @@ from training.hardware.attention_kernels import (
     short_name,
     training_kernels,
 )
-from training.hardware.device import Hardware
 
 CPU = Hardware(torch.device("cpu"), torch.bfloat16, None, "cpu")
 HOPPER, AMPERE, TURING = (9, 0), (8, 0), (7, 5)
