@@ -25,7 +25,7 @@ Settings (key=value):"""
 
 @dataclass
 class PrimerSettings:
-    """What to write."""
+    """Settings of the command."""
 
     kind: Literal["sentences", "stories"] = "sentences"
     """`sentences` (pairs) or `stories`."""
@@ -55,7 +55,7 @@ FORMATS: dict[str, Callable[[Row], str]] = {
     "jsonl": lambda row: json.dumps(row, ensure_ascii=False),
     "pharaoh": _pharaoh,
 }
-"""Line for each row; `svg` is one picture of all rows."""
+"""Formats with one line per row; `svg` is one picture of all rows."""
 
 
 def without_dashes(arguments: list[str]) -> list[str]:

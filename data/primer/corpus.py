@@ -21,10 +21,11 @@ from data.processes import uncollected, workers
 PATIENCE = 200
 """Derivations for each requested row, on average, until the corpus counts as exhausted."""
 ENOUGH = 10_000
-"""From so many rows on, training has nearly every word in every construction, and the parts of `novel` rows must be in
-it."""
+"""From this number of rows on, the training split has nearly every word in every construction, and the parts of
+`novel` rows must occur in it."""
 MANY = 4_000
-"""From so many rows on, several processes draw them: starting those takes as long as drawing a few hundred rows."""
+"""From this number of rows on, several processes draw them. Starting them takes as long as drawing a few hundred
+rows."""
 
 
 def sentence_columns(sentence: Sentence) -> Row:
@@ -54,11 +55,11 @@ def sentence_row(chooser: Chooser) -> Drawn:
 
 
 def distinct(draw: Callable[[], Drawn], count: int, source: str, target: str) -> Iterator[tuple[int, Row]]:
-    """`count` rows that differ in column `source`, each split up to its quota, with the numbers of their draws; those
-    of a split are in order.
+    """`count` rows that differ in column `source`, each split up to its quota, with the numbers of their draws; rows
+    of one split are in order.
 
-    A text that two constructions put into different splits (a few in 100,000) stays in the first. Novel rows come last;
-    they are kept when all of their parts are in training. Raises ValueError when there are not so many rows.
+    A text that two constructions assign to different splits (a few in 100,000) stays in the first. Novel rows come
+    last; a row is kept if all its parts occur in the training split. Raises ValueError if there are fewer rows.
     """
     left = quotas(count)
     novel = left.pop("novel")
@@ -99,10 +100,9 @@ KINDS = {"sentences": Kind(sentence_row, "source", "target"), "stories": Kind(st
 
 
 def numbered(kind: str, count: int, seed: int, processes: int | None = None) -> Iterator[tuple[int, Row]]:
-    """As `rows`, but one by one as they are drawn, with the numbers of their draws; those of a split are in order.
+    """Like `rows`, but yields each row when it is drawn, with the number of its draw; rows of one split are in order.
 
-    `processes`: number of processes that draw them; 0 for this one alone. By default one for each core, or 0 for few
-    rows.
+    `processes`: number of worker processes; 0 draws in this process. Default: one per core, or 0 for few rows.
     """
     if kind not in KINDS:
         raise ValueError(f"no kind of rows {kind!r}; there are {' and '.join(map(repr, KINDS))}")
@@ -115,7 +115,7 @@ def numbered(kind: str, count: int, seed: int, processes: int | None = None) -> 
 
 
 def rows(kind: str, count: int, seed: int, processes: int | None = None) -> list[Row]:
-    """`count` distinct rows of `kind` ("sentences" or "stories") in all splits; a function of the seed alone, whatever
-    the machine and the number of processes."""
+    """`count` distinct rows of `kind` ("sentences" or "stories") over all splits. They depend on the seed only, not on
+    the machine or the number of processes."""
     with uncollected():
         return [row for _, row in sorted(numbered(kind, count, seed, processes), key=itemgetter(0))]

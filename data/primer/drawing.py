@@ -16,12 +16,12 @@ GAP = 9
 TOP, BOTTOM, HEIGHT = 24, 88, 104
 """Baselines of the two rows, and the height of a pair."""
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2")
-"""Colours of the lines, in turn."""
+"""Colours of the lines, used in rotation."""
 
 
 @dataclass(frozen=True)
 class Linked:
-    """A pair as words, with links between the numbers of words."""
+    """A sentence pair as words, with links between word indices."""
 
     english: tuple[str, ...]
     japanese: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The examples of docs/primer.md: `python -m data.primer.examples` draws them and prints their lines for the page."""
+"""The examples of docs/primer.md: `python -m data.primer.examples` draws them and prints the lines for the page."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def examples() -> list[tuple[str, str, str, str]]:
 
 
 def markdown(file: str, english: str, japanese: str) -> str:
-    """Line of the page that shows an example."""
+    """Markdown line of an example."""
     return f"![{english} / {japanese}](images/primer/{file})"
 
 
 def main() -> None:
-    """Replace the pictures of the page."""
+    """Redraw the pictures of the page and print their lines."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for old in FOLDER.glob("*.svg"):
         old.unlink()

@@ -1,8 +1,8 @@
-"""The split of a sentence: a function of the sentence alone, the same in every run and on every machine.
+"""The split of a sentence. It depends on the sentence only, not on the run or the machine.
 
-It is decided by a hash of the Japanese side. An English sentence has one translation, so sentences that differ only in
-what Japanese leaves out (a dog, the dog) are in the same split, and no sentence of either side is in two. Some
-combinations of construction, predicate and noun are held out; a sentence with one is `novel` and never trained on.
+A hash of the Japanese side determines it. An English sentence has one translation, so sentences that differ only in
+words without a Japanese counterpart (a dog, the dog) are in the same split, and no sentence of either side is in two.
+Some combinations of construction, predicate and noun are held out: a sentence with one of them is in `novel`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHARES = {"valid": 0.02, "test": 0.02, "novel": 0.02}
 
 
 def fraction(text: str) -> float:
-    """A number in [0, 1) that depends on the text alone."""
+    """A number in [0, 1) that depends on the text only."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
 
 
@@ -45,6 +45,6 @@ def parts(combinations: Iterable[tuple[str, ...]]) -> frozenset[tuple[str, ...]]
 
 
 def quotas(count: int) -> dict[str, int]:
-    """Number of rows of each split, of `count` in all; every split has at least one when there are four or more."""
+    """Number of rows per split for `count` rows; each split has at least one if `count` is four or more."""
     small = {name: max(1, round(count * share)) if count >= len(SPLITS) else 0 for name, share in SHARES.items()}
     return {"train": count - sum(small.values()), **small}

@@ -1,4 +1,4 @@
-"""Stories as rows: a plot told by a `Teller`, written in both languages, with the antecedents of its pronouns."""
+"""Stories as rows: the sentences that a plot adds to a `Teller`, in both languages, with pronoun antecedents."""
 
 from __future__ import annotations
 

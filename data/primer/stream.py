@@ -1,9 +1,8 @@
-"""Rows drawn from a stream of random numbers, by several processes but with the same rows in the same order as by one.
+"""Rows drawn from a stream of random numbers; the rows and their order do not depend on the number of processes.
 
-A row is a function of its first position in the stream. A process that starts at any position draws rows that are not
-those of the stream, until one begins where a row of the stream begins; from there on all are the same, as when a
-self-synchronising code is read from the middle. Each process draws every n-th chunk of the numbers; the dozen rows that
-it takes to synchronise are drawn again by the calling process.
+A row is a function of its first position in the stream. A process that starts at an arbitrary position draws wrong rows
+until one begins at a row boundary of the stream; from there on its rows are correct, as with a self-synchronising code.
+Each process draws every n-th chunk of the numbers. The calling process redraws the dozen rows before synchronisation.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ Share = tuple[list[int], list[Drawn], int]
 Draw = Callable[[Chooser], Drawn]
 
 SHARE = 1 << 15
-"""Random numbers in a chunk: about 1500 stories or 3400 sentences, a third of a second."""
+"""Random numbers per chunk: about 1500 stories or 3400 sentences, drawn in a third of a second."""
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 class Stream(random.Random):
-    """Random numbers of a seed, with the position in their stream."""
+    """The random numbers of a seed, with the position in the stream."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -47,7 +46,7 @@ class Stream(random.Random):
         return super().random()
 
     def skip(self, position: int) -> None:
-        """Advance to a position, unless it is passed already."""
+        """Advance to a position, unless it is already passed."""
         following = super().random
         for _ in range(self.position, position):
             following()
@@ -55,7 +54,8 @@ class Stream(random.Random):
 
 
 def drawn(kind: str, draw: Draw, seed: int, processes: int = 0) -> Generator[Drawn, None, None]:
-    """Endless rows, the same for any number of processes that draw them (0: this one). `kind` names `draw` for them."""
+    """An endless stream of rows, equal for any number of worker processes (0: none). `kind` identifies `draw` in
+    the workers."""
     stream = Stream(seed)
     chooser = Chooser(stream)
     if processes == 0:
@@ -86,10 +86,10 @@ def share(draw: Draw, stream: Stream, number: int) -> Share:
 
 @contextmanager
 def _workers(kind: str, seed: int, processes: int) -> Iterator[list[IO[bytes]]]:
-    """Output pipes of the worker processes. They end with the block, or when the reader is gone.
+    """Output pipes of the worker processes. The workers end with the block or with the calling process.
 
-    They are programs of their own: fork() would not be safe beside the threads of torch, and the processes that
-    `multiprocessing` spawns import the caller's main module, torch included (docs/log.md).
+    They are separate programs, because fork() is unsafe with the threads of torch, and the processes that
+    `multiprocessing` spawns import the caller's main module with torch (docs/log.md).
     """
     with ExitStack() as stack:
         running = []
@@ -99,7 +99,7 @@ def _workers(kind: str, seed: int, processes: int) -> Iterator[list[IO[bytes]]]:
                 cwd=_ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C goes to the caller only
+                start_new_session=True,  # Only the caller receives Ctrl-C.
             )
             stack.enter_context(process)
             stack.callback(process.kill)
@@ -108,7 +108,7 @@ def _workers(kind: str, seed: int, processes: int) -> Iterator[list[IO[bytes]]]:
 
 
 def send(answer: IO[bytes], found: Share) -> None:
-    """Write a chunk to a pipe, after its length: marshal itself would read the pipe byte by byte."""
+    """Write a chunk to a pipe, after its length, because marshal would read the pipe byte by byte."""
     written = marshal.dumps(found)
     answer.write(len(written).to_bytes(8, "little") + written)
     answer.flush()

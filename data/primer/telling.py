@@ -1,9 +1,9 @@
-"""Discourse of a story: tracks mentions, and so decides where English has a pronoun and Japanese omits the word.
+"""Discourse of a story: tracks mentions to decide where English uses a pronoun and where Japanese omits the word.
 
-English has a pronoun for the subject of the sentence before, and for a thing or person mentioned in the last sentences
-when no other with the same pronoun was. Japanese omits a continuing subject, and a thing just mentioned where the verb
-is specific enough (探しました, 見つけました); it repeats people and, with other verbs, things. A new referent is marked with
-が.
+English uses a pronoun for the subject of the previous sentence, and for a thing or person mentioned in the last
+sentences unless another with the same pronoun was. Japanese omits a continuing subject, and a thing just mentioned if
+the verb is specific enough (探しました, 見つけました); it repeats people and, with other verbs, things. が marks a new
+referent.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Figure:
         return isinstance(self.entry, Name) or self.entry.animate
 
     def full(self) -> NounPhrase:
-        """The noun phrase: a name; for a thing 'a red ball' at first and 'the ball' afterwards."""
+        """The noun phrase: a name; for a thing, first 'a red ball' and then 'the ball'."""
         if isinstance(self.entry, Name):
             return noun_phrases.name(self.entry, self.referent)
         if self.entry.kinds & BARE:
@@ -99,11 +99,12 @@ class Teller:
     # Mentions
 
     def meant(self, figure: Figure, rival: Figure, named: float = 0.0) -> Figure:
-        """The figure, mentioned next by a pronoun that could also refer to the rival: only the meaning tells.
+        """The figure, mentioned next by a pronoun that could also refer to the rival: only the meaning
+        distinguishes them.
 
-        For turns, in which either of the two is the antecedent equally often. A figure with another pronoun is no
+        For turns, in which each of the two is the antecedent equally often. A figure with another pronoun is no
         rival. With probability `named` the figure is named instead (`because` has a probability of its own): such
-        stories teach the model who does what.
+        stories provide the training signal for the pronouns.
         """
         self.by_pronoun(figure)
         spelled = self.chooser.chance(named)
@@ -111,7 +112,7 @@ class Teller:
         return figure
 
     def by_pronoun(self, figure: Figure) -> Figure:
-        """The figure, mentioned next by a pronoun, whatever else was just mentioned."""
+        """The figure, mentioned next by a pronoun regardless of other recent mentions."""
         assert figure.introduced, f"{figure.referent.name}: no pronoun before the noun"
         self._called[figure] = True, None
         return figure
@@ -130,8 +131,8 @@ class Teller:
         return figure in around and all(other is figure for other in around)
 
     def subject(self, figure: Figure, again: bool = False) -> tuple[NounPhrase, str | None]:
-        """The figure as subject, and its Japanese particle (None: omitted); `again`: for a second time in a sentence,
-        where it is not repeated by name."""
+        """The figure as subject, and its Japanese particle (None: omitted); `again`: a second mention in the same
+        sentence, which does not repeat the name."""
         new, entered = not figure.introduced, self._entered
         self._entered = None
         continuing = self._topic is figure
@@ -188,8 +189,7 @@ class Teller:
         again: bool = False,
         favor: bool = False,
     ) -> Said:
-        """A clause with a verb: `to` a person (giving), `toward` a place (going), `again` in the same sentence, as a
-        `favor` (てくれた)."""
+        """A clause with a verb. `to`: recipient; `toward`: goal; `again`: not the first clause; `favor`: てくれた."""
         subject, topic = self.subject(who, again)
         complements: list[Complement] = list(more)
         if toward:
@@ -237,11 +237,11 @@ class Teller:
         return self._said(who, Clause(head, subject, Mode("past")), topic)
 
     def happening(self, what: Figure, action: str) -> Said:
-        """It broke: an event as news, whose subject Japanese marks with が."""
+        """It broke. - Japanese marks the subject of an unexpected event with が."""
         return replace(self.doing(what, action), topic="が")
 
     def into(self, figure: Figure, preposition: str) -> Complement:
-        """A place where something ends up: in the box, on the floor - 箱に."""
+        """The place of the result: in the box, on the floor - 箱に."""
         return marked(self.object(figure), preposition, "に", 1, 8)
 
     def onto(self, figure: Figure) -> Complement:
@@ -298,7 +298,7 @@ class Teller:
         self._follow(second.who, (*first.mentioned, *second.mentioned))
 
     def because(self, main: Said, why: Said) -> None:
-        """A sentence with its reason, which comes second in English and first in Japanese. The subject of the reason is
+        """A sentence with its reason, second in English and first in Japanese. The subject of the reason is
         a pronoun, or a name again.
 
         In Japanese a shared subject appears once (エミは親切だったので、傘を貸しました). Another subject appears in the reason and
@@ -333,7 +333,7 @@ class Teller:
         self._follow(main.who, (*main.mentioned, *why.mentioned))
 
     def _lead(self, lead: str) -> tuple[Parts, Parts]:
-        """The connective of a sentence: not that of the sentence before, and no 'the next day' after 'yesterday'."""
+        """The connective of a sentence: not that of the sentence before, nor 'the next day' after 'yesterday'."""
         if lead and lead == self._last_lead:
             lead = "then" if lead == "after that" else "after that"
         if lead == "yesterday":
@@ -355,7 +355,7 @@ class Teller:
 
 
 NAMED = 0.35
-"""Fraction of the turns that have the name instead of the pronoun, except in reasons."""
+"""Fraction of the turns with a name instead of the pronoun, except in reasons."""
 PLAIN_ENOUGH = frozenset(("look for", "find"))
 """Verbs whose object Japanese omits when it was just mentioned."""
 NEVER_BARE = frozenset(("visit", "draw"))

@@ -13,7 +13,7 @@ from data.processes import uncollected
 
 
 def main() -> None:
-    """Write the chunks FIRST, FIRST + EVERY, … until the reader is gone."""
+    """Write the chunks FIRST, FIRST + EVERY, … until the pipe is closed."""
     kind, *numbers = sys.argv[1:]
     seed, first, every = map(int, numbers)
     stream = Stream(seed)

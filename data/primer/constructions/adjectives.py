@@ -1,4 +1,4 @@
-"""What things are like: qualities, comparison, preference, change, and what people like."""
+"""Adjectives: qualities, comparison, preference, change, liking."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from data.primer.lexicon import (
 
 
 def described(chooser: Chooser, *, asked: bool = False) -> tuple[NounPhrase, Adjective]:
-    """Somebody or something, and a quality that it can have."""
+    """A noun phrase and a quality that suits it."""
     quality = chooser.pick(ADJECTIVES)
     if quality.kinds[0] in ("person", "job"):
         subject = chooser.subject(
@@ -92,7 +92,7 @@ OPINIONS = frozenset(
     "expensive cheap delicious interesting difficult easy useful cute good beautiful important famous fast slow heavy"
     " light".split()
 )
-"""Qualities in which things of different kinds can be compared without saying nonsense."""
+"""Qualities by which things of different kinds can be compared."""
 
 
 def _comparable(thing: Noun) -> list[Adjective]:
@@ -100,7 +100,7 @@ def _comparable(thing: Noun) -> list[Adjective]:
 
 
 MIXED = frozenset(("gift", "machine"))
-"""Kinds whose members have little in common: a ring is compared with a ring."""
+"""Kinds of dissimilar things, compared only under the same name: a ring with a ring."""
 
 
 def compared(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective]:
@@ -132,7 +132,7 @@ def compared(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective]:
 
 
 def pointed(phrase: NounPhrase) -> bool:
-    """Whether the thing is here now, 'this bag': what it is like is no matter of the past."""
+    """Whether the thing is present ('this bag'), so that its quality is in the present tense."""
     return next(words(phrase.english)).text in ("this", "that")
 
 
@@ -240,7 +240,7 @@ def understanding(chooser: Chooser) -> Draft:
 
 
 def turned(said: Adjective) -> Complement:
-    """What something becomes: cold - 冷たく."""
+    """The complement of 'become': cold - 冷たく."""
     link = Link()
     writing = ja.adverbial(said.predicate).text
     return Complement((Word(said.english, link, True),), (Word(writing, link, True),), 0, 7)
@@ -255,14 +255,14 @@ def becoming(chooser: Chooser) -> Draft:
         chooser.subject(things) if "person" in things else chooser.known(chooser.pick(nouns(*things)), described=0.0)
     )
     if isinstance(subject.entry, Noun) and name in PRICES and subject.entry.kinds & {"fruit", "vegetable"}:
-        subject = chooser.kind_of(subject.entry)  # a price changes for all: oranges became expensive
+        subject = chooser.kind_of(subject.entry)  # a price changes for the whole kind: oranges became expensive
     clause = Clause(verb_head(verb("become")), subject, Mode(chooser.pick(("past", "past", "future"))), (turned(said),))
     return Draft(clause.english(), clause.japanese(), (clause,), pairs=_pairs(said.english, subject))
 
 
 def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
-    """Two things of a kind, a quality, and how it decides: 'more' of a good one, 'less' of a bad one, 'too' much of a
-    bad one."""
+    """Two things of a kind, a quality, and its role: 'more' of a good one, 'less' of a bad one, 'too' much of a bad
+    one."""
     scale = chooser.pick(SCALES)
     if scale.kind in MIXED or (chooser.chance(0.3) and scale.kind in ("container", "top", "book", "instrument")):
         thing = chooser.pick([thing for thing in nouns(scale.kind) if thing.plural])
@@ -283,7 +283,7 @@ def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
         and said.english not in taken
         and not (taken and said.english in ("easy", "difficult", "new"))
         and not (how == "less" and said.comparative)  # lighter, not less heavy
-        and not (not definite and said.english in ("new", "fresh"))  # of this bag and that box, not of bags and boxes
+        and not (not definite and said.english in ("new", "fresh"))  # of this bag, not of bags in general
     ]
     if not options:
         return _rivals(chooser)
@@ -301,7 +301,7 @@ def _rival(chooser: Chooser, entry: Noun, definite: bool) -> NounPhrase:
 
 
 def _judge(chooser: Chooser) -> NounPhrase:
-    """One person: several would not share one carrot."""
+    """One person, since several people do not share one carrot."""
     while (subject := chooser.subject(("person", "named"))).plural:
         pass
     return subject
@@ -312,7 +312,7 @@ def preferring(
 ) -> Clause:
     """prefers the apple over the orange, likes the apple better than the orange - オレンジよりりんごの方が好き.
 
-    A `choice` made on the spot, in a shop, is no matter of taste: …の方がいいと思いました.
+    `choice`: a decision in a shop rather than a matter of taste, …の方がいいと思いました.
     """
     over, which = Link(), Link()
     wording = chooser.pick((("prefer", "over"), ("prefer", "over"), ("prefer", "to"), ("like", "better than")))
@@ -339,7 +339,7 @@ def preference(chooser: Chooser) -> Draft:
 def preference_because(chooser: Chooser) -> Draft:
     """Emi prefers the apple over the orange because it is less acidic. - …。オレンジほどすっぱくないからです。
 
-    What 'it' is, only the meaning tells: what is less acidic or sweeter is the thing preferred, what is too acidic the
+    Only the meaning identifies the antecedent of 'it': less acidic or sweeter is the preferred thing, too acidic the
     other one.
     """
     better, worse, said, how = _rivals(chooser)
@@ -353,8 +353,8 @@ def preference_because(chooser: Chooser) -> Draft:
 def with_reason(
     main: Clause, better: NounPhrase, worse: NounPhrase, said: Adjective, how: str, topic: str | None = "は"
 ) -> tuple[Parts, Parts, Clause]:
-    """A preference and why, on both sides: 'more' or 'less' of a quality in the better thing, or 'too' much of it in
-    the other."""
+    """A preference with its reason, in both languages: 'more' or 'less' of a quality in the better thing, or 'too' much
+    of it in the other."""
     tense = main.mode.tense
     meant, other = (worse, better) if how == "too" else (better, worse)
     link, degree, because, it = Link(), Link(), Link(), pronoun(meant.pronoun, meant.referent, rival=other.referent)

@@ -15,7 +15,7 @@ from data.primer.lexicon import CITIES, POSITIONS, TIMES, Noun, Position, Verb, 
 
 
 def statement(clause: Clause) -> Draft:
-    """The clause by itself."""
+    """A sentence of one clause."""
     return Draft(clause.english(), clause.japanese(), (clause,))
 
 
@@ -32,7 +32,7 @@ def habit(chooser: Chooser) -> Draft:
 
 
 UNPLANNED = frozenset(("see", "touch", "throw"))
-"""What nobody announces for tomorrow."""
+"""Actions that nobody announces for tomorrow."""
 
 
 @construction(1.5)
@@ -58,7 +58,7 @@ def negation(chooser: Chooser) -> Draft:
 
 
 CASUAL = ("I", "he", "she", "we", "they")
-"""Who is spoken of with a contraction."""
+"""Pronouns that can have a contraction."""
 
 
 @construction(0.8)
@@ -154,7 +154,7 @@ def at_hour(chooser: Chooser) -> Draft:
     return statement(clause)
 
 
-# Where things are
+# Location
 
 
 def beside(position: Position, landmark: NounPhrase) -> tuple[Parts, Parts]:
@@ -220,7 +220,7 @@ def location(chooser: Chooser) -> Draft:
     return Draft(clause.english(), clause.japanese(), (clause,), "?" if asked else ".")
 
 
-# Who people are and what they have
+# Identity and possession
 
 
 @construction(0.8)

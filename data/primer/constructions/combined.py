@@ -1,4 +1,4 @@
-"""Clauses joined: reasons, conditions, times, sequences, contrasts, thoughts."""
+"""Two clauses: reasons, conditions, times, sequences, contrasts, thoughts."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from data.primer.lexicon import (
 
 
 def protagonist(chooser: Chooser) -> NounPhrase:
-    """Somebody whom 'he' or 'she' can mean later: a name, a boy, a woman."""
+    """A person that 'he' or 'she' can refer to later: a name, a boy, a woman."""
     return chooser.person() if chooser.chance(0.85) else common(chooser.pick(nouns("he", "she")))
 
 
 def again(phrase: NounPhrase) -> NounPhrase:
-    """The pronoun for it; Japanese leaves it unsaid."""
+    """The pronoun for it, which Japanese omits."""
     return pronoun(phrase.pronoun, phrase.referent, dropped=True)
 
 
 def particular(chooser: Chooser, one: Verb, entry: Noun, *, known: bool = False) -> NounPhrase:
-    """An object to come back to: a bag, the bag, this bag, without an adjective; `known` when something is said about
-    it."""
+    """An object that a pronoun can refer to later: a bag, the bag, this bag, without an adjective. `known`: definite,
+    since the sentence describes it."""
     if one.english == "go to":
         return chooser.goal(entry)
     if known:
@@ -51,16 +51,16 @@ def particular(chooser: Chooser, one: Verb, entry: Noun, *, known: bool = False)
 
 
 def acting(doer: NounPhrase, one: Verb, thing: NounPhrase | None, mode: Mode) -> Clause:
-    """The doer does it, to the thing if there is one."""
+    """The clause of subject, verb and object, if any."""
     complements = (marked(thing, "", one.particle, 0, 7),) if thing else ()
     return Clause(verb_head(one), doer, mode, complements)
 
 
 def aside(clause: Clause, said: Parts, *, about: NounPhrase) -> Parts:
-    """The Japanese main clause with an adverbial clause that says something `about` its subject or about its object.
+    """The Japanese main clause with an adverbial clause `about` its subject or its object.
 
-    A shared subject stands once, as the topic of both. An object is named in the adverbial clause, and not again: left
-    to be understood it would make the subject the one who is described (女の子は…有名だったので).
+    A shared subject appears once, as the topic of both clauses. An object is named in the adverbial clause and not
+    repeated. Omitting it there would make the subject the one described (女の子は…有名だったので).
     """
     topic = (*clause.subject.japanese, Word("は"))
     if about is clause.subject:
@@ -73,7 +73,7 @@ def aside(clause: Clause, said: Parts, *, about: NounPhrase) -> Parts:
 
 
 def reason(why: Clause, link: Link, *, comma: bool = True) -> Parts:
-    """…ので、 The subject is the caller's to say."""
+    """The reason with …ので、; the caller adds the subject."""
     stop = (Word("、"),) if comma else ()
     return (*why.japanese(ja.before_node, topic=None), Word("ので", link), *stop)
 
@@ -81,7 +81,7 @@ def reason(why: Clause, link: Link, *, comma: bool = True) -> Parts:
 def caused(
     chooser: Chooser, tense: str, *, negated: bool = True
 ) -> tuple[Clause, NounPhrase | None, Clause, NounPhrase]:
-    """What somebody did or did not do, to what; and the quality that explains it, said of whom or what (doer or thing)."""
+    """An action or its negation, its object, and the quality of subject or object that explains it."""
     cause = chooser.pick([cause for cause in REASONS if negated or not cause.negative])
     doer, thing = protagonist(chooser), None
     if cause.object is None:
@@ -99,7 +99,7 @@ def caused(
         assert isinstance(thing.entry, Noun)
         about, said = thing, chooser.pick(suiting(thing.entry, cause.adjectives))
     if said.english == "happy":
-        # A reason is told from inside; 喜んでいる is what others see.
+        # 喜んでいる describes the visible emotion of others; a reason needs the inner state.
         said = replace(said, writing="うれしい", kind="i")
     why = Clause(adjective_head(said), again(about), Mode("past" if tense == "past" else "present"))
     return main, thing, why, about
@@ -109,7 +109,8 @@ def caused(
 def because(chooser: Chooser) -> Draft:
     """Ken drank water because he was thirsty. - ケンはのどがかわいていたので、水を飲みました。
 
-    The reason comes first in Japanese: after the topic when it is the doer's, before it when it is about the thing.
+    The reason comes first in Japanese: after the topic if it describes the subject, before it if it describes the
+    object.
     """
     main, _, why, about = caused(chooser, "past")
     link = Link()
@@ -156,7 +157,7 @@ def condition(chooser: Chooser) -> Draft:
     return Draft(english, japanese, (first, main))
 
 
-# Time and order
+# Temporal order
 
 
 @construction(1.2)
@@ -176,13 +177,13 @@ def when(chooser: Chooser) -> Draft:
 
 FIRSTS = frozenset(sequel.first for sequel in SEQUELS)
 PREPARING = frozenset(("wash", "cut", "fix"))
-"""What one can also leave undone: that something was bought before it was eaten goes without saying."""
+"""First actions that are optional, so that 'washed it before he ate it' is informative."""
 
 
 def _sequel(
     chooser: Chooser, first_mode: Mode, second_mode: Mode, *, later_first: bool = False, firsts: frozenset[str] = FIRSTS
 ) -> tuple[Clause, Clause]:
-    """Two things done to one object, the second said with pronouns (or the first, when it is said later)."""
+    """Two actions on one object; the clause that comes second has pronouns."""
     sequel = chooser.pick([sequel for sequel in SEQUELS if sequel.second != "wear" and sequel.first in firsts])
     entry = chooser.pick([thing for _, thing in takers(sequel.first, sequel.object) if takers_of(sequel.second, thing)])
     doer = protagonist(chooser)
@@ -194,7 +195,7 @@ def _sequel(
 
 
 def takers_of(name: str, thing: Noun) -> bool:
-    """Whether a verb of that name takes the thing."""
+    """Whether a verb with this English form accepts the object."""
     return any(entry is thing for _, entry in takers(name, thing.english.replace(" ", "-")))
 
 
@@ -213,7 +214,7 @@ def before(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def after(chooser: Chooser) -> Draft:
-    """Emi ate the apple after she washed it. - エミはりんごを洗った後で、食べました。 Japanese names it where it comes first."""
+    """Emi ate the apple after she washed it. - エミはりんごを洗った後で、食べました。 Japanese names the object at its first mention."""
     first, second = _sequel(chooser, Mode("past"), Mode("past"), later_first=True)
     link = Link()
     topic = (*second.subject.japanese, Word("は"))
@@ -322,5 +323,5 @@ def thought(chooser: Chooser) -> Draft:
 
 
 def progressive_of(one: Verb) -> ja.Predicate:
-    """What others think and say is reported as going on: 思っている, 言っている."""
+    """Thoughts and statements of others are progressive: 思っている, 言っている."""
     return ja.progressive(one.predicate)

@@ -1,4 +1,4 @@
-"""Giving and receiving: who stands on whose side decides the Japanese verb (あげる, くれる, もらう)."""
+"""Giving and receiving. The direction relative to the speaker determines the Japanese verb (あげる, くれる, もらう)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GIVING = tuple(
 
 
 def toward(giver: NounPhrase, taker: NounPhrase, one: Verb) -> ja.Predicate:
-    """To the speaker's side from outside, あげる is くれる and another verb takes てくれる; otherwise the verb stays."""
+    """The verb towards the speaker's side: くれる for あげる, てくれる with other verbs; otherwise the verb itself."""
     inward = taker.speaker_side and not giver.speaker_side
     if taker.person == 1 and giver.person != 1:
         inward = True
@@ -27,7 +27,7 @@ def toward(giver: NounPhrase, taker: NounPhrase, one: Verb) -> ja.Predicate:
 
 
 def _parties(chooser: Chooser) -> tuple[NounPhrase, NounPhrase]:
-    """Two different people, one of them often the speaker."""
+    """Two different people, often including the speaker."""
     draw = chooser.pick(("I", "me", "named", "named", "named"))
     other = chooser.subject(("named",), speaker=False)
     if draw == "I":

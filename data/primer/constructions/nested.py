@@ -1,4 +1,4 @@
-"""Clauses within clauses within clauses: relative clauses inside comparisons inside reasons, reasons inside reports."""
+"""Nested clauses: relative clauses in comparisons in reasons, reasons in reported speech."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ BAD = ("expensive", "difficult", "acidic", "bitter", "boring")
 
 
 def _judged(chooser: Chooser, names: tuple[str, ...]) -> tuple[Verb, Noun, Adjective]:
-    """How something came about, and one of the named qualities that it can have."""
+    """How a thing was obtained, and one of the named qualities that suit it."""
     one, _, entry = made_thing(chooser)
     options = [said for said in suiting(entry, names) if told_of(one, said)]
     return (one, entry, chooser.pick(options)) if options else _judged(chooser, names)
 
 
 def _inviting(one: Verb, other: Verb, entry: Noun) -> list[Adjective]:
-    """What speaks for doing the other thing too, with what came about so: fresh, of a bought apple to eat."""
+    """Qualities that are a reason for the second action on a thing obtained by the first: a fresh apple is bought and
+    eaten."""
     wanted = [said for cause in causes(other, entry) if not cause.negative for said in suiting(entry, cause.adjectives)]
     return [said for said in wanted if told_of(one, said)]
 
@@ -34,8 +35,7 @@ def _inviting(one: Verb, other: Verb, entry: Noun) -> list[Adjective]:
 def because_of_compared_relatives(chooser: Chooser) -> Draft:
     """Emi ate the cake that Ken made because it was sweeter than the cake that Anna made. - アンナが作ったケーキより甘かったので、…。
 
-    The standard of comparison comes first and leaves no doubt what is compared, so the thing is named in the main
-    clause.
+    The standard of comparison comes first and identifies the kind of thing, so the main clause names the thing.
     """
     one, other, entry = made_thing(chooser)
     options = [said for said in _inviting(one, other, entry) if "nocompare" not in said.features]

@@ -1,4 +1,4 @@
-"""Questions with yes or no, with a question word, and with their answers."""
+"""Yes-no questions, questions with a question word, and questions with an answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def yes_no_question(chooser: Chooser) -> Draft:
 
 @construction(1.0)
 def question_to_you(chooser: Chooser) -> Draft:
-    """Did you buy the tickets yesterday? - 昨日切符を買いましたか。 Japanese does not say 'you'."""
+    """Did you buy the tickets yesterday? - 昨日切符を買いましたか。 Japanese omits 'you'."""
     clause = _asked_event(chooser, pronoun("you"))
     return Draft(clause.english(), clause.japanese(), (clause,), "?")
 
@@ -80,7 +80,7 @@ def where_question(chooser: Chooser) -> Draft:
 
 
 SOMEWHERE = frozenset(scene.verb for scene in SCENES) - {"run", "walk", "plant"}
-"""What is done 'at' a place (で). One runs through a park (を) and plants into a garden (に)."""
+"""Verbs whose place takes で; running takes を for the park, planting に for the garden."""
 
 
 @construction(0.5)

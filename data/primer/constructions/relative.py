@@ -44,7 +44,7 @@ def who(chooser: Chooser) -> tuple[NounPhrase, Clause]:
     one = chooser.pick([one for one in verbs() if "person" in one.subject])
     blank = asked("", "", animate=True)
     clause = chooser.event(one, Mode("past"), blank, timed=0.2, placed=0.2, accompanied=0.1)
-    while not clause.complements:  # 'the friend who slept' could be anybody
+    while not clause.complements:  # 'the friend who slept' identifies nobody
         clause = chooser.event(one, Mode("past"), blank, timed=0.5, placed=0.5, accompanied=0.1)
     modifier = Modifier(
         (Word("who"), *clause.english(subject=False)), clause.japanese(ja.attributive, topic=None), after=True
@@ -53,7 +53,7 @@ def who(chooser: Chooser) -> tuple[NounPhrase, Clause]:
 
 
 def made_thing(chooser: Chooser) -> tuple[Verb, Verb, Noun]:
-    """How a thing came about and what is done with it then: make, eat, cake."""
+    """First action, second action, object: make, eat, cake."""
     sequel = chooser.pick(SEQUELS)
     entry = chooser.pick([thing for _, thing in takers(sequel.first, sequel.object) if takers_of(sequel.second, thing)])
     return verb(sequel.first, entry), verb(sequel.second, entry), entry
@@ -80,7 +80,7 @@ def object_relative_quality(chooser: Chooser) -> Draft:
 
 
 def told_of(one: Verb, said: Adjective) -> bool:
-    """A price is told of what was bought or ordered."""
+    """Whether the adjective suits an object of the verb: prices suit only traded things."""
     return said.english not in PRICES or one.english in TRADING
 
 
@@ -122,7 +122,7 @@ def compared_relatives(chooser: Chooser) -> Draft:
 
 
 def causes(one: Verb, entry: Noun) -> list[Reason]:
-    """Why one does, or does not do, that to the thing: its qualities."""
+    """Qualities of the thing that are a reason for the action or against it."""
     found = [cause for cause in REASONS if cause.verb == one.english and cause.object and not cause.of_subject]
     return [cause for cause in found if any(thing is entry for _, thing in takers(cause.verb, str(cause.object)))]
 

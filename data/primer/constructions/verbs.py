@@ -1,4 +1,4 @@
-"""What is wished, possible, allowed, due, asked for, liked: verbs with modality."""
+"""Verbs with modality: wish, ability, permission, duty, request, experience, liking."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ AT_WILL = ("accident", "stative")
 UNWISHED = frozenset(
     ("hide", "chase", "look for", "wait for", "carry", "pick up", "close", "open", "return", "sell", "come to")
 )
-"""What one does when it comes to it: no wish, and nothing to have done once in one's life."""
+"""Everyday actions that are neither a wish nor a life experience."""
 HARMLESS = frozenset(("look for", "help", "wait for", "rest", "visit", "study", "return", "clean"))
-"""What nobody forbids."""
+"""Actions that nobody forbids."""
 MISCHIEF = frozenset(("hide", "chase", "touch", "catch", "see"))
-"""What is nobody's duty."""
+"""Actions that are not a duty."""
 COMMON = UNWISHED | {
     *(
         "come to",
@@ -43,7 +43,7 @@ COMMON = UNWISHED | {
     ),
     *("sleep", "rest", "walk", "run", "work", "hide", "play", "get up", "sing", "clean", "wear"),
 }
-"""What everybody has done: 'Ken has never slept' is no news. Of food the taste is: see `experience`."""
+"""Actions that everybody has done, which are no experience: not 'Ken has never slept'. For food see `experience`."""
 
 
 def _person(chooser: Chooser, you: float = 0.0) -> NounPhrase:
@@ -89,7 +89,7 @@ def wanted_thing(chooser: Chooser) -> Draft:
 
 @construction(1.5)
 def ability(chooser: Chooser) -> Draft:
-    """Lucy can play the piano. - ルーシーはピアノを弾くことができます。 in short 弾けます."""
+    """Lucy can play the piano. - ルーシーはピアノを弾くことができます。 Short form: 弾けます."""
     one = chooser.pick(verbs(without=("nocan", "accident", "stative")))
     mode = Mode(chooser.pick(("present", "present", "past")), chooser.chance(0.45), "can", chooser.chance(0.15))
     if not mode.negative and (mode.contracted or mode.tense == "past"):
@@ -167,7 +167,7 @@ def experience(chooser: Chooser) -> Draft:
     subject = chooser.subject(("person", "named"))
     mode = Mode("present", chooser.chance(0.45), "experience")
     clause = chooser.event(one, mode, subject, timed=0.0, counted=0.0, placed=0.25, generic=True)
-    # 'Has eaten dinner' would mean today's: no experience.
+    # 'Has eaten dinner' would refer to today and express no experience.
     daily = any(c.entry is not None and c.entry.kinds & {"meal", "homework"} for c in clause.complements)
     return experience(chooser) if daily else statement(clause)
 
@@ -176,11 +176,11 @@ def _tasting(one: Verb) -> bool:
     return one.english == "eat" and "food" in one.object
 
 
-# Doing as a thing: the clause becomes a noun with の, or a purpose with に.
+# Nominalised clauses: の for a noun, に for a purpose.
 
 
 CHORES = frozenset(("open", "close", "call", "wait for", "order", "come to", "carry", "use"))
-"""What is done, but hardly liked for itself."""
+"""Actions that are hardly liked for their own sake."""
 
 
 def _doing(chooser: Chooser, subject: NounPhrase) -> Clause:
@@ -226,7 +226,7 @@ ERRANDS = frozenset(
 
 
 def scene_event(chooser: Chooser, name: str, kind: str | None, subject: NounPhrase, mode: Mode) -> Clause:
-    """What one does at a place, without naming the place."""
+    """A typical event at a place, without the name of the place."""
     if kind is None:
         one = verb(name)
         complements = (chooser.object(one, subject, 0.0),) if one.transitive else ()

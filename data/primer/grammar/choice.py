@@ -1,4 +1,4 @@
-"""Choosing words that make sense together: who does what to what, where, when and with whom."""
+"""Random choice of words under selectional restrictions: subject, verb, object, place, time, companion."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ T = TypeVar("T")
 CALLED = tuple(name for name in NAMES if not name.family)
 FAMILY = tuple(name for name in NAMES if name.family)
 SIZES, PAPERS = frozenset(("big", "small")), frozenset(("ticket", "stamp", "postcard", "letter", "photo", "key"))
-"""Nobody buys a big ticket."""
+"""Adjectives of size are not used with these nouns: nobody buys a big ticket."""
 
 
 @cache
 def verbs(*, without: tuple[str, ...] = (), transitive: bool | None = None) -> tuple[Verb, ...]:
-    """The verbs that describe an event of one or two parties, without the given features."""
+    """Verbs of events with one or two participants, without the given features."""
     barred = {"double", "source", "apart", *without}
     return tuple(verb for verb in lexicon.VERBS if not verb.features & barred and transitive in (None, verb.transitive))
 
 
 @cache
 def places(verb: Verb, noun: Noun | None) -> tuple[Noun, ...]:
-    """Where one does that, by the table of scenes."""
+    """Places of the activity, by the table of scenes."""
 
     def fits(scene: lexicon.Scene) -> bool:
-        if scene.object is None:  # a bare verb is the intransitive one; one meets anybody anywhere
+        if scene.object is None:  # a bare verb is intransitive; 'meet' accepts any object
             return not verb.transitive or verb.english == "meet"
         return noun is not None and is_a(noun, (scene.object,))
 
@@ -64,7 +64,7 @@ def places(verb: Verb, noun: Noun | None) -> tuple[Noun, ...]:
 
 @cache
 def objects(verb: Verb) -> tuple[Noun | Name, ...]:
-    """What the verb can be done to: nouns, and cities or people by name."""
+    """Possible objects of the verb: nouns, cities and names of people."""
     found: list[Noun | Name] = list(nouns(*verb.object))
     if "city" in verb.object:
         found += CITIES
@@ -75,7 +75,7 @@ def objects(verb: Verb) -> tuple[Noun | Name, ...]:
 def _cast(
     kinds: tuple[str, ...], speaker: bool
 ) -> tuple[tuple[Name, ...], tuple[Name, ...], tuple[str, ...], tuple[Noun, ...]]:
-    """Who can be of these kinds: names, the speaker's family, pronouns, nouns."""
+    """Possible subjects of these kinds: names, the speaker's family, pronouns, nouns."""
     named = tuple(name for name in CALLED if is_a(name, kinds))
     family = tuple(name for name in FAMILY if is_a(name, kinds)) if speaker else ()
     pronouns = tuple(sorted({name.pronoun for name in named}))
@@ -85,18 +85,18 @@ def _cast(
 
 
 class Chooser:
-    """All chance of the grammar comes from here. Only `Random.random()` is used: its stream is the same on every
-    Python."""
+    """The only source of randomness in the grammar. Uses `Random.random()` only, whose stream is equal in all Python
+    versions."""
 
     def __init__(self, rng: random.Random) -> None:
         self._random = rng.random
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of the options, all alike."""
+        """One of the options, uniformly."""
         return options[int(self._random() * len(options))]
 
     def chance(self, probability: float) -> bool:
-        """True with the probability."""
+        """True with the given probability."""
         return self._random() < probability
 
     def weighted(self, options: Sequence[tuple[T, float]]) -> T:
@@ -117,14 +117,14 @@ class Chooser:
     # Who
 
     def person(self, *others: NounPhrase) -> NounPhrase:
-        """Somebody by name, other than `others`."""
+        """A person's name, not among `others`."""
         taken = {other.entry for other in others}
         while (entry := self.pick(CALLED)) in taken:
             pass
         return noun_phrases.name(entry)
 
     def subject(self, kinds: tuple[str, ...], speaker: bool = True) -> NounPhrase:
-        """Somebody who can do it: names most of all, pronouns, nouns for people and animals. `speaker` allows 'I',
+        """A possible subject: most often a name, else a pronoun or a noun for people or animals. `speaker` allows 'I',
         'we', 'my mother'."""
         names, family, pronouns, roles = _cast(kinds, speaker)
         draw = self._random()
@@ -140,7 +140,7 @@ class Chooser:
         return common(role, "the", *self.describe(role, 0.15), plural=self.chance(0.15))
 
     def describe(self, noun: Noun, probability: float, priced: bool = False) -> tuple[Modifier, ...]:
-        """Perhaps an adjective that suits the noun; its price only where the verb trades (`priced`)."""
+        """An adjective that suits the noun, or none; adjectives of price only with verbs of trade (`priced`)."""
         barred = HUNGER | (FLAWS if priced else PRICES)
         barred = barred | SIZES if noun.english in PAPERS else barred
         options = [adjective for adjective in lexicon.adjectives_for(noun) if adjective.english not in barred]
@@ -168,7 +168,7 @@ class Chooser:
         return "a" if draw < 0.6 else "the" if draw < 0.86 else "this" if draw < 0.93 else "that"
 
     def known(self, noun: Noun, subject: NounPhrase | None = None, described: float = 0.2) -> NounPhrase:
-        """A particular one, as a subject to speak about: the cat, this cat, Emi's cat."""
+        """A definite noun phrase as a subject: the cat, this cat, Emi's cat."""
         if noun.kinds & BARE:
             return self.kind_of(noun)
         if noun.english == "friend":
@@ -203,7 +203,7 @@ class Chooser:
         return common(noun, opening, *modifiers, plural=plural and not noun.kinds & {"place", "public"})
 
     def kind_of(self, noun: Noun) -> NounPhrase:
-        """The kind as such: apples, milk, pizza, the violin."""
+        """A generic noun phrase: apples, milk, pizza, the violin."""
         if noun.english in UNCOUNTED:
             return common(noun, "")
         if noun.english in UNIQUE or "instrument" in noun.kinds:
@@ -211,7 +211,7 @@ class Chooser:
         return common(noun, "", plural=noun.plural is not None)
 
     def goal(self, entry: Noun | Name) -> NounPhrase:
-        """A place to go to, as one says it without having mentioned it: the park, school, Kyoto."""
+        """A destination at its first mention: the park, school, Kyoto."""
         if isinstance(entry, Name):
             return noun_phrases.name(entry)
         return common(entry, "" if entry.english == "school" else "the")
@@ -226,9 +226,10 @@ class Chooser:
         negative: bool = False,
         habitual: bool = False,
     ) -> Complement:
-        """An object that makes sense with the verb, with its particle.
+        """An object that suits the verb, with its particle.
 
-        `negative`: nobody judges what was not eaten. `habitual`: nobody washes the same apple every day.
+        `negative`: no adjective, since a food that was not eaten is not judged. `habitual`: a generic object, since
+        nobody washes the same apple every day.
         """
         if "named" in verb.object or ("person" in verb.object and self.chance(0.6)):
             phrase = self.person(subject)
@@ -237,7 +238,7 @@ class Chooser:
             if generic and verb.english == "buy":
                 known = nouns(*GROCERIES)
             entry = self.pick(known)
-            owned = "gain" not in verb.features and verb.english != "return"  # nobody returns what is his
+            owned = "gain" not in verb.features and verb.english != "return"  # nobody returns his own things
             fresh = habitual and isinstance(entry, Noun) and bool(entry.kinds & {"food", "vegetable"})
             if isinstance(entry, Noun) and entry.english == "homework":
                 phrase = common(entry, own_work(subject))
@@ -262,7 +263,7 @@ class Chooser:
                 )
             if isinstance(entry, Noun) and "instrument" in entry.kinds and verb.english in ("play", "practice"):
                 phrase = common(entry, "the")
-        # What one has the skill to do stands with が; of living things that would make them the doer.
+        # Objects of a skill take が; an animate object with が would read as the subject.
         skill = modality == "can" and verb.particle == "を" and verb.english in SKILLS and not phrase.animate
         particle = "が" if skill else verb.particle
         return marked(phrase, "", particle, 0, 7)
@@ -270,12 +271,12 @@ class Chooser:
     # When, where, how
 
     def time(self, *tenses: str, brief: bool = False) -> Complement:
-        """yesterday, every morning; `brief` for what fills no week."""
+        """yesterday, every morning; `brief`: no spans of a week or more."""
         known = [time for time in TIMES if time.tense in tenses]
         return when(self.pick([time for time in known if time.english in DAILY] if brief else known))
 
     def frequency(self) -> Complement:
-        """often, always."""
+        """An adverb of frequency: often, always."""
         return when(self.pick([time for time in TIMES if time.tense == "frequency"]), MIDDLE)
 
     def seldom(self) -> Complement:
@@ -283,7 +284,7 @@ class Chooser:
         return when(next(time for time in TIMES if time.tense == "seldom"), MIDDLE, 6)
 
     def place(self, verb: Verb, noun: Noun | None) -> Complement | None:
-        """Where it happens; None when the table knows no place for it."""
+        """The place of the event; None if the table has none for it."""
         known = places(verb, noun)
         if not known:
             return None
@@ -298,7 +299,7 @@ class Chooser:
         """by bus - バスで."""
         return marked(common(self.pick(nouns("transport")), ""), "by", "で", 3, 4)
 
-    # A whole event
+    # Events
 
     def event(
         self,
@@ -314,7 +315,7 @@ class Chooser:
         speaker: bool = True,
         generic: bool = False,
     ) -> Clause:
-        """A clause around the verb with sensible subject, object and perhaps time, place, companion or means."""
+        """A clause with the verb, a suitable subject and object, and optionally time, place, companion or means."""
         subject = subject or self.subject(verb.subject, speaker)
         complements: list[Complement] = []
         noun: Noun | None = None
@@ -322,7 +323,7 @@ class Chooser:
         generic = generic or verb.english in SLOW or (habitual and verb.english in (*GENERIC, "buy"))
         if verb.transitive:
             if verb.particle != "を" or "stative" in verb.features or mode.modality == "progressive":
-                counted = 0.0  # 犬に三匹触る, is eating five melons: not said
+                counted = 0.0  # unnatural: 犬に三匹触る, is eating five melons
             direct = self.object(verb, subject, counted, mode.modality, generic, mode.negative, habitual)
             noun = direct.entry if isinstance(direct.entry, Noun) else None
             complements.append(direct)
@@ -352,7 +353,7 @@ OWN = {"you": "your"} | {who: word for who, word in noun_phrases.POSSESSIVES.ite
 
 
 def own_work(subject: NounPhrase) -> Determiner:
-    """my, your, her homework: Japanese says 宿題 alone. 'The' where nothing tells he from she."""
+    """my, your, her homework: Japanese has 宿題 alone. 'The' if the pronoun of the subject is unknown."""
     return Determiner((Word(OWN.get(subject.pronoun, "the")),))
 
 
@@ -362,7 +363,7 @@ def is_animal(phrase: NounPhrase) -> bool:
 
 
 def _kind_is_meant(verb: Verb, noun: Noun) -> bool:
-    """Whether one can like doing it to the kind as such: climbing mountains, but not going to parks."""
+    """Whether the verb with a generic object can be liked: climbing mountains, but not going to parks."""
     return verb.english == "climb" or not noun.kinds & {"place", "public", "seat"}
 
 

@@ -30,18 +30,18 @@ class Complement:
 
     @property
     def of(self) -> Referent | None:
-        """Whom or what it mentions."""
+        """The referent that it mentions."""
         return self.phrase.referent if self.phrase else None
 
 
-# Ranks: who comes before whom. Japanese 1 time, 2 place, 3 companion, 4 means, 5 start, 6 recipient, 7 object or goal,
-# 8 quantity, manner.
+# Ranks give the order of complements. Japanese: 1 time, 2 place, 3 companion, 4 means, 5 start, 6 recipient,
+# 7 object or goal, 8 quantity, manner.
 MIDDLE = -1
 """English rank of adverbs between auxiliary and verb: always, often."""
 
 
 def marked(phrase: NounPhrase, preposition: str, particle: str, english_rank: int, japanese_rank: int) -> Complement:
-    """A noun phrase with preposition and particle, linked to each other; an object has no preposition."""
+    """A noun phrase with preposition and particle, which link to each other; an object has no preposition."""
     link = Link() if preposition else None
     side = (Word(preposition, link), *phrase.as_object) if preposition else phrase.as_object
     said = () if phrase.dropped else (*phrase.japanese, Word(particle, link), *phrase.quantity)
@@ -53,7 +53,7 @@ class Mode:
     """Tense, polarity, modality and style of a clause."""
 
     tense: str = "past"
-    """past, present or future; Japanese tells only past from non-past."""
+    """past, present or future; Japanese distinguishes only past and non-past."""
     negative: bool = False
     modality: str = ""
     contracted: bool = False
@@ -70,20 +70,20 @@ class Head:
     before: Parts = ()
     """Japanese words directly before the predicate: the noun phrase of 'is a doctor'."""
     link: Link | None = field(default_factory=Link)
-    """None where the predicate says no more than 'be': います in 猫は庭にいます."""
+    """None if the predicate means only 'be': います in 猫は庭にいます."""
     lemma: str = ""
 
 
 def verb_head(verb: Verb, predicate: ja.Predicate | None = None, lemma: str = "") -> Head:
-    """The verb as the head of a clause; `predicate` where Japanese uses another word than the lexicon's."""
+    """The verb as the head of a clause; `predicate` overrides the Japanese word of the lexicon."""
     return Head(predicate or verb.predicate, verb, lemma=lemma or verb.english)
 
 
 def adjective_head(
     adjective: Adjective, english: Parts | None = None, before: Parts = (), link: Link | None = None
 ) -> Head:
-    """is big - 大きいです. `english` replaces the plain adjective ('more interesting than …') and carries `link` on it;
-    `before` stands before the Japanese adjective (とても, より …)."""
+    """is big - 大きいです. `english` replaces the plain adjective ('more interesting than …') and carries `link`;
+    `before` precedes the Japanese adjective (とても, より …)."""
     link = link or Link()
     side = english or (Word(adjective.english, link, True),)
     return Head(adjective.predicate, None, side, before, link, adjective.english)
@@ -100,7 +100,7 @@ Derivation = Callable[[ja.Predicate], ja.Predicate]
 
 @dataclass(frozen=True, slots=True)
 class Modality:
-    """How English says it (the finite word, what stands before the verb, the verb's form) and what Japanese derives."""
+    """English expression (finite word, words before the verb, form of the verb) and Japanese derivation."""
 
     finite: str
     particle: str
@@ -129,8 +129,8 @@ _MODALS = {"can": "could", "must": "must", "may": "may", "will": "will"}
 
 @dataclass(eq=False)
 class Clause:
-    """One clause. `question` inverts English and is asked about by the verb group, so it is decided before either side
-    is written."""
+    """One clause. `question` inverts the English word order; it is part of the clause because the verb group depends on
+    it."""
 
     head: Head
     subject: NounPhrase
@@ -210,7 +210,7 @@ class Clause:
         return (Word(auxiliary, ending), Word("never" if perfect else "not", ending)), tuple(rest)
 
     def english(self, *, subject: bool = True, gap: Complement | None = None) -> Parts:
-        """The clause in English order, without final punctuation; `gap` is a complement said elsewhere."""
+        """The clause in English order, without final punctuation; `gap` is a complement that is expressed elsewhere."""
         said = [complement for complement in self.complements if complement is not gap]
         middle = [part for complement in said if complement.english_rank == MIDDLE for part in complement.english]
         after = sorted((c for c in said if c.english_rank != MIDDLE), key=lambda complement: complement.english_rank)
@@ -235,14 +235,14 @@ class Clause:
         return self._bare(en.ing(self.head.verb.english))
 
     def imperative(self, opening: str) -> Parts:
-        """'please do not open the window', 'let's go': the opening links to the Japanese ending."""
+        """'please do not open the window', 'let's go': the first words link to the Japanese ending."""
         negation = (Word("do not", self.ending),) if self.mode.negative else ()
         return (Word(opening, self.ending), *negation, *self.infinitive())
 
     # Japanese
 
     def _derived(self) -> tuple[ja.Predicate, bool]:
-        """The Japanese predicate after modality, and whether Japanese negates it."""
+        """The Japanese predicate with modality, and whether Japanese negates it."""
         verb, mode, predicate = self.head.verb, self.mode, self.head.predicate
         modality = MODALITIES.get(mode.modality)
         if modality is None:
@@ -250,7 +250,7 @@ class Clause:
             return (ja.progressive(predicate) if stative else predicate), mode.negative
         derive = modality.derive
         if mode.modality == "want" and self.subject.person != 3:
-            derive = ja.desiderative  # one's own wish, and that of the person asked; others only show theirs
+            derive = ja.desiderative  # たい is for the speaker and the person asked; たがる for all others
         if mode.negative:
             return (modality.derive_negative or derive)(predicate), modality.negative_is_negative
         return derive(predicate), modality.positive_is_negative
@@ -260,8 +260,8 @@ class Clause:
     ) -> Parts:
         """The clause in Japanese order.
 
-        `form` ends it (default: polite, or plain when contracted); `topic` marks the subject, None leaves it out;
-        `skip` are complements said elsewhere.
+        `form` ends it (default: polite, or plain when contracted); `topic` marks the subject, None omits it;
+        `skip` are complements that are expressed elsewhere.
         """
         order = sorted((c for c in self.complements if c not in skip), key=lambda complement: complement.japanese_rank)
         said: list[Part] = []

@@ -8,7 +8,7 @@ _SIBILANT = ("s", "x", "z", "ch", "sh")
 
 
 def _first(phrase: str) -> tuple[str, str]:
-    """The word that inflects and the rest: 'look for' -> ('look', ' for')."""
+    """The inflected word and the rest: 'look for' -> ('look', ' for')."""
     head, space, rest = phrase.partition(" ")
     return head, space + rest
 
@@ -109,9 +109,9 @@ CONTRACTIONS = {
     ("can", "not"): "can't",
     ("could", "not"): "couldn't",
 }
-"""Contracted English is casual, and casual Japanese is plain: this is how a sentence shows which style it wants."""
+"""Contractions mark casual style, which determines the plain style in Japanese."""
 
 ATTACHED = {"will": "'ll", "am": "'m", "is": "'s", "are": "'re"}
-"""What a casual sentence hangs on a pronoun: she'll, I'm, they're."""
+"""Contractions with a pronoun: she'll, I'm, they're."""
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

@@ -1,10 +1,9 @@
-"""Japanese inflection: every form the grammar uses, from the dictionary form and the class of a word.
+"""Japanese inflection: all forms that the grammar uses, from the dictionary form and the class of a word.
 
-A `Predicate` is whatever can end a Japanese clause. Derivations (potential, progressive, wish, duty …) turn one
-predicate into another, as the language itself does: 読む -> 読める (an ichidan verb) or 読みたい (an い-adjective). Inflection
-then ends it. Every inflected form comes apart as (stem, ending), cut where a morphological analyser cuts: 読み|ました,
-高く|ないです, 静か|でした, 勉強|します. The stem is what the English content word links to; negation, auxiliaries and "be" link to the
-ending.
+A `Predicate` is a verb, an adjective or a noun with copula at the end of a clause. Derivations (potential, progressive,
+wish, duty …) map one predicate to another: 読む -> 読める (an ichidan verb) or 読みたい (an い-adjective). An inflected form is
+a pair (stem, ending), split where a morphological analyser splits it: 読み|ました, 高く|ないです, 静か|でした, 勉強|します. The
+English content word links to the stem; negation, auxiliaries and "be" link to the ending.
 
 Classes: godan, ichidan, suru, kuru, iku (行く: godan but 行って), aru (ある: negative ない), i (い-adjective), ii (いい/よく),
 da (a noun, な- or の-adjective with the copula).
@@ -32,14 +31,14 @@ class Inflected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """`head` is fixed text (the content part of a derived predicate), `tail` what still inflects, in its dictionary
+    """`head` is fixed text (the content part of a derived predicate), `tail` the inflected part in its dictionary
     form."""
 
     head: str
     tail: str
     kind: str
     link: str = "な"
-    """How a `da` predicate stands before a noun: 静か+な, 緑+の."""
+    """The ending of a `da` predicate before a noun: 静か+な, 緑+の."""
 
 
 class Bases(NamedTuple):
@@ -89,7 +88,7 @@ def bases(verb: str, kind: str) -> Bases:
 
 
 def _cut(predicate: Predicate, stem: str, ending: str) -> Inflected:
-    """A derived predicate keeps its content part as the stem whatever its tail does."""
+    """The inflected form; the stem of a derived predicate is always its content part."""
     return Inflected(predicate.head, stem + ending) if predicate.head else Inflected(stem, ending)
 
 
@@ -212,17 +211,17 @@ def potential(predicate: Predicate) -> Predicate:
 
 
 def progressive(predicate: Predicate) -> Predicate:
-    """Is doing, or is in the state of having done: 読んでいる, 住んでいる."""
+    """Progressive or resulting state: 読んでいる, 住んでいる."""
     return _derive(_after(te(predicate), "いる"), "ichidan")
 
 
 def desiderative(predicate: Predicate) -> Predicate:
-    """Want to, of the speaker and the one asked: 食べたい."""
+    """Want to, for the speaker and the person asked: 食べたい."""
     return _derive(_after(continuative(predicate), "たい"), "i")
 
 
 def evident_desire(predicate: Predicate) -> Predicate:
-    """Want to, of others, whose wish one sees: 食べたがっている."""
+    """Want to, for all others: 食べたがっている."""
     return _derive(_after(continuative(predicate), "たがっている"), "ichidan")
 
 
@@ -265,7 +264,7 @@ def excess(predicate: Predicate) -> Predicate:
 
 
 def favor(predicate: Predicate) -> Predicate:
-    """Does it for the speaker's side: 見せてくれる."""
+    """A favour to the speaker's side: 見せてくれる."""
     return _derive(_after(te(predicate), "くれる"), "ichidan")
 
 
@@ -277,5 +276,5 @@ def request(predicate: Predicate, *, past: bool = False, negative: bool = False)
 
 
 Form = Callable[..., Inflected]
-"""A way to end a clause: called with the predicate and, by keyword, `past` and `negative`, of which it takes what it
-can express."""
+"""Ending of a clause: called with the predicate and the keywords `past` and `negative`; ignores those that it cannot
+express."""

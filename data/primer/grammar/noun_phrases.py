@@ -1,4 +1,4 @@
-"""Noun phrases, both sides at once: names, pronouns, and nouns with determiner, number, adjectives, possessor, relative
+"""Noun phrases in both languages: names, pronouns, and nouns with determiner, number, adjectives, possessor, relative
 clause."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from data.primer.lexicon import Adjective, Name, Noun
 
 @dataclass(slots=True, eq=False)
 class NounPhrase:
-    """The two sides of a noun phrase, without particle or preposition, and what agreement and reference ask about it."""
+    """Both sides of a noun phrase without particle or preposition, and its features for agreement and reference."""
 
     english: Parts
     japanese: Parts
@@ -22,21 +22,21 @@ class NounPhrase:
     person: int = 3
     plural: bool = False
     object_form: Parts | None = None
-    """The English side after a verb or a preposition, where it differs: him."""
+    """The English object form if it differs: him."""
     quantity: Parts = ()
     """Number and counter, which follow the particle in Japanese: りんごを三個."""
     dropped: bool = False
-    """Japanese leaves it unsaid."""
+    """Whether Japanese omits it."""
     pronoun: str = "it"
-    """The pronoun that can stand for it later."""
+    """The pronoun that can refer to it later."""
     animate: bool = False
     referent: Referent | None = None
     link: Link | None = None
-    """Of a pronoun, for the Japanese words that say it."""
+    """Link of a pronoun to the Japanese words with the same meaning."""
 
     @property
     def as_object(self) -> Parts:
-        """The English side after a verb or a preposition."""
+        """The English object form."""
         return self.object_form or self.english
 
     @property
@@ -69,7 +69,7 @@ PRONOUNS = {
     "we": ("we", "us", "私たち", 1, True),
     "they": ("they", "them", "彼ら", 3, True),
 }
-"""Subject form, object form, Japanese, person, plural. Japanese does not say 'you': the question itself addresses."""
+"""Subject form, object form, Japanese, person, plural. Japanese omits 'you' in questions."""
 
 POSSESSIVES = {"I": "my", "he": "his", "she": "her", "it": "its", "we": "our", "they": "their"}
 
@@ -81,8 +81,8 @@ def pronoun(
     japanese: Parts | None = None,
     rival: Referent | None = None,
 ) -> NounPhrase:
-    """A pronoun; `japanese` overrides what it is in Japanese (in stories often the name again), `dropped` leaves it
-    unsaid, `rival` is what it could mean as well."""
+    """A pronoun. `japanese` overrides the Japanese word (in stories often the repeated name), `dropped` omits it in
+    Japanese, `rival` is another possible antecedent."""
     subject, obj, writing, person, plural = PRONOUNS[which]
     link = Link()
     dropped = dropped or which == "you"
@@ -104,14 +104,14 @@ def pronoun(
 
 @dataclass(slots=True, eq=False)
 class Determiner:
-    """What opens an English noun phrase and what, if anything, says so in Japanese."""
+    """An English determiner and its Japanese counterpart, if any."""
 
     english: Parts
     japanese: Parts = ()
 
 
 def determiner(word: str) -> Determiner:
-    """a, the, this, that, my, our, or a possessive that means the subject itself (his, her: 自分の)."""
+    """a, the, this, that, my, our, or a reflexive possessive (his, her: 自分の)."""
     if word == "a":
         return Determiner((Word(A),))
     if word == "the":
@@ -131,7 +131,7 @@ def possessive(owner: NounPhrase) -> Determiner:
 
 @dataclass(slots=True, eq=False)
 class Modifier:
-    """What Japanese puts before the noun; English before it (an adjective) or after it (a relative clause)."""
+    """An adjective, before the noun in both languages, or a relative clause, after the noun in English."""
 
     english: Parts
     japanese: Parts
@@ -153,9 +153,9 @@ def common(
     number: int | None = None,
     referent: Referent | None = None,
 ) -> NounPhrase:
-    """A noun with what surrounds it. With `number` the noun is counted and the counter goes to `quantity`.
+    """A noun with determiner, number and modifiers. With `number`, `quantity` holds numeral and counter.
 
-    Japanese marks the plural of particular people alone: the women 女の人たち, but doctors 医者, two women 女の人…二人.
+    Japanese marks only the plural of definite people: the women 女の人たち, but doctors 医者, two women 女の人…二人.
     """
     several = plural and opening == "the" and "person" in noun.kinds and noun.english != "friend"
     opening = determiner(opening) if isinstance(opening, str) else opening

@@ -1,4 +1,4 @@
-"""What makes sense: sets of words and kinds that go together with some words and not with others, each with its reason."""
+"""Selectional restrictions beyond the lexicon: sets of words and kinds, each with its reason."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ BARE = frozenset(("meal", "tv", "sport", "language", "study", "season"))
 UNIQUE = frozenset(("door", "window", "sea", "homework", "newspaper", "radio"))
 """Nouns that take 'the' at first mention."""
 OWNED = frozenset(("item", "goods", "clean", "pet"))
-"""Kinds that somebody has: his bag, Emi's room."""
+"""Kinds that can have a possessor: his bag, Emi's room."""
 FEMALE = frozenset(("ladies", "foot"))
-"""Dresses and skirts, which not everybody owns."""
+"""Kinds without a possessor: dresses and skirts, which not everybody owns."""
 HUNGER = frozenset(
     ("hungry", "thirsty", "tired", "happy", "sad", "angry", "sick", "busy", "healthy", "having trouble", "late")
 )
-"""Passing states: predicates, hardly ever said before a noun."""
+"""Temporary states, used as predicates and hardly ever before a noun."""
 PRICES = frozenset(("cheap", "expensive"))
 FLAWS = frozenset(("heavy", "old", "dirty", "slow", "hot"))
-"""Nobody says of what is bought or wished for that it is so."""
+"""Undesirable qualities, not used of things that are bought or wished for."""
 TRADING = frozenset(("buy", "sell", "choose", "order", "receive", "want", "give"))
-"""Verbs with which one speaks of a cheap or an expensive thing."""
+"""Verbs whose object can be cheap or expensive."""
 SLOW = frozenset(("grow",))
-"""What takes longer than a day: no 'this morning'."""
+"""Actions longer than a day: no 'this morning'."""
 BRIEF = frozenset(
     (
         *"sleep rest laugh cry walk run play dance cook eat drink order cut wash clean open close throw hide touch"
@@ -30,18 +30,19 @@ BRIEF = frozenset(
         *("wait for", "listen to", "pick up", "sit on", "get up", "arrive at"),
     )
 )
-"""What one remembers of a day, not of a month: nobody 'slept last month'."""
+"""Actions too brief for spans of a week or more: nobody 'slept last month'."""
 DAILY = ("yesterday", "last night", "this morning", "last Sunday", "tomorrow", "tonight")
 CREATING = frozenset(("make", "bake", "write", "draw", "take", "grow", "plant", "order"))
-"""The thing is there only afterwards, or soon eaten: not 'will draw that picture', 'takes the old photo'."""
+"""Verbs whose object exists only after the action, or is soon eaten: not 'will draw that picture', 'takes the old
+photo'."""
 UNSEEN = frozenset(("write", "draw", "take", "plant", "grow"))
-"""What is made by these has no quality yet."""
+"""Verbs of creation whose object has no quality yet, hence no adjective."""
 GENERIC = CREATING | {"eat", "drink", "cut", "read", "watch", "sing", "listen to"}
-"""A habit is about the kind of thing: 'reads novels', not 'reads that novel every morning'."""
+"""Verbs with a generic object in a habit: 'reads novels', not 'reads that novel every morning'."""
 SKILLS = frozenset(("play", "read", "write", "draw", "do", "make", "bake", "sing", "eat", "drink"))
-"""With these, what one can do takes が: ピアノが弾ける; elsewhere を is what one hears: 窓を閉められる."""
+"""Verbs whose potential form takes が (ピアノが弾ける); others take を (窓を閉められる)."""
 UNCOUNTED = frozenset(("pizza", "cake", "pie", "salad"))
-"""Dishes that English counts on the plate, but not in general: she likes pizza."""
+"""Dishes that are countable as servings, but uncountable as a kind: she likes pizza."""
 GROCERIES = ("food", "vegetable", "drink")
 AT = frozenset(
     (

@@ -1,5 +1,4 @@
-"""A construction is a function from a `Chooser` to a `Draft`; this is where they are registered, and where a sentence
-is written."""
+"""Registry of constructions, functions from a `Chooser` to a `Draft`, and the derivation of sentences from them."""
 
 from __future__ import annotations
 
@@ -13,12 +12,12 @@ from data.primer.grammar.tree import Link, Parts, Word, Written, write
 from data.primer.lexicon import Noun
 
 Combination = tuple[str, str, str]
-"""Construction, predicate, noun: what the `novel` split holds out."""
+"""Construction, predicate, noun: the unit that the `novel` split holds out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
-    """Both sides as finished trees, and the combinations of content words that make it what it is."""
+    """Both sides as trees, and the combinations of content words."""
 
     construction: str
     english: Parts
@@ -32,14 +31,14 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draft:
-    """What a construction returns: two sides without final punctuation, and the clauses in it."""
+    """Result of a construction: both sides without final punctuation, and the clauses."""
 
     english: Parts
     japanese: Parts
     clauses: tuple[Clause, ...]
     ending: str = "."
     pairs: tuple[tuple[str, str], ...] = ()
-    """Further (predicate, noun) pairs that no clause shows: the two things compared."""
+    """Additional (predicate, noun) pairs that are not in a clause: the two things compared."""
 
 
 Construction = Callable[[Chooser], Draft]
@@ -58,7 +57,7 @@ def construction(weight: float = 1.0) -> Callable[[Construction], Construction]:
 
 
 FREE = 8
-"""A verb that goes with fewer nouns is not recombined: 'do homework' held out would leave no 'do' to learn."""
+"""Combinations of a verb with fewer objects are not held out: without 'do homework', no 'do' would remain to learn."""
 
 
 def pairs(clause: Clause) -> Iterable[tuple[str, str]]:

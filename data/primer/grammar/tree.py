@@ -1,9 +1,7 @@
-"""What the rules build: two sequences of words whose translations share a `Link`, and phrases that mention a
-`Referent`.
+"""Trees of words, one per language. Words that translate each other share a `Link`; phrases mention a `Referent`.
 
-A rule never writes text. It orders `Word`s and `Phrase`s, once for English and once for Japanese; the text, the
-character spans of the links and those of the mentions are read off the finished tree here, the same way for every
-construction.
+Grammar rules order `Word`s and `Phrase`s for English and for Japanese. The text and the character spans of links and
+mentions are derived from the complete tree here.
 """
 
 from __future__ import annotations
@@ -15,33 +13,33 @@ from data.primer.grammar.english import article
 
 
 class Link:
-    """Identity of a translation: the words that carry the same link, on either side, translate each other."""
+    """Identity of a translation: words with the same link, in either language, translate each other."""
 
     __slots__ = ()
 
 
 @dataclass(eq=False, slots=True)
 class Referent:
-    """Somebody or something that a text talks about; pronouns and noun phrases mention it."""
+    """A person, animal or thing in the text; pronouns and noun phrases mention it."""
 
     name: str
-    """Tells it from all others of the text: Emi, park, red ball."""
+    """Unique within the text: Emi, park, red ball."""
     pronoun: str
     """he, she, it or they."""
     again: str
-    """How English calls it once it is known: Emi, the park, the ball."""
+    """The English noun phrase after the first mention: Emi, the park, the ball."""
 
 
 @dataclass(slots=True, eq=False)
 class Word:
-    """A word (or a fixed group such as 'look for') of either side.
+    """A word, or a fixed group such as 'look for', in either language.
 
-    Not frozen, as other parts of a phrase are not: a story makes hundreds, and that takes a fifth off its time."""
+    Not frozen, like the other parts of a phrase: a story has hundreds, and this saves a fifth of its time."""
 
     text: str
     link: Link | None = None
     content: bool = False
-    """A noun, name, verb, adjective, adverb or numeral: such a word must be linked."""
+    """A noun, name, verb, adjective, adverb or numeral: it must be linked."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,14 +50,14 @@ class Phrase:
     referent: Referent | None = None
     pronoun: bool = False
     rival: Referent | None = None
-    """Whom or what the pronoun could mean as well, were it not for what is said of it."""
+    """Another possible antecedent, excluded only by the meaning of the sentence."""
 
 
 Part = Word | Phrase
 Parts = tuple[Part, ...]
 
 A = "a"
-"""The indefinite article; it becomes 'an' when the text is written, where the next word is known."""
+"""The indefinite article. `write`, which has the next word, replaces it by 'an' if needed."""
 
 _STOPS = frozenset((".", "?", "!"))
 _ATTACHED = _STOPS | {",", "'s", "'ll", "'m", "'re"}
@@ -67,7 +65,7 @@ _ATTACHED = _STOPS | {",", "'s", "'ll", "'m", "'re"}
 
 @dataclass(slots=True)
 class Mention:
-    """Where a text mentions a referent."""
+    """A mention of a referent in a text, [start, end) in characters."""
 
     referent: Referent
     start: int
@@ -78,7 +76,7 @@ class Mention:
 
 @dataclass(slots=True)
 class Written:
-    """One side as text. Spans are [start, end) in characters; `words` are all words with their place."""
+    """One side as text. Spans are [start, end) in characters; `words` are all words with their spans."""
 
     text: str
     spans: dict[Link, list[tuple[int, int]]] = field(default_factory=dict)
@@ -113,7 +111,7 @@ def text(parts: Iterable[Part]) -> str:
 
 
 def write(parts: Iterable[Part], *, english: bool) -> Written:
-    """Spell a sequence: spaces, a/an and the capital on the English side; Japanese runs on."""
+    """Text and spans of a sequence; English gets spaces, a/an and a capital, Japanese has no spaces."""
     events: list[Word | tuple[Phrase, int]] = []
     _flatten(parts, events)
     written = Written("")
@@ -151,7 +149,7 @@ def write(parts: Iterable[Part], *, english: bool) -> Written:
         if link is not None:
             spans = written.spans.setdefault(link, [])
             if link is last:
-                spans[-1] = (spans[-1][0], position)  # neighbours of one link are one span: 食べ + ました
+                spans[-1] = (spans[-1][0], position)  # adjacent words of one link are one span: 食べ + ました
             else:
                 spans.append((start, position))
         last = link
@@ -169,7 +167,7 @@ def alignment(source: Written, target: Written) -> list[list[int]]:
 
 
 def segments(written: Written) -> list[list[int]]:
-    """[start, end] of every word, punctuation too: Japanese as the rules cut it, English at its spaces as well."""
+    """[start, end] of every word and punctuation mark: Japanese as the grammar segments it, English split at spaces."""
     spans = []
     for word, start, end in written.words:
         if " " not in word.text:
@@ -182,7 +180,7 @@ def segments(written: Written) -> list[list[int]]:
 
 
 def antecedents(written: Written) -> list[list[int]]:
-    """[pronoun start, end, antecedent start, end]: the last mention by noun before each pronoun."""
+    """[pronoun start, end, antecedent start, end]: the last noun that mentions the referent of each pronoun."""
     rows = []
     mentions = sorted(written.mentions, key=lambda mention: (mention.start, mention.end))
     for position, mention in enumerate(mentions):

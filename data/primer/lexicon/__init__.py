@@ -1,7 +1,7 @@
-"""The words, as data: one line of a table is one entry. The tables are tab-separated files beside this one.
+"""The lexicon. The tables are the tab-separated files in this folder, with one entry per line.
 
-To add a word, add a line. `kinds` tie the tables together: a verb or an adjective names the kinds of noun that make
-sense with it (or single nouns), so that people eat food and dogs do not read.
+To add a word, add a line. A verb or an adjective lists the `kinds` of noun (or single nouns) that it accepts, so that
+people eat food and dogs do not read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Noun:
 
     english: str
     plural: str | None
-    """None for a mass noun: no article 'a', no number."""
+    """None for a mass noun, which takes neither 'a' nor a number."""
     writing: str
     reading: str
     counter: str | None
@@ -28,13 +28,13 @@ class Noun:
 
     @property
     def animate(self) -> bool:
-        """People and animals: いる, not ある."""
+        """Whether it is a person or an animal: いる, not ある."""
         return bool(self.kinds & {"person", "animal"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Name:
-    """Somebody the sentence can call by name, or a city or country (pronoun 'it')."""
+    """The name of a person, or of a city or country (pronoun 'it')."""
 
     english: str
     writing: str
@@ -43,13 +43,13 @@ class Name:
 
     @property
     def family(self) -> bool:
-        """The speaker's own family: gifts to them are くれる, as to the speaker."""
+        """Whether it is the speaker's family: gifts to them are くれる, as to the speaker."""
         return self.english.startswith("my ")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verb:
-    """A verb with one object type; a second line of the same English verb is another Japanese verb for other objects."""
+    """A verb with one object type; a second line with the same English is another Japanese verb for other objects."""
 
     english: str
     past: str
@@ -75,7 +75,7 @@ class Verb:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjective:
-    """An adjective and what it can be said of."""
+    """An adjective and the kinds of noun that it suits."""
 
     english: str
     writing: str
@@ -106,7 +106,7 @@ class Adjective:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Time:
-    """A time expression and the tense it goes with."""
+    """A time expression and its tense."""
 
     english: str
     writing: str
@@ -116,7 +116,7 @@ class Time:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """Something people do at a place: a verb, and the kind of object when it matters."""
+    """An activity at a place: a verb, and the kind of object if it is restricted."""
 
     place: str
     verb: str
@@ -125,7 +125,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Position:
-    """under - の下: what can be a landmark for it, and what is found there."""
+    """under - の下, with the kinds of landmarks and of things located there."""
 
     english: str
     writing: str
@@ -136,7 +136,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scale:
-    """What speaks for and against things of a kind."""
+    """Qualities for and against things of a kind."""
 
     kind: str
     good: tuple[str, ...]
@@ -145,7 +145,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reason:
-    """Why one does, or does not do, something: a quality of the doer or of the thing."""
+    """Reason to do something or not: a quality of the subject or of the object."""
 
     verb: str
     object: str | None
@@ -165,7 +165,7 @@ class Sequel:
 
 @cache
 def verb_predicate(writing: str, kind: str) -> Predicate:
-    """勉強する comes apart as 勉強 + する: the noun is the content, する inflects. 好きな and ほしい are adjectives to Japanese."""
+    """The predicate of a verb: 勉強する is 勉強 (content) + する (inflected); 好きな and ほしい are adjectives in Japanese."""
     if kind in ("na", "i"):
         return adjective_predicate(writing, kind)
     if kind == "suru" and writing != "する":
@@ -175,7 +175,7 @@ def verb_predicate(writing: str, kind: str) -> Predicate:
 
 @cache
 def adjective_predicate(writing: str, kind: str) -> Predicate:
-    """静かな -> 静か + だ, お腹がすいている -> お腹がすい + ている, 高い as it is."""
+    """静かな -> 静か + だ, お腹がすいている -> お腹がすい + ている, 高い unchanged."""
     if kind in ("na", "no"):
         return Predicate(writing[:-1], "", "da", writing[-1])
     if kind == "state":
@@ -184,7 +184,7 @@ def adjective_predicate(writing: str, kind: str) -> Predicate:
 
 
 def _rows(table: str) -> list[dict[str, str]]:
-    """The lines of a table as dictionaries; '#' starts a comment line, missing last cells are empty."""
+    """The lines of a table as dictionaries; '#' starts a comment line; a missing last cell is empty."""
     path = Path(__file__).with_name(f"{table}.tsv")
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     header = lines[0].split("\t")
@@ -273,28 +273,27 @@ SEQUELS = [Sequel(row["first"], row["second"], row["object"]) for row in _rows("
 
 
 def is_a(noun: Noun | Name, kinds: tuple[str, ...]) -> bool:
-    """Whether the noun is of one of the kinds, or is itself named among them (spaces as hyphens) and not barred
-    ('-novel')."""
+    """Whether the noun is of one of the kinds and not excluded ('-novel'), or is itself listed (spaces as hyphens)."""
     name = noun.english.replace(" ", "-")
     return name in kinds or (any(kind in noun.kinds for kind in kinds) and f"-{name}" not in kinds)
 
 
 @cache
 def nouns(*kinds: str) -> tuple[Noun, ...]:
-    """All nouns of one of the kinds, in the order of the table."""
+    """All nouns that have one of the kinds, in the order of the table."""
     return tuple(noun for noun in NOUNS if is_a(noun, kinds))
 
 
 @cache
 def noun(name: str) -> Noun:
-    """The noun of that name."""
+    """The noun with this English form."""
     return next(entry for entry in NOUNS if entry.english == name)
 
 
 @cache
 def verb(name: str, thing: Noun | None = None) -> Verb:
-    """The verb of that name for that object ('wear' is 着る for a shirt, かぶる for a hat); without one, the intransitive if
-    any."""
+    """The verb with this English form for the object ('wear' is 着る for a shirt, かぶる for a hat); without an object, the
+    intransitive verb if there is one."""
     candidates = [entry for entry in VERBS if entry.english == name]
     for entry in candidates:
         if is_a(thing, entry.object) if thing else not entry.transitive:
@@ -306,13 +305,13 @@ def verb(name: str, thing: Noun | None = None) -> Verb:
 
 @cache
 def adjective(name: str) -> Adjective:
-    """The adjective of that name."""
+    """The adjective with this English form."""
     return next(entry for entry in ADJECTIVES if entry.english == name)
 
 
 @cache
 def takers(name: str, kind: str) -> tuple[tuple[Verb, Noun], ...]:
-    """The verb of that name with each noun of the kind that it takes."""
+    """The verb with this English form, paired with each noun of the kind that it accepts."""
     return tuple(
         (entry, thing) for entry in VERBS if entry.english == name for thing in nouns(kind) if is_a(thing, entry.object)
     )
@@ -320,22 +319,22 @@ def takers(name: str, kind: str) -> tuple[tuple[Verb, Noun], ...]:
 
 @cache
 def without_preposition(entry: Verb) -> Verb:
-    """go to -> go, for 'where did he go'."""
+    """The verb without its preposition: go to -> go, for 'where did he go'."""
     first = {form: getattr(entry, form).split()[0] for form in ("english", "past", "participle")}
     return replace(entry, **first)
 
 
 def suiting(entry: Noun | Name, names: tuple[str, ...]) -> list[Adjective]:
-    """Those of the named adjectives that can be said of the noun."""
+    """The named adjectives that suit the noun."""
     return [adjective(name) for name in names if is_a(entry, adjective(name).kinds)]
 
 
 @cache
 def adjectives_for(entry: Noun | Name) -> tuple[Adjective, ...]:
-    """The adjectives that can sensibly be said of the noun."""
+    """All adjectives that suit the noun."""
     return tuple(adjective for adjective in ADJECTIVES if is_a(entry, adjective.kinds))
 
 
 def lemmas() -> int:
-    """How many different entries the tables hold."""
+    """Number of entries in the tables."""
     return sum(len(table) for table in (NOUNS, NAMES, CITIES, VERBS, ADJECTIVES, TIMES))

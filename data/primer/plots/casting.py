@@ -1,10 +1,10 @@
-"""Who and what plays in a plot, and the register of plots.
+"""Registry of plots, and the choice of their people, things and places.
 
-A plot tells its story through a `Teller`, which decides on pronouns, and returns the content words that make it this
-story and no other (for the `novel` split). Sentences are three to eight. Every plot has a turn at which a pronoun could
-mean either of two rivals and what is said of it decides (`Teller.meant`): "Emi lent Anna the book because she was
-kind", or "… because she wanted to read it". Each of the two is drawn as often as the other, so that no guess by
-position finds the right one. Elsewhere `Teller.by_pronoun` forces a pronoun where it is clear.
+A plot adds three to eight sentences to a `Teller`, which chooses pronouns, and returns the content words that identify
+the story (for the `novel` split). Every plot has a turn: a pronoun with two possible antecedents that only the meaning
+of the sentence distinguishes (`Teller.meant`): "Emi lent Anna the book because she was kind", or "… because she wanted
+to read it". Both are drawn equally often, so that no guess by position is better than chance. Elsewhere
+`Teller.by_pronoun` forces a pronoun that is unambiguous.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def plot(function: Plot) -> Plot:
 
 
 def people(chooser: Chooser) -> tuple[Figure, Figure]:
-    """Two people; most often 'she' (or 'he') could mean either."""
+    """Two people, most often with the same pronoun."""
     wanted = chooser.chance(0.8)
     first, second = chooser.pair(CALLED)
     while (first.pronoun == second.pronoun) != wanted:
@@ -47,13 +47,13 @@ VISIBLE = COLORS | {"big", "small", "new", "old", "pretty", "beautiful"}
 
 
 def thing(chooser: Chooser, entry: Noun, plain: float = 0.3, qualities: frozenset[str] = VISIBLE) -> Figure:
-    """A thing, with a quality that can be seen or without."""
+    """A thing, with or without a visible quality."""
     seen = [said for said in adjectives_for(entry) if said.english in qualities]
     return Figure(entry, None if not seen or chooser.chance(plain) else chooser.pick(seen))
 
 
 def known(name: str) -> Figure:
-    """Something that needs no introduction: the floor, the mountain."""
+    """A figure that is definite at its first mention: the floor, the mountain."""
     figure = Figure(noun(name))
     figure.introduced = True
     return figure
@@ -69,7 +69,7 @@ def at(place: str, particle: str = "で") -> Complement:
 
 
 def put_at(place: str) -> Complement:
-    """Where something is put and then is: in the garden - 庭に."""
+    """The place where a thing is put: in the garden - 庭に."""
     return marked(common(noun(place)), preposition(noun(place)), "に", 4, 8)
 
 
@@ -93,14 +93,14 @@ def spot(
 
 
 def either(chooser: Chooser, one: tuple[Figure, str], other: tuple[Figure, str]) -> tuple[Figure, Figure, str]:
-    """(who is meant, the rival, what is said): one of two that could be meant, each with what tells it from the other."""
+    """(antecedent, rival, statement): one of two possible antecedents, with the statement that identifies it."""
     meant, rival = (one, other) if chooser.chance(0.5) else (other, one)
     return meant[0], rival[0], meant[1]
 
 
 def apology(t: Teller, chooser: Chooser, hero: Figure, friend: Figure, deed: str, thing: Figure) -> str:
-    """'Ken apologized to Taro because he was angry', or '… because he broke the radio'. -> the friend's state, if it
-    was the reason."""
+    """'Ken apologized to Taro because he was angry', or '… because he broke the radio'. Returns the friend's state if
+    it was the reason."""
     state = chooser.pick(("angry", "sad")) if chooser.chance(0.5) else ""
     said = t.doing(hero, "apologize to", friend)
     if state:

@@ -1,4 +1,4 @@
-"""Plots about animals, plants and appetite: chased, run away, raced, grown, cooked."""
+"""Plots about animals, plants and food: a chase, a lost pet, a race, gardening, cooking."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PETS = ("dog", "cat", "puppy", "kitten", "rabbit", "hamster", "turtle", "bird")
 
 @plot
 def runaway(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """A pet goes off by itself and is looked for."""
+    """A pet runs away and its owner looks for it."""
     hero, friend = people(c)
     pet = thing(c, noun(c.pick(PETS)))
     place = c.pick(("park", "forest", "river", "garden"))
@@ -97,7 +97,7 @@ def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
 
 @plot
 def garden(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """A plant grows and is admired."""
+    """Somebody grows a plant and others admire it."""
     hero, friend = people(c)
     plant = thing(c, noun(c.pick(("flower", "rose"))), 0.2, COLORS | {"small"})
     t.tell(t.doing(hero, "plant", plant, at("garden", "に")), c.pick(("", "one day")))
@@ -129,7 +129,7 @@ STOLEN = {
     "duck": ("bread", "rice"),
     "cat": ("fish", "meat", "cheese"),
 }
-"""What the one that is chased would eat."""
+"""Food for each of the chased animals."""
 
 
 @plot

@@ -1,4 +1,4 @@
-"""Plots about people: learning, waiting, being ill, falling out, and making up."""
+"""Plots about people: learning, waiting, illness, quarrels and reconciliation."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from data.primer.plots.casting import apology, at, either, people, plot, put_at,
 from data.primer.telling import Figure, Teller
 
 PRACTICE = {"study": ("library", "classroom", "room"), "sport": ("park", "school"), "instrument": ("room", "classroom")}
-"""Where one learns it."""
+"""Place of learning, by subject."""
 
 
 @plot
 def homework(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Something must be learnt, it is hard, and a friend helps."""
+    """Somebody has to learn something difficult, and a friend helps."""
     hero, friend = people(c)
     entry = c.pick(nouns("study", "sport", "instrument"))
     subject = Figure(entry)
@@ -38,7 +38,7 @@ def homework(t: Teller, c: Chooser) -> tuple[str, ...]:
 
 @plot
 def waiting(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Somebody is waited for, and comes or does not."""
+    """Somebody waits for a friend, who comes or does not."""
     hero, friend = people(c)
     place = c.pick(("station", "park", "library", "school"))
     goal = c.pick(("zoo", "museum", "movie theater", "lake", "pool"))
@@ -65,7 +65,7 @@ def waiting(t: Teller, c: Chooser) -> tuple[str, ...]:
 
 @plot
 def ill(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Somebody is ill, is visited and brought something."""
+    """A friend visits somebody who is ill and brings something."""
     hero, friend = people(c)
     entry = c.pick(nouns("fruit", "book", "plant"))
     while entry.english in ("lemon", "tree", "dictionary"):
@@ -93,7 +93,7 @@ def ill(t: Teller, c: Chooser) -> tuple[str, ...]:
 
 @plot
 def quarrel(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Something is hidden for fun; then an apology."""
+    """Somebody hides a thing for fun and apologises."""
     hero, friend = people(c)
     it = Figure(
         noun(c.pick(("hat", "bag", "ball", "notebook", "pen", "umbrella", "key", "diary", "doll", "camera"))),
@@ -115,7 +115,7 @@ LOADS = ("box", "bag", "desk", "chair", "piano", "table")
 
 @plot
 def carrying(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Something heavy is carried by two."""
+    """Two people carry something heavy."""
     hero, friend = people(c)
     load = thing(c, noun(c.pick(LOADS)))
     t.tell(t.doing(hero, "carry", load, modality="have to"), c.pick(("", "one day", "yesterday")))

@@ -1,4 +1,4 @@
-"""Plots about things: lost and found, bought, packed, dropped, lent, mended."""
+"""Plots about things that are lost and found, bought, packed, dropped, lent or repaired."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from data.primer.telling import NAMED, Figure, Teller
 
 @plot
 def lost_and_found(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Something is lost, looked for in several places, and found by its owner or by a friend."""
+    """Somebody loses a thing and looks for it in several places; the owner or a friend finds it."""
     hero, friend = people(c)
     it = thing(c, noun(c.pick(FINDABLE)))
     if c.chance(0.5):
@@ -56,12 +56,12 @@ SHOPS = (
 
 
 TASTES = frozenset(("delicious", "sweet", "acidic", "sour", "bitter", "old"))
-"""What one does not see in a shop."""
+"""Qualities that are not visible in a shop."""
 
 
 @plot
 def shopping(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Two things in a shop: one is preferred, bought, and taken home or used."""
+    """Somebody prefers one of two things in a shop, buys it, and takes it home or uses it."""
     hero, friend = people(c)
     shop, kind = c.pick(SHOPS)
     options = [
@@ -106,12 +106,12 @@ ERRANDS = (
     ("eat", "sandwich apple hamburger cookie banana"),
     ("drink", "juice tea coffee cocoa milk"),
 )
-"""What is bought on the way, and what it is for."""
+"""Things to buy, and their use."""
 
 
 @plot
 def errands(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Two things are bought, and what is done to one of them tells which."""
+    """Somebody buys two things; an action identifies the one that a pronoun refers to."""
     hero, friend = people(c)
     (action, some), (other_action, others) = c.pair(ERRANDS)
     one, other = thing(c, noun(c.pick(some.split())), 0.6), thing(c, noun(c.pick(others.split())), 0.6)
@@ -134,7 +134,7 @@ def errands(t: Teller, c: Chooser) -> tuple[str, ...]:
 
 
 PACKED = ("ball", "doll", "toy", "book", "dictionary", "camera", "radio", "clock", "umbrella", "vase", "sweater", "hat")
-"""What may or may not fit into a box or a bag."""
+"""Things that may or may not fit into a box or a bag."""
 
 
 @plot
@@ -157,12 +157,12 @@ def packing(t: Teller, c: Chooser) -> tuple[str, ...]:
 
 
 BLUNT = ("book", "dictionary", "ball", "radio", "clock", "camera", "box")
-"""What breaks the plate that it falls on."""
+"""Things that break a plate when they fall on it."""
 
 
 @plot
 def dropped(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Something falls and something breaks; then an apology, and something new."""
+    """One thing falls and breaks another; an apology and a replacement follow."""
     hero, friend = people(c)
     brittle = Figure(c.pick(nouns("fragile")), owner=friend)
     t.tell(t.doing(hero, "visit", friend), c.pick(("", "one day", "yesterday")))
@@ -184,7 +184,7 @@ def dropped(t: Teller, c: Chooser) -> tuple[str, ...]:
 
 @plot
 def present(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """A present is chosen for a friend, and why just this one."""
+    """Somebody chooses a present for a friend, with the reason."""
     hero, friend = people(c)
     entry = c.pick(
         [entry for entry in nouns("gift") if suiting(entry, ("cheap", "pretty", "cute", "useful", "beautiful"))]
@@ -220,7 +220,7 @@ def present(t: Teller, c: Chooser) -> tuple[str, ...]:
 
 @plot
 def borrowed(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """A book or a tool is lent, used and returned."""
+    """Somebody lends a book or a tool; the friend uses and returns it."""
     owner, reader = people(c)
     entry = c.pick([entry for entry in nouns("book", "tool") if "dishes" not in entry.kinds])
     it = thing(c, entry)
@@ -248,7 +248,7 @@ def borrowed(t: Teller, c: Chooser) -> tuple[str, ...]:
 
 @plot
 def broken(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Something of a friend's breaks and is mended."""
+    """A friend's thing breaks and somebody repairs it."""
     hero, friend = people(c)
     entry = c.pick(
         [entry for entry in nouns("machine", "toy") if "goods" in entry.kinds and not is_a(entry, ("drive", "ball"))]
