@@ -218,7 +218,7 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
             worker.row.status = "cut: no time was left for a round"
     result.rows = [worker.row for worker in workers]
     result.rows += [Row(one.name, one.ours, status="skipped: bf16 is emulated here") for one in emulated]
-    folder = expanded(settings.to)
+    folder = expanded(settings.to) / ("" if native else settings.instructions)
     folder.mkdir(parents=True, exist_ok=True)
     result.save(folder / f"{name}.json")
     print(full_table(result))

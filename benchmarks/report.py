@@ -56,46 +56,53 @@ def place(result: Result) -> str:
     return f"Medians of {rounds} alternating rounds, {result.date}; {where}; {packages}."
 
 
-def summary_table(results: Sequence[Result]) -> str:
-    """The first comparison of each benchmark beside the fastest peer of all; folded away all comparisons, and who is
-    missing."""
-    first = [line for result in results if (line := headline(result))]
-    others = [line for result in results for line in comparisons(result)]
-    missing = [f"{row.name} ({row.status})" for result in results for row in result.rows if not row.measured]
-    title = f"All {len(others)} comparisons, and where we are slower"
-    folded = ["", f"<details><summary>{title}</summary>", "", *HEADING, *others, "", "</details>"]
-    if missing:
-        folded[-2:-2] = ["", f"Not measured: {'; '.join(missing)}."]
-    return "\n".join([*HEADLINE, *first, *folded])
+HIGHLIGHTS = {
+    ("train_gpt_cpu", "the same, against the fastest peer"): "Train nanoGPT's CPU recipe (0.8M parameters)",
+    ("train_gpt_baby", "the same, against the fastest peer"): "Train nanoGPT's baby GPT (10.7M parameters)",
+    ("train_translator", "against the fastest plain loop"): "Train an encoder-decoder (3+3 layers, width 256)",
+    ("sample_10.7M_batch_32", "against Hugging Face"): "Sample 32 texts from 10.7M parameters",
+    ("sample_0.8M_batch_1", "against CTranslate2 in float32"): "Sample one text from 0.8M parameters",
+    ("recording", "the peer only returns them"): "Record all attention maps, with scores and checks",
+}
+"""The README's rows, good ones and bad ones: a benchmark and the end of one of its comparisons, and what is done."""
 
 
-HEADLINE = ["| what | ours | usual peer | ratio | fastest peer | ratio |", "|---|---|---|---|---|---|"]
-HEADING = ["| what | ours | fastest peer | ratio |", "|---|---|---|---|"]
+def highlights(results: Sequence[Result], instructions: str = "avx2") -> str:
+    """The README's table: each of `HIGHLIGHTS` natively and, where measured, held to older `instructions`."""
+    by_name = {result.benchmark: result for result in results}
+    lines = [
+        f"| | ours | fastest of the peers compared | ratio | with {instructions.upper()} only |",
+        "|---|---|---|---|---|",
+    ]
+    for (name, ending), what in HIGHLIGHTS.items():
+        compared = contest(by_name.get(name), ending)
+        if compared is None:
+            continue
+        result, ours, peer = compared
+        held = contest(by_name.get(f"{name}_{instructions}"), ending)
+        older = f"{held[1].rate / held[2].rate:.1f} x" if held else "–"
+        cells = (f"{number(ours.rate)} {result.unit}/s", f"{number(peer.rate)}: {peer.name}")
+        lines.append(f"| {what} | {' | '.join(cells)} | {ours.rate / peer.rate:.1f} x | {older} |")
+    return "\n".join(lines)
 
 
-def headline(result: Result) -> str | None:
-    """What, ours, the peer of the first comparison, and the fastest of all peers that the same rows of ours are
-    compared with."""
-    first = result.comparisons[0]
-    ours, usual = result.fastest(first["ours"]), result.fastest(first["peers"])
-    if ours is None:
+def contest(result: Result | None, ending: str) -> tuple[Result, Row, Row] | None:
+    """The result with our fastest row and the fastest peer of the comparison that ends so; None if not measured."""
+    if result is None:
         return None
-    alike = [name for one in result.comparisons if one["ours"] == first["ours"] for name in one["peers"]]
-    cells = [cell for peer in (usual, result.fastest(alike)) for cell in beside(ours, peer)]
-    what = first["what"].partition(", against")[0]
-    return f"| {what} | {number(ours.rate)} {result.unit}/s | {' | '.join(cells)} |"
+    comparison = next((one for one in result.comparisons if one["what"].endswith(ending)), None)
+    if comparison is None:
+        return None
+    ours, peer = result.fastest(comparison["ours"]), result.fastest(comparison["peers"])
+    return (result, ours, peer) if ours and peer else None
 
 
-def sentence(results: Sequence[Result]) -> str:
-    """The first comparison of each benchmark as a list in one line: what, and how many times as fast ours is."""
-    parts = []
-    for result in results:
-        first = result.comparisons[0]
-        ours, peer = result.fastest(first["ours"]), result.fastest(first["peers"])
-        if ours and peer:
-            what, _, against = first["what"].partition(", against ")
-            parts.append(f"{what}: {ours.rate / peer.rate:.1f} x {against or peer.name}")
-    return "; ".join(parts)
+def comparison_table(results: Sequence[Result]) -> str:
+    """All comparisons, each with the fastest of its peers, and which peers are missing."""
+    lines = [line for result in results for line in comparisons(result)]
+    missing = [f"{row.name} ({row.status})" for result in results for row in result.rows if not row.measured]
+    table = "\n".join(["| what | ours | fastest peer | ratio |", "|---|---|---|---|", *lines])
+    return f"{table}\n\nNot measured: {'; '.join(missing)}." if missing else table
 
 
 def beside(ours: Row, peer: Row | None) -> tuple[str, str]:

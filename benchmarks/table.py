@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.gpu.pages import gpu_roofline, gpu_tables
-from benchmarks.report import full_table, place, sentence, summary_table
+from benchmarks.instructions import LIMITS
+from benchmarks.report import comparison_table, full_table, highlights
 from benchmarks.results import Result
 from benchmarks.training.curves import FILE, Curves
 from benchmarks.training.curves import summary as curves_table
@@ -49,7 +50,8 @@ def table(settings: TableSettings) -> None:
 
 def load_results(folder: Path) -> list[Result]:
     """All results of a folder, loss curves excepted, in the order of `ORDER`, then by name."""
-    found = [Result.load(path) for path in folder.glob("*.json") if path.name != FILE]
+    paths = [*folder.glob("*.json"), *(path for name in LIMITS for path in folder.glob(f"{name}/*.json"))]
+    found = [Result.load(path) for path in paths if path.name != FILE]
     return sorted(found, key=lambda one: (place_in_order(one.benchmark), one.benchmark))
 
 
@@ -63,21 +65,29 @@ ORDER = ["train_gpt_cpu", "train_gpt_baby", "train_translator"]
 
 
 def summary(results: Sequence[Result]) -> str:
-    """The README's table, and under it where and when: a line for each session that results come from.
-
-    Then a line for each older instruction set that contenders were held to.
-    """
-    compared = [result for result in results if result.comparisons]
-    native = [result for result in compared if "instructions" not in result.machine]
+    """The README's table, and when and on what machine."""
+    native = [result for result in results if result.comparisons and "instructions" not in result.machine]
     if not native:
         return NOTHING
+    machine, dates = native[0].machine, sorted(result.date for result in native)
+    when = dates[-1] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    return (
+        f"{highlights(results)}\n\n"
+        f"Medians of alternating rounds, {when}; {machine['processor']}, {machine['cores']} cores; no GPU."
+    )
+
+
+def all_comparisons(results: Sequence[Result]) -> str:
+    """Every comparison, first as the machine is, then held to each older instruction set."""
     held: dict[str, list[Result]] = {}
-    for result in compared:
-        if result not in native:
-            held.setdefault(str(result.machine["instructions"]).upper(), []).append(result)
-    places = dict.fromkeys(place(result) for result in native)
-    lines = [f"The same machine held to {name}: {sentence(of_it)}." for name, of_it in held.items()]
-    return "\n\n".join([summary_table(native), *places, *lines])
+    for result in results:
+        if result.comparisons:
+            held.setdefault(str(result.machine.get("instructions", "")).upper(), []).append(result)
+    parts = []
+    for name, of_it in held.items():
+        heading = f"### All comparisons, held to {name}" if name else "### All comparisons"
+        parts.append(f"{heading}\n\n{comparison_table(of_it)}")
+    return "\n\n".join(parts) or NOTHING
 
 
 def all_tables(results: Sequence[Result]) -> str:
@@ -112,6 +122,7 @@ def blocks(folder: Path) -> dict[str, str]:
     results = load_results(folder)
     return {
         "benchmarks": summary(results),
+        "comparisons": all_comparisons(results),
         "benchmark tables": all_tables(results),
         "loss curves": loss_curves(folder / FILE),
         "memory model": memory(results),

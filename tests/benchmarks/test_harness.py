@@ -121,7 +121,7 @@ def test_contenders_are_held_to_older_instructions(tmp_path: Path) -> None:
     benchmark = Benchmark("trivial", "Nothing much", "things", tuple(contenders), "held_to")
     settings = MeasureSettings(rounds=1, seconds=0.01, warm_up=0.0, to=str(tmp_path), instructions="avx2")
     measure(benchmark, settings, peak={"float32": 1.0})
-    result = Result.load(tmp_path / "trivial_avx2.json")
+    result = Result.load(tmp_path / "avx2" / "trivial_avx2.json")
     assert {row.name: row.status for row in result.rows} == {
         "held_to": "measured",
         "peer bf16": "skipped: bf16 is emulated here",

@@ -8,9 +8,9 @@ from statistics import median
 
 import pytest
 
-from benchmarks.report import full_table, number, summary_table
+from benchmarks.report import HIGHLIGHTS, comparison_table, full_table, number
 from benchmarks.results import Result, Row, Turn
-from benchmarks.table import blocks, summary, with_blocks
+from benchmarks.table import all_comparisons, blocks, load_results, summary, with_blocks
 from benchmarks.training.curves import REFERENCE, WINDOW, Curve, Curves, smoothed
 from benchmarks.training.memory_model import MemoryModel, fit
 from tests.conftest import ROOT
@@ -48,27 +48,33 @@ def test_ratios_are_those_of_medians() -> None:
     assert "| slow peer | 60 | 50 – 200 | 2,000 | 0.060 | 3.0 % | 2.00 | 6.67 x |" in table
 
 
-def test_the_summary_takes_the_fastest_peer_and_names_who_is_missing() -> None:
+def test_comparisons_take_the_fastest_peer_and_name_who_is_missing() -> None:
     """Guards: a ratio to the slowest peer, and a peer that is passed over in silence."""
-    summary = summary_table([result(OURS, SLOW, FAST, ABSENT, comparisons=[COMPARISON])])
-    assert "| training | 400 tokens/s | 160 (fast peer) | 2.5 x |" in summary
-    assert "absent peer (skipped: No module named 'absent')" in summary
+    table = comparison_table([result(OURS, SLOW, FAST, ABSENT, comparisons=[COMPARISON])])
+    assert "| training | 400 tokens/s | 160 (fast peer) | 2.5 x |" in table
+    assert "absent peer (skipped: No module named 'absent')" in table
     assert "| absent peer | skipped: No module named 'absent' |" in full_table(result(OURS, ABSENT))
 
 
-def test_older_instructions_are_one_line_of_their_own() -> None:
+def test_older_instructions_have_a_table_of_their_own() -> None:
     """Guards: figures of two instruction sets in one table, where the slower ones look like another machine's."""
     native = result(OURS, SLOW, FAST, comparisons=[COMPARISON])
     held = result(SLOW, FAST, comparisons=[COMPARISON | {"ours": ["slow peer"], "peers": ["fast peer"]}])
     held.machine["instructions"] = "avx2"
-    assert summary([native, held]) == "\n\n".join(
-        [summary([native]), "The same machine held to AVX2: training: 0.4 x fast peer."]
-    )
+    first, second = all_comparisons([native, held]).split("held to AVX2")
+    assert "| 2.5 x |" in first
+    assert "| 0.4 x |" in second
+
+
+def test_every_highlight_of_the_readme_is_a_measured_comparison() -> None:
+    """Guards: a row that disappears from README.md because a benchmark or a comparison was renamed."""
+    page = summary(load_results(ROOT / "benchmarks" / "results"))
+    assert [what in page for what in HIGHLIGHTS.values()] == [True] * len(HIGHLIGHTS)
 
 
 def test_without_any_peer_there_is_no_ratio() -> None:
     """Guards: a table that fails, or compares ours with itself, on a machine without peers."""
-    assert "none was measured | – |" in summary_table([result(OURS, ABSENT, comparisons=[COMPARISON])])
+    assert "none was measured | – |" in comparison_table([result(OURS, ABSENT, comparisons=[COMPARISON])])
 
 
 @pytest.mark.parametrize(
