@@ -1,8 +1,8 @@
 """Equals `model.attention.attention`, as three matrix products in the inputs' own dtype that keep the weights.
 
 Taken: on a CPU, where `explicit_is_faster` of `model.fast.attention` says so: the fused kernel is slow backwards in
-bfloat16, with dropout, and for the few queries of a decoding step. Gain: 27 % of a step of the demo GPT with attention dropout;
-up to 6 x in bfloat16 with AMX (`EXPLICIT_LENGTH`).
+bfloat16, with dropout, and for the few queries of a decoding step. Gain: 27 % of a step of the demo GPT with attention
+dropout; up to 6 x in bfloat16 with AMX (`EXPLICIT_LENGTH`).
 """
 
 from __future__ import annotations
