@@ -51,7 +51,7 @@ def particular(chooser: Chooser, one: Verb, entry: Noun, *, known: bool = False)
 
 
 def acting(doer: NounPhrase, one: Verb, thing: NounPhrase | None, mode: Mode) -> Clause:
-    """The clause of subject, verb and object, if any."""
+    """A clause of subject, verb and object, if any."""
     complements = (marked(thing, "", one.particle, 0, 7),) if thing else ()
     return Clause(verb_head(one), doer, mode, complements)
 

@@ -43,7 +43,7 @@ COMMON = UNWISHED | {
     ),
     *("sleep", "rest", "walk", "run", "work", "hide", "play", "get up", "sing", "clean", "wear"),
 }
-"""Actions that everybody has done, which are no experience: not 'Ken has never slept'. For food see `experience`."""
+"""Actions that everybody has done, which are not an experience: not 'Ken has never slept'. For food see `experience`."""
 
 
 def _person(chooser: Chooser, you: float = 0.0) -> NounPhrase:

@@ -41,7 +41,7 @@ class NounPhrase:
 
     @property
     def speaker_side(self) -> bool:
-        """The speaker or the speaker's family: giving to them is くれる."""
+        """Whether it is the speaker or the speaker's family: giving to them is くれる."""
         return self.person == 1 or (isinstance(self.entry, Name) and self.entry.family)
 
 

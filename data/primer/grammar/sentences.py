@@ -57,7 +57,7 @@ def construction(weight: float = 1.0) -> Callable[[Construction], Construction]:
 
 
 FREE = 8
-"""Combinations of a verb with fewer objects are not held out: without 'do homework', no 'do' would remain to learn."""
+"""Combinations of a verb with fewer objects are not held out: without 'do homework', training would lack 'do'."""
 
 
 def pairs(clause: Clause) -> Iterable[tuple[str, str]]:

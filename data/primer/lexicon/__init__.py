@@ -69,7 +69,7 @@ class Verb:
 
     @property
     def predicate(self) -> Predicate:
-        """What inflects in Japanese."""
+        """The Japanese predicate, for inflection."""
         return verb_predicate(self.writing, self.kind)
 
 
@@ -100,7 +100,7 @@ class Adjective:
 
     @property
     def predicate(self) -> Predicate:
-        """What inflects in Japanese."""
+        """The Japanese predicate, for inflection."""
         return adjective_predicate(self.writing, self.kind)
 
 
@@ -156,7 +156,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sequel:
-    """Two things done to the same object, one after the other."""
+    """Two successive actions on the same object."""
 
     first: str
     second: str

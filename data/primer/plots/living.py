@@ -134,7 +134,7 @@ STOLEN = {
 
 @plot
 def chase(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """One animal after another; the small one gets away."""
+    """One animal chases another; the smaller one escapes."""
     names = c.pick(HUNTS)
     hunter, prey = (thing(c, noun(name), 0.4, COLORS) for name in names)
     place = c.pick(("garden", "park", "house", "kitchen"))
@@ -176,7 +176,7 @@ RACES = (("rabbit", "turtle"), ("horse", "pig"), ("dog", "duck"), ("fox", "frog"
 
 @plot
 def race(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """The fast one rests, the slow one arrives."""
+    """A race in which the fast animal rests and the slow one arrives."""
     names = c.pick(RACES)
     fast, slow = (thing(c, noun(name), 0.4, COLORS) for name in names)
     goal = c.pick(("river", "lake", "mountain", "village"))
