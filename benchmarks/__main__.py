@@ -1,4 +1,4 @@
-"""Ours beside the peers from the command line: `python -m benchmarks --help`."""
+"""The command line of the benchmarks: `python -m benchmarks --help`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,29 @@ import sys
 from configs.commands import run_command
 from configs.program import run_guarded
 
-HELP = """Measure this project beside its peers. Every contender runs in a process of its own, in turns; medians count.
+HELP = """Measure this project beside its peers. Contenders run in processes of their own and take turns; medians count.
 
   python -m benchmarks train_gpt nanogpt=CHECKOUT data=input.txt    training steps of a GPT
   python -m benchmarks train_translator data=FOLDER                 training steps of an encoder-decoder
   python -m benchmarks sample model=10.7M batch=32 nanogpt=CHECKOUT  sampling from a GPT
-  python -m benchmarks beam run=RUN sentences=test.en               translating by beam search
+  python -m benchmarks beam run=RUN sentences=test.en               translation by beam search
   python -m benchmarks data text=input.txt pairs=FOLDER             batches, without a model
   python -m benchmarks recording                                    attention maps of one example
-  python -m benchmarks scaling data=input.txt                       speed and memory by width, depth, context, batch
-  python -m benchmarks curves data=input.txt                        loss curves: bf16, compiled, float32
-  python -m benchmarks peak                                         the matrix peak of this machine
-  python -m benchmarks gpu text=T.txt pairs=DIR nanogpt=CHECKOUT    all of it on a GPU, in stages: gpu_machine, …
   python -m benchmarks table                                        results into README.md and docs/
 
-Nothing else should run meanwhile. `python -m benchmarks train_gpt --help` lists the settings of `train_gpt`."""
+This project alone:
+
+  python -m benchmarks scaling data=input.txt                       speed and memory by width, depth, context, batch
+  python -m benchmarks curves data=input.txt                        loss curves: bf16, compiled, float32
+  python -m benchmarks shakespeare nanogpt=CHECKOUT data=input.txt  loss after the time that nanoGPT's recipe takes
+  python -m benchmarks recording_cost                               attention maps: share of the training time
+  python -m benchmarks tab                                          Attention tab: files and server
+  python -m benchmarks tab_drawing                                  Attention tab: drawing in a browser
+  python -m benchmarks kftt run=RUN folder=KFTT                     alignment error rate of a run on KFTT
+  python -m benchmarks peak                                         matrix peak of this machine
+  python -m benchmarks gpu text=T.txt pairs=DIR nanogpt=CHECKOUT    all of it on a GPU, in stages: gpu_machine, …
+
+Run nothing else meanwhile. `python -m benchmarks train_gpt --help` lists the settings of `train_gpt`."""
 
 COMMANDS = {
     "train_gpt": ("training.train_gpt", "train_gpt", "TrainGPTSettings"),
@@ -31,8 +39,14 @@ COMMANDS = {
     "beam": ("decoding.beam", "beam", "BeamSettings"),
     "data": ("training.data_loading", "data_loading", "DataLoadingSettings"),
     "recording": ("attention.recording", "recording", "RecordingSettings"),
+    "table": ("table", "table", "TableSettings"),
     "scaling": ("training.scaling", "scaling", "ScalingSettings"),
     "curves": ("training.curves", "curves", "CurvesSettings"),
+    "shakespeare": ("training.shakespeare", "shakespeare", "ShakespeareSettings"),
+    "recording_cost": ("attention.recording_cost", "recording_cost", "NoSettings"),
+    "tab": ("attention.tab", "tab", "NoSettings"),
+    "tab_drawing": ("attention.tab_drawing", "tab_drawing", "NoSettings"),
+    "kftt": ("attention.kftt", "kftt", "KFTTSettings"),
     "peak": ("peak", "peak", "PeakSettings"),
     "gpu": ("gpu.run", "gpu", "GPUSettings"),
     "gpu_machine": ("gpu.machine", "machine", "StageSettings"),
@@ -44,12 +58,11 @@ COMMANDS = {
     "gpu_decoding": ("gpu.decoding", "decoding", "StageSettings"),
     "gpu_maps": ("gpu.maps", "maps", "StageSettings"),
     "gpu_translation": ("gpu.quality", "translation", "StageSettings"),
-    "table": ("table", "table", "TableSettings"),
 }
-"""Per command its module, function and settings; only the one asked for is imported."""
+"""For each command its module, function and settings; only the module asked for is imported."""
 
 
 if __name__ == "__main__":
-    # Ends as Ctrl-C does: nothing is left running or lying about.
+    # SIGTERM ends it as Ctrl-C does: child processes stop and temporary folders go.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     run_guarded(lambda: run_command("benchmarks", HELP, COMMANDS, sys.argv[1:]))

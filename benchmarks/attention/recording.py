@@ -1,8 +1,8 @@
 """Every attention map of one sentence pair: ours beside transformers' `output_attentions`.
 
-Ours also checks the maps against the fused kernel, measures the heads' outputs, and notes losses and likeliest next
-tokens; with the file it is what a training run does at every evaluation. `attention_recording.py` says what that costs
-a real run.
+Ours also checks the maps against the fused kernel, measures the heads' outputs, and stores losses and the likeliest
+next tokens; with the file it is what a training run does at every evaluation. `recording_cost` measures its share of a
+real run.
 """
 
 from __future__ import annotations
@@ -23,30 +23,24 @@ class RecordingSettings(MeasureSettings):
     """Settings of `recording`."""
 
     seconds: float = 1.0
-    """A turn repeats the step until this time has passed, at least once."""
-
     warm_up: float = 1.0
-    """Seconds of the first turn of each contender, which is not counted."""
 
 
 def recording(settings: RecordingSettings) -> None:
     """Recordings of all attention maps of one sentence pair per second: ours, transformers."""
 
     def ours(label: str, **arguments: Any) -> Contender:
-        return Contender(label, "benchmarks.attention.recording:ours", arguments, True)
+        return Contender(label, f"{__name__}:ours", arguments, True)
 
     contenders = (
         ours("ours", file=False, precision="auto"),
         ours("ours in float32", file=False, precision="float32"),
         ours("ours with the file", file=True, precision="auto"),
-        Contender("transformers Marian output_attentions float32", "benchmarks.attention.recording:marian"),
+        Contender("transformers Marian output_attentions float32", f"{__name__}:marian"),
     )
     shape = f"{LAYERS}+{LAYERS} layers x {HEADS} heads, {LENGTH} tokens a side"
-    comparison = Comparison(
-        f"Recording all attention maps of a pair ({shape}); the peer only returns them",
-        ("ours",),
-        (contenders[-1].name,),
-    )
+    what = f"Recording all attention maps of a pair ({shape}); the peer only returns them"
+    comparison = Comparison(what, ("ours",), (contenders[-1].name,))
     title = f"Every attention map of one sentence pair, {shape}"
     measure(Benchmark("recording", title, "recordings", contenders, "ours", (comparison,)), settings)
 
@@ -82,28 +76,12 @@ def ours(file: bool, precision: str) -> Step:
 
 def marian() -> Step:
     """A forward pass of MarianMTModel with explicit attention that returns all its weights."""
-    from transformers import MarianConfig, MarianMTModel
-
-    from benchmarks.peers.gpt import device
+    from benchmarks.device import device
+    from benchmarks.peers.translation import marian_model
 
     torch.manual_seed(1)
-    config = MarianConfig(
-        vocab_size=VOCABULARY,
-        d_model=WIDTH,
-        encoder_layers=LAYERS,
-        decoder_layers=LAYERS,
-        encoder_attention_heads=HEADS,
-        decoder_attention_heads=HEADS,
-        encoder_ffn_dim=4 * WIDTH,
-        decoder_ffn_dim=4 * WIDTH,
-        max_position_embeddings=LENGTH,
-        pad_token_id=0,
-        decoder_start_token_id=2,
-        forced_eos_token_id=None,
-    )
-    model: Any = MarianMTModel(config)
+    model = marian_model(VOCABULARY, LAYERS, HEADS, WIDTH, LENGTH, dropout=0.0).eval()
     model.set_attn_implementation("eager")  # the fused one keeps no weights
-    model.to(device()).eval()
     source, target = torch.randint(4, VOCABULARY, (2, 1, LENGTH), device=device())
 
     @torch.no_grad()

@@ -1,8 +1,8 @@
-"""Translating with a beam: ours beside Hugging Face `generate` and CTranslate2, all with the weights of one trained
+"""Translation by beam search: ours beside Hugging Face `generate` and CTranslate2, all with the weights of one trained
 run.
 
-Every contender gets the same sentences as text and gives translations as text. A run that the peers can load, trained
-in minutes:
+Every contender turns the same sentences into translations, text to text. To train a run that the peers can load, in
+minutes:
 
     python train.py +experiment=small_parallel_enja data.path=FOLDER name=beam \\
         model.norm=layer model.position=sinusoidal model.activation=gelu model.qk_norm=false
@@ -11,8 +11,7 @@ No translation is longer than three times its source and a little: ours by each 
 longest of a batch, CTranslate2, which has one limit for all, by the context. Hypotheses of a trained model end by
 themselves long before. Where there is a GPU all compute on it.
 
-Beside the speed, a second table says whether all found the same: hypotheses equal to ours, and to those of a search
-that is too slow and simple to be wrong.
+A second table counts the hypotheses that are equal to ours, and to those of a search simple enough to be trusted.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from benchmarks.contender import Benchmark, Contender, Step
-from benchmarks.decoding.sample import ctranslate2_settings, decoding_comparisons, our_device
+from benchmarks.decoding.sample import ctranslate2_rows, decoding_comparisons, our_device, ours_and_hugging_face
 from benchmarks.harness import MeasureSettings, measure
+from benchmarks.inputs import existing_file, existing_folder
 from benchmarks.results import Result
-from configs.errors import UserError
 from configs.program import expanded
 
 if TYPE_CHECKING:
@@ -65,13 +64,8 @@ class BeamSettings(MeasureSettings):
 
 def beam(settings: BeamSettings) -> None:
     """Translation by beam search in sentences per second: ours, Hugging Face, CTranslate2."""
-    run, sentences = expanded(settings.run).absolute(), expanded(settings.sentences).absolute()
-    if not settings.run or not run.is_dir():
-        raise UserError(
-            f"run={settings.run}: no such run folder; the head of benchmarks/decoding/beam.py says how to train one"
-        )
-    if not sentences.is_file():
-        raise UserError(f"sentences={settings.sentences}: no such file")
+    run = existing_folder("run", settings.run, "; the head of benchmarks/decoding/beam.py shows how to train a run")
+    sentences = existing_file("sentences", settings.sentences)
     with tempfile.TemporaryDirectory() as folder:
         work = {"run": str(run), "sentences": str(sentences), "beam_size": settings.beam_size}
         result = measure(benchmark(work, Path(folder)), settings)
@@ -83,35 +77,25 @@ def beam(settings: BeamSettings) -> None:
 
 
 def benchmark(work: dict[str, Any], folder: Path) -> Benchmark:
-    """All contenders; each leaves what it found in `folder`, in a file of its name."""
+    """All contenders; each writes its hypotheses to a file of its name in `folder`."""
 
     def contender(label: str, build: str, ours: bool = False, **arguments: Any) -> Contender:
         hypotheses = {"to": str(folder / f"{label}.json")}
-        return Contender(label, f"benchmarks.decoding.beam:{build}", work | hypotheses | arguments, ours)
+        return Contender(label, f"{__name__}:{build}", work | hypotheses | arguments, ours)
 
-    contenders = [
-        *(contender(f"ours {weights}", "ours", True, weights=weights) for weights in ("float32", "bf16", "int8")),
-        *(contender(f"Hugging Face {dtype}", "hugging_face", dtype=dtype) for dtype in ("float32", "bfloat16")),
-        *(
-            contender(f"CTranslate2 {label}", "ctranslate2", **arguments)
-            for label, arguments in ctranslate2_settings().items()
-        ),
-    ]
-    title = (
-        f"Beam search, {work['beam_size']} hypotheses, over the sentences of {Path(work['sentences']).name}, text to"
-        " text"
-    )
-    what = f"Translating with a beam of {work['beam_size']}"
-    comparisons = decoding_comparisons(what, contenders)
+    contenders = [*ours_and_hugging_face(contender), *ctranslate2_rows(contender)]
+    size, name = work["beam_size"], Path(work["sentences"]).name
+    title = f"Beam search, {size} hypotheses, over the sentences of {name}, text to text"
+    comparisons = decoding_comparisons(f"Translating with a beam of {size}", contenders)
     return Benchmark("beam", title, "sentences", tuple(contenders), REFERENCE, comparisons)
 
 
 def agreement(result: Result, found: dict[str, Hypotheses], slow: Hypotheses | None) -> str:
-    """Length of what was found, and how much of it others found too, as a Markdown table."""
-    lines = [
+    """Lengths of the hypotheses and how many are equal to those of other searches, as a Markdown table."""
+    heading = (
         "| contender | output tokens/s | tokens per hypothesis | equal to ours float32 | equal to the slow search |"
-    ]
-    lines.append("|---|---|---|---|---|")
+    )
+    lines = [heading, "|---|---|---|---|---|"]
     for row in result.rows:
         if not row.measured:
             continue
@@ -142,7 +126,7 @@ def loaded(run: str, sentences: str) -> tuple[EncoderDecoder, list[Tokenizer], l
 
 
 def keeping(translate: Callable[[], tuple[Hypotheses, list[str]]], sentences: int, to: str) -> Step:
-    """A step that counts sentences and leaves its hypotheses in a file, the first time it is run."""
+    """A step that counts sentences; its first run writes the hypotheses to the file `to`."""
 
     def step() -> int:
         hypotheses, texts = translate()
@@ -156,7 +140,7 @@ def keeping(translate: Callable[[], tuple[Hypotheses, list[str]]], sentences: in
 
 
 def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Step:
-    """What `generate.py` does with lines of text."""
+    """Translation of lines of text as in `generate.py`."""
     from generation.config import TranslationConfig
     from generation.translation import best_translations
     from model.fast.decoding import prepare
@@ -176,8 +160,9 @@ def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Ste
 def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) -> Step:
     """`PegasusForConditionalGeneration.generate`, in batches sorted by length."""
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
-    from benchmarks.peers.gpt import device
+    from benchmarks.device import device
     from benchmarks.peers.hugging_face import pegasus
     from generation.translation import longest_targets
 
@@ -191,17 +176,15 @@ def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) 
         order = sorted(range(len(texts)), key=lambda index: -len(sources[index]))
         for start in range(0, len(order), BATCH_SIZE):
             rows = order[start : start + BATCH_SIZE]
-            lengths = torch.tensor([len(sources[row]) for row in rows])
-            real = torch.arange(int(lengths.max())) < lengths.unsqueeze(1)  # [B, S]
-            source = torch.zeros(real.shape, dtype=torch.int64)  # [B, S]
-            source[real] = torch.tensor([token for row in rows for token in sources[row]])
+            source = pad_sequence([torch.tensor(sources[row]) for row in rows], batch_first=True)  # [B, S]
+            real = source != tokenizer.pad_id  # [B, S]
             written = peer.generate(
                 source.to(device()),
                 attention_mask=real.long().to(device()),
                 num_beams=beam_size,
                 early_stopping=True,
                 length_penalty=1.0,
-                max_new_tokens=int(longest_targets(lengths, context).max()),
+                max_new_tokens=int(longest_targets(real.sum(dim=1), context).max()),
             )
             for row, tokens in zip(rows, written.tolist(), strict=True):
                 found[row] = without_ends(tokens)
@@ -214,16 +197,14 @@ def ctranslate2(run: str, sentences: str, beam_size: int, to: str, compute: str,
     """`Translator.translate_batch`, which sorts by length and gives batches to its workers by itself."""
     import ctranslate2 as library
 
-    from benchmarks.peers.ctranslate_two import comparable_device, words, write_translator
+    from benchmarks.peers.ctranslate_two import options, words, write_translator
 
-    device = comparable_device(threads, workers)
+    chosen = options(compute, threads, workers)
     model, tokenizers, texts = loaded(run, sentences)
     context = model.config.context
     with tempfile.TemporaryDirectory() as folder:
         write_translator(model, Path(folder))
-        translator = library.Translator(
-            folder, device=device, compute_type=compute, intra_threads=threads, inter_threads=workers
-        )
+        translator = library.Translator(folder, **chosen)
 
     def translate() -> tuple[Hypotheses, list[str]]:
         results = translator.translate_batch(
@@ -253,7 +234,7 @@ def without_ends(tokens: list[int]) -> list[int]:
 
 
 def reference(run: str, sentences: str, beam_size: int) -> Hypotheses:
-    """The hypotheses of the slow search."""
+    """Hypotheses of the slow search."""
     import torch
 
     from benchmarks.peers.reference_beam import reference_beam

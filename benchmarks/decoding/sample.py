@@ -1,9 +1,7 @@
-"""Writing text with a GPT: ours beside Hugging Face `generate`, CTranslate2 and nanoGPT, all with the same random
-weights.
+"""Sampling from a GPT: ours beside Hugging Face `generate`, CTranslate2 and nanoGPT, all with the same random weights.
 
 Every text begins with one token and is continued at temperature 0.8 to the same length; no token ends it. Peers are set
-up as their documentation says and at every thread setting that makes sense; the fastest counts. Where there is a GPU
-all compute on it.
+up by their documentation, with every useful number of threads; the fastest counts. Where there is a GPU all use it.
 """
 
 from __future__ import annotations
@@ -17,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.contender import Benchmark, Comparison, Contender, Skipped, Step
 from benchmarks.harness import MeasureSettings, measure
+from benchmarks.inputs import absolute
+from benchmarks.shape import Shape
 from configs.errors import UserError
-from configs.program import expanded
 
 if TYPE_CHECKING:
     import torch
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """A GPT, in the architecture that all contenders have, and how it is sampled from."""
+class SampledGPT(Shape):
+    """A GPT in the architecture that all contenders have, and the length of its texts."""
 
     layers: int
     heads: int
@@ -36,17 +35,17 @@ class Shape:
     context: int
     vocabulary: int
     new_tokens: int
-    """Per text. With the prompt's one token they fit the context: beyond it the peers cannot write."""
+    """Per text. With the prompt's one token they fit the context, which the peers cannot exceed."""
     top_k: int | None
     uncached_tokens: int
-    """What nanoGPT writes per text at a batch above 1: it reads all of a text anew for each token, so that few are to
-    its advantage."""
+    """Tokens per text of nanoGPT at a batch above 1: without a cache it recomputes the whole text for each token, so
+    that fewer are to its advantage."""
 
 
 SHAPES = {
-    "0.8M": Shape(4, 4, 128, 64, 65, 63, None, 63),
-    "10.7M": Shape(6, 6, 384, 256, 65, 255, None, 8),
-    "124M": Shape(12, 12, 768, 1024, 50257, 64, 200, 8),
+    "0.8M": SampledGPT(4, 4, 128, 64, 65, 63, None, 63),
+    "10.7M": SampledGPT(6, 6, 384, 256, 65, 255, None, 8),
+    "124M": SampledGPT(12, 12, 768, 1024, 50257, 64, 200, 8),
 }
 """By number of parameters: nanoGPT's CPU recipe and baby GPT (characters), and GPT-2."""
 
@@ -81,42 +80,39 @@ def benchmark(name: str, batch: int, checkout: str) -> Benchmark:
     work = {"name": name, "batch": batch}
 
     def contender(label: str, build: str, ours: bool = False, **arguments: Any) -> Contender:
-        return Contender(label, f"benchmarks.decoding.sample:{build}", work | arguments, ours)
+        return Contender(label, f"{__name__}:{build}", work | arguments, ours)
 
     contenders = [
-        *(contender(f"ours {weights}", "ours", True, weights=weights) for weights in ("float32", "bf16", "int8")),
-        *(contender(f"Hugging Face {dtype}", "hugging_face", dtype=dtype) for dtype in ("float32", "bfloat16")),
+        *ours_and_hugging_face(contender),
         contender("Hugging Face bfloat16, compiled", "hugging_face", dtype="bfloat16", cache="static"),
-        *(
-            contender(f"CTranslate2 {label}", "ctranslate2", **arguments)
-            for label, arguments in ctranslate2_settings().items()
-            if batch > 1 or arguments["workers"] == 1
-        ),
-        contender("nanoGPT float32", "nanogpt", checkout=checkout and str(expanded(checkout).absolute())),
+        *ctranslate2_rows(contender, parallel=batch > 1),
+        contender("nanoGPT float32", "nanogpt", checkout=absolute(checkout)),
     ]
     title = (
         f"Sampling from a GPT of {name} parameters ({shape.layers}L/{shape.heads}H/{shape.width}, context"
         f" {shape.context}, vocabulary {shape.vocabulary}): {batch} x {shape.new_tokens} tokens after a prompt of one"
     )
-    return Benchmark(
-        f"sample_{name}_batch_{batch}",
-        title,
-        "tokens",
-        tuple(contenders),
-        "ours float32",
-        decoding_comparisons(f"Sampling, {name} parameters, batch {batch}", contenders),
-    )
+    comparisons = decoding_comparisons(f"Sampling, {name} parameters, batch {batch}", contenders)
+    name = f"sample_{name}_batch_{batch}"
+    return Benchmark(name, title, "tokens", tuple(contenders), "ours float32", comparisons)
 
 
-def ctranslate2_settings() -> dict[str, dict[str, Any]]:
-    """Number formats and ways to use the cores, by label; arguments of the builders."""
+def ours_and_hugging_face(contender: Callable[..., Contender]) -> list[Contender]:
+    """A row for each format of the weights. contender(label, function, ours, **arguments) makes one."""
+    ours = [contender(f"ours {weights}", "ours", True, weights=weights) for weights in ("float32", "bf16", "int8")]
+    dtypes = ("float32", "bfloat16")
+    return ours + [contender(f"Hugging Face {dtype}", "hugging_face", dtype=dtype) for dtype in dtypes]
+
+
+def ctranslate2_rows(contender: Callable[..., Contender], parallel: bool = True) -> list[Contender]:
+    """A row for each number format and use of the cores; without `parallel`, none with several workers."""
     cores = os.cpu_count() or 1
-    ways = {"1 thread": (1, 1), f"{cores} threads": (cores, 1), f"{cores} workers": (1, cores)}
-    return {
-        f"{compute}, {way}": {"compute": compute, "threads": threads, "workers": workers}
+    uses = {"1 thread": (1, 1), f"{cores} threads": (cores, 1)} | ({f"{cores} workers": (1, cores)} if parallel else {})
+    return [
+        contender(f"CTranslate2 {compute}, {use}", "ctranslate2", compute=compute, threads=threads, workers=workers)
         for compute in ("float32", "int8")
-        for way, (threads, workers) in ways.items()
-    }
+        for use, (threads, workers) in uses.items()
+    ]
 
 
 def decoding_comparisons(what: str, contenders: list[Contender]) -> tuple[Comparison, ...]:
@@ -134,29 +130,20 @@ def decoding_comparisons(what: str, contenders: list[Contender]) -> tuple[Compar
     )
 
 
-def random_gpt(shape: Shape) -> GPT:
-    """The weights that all contenders get."""
+def random_gpt(shape: SampledGPT) -> GPT:
+    """A GPT with the weights that all contenders get."""
     import torch
 
     from model.config import ModelConfig
     from model.gpt import GPT
 
     torch.manual_seed(0)
-    config = ModelConfig(
-        layers=shape.layers,
-        heads=shape.heads,
-        width=shape.width,
-        context=shape.context,
-        norm="layer",
-        position="learned",
-        activation="gelu",
-        qk_norm=False,
-    )
+    config = ModelConfig(**shape.size, norm="layer", position="learned", activation="gelu", qk_norm=False)
     return GPT(config, shape.vocabulary).eval()
 
 
 def counted(write: Callable[[], int], expected: int) -> Step:
-    """A step that makes sure that all was written: a text that ended early would look like speed."""
+    """A step that raises RuntimeError unless it wrote all tokens: a text that ends early would look fast."""
 
     def step() -> int:
         written = write()
@@ -167,14 +154,18 @@ def counted(write: Callable[[], int], expected: int) -> Step:
     return step
 
 
-def ours(name: str, batch: int, weights: str) -> Step:
-    """The project's sampling loop on a model made ready as `generate.py` makes it."""
+def ours(name: str, batch: int, weights: str = "") -> Step:
+    """The project's sampling loop on a model prepared as in `generate.py`, which also chooses the format of the weights
+    where none is given."""
     from generation.config import SamplingConfig
     from generation.sampling import generate
     from model.fast.decoding import prepare
+    from training.hardware.number_format import decoding_format
 
     shape = SHAPES[name]
-    model = prepare(random_gpt(shape).to(our_device(weights)), weights, rows=batch)
+    place, plain = our_device(weights), random_gpt(shape)
+    chosen = weights or decoding_format(place, sum(parameter.numel() for parameter in plain.parameters()))
+    model = prepare(plain.to(place), chosen, rows=batch)
     config = SamplingConfig(temperature=TEMPERATURE, top_k=shape.top_k, max_tokens=shape.new_tokens)
 
     def write() -> int:
@@ -184,8 +175,8 @@ def ours(name: str, batch: int, weights: str) -> Step:
 
 
 def our_device(weights: str) -> torch.device:
-    """Where ours decodes with weights in this format: on the peers' device, set up as `generate.py` does."""
-    from benchmarks.peers.gpt import device
+    """The peers' device, set up as in `generate.py`. Raises Skipped for int8 on a GPU."""
+    from benchmarks.device import device
     from training.hardware.device import choose_hardware
 
     if weights == "int8" and device().type != "cpu":
@@ -194,15 +185,15 @@ def our_device(weights: str) -> torch.device:
 
 
 def hugging_face(name: str, batch: int, dtype: str, cache: str | None = None) -> Step:
-    """`GPT2LMHeadModel.generate` with its key/value cache. With a static one that library compiles the step, on a GPU
-    alone."""
+    """`GPT2LMHeadModel.generate` with its key/value cache. With a static cache, and only on a GPU, the library compiles
+    the step."""
     import torch
 
-    from benchmarks.peers.gpt import device
+    from benchmarks.device import device
     from benchmarks.peers.hugging_face import gpt2
 
     if cache == "static" and device().type != "cuda":
-        raise Skipped("it compiles on a GPU alone")
+        raise Skipped("it compiles only on a GPU")
     shape = SHAPES[name]
     model = gpt2(random_gpt(shape)).to(device(), getattr(torch, dtype))
     prompts = torch.full((batch, 1), PROMPT, device=device())
@@ -227,14 +218,12 @@ def ctranslate2(name: str, batch: int, compute: str, threads: int, workers: int)
     """`Generator.generate_batch`; several workers share the texts of a batch."""
     import ctranslate2 as library
 
-    from benchmarks.peers.ctranslate_two import comparable_device, words, write_generator
+    from benchmarks.peers.ctranslate_two import options, words, write_generator
 
-    shape, device = SHAPES[name], comparable_device(threads, workers)
+    shape, chosen = SHAPES[name], options(compute, threads, workers)
     with tempfile.TemporaryDirectory() as folder:
         write_generator(random_gpt(shape), Path(folder))
-        generator = library.Generator(
-            folder, device=device, compute_type=compute, intra_threads=threads, inter_threads=workers
-        )
+        generator = library.Generator(folder, **chosen)
     prompts = [words([PROMPT])] * batch
 
     def write() -> int:
@@ -256,11 +245,11 @@ def nanogpt(name: str, batch: int, checkout: str) -> Step:
     """`GPT.generate` of a nanoGPT checkout, which has no cache."""
     import torch
 
-    from benchmarks.peers.gpt import device
+    from benchmarks.device import device
     from benchmarks.peers.nanogpt import nanogpt as in_nanogpt
 
     shape = SHAPES[name]
-    model = in_nanogpt(random_gpt(shape), Path(checkout)).to(device())
+    model = in_nanogpt(random_gpt(shape), checkout).to(device())
     prompts = torch.full((batch, 1), PROMPT, device=device())
     new_tokens = shape.new_tokens if batch == 1 else shape.uncached_tokens
 

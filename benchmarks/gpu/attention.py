@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor
@@ -17,8 +17,9 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 
+from benchmarks.device import device, synchronize
 from benchmarks.gpu.figures import Figure, Sheet, StageSettings
-from benchmarks.gpu.timing import median_seconds, the_device, wait
+from benchmarks.gpu.timing import median_seconds
 
 BACKENDS = {
     "cuDNN": SDPBackend.CUDNN_ATTENTION,
@@ -29,7 +30,7 @@ TOKENS, WIDTH = 16384, 2048
 """B T and H D."""
 
 LENGTHS = (4096, 1024, 16384, 512, 2048, 8192)
-"""What matters most first: when time runs out the rest is cut."""
+"""The most important first: when time runs out the rest is cut."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,13 @@ class Case:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Its row of the table, without the lengths."""
         mask = "padding mask" if self.masked else "causal" if self.causal else "no mask"
         return f"attention, head width {self.head_width}, {mask}, {self.backend}"
 
 
 def cases() -> Iterator[Case]:
-    """What a decoder needs first, then an encoder without and with padding. (Flash kernels take no mask, and say so
-    once.)"""
+    """A decoder's first, then an encoder's without and with padding. (Flash kernels take no mask: one row shows it.)"""
     for causal, masked in ((True, False), (False, False), (False, True)):
         for head_width in (128, 64):
             for backend in BACKENDS:
@@ -85,20 +85,13 @@ def attention(settings: StageSettings) -> None:
 def line(case: Case, rates: dict[int, tuple[float, float]], peak: float, refused: str, names: list[str]) -> Figure:
     """All lengths of a case: forward/backward TFLOP/s, the best forward's share of the peak, and the kernels that the
     profiler saw."""
-    shown = ", ".join(
-        f"{short(length)} {rates[length][0] / 1e12:.3g}/{rates[length][1] / 1e12:.3g}" for length in sorted(rates)
-    )
+    ordered = [(length, *rates[length]) for length in sorted(rates)]
+    shown = ", ".join(f"{short(length)} {there / 1e12:.3g}/{back / 1e12:.3g}" for length, there, back in ordered)
     best = max(rates.values())
     share = f"{100 * best[0] / peak:.0f}/{100 * best[1] / peak:.0f} % of the peak" if peak else ""
-    facts = {
-        "backend": case.backend,
-        "head_width": case.head_width,
-        "causal": case.causal,
-        "masked": case.masked,
+    facts = asdict(case) | {
         "kernels": names,
-        "rates": [
-            {"length": length, "forward": rates[length][0], "backward": rates[length][1]} for length in sorted(rates)
-        ],
+        "rates": [{"length": length, "forward": there, "backward": back} for length, there, back in ordered],
         "stopped": refused,
     }
     return Figure(case.name, f"{shown} TFLOP/s", share, facts=facts)
@@ -119,17 +112,16 @@ def inputs(case: Case, length: int, tokens: int, width: int) -> tuple[list[Tenso
     length."""
     rows = max(1, tokens // length)
     shape = (rows, length, width // case.head_width, case.head_width)
-    found = [
-        torch.randn(shape, device=the_device(), dtype=torch.bfloat16).transpose(1, 2).requires_grad_() for _ in range(3)
-    ]
+    drawn = [torch.randn(shape, device=device(), dtype=torch.bfloat16) for _ in range(3)]
+    found = [tensor.transpose(1, 2).requires_grad_() for tensor in drawn]
     if not case.masked:
         return found, None
-    real = torch.linspace(length // 2, length, rows, device=the_device()).long()  # [B]
-    return found, (torch.arange(length, device=the_device()) < real[:, None])[:, None, None, :]
+    real = torch.linspace(length // 2, length, rows, device=device()).long()  # [B]
+    return found, (torch.arange(length, device=device()) < real[:, None])[:, None, None, :]
 
 
 def measured(case: Case, length: int, tokens: int, width: int) -> tuple[float, float]:
-    """FLOP/s forwards and backwards. Raises RuntimeError where the backend does not take this."""
+    """FLOP/s forwards and backwards. Raises RuntimeError where the backend does not support the case."""
     (query, key, value), mask = inputs(case, length, tokens, width)
     with sdpa_kernel(BACKENDS[case.backend]):
 
@@ -154,6 +146,6 @@ def kernels(case: Case, length: int, tokens: int, width: int) -> list[str]:
     with sdpa_kernel(BACKENDS[case.backend]), profile(activities=activities) as running:
         out = F.scaled_dot_product_attention(query, key, value, mask, is_causal=case.causal)
         torch.autograd.grad(out, (query, key, value), torch.ones_like(out))
-        wait()
+        synchronize()
     words = ("fmha", "flash", "attention", "sdpa", "cudnn")
     return sorted({event.key for event in running.key_averages() if any(word in event.key.lower() for word in words)})

@@ -1,4 +1,4 @@
-"""What a stage says: lines of one table, and the numbers behind them, written to disk as they come."""
+"""The results of a stage: rows of one table and the numbers behind them, written to disk as they come."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class Figure:
     """One line of the table."""
 
     what: str
-    """What was measured, for people."""
+    """What was measured, as the table shows it."""
 
     figure: str = "–"
     """The value with its unit."""
 
     beside: str = ""
-    """What it is compared with: a share of a peak, a peer."""
+    """Its relation to something else: a share of a peak, a ratio to a peer."""
 
     status: str = MEASURED
     """`measured`, or `skipped: reason` (cannot take part here), `cut: reason` (no time was left), `failed: reason`."""
 
     facts: dict[str, Any] = field(default_factory=dict)
-    """The raw numbers: what documents and formulas read."""
+    """The raw numbers, for documents and formulas."""
 
 
 @dataclass
@@ -39,10 +39,10 @@ class StageSettings:
     """File of the figures."""
 
     seconds: float = 600.0
-    """Time for the stage; what does not fit is cut, and says so."""
+    """Time for the stage; what does not fit is reported as cut."""
 
     dry_run: bool = False
-    """Tiny sizes, for a machine without a GPU: shows that all of it works, measures nothing."""
+    """Tiny sizes, on a machine without a GPU: checks that everything runs, measures nothing."""
 
     peak: float = 0.0
     """The measured matrix peak of this machine in FLOP/s; 0 where it is not known."""
@@ -59,7 +59,7 @@ class StageSettings:
 
 @dataclass
 class Stage:
-    """What one stage said."""
+    """The figures of one stage."""
 
     name: str
     figures: list[Figure]
@@ -68,7 +68,7 @@ class Stage:
 
     @property
     def failures(self) -> list[Figure]:
-        """What should have worked."""
+        """Figures that should have been measured."""
         return [figure for figure in self.figures if figure.status.startswith("failed")]
 
     @property
@@ -83,8 +83,7 @@ class Stage:
 
 
 class Sheet:
-    """The figures of the stage that is running; each is on disk as soon as it is known, so that a stage that is stopped
-    keeps them."""
+    """The figures of the running stage; each is written to disk at once, so that a stage that is stopped keeps them."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
@@ -103,11 +102,16 @@ class Sheet:
 
 
 def read_figures(path: Path) -> list[Figure]:
-    """What a stage has written so far; nothing where it came to nothing."""
+    """The figures that a stage has written so far; none where the file is missing or damaged."""
     try:
         return [Figure(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError):  # the file is missing, or was being written when the stage was stopped
         return []
+
+
+def largest(stages: Sequence[Stage], fact: str) -> float:
+    """The largest of a fact in all figures, such as `flops` or `bandwidth`; 0 where none has it."""
+    return max((figure.facts.get(fact, 0.0) for stage in stages for figure in stage.figures), default=0.0)
 
 
 def table(stages: Sequence[Stage]) -> str:
@@ -118,6 +122,6 @@ def table(stages: Sequence[Stage]) -> str:
 
 
 def table_line(stage: str, figure: Figure) -> str:
-    """One line; what was not measured says why in the place of its value."""
+    """One line of Markdown; a figure that was not measured shows its status in the place of its value."""
     cells = (figure.figure, figure.beside) if figure.status == MEASURED else (figure.status.replace("|", "/"), "")
     return f"| {stage} | {figure.what} | {cells[0]} | {cells[1]} |"

@@ -1,8 +1,6 @@
-"""Where the time of a training step goes, by the profiler: every kernel by name, and how much of the step the GPU is at
-work.
+"""The kernels of a training step by the profiler, and the share of the step in which the GPU computes.
 
-A step whose kernels take less time than the step is waiting for launches, for data, or for the host to read something
-back.
+Where the kernels take less time than the step, the GPU waits for launches, for data, or for a read by the host.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.gpu.figures import Figure, Sheet, StageSettings
-from benchmarks.gpu.timing import wait
+from benchmarks.gpu.timing import mean_seconds
 from benchmarks.gpu.training import TINY, TRAINED, own_settings
 from benchmarks.training.projection import Model
 
@@ -25,7 +23,7 @@ SHOWN = 8
 """Kernels in the table; the file has all of them."""
 
 ATTENTION = ("fmha", "flash", "attention", "sdpa")
-"""What the names of fused attention kernels have in them: cuDNN's, flash's and those that go by their function."""
+"""Parts of the names of fused attention kernels: cuDNN's, flash's and those named by their function."""
 
 
 def kernels(settings: StageSettings) -> None:
@@ -48,18 +46,10 @@ def of_model(model: Model, batch: int, compiled: bool) -> list[Figure]:
 
     step = training(own_settings(model, batch, compiled), model.vocabulary)
     gpu = torch.cuda.is_available()
-    for _ in range(WARM_UP):
-        step()
-    wait()
-    started = time.perf_counter()
-    for _ in range(STEPS):
-        step()
-    wait()
-    milliseconds = 1000 * (time.perf_counter() - started) / STEPS
+    mean_seconds(step, WARM_UP)
+    milliseconds = 1000 * mean_seconds(step, STEPS)
     with profile(activities=[ProfilerActivity.CUDA if gpu else ProfilerActivity.CPU]) as running:
-        for _ in range(STEPS):
-            step()
-        wait()
+        mean_seconds(step, STEPS)
     found = rows(running, DeviceType.CUDA if gpu else DeviceType.CPU)
     return described(f"{model.name}, batch {batch}", milliseconds, found)
 
@@ -76,7 +66,7 @@ def rows(running: profile, kind: DeviceType) -> list[dict[str, Any]]:
 
 
 def described(name: str, milliseconds: float, found: list[dict[str, Any]]) -> list[Figure]:
-    """As lines of the table. `milliseconds`: of a step that was not profiled."""
+    """Lines of the table. `milliseconds`: of a step without the profiler."""
     busy = sum(one["milliseconds"] for one in found)
     launches = sum(one["calls"] for one in found)
     whole = Figure(
@@ -86,22 +76,15 @@ def described(name: str, milliseconds: float, found: list[dict[str, Any]]) -> li
         facts={"milliseconds": milliseconds, "busy": busy, "launches": launches, "kernels": found},
     )
     fused = [one for one in found if any(word in one["kernel"].lower() for word in ATTENTION)]
-    attention = Figure(
-        f"{name}: attention kernels",
-        f"{sum(one['milliseconds'] for one in fused):.3g} ms",
-        "; ".join(clipped(one["kernel"]) for one in fused[:3]) or "none by name",
-    )
-    lines = [
-        Figure(
-            f"{name}: {clipped(one['kernel'])}",
-            f"{one['milliseconds']:.3g} ms",
-            f"{100 * one['milliseconds'] / busy:.1f} %, {one['calls']:.0f} calls",
-        )
-        for one in found[:SHOWN]
-    ]
-    return [whole, attention, *lines]
+    took = sum(one["milliseconds"] for one in fused)
+    names = "; ".join(clipped(one["kernel"]) for one in fused[:3]) or "none by name"
+    lines = [whole, Figure(f"{name}: attention kernels", f"{took:.3g} ms", names)]
+    for one in found[:SHOWN]:
+        share = f"{100 * one['milliseconds'] / busy:.1f} %, {one['calls']:.0f} calls"
+        lines.append(Figure(f"{name}: {clipped(one['kernel'])}", f"{one['milliseconds']:.3g} ms", share))
+    return lines
 
 
 def clipped(name: str) -> str:
-    """A kernel's name in 60 characters that a table can hold."""
+    """A kernel's name cut to 60 characters, without the table's separator."""
     return name.replace("|", "/")[:60]

@@ -1,5 +1,4 @@
-"""What the machine can do at most, measured: matrix products and copies. Every share in the other stages is a share of
-these."""
+"""Peak rates of the machine, measured: matrix products and copies. The shares in the other stages refer to these."""
 
 from __future__ import annotations
 
@@ -8,8 +7,9 @@ from functools import partial
 import torch
 from torch.nn import functional as F
 
+from benchmarks.device import device
 from benchmarks.gpu.figures import Figure, Sheet, StageSettings
-from benchmarks.gpu.timing import median_seconds, the_device
+from benchmarks.gpu.timing import median_seconds
 from benchmarks.machine import describe_machine, versions
 from training.hardware.device import PEAK_FLOPS
 
@@ -22,7 +22,7 @@ PRODUCTS = (
     ("124M, output", 8192, 768, 50304),
     ("350M, MLP", 32768, 1024, 4096),
 )
-"""What, M, K, N: large squares, whose best is the peak, and the layers of the models that are trained."""
+"""Name, M, K, N: large squares, the best of which is the peak, and the layers of the models that are trained."""
 
 TINY = (("square", 128, 128, 128), ("MLP", 64, 32, 128))
 
@@ -40,38 +40,24 @@ def machine(settings: StageSettings) -> None:
     name = str(found.get("gpu", found["processor"]))
     software = f"torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {cudnn_version()}"
     sheet.add(Figure("device", name, software, facts={"machine": found, "versions": versions()}))
-    device = the_device()
     for what, rows, inner, columns in TINY if settings.dry_run else PRODUCTS:
-        x = torch.randn(rows, inner, device=device, dtype=torch.bfloat16)
-        weight = torch.randn(columns, inner, device=device, dtype=torch.bfloat16)
+        x = torch.randn(rows, inner, device=device(), dtype=torch.bfloat16)
+        weight = torch.randn(columns, inner, device=device(), dtype=torch.bfloat16)
         seconds = median_seconds(partial(F.linear, x, weight), 0.3)
         rate = 2 * rows * inner * columns / seconds
-        sheet.add(
-            Figure(
-                f"bf16 product, {what}: {rows} x {inner} x {columns}",
-                f"{rate / 1e12:.4g} TFLOP/s",
-                data_sheet_share(rate, name, PEAK_FLOPS),
-                facts={"product": [rows, inner, columns], "flops": rate},
-            )
-        )
+        shape = f"bf16 product, {what}: {rows} x {inner} x {columns}"
+        facts = {"product": [rows, inner, columns], "flops": rate}
+        sheet.add(Figure(shape, f"{rate / 1e12:.4g} TFLOP/s", data_sheet_share(rate, name, PEAK_FLOPS), facts=facts))
         del x, weight
     size = 1 << 20 if settings.dry_run else COPIED
-    source, target = (torch.zeros(size, dtype=torch.uint8, device=device) for _ in range(2))
+    source, target = (torch.zeros(size, dtype=torch.uint8, device=device()) for _ in range(2))
     source.random_()
     bandwidth = 2 * size / median_seconds(lambda: target.copy_(source), 0.3)
-    sheet.add(
-        Figure(
-            f"copy of {size / 2**30:.3g} GiB, bytes read and written",
-            f"{bandwidth / 1e12:.3g} TB/s",
-            data_sheet_share(bandwidth, name, DATA_SHEET),
-            facts={"bandwidth": bandwidth},
-        )
+    what, share = (
+        f"copy of {size / 2**30:.3g} GiB, bytes read and written",
+        data_sheet_share(bandwidth, name, DATA_SHEET),
     )
-
-
-def matrix_peak(figures: list[Figure]) -> float:
-    """FLOP/s of the fastest product; 0 where none was measured."""
-    return max((figure.facts.get("flops", 0.0) for figure in figures), default=0.0)
+    sheet.add(Figure(what, f"{bandwidth / 1e12:.3g} TB/s", share, facts={"bandwidth": bandwidth}))
 
 
 def data_sheet_share(rate: float, name: str, sheet: dict[str, float]) -> str:

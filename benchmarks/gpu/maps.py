@@ -1,5 +1,4 @@
-"""What recording every attention map costs a training run: a recording with its file beside the steps between two
-evaluations."""
+"""The cost of recording every attention map: a recording with its file beside the steps between two evaluations."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.recorder import record
 from benchmarks.gpu.figures import Figure, Sheet, StageSettings
-from benchmarks.gpu.timing import wait
+from benchmarks.gpu.timing import mean_seconds
 from benchmarks.gpu.training import TINY, TRAINED, own_settings
 from training.config import AttentionConfig, TrainerConfig
 from training.hardware.compilation import eagerly
@@ -30,14 +29,8 @@ def maps(settings: StageSettings) -> None:
     model = TINY[0].model if settings.dry_run else TRAINED[-1].model
     batch = 2 if settings.dry_run else 64
     trainer = trainer_of(own_settings(model, batch, compiled=not settings.dry_run), model.vocabulary)
-    for _ in range(3):
-        trainer.step()
-    wait()
-    started = time.perf_counter()
-    for _ in range(STEPS):
-        trainer.step()
-    wait()
-    step = (time.perf_counter() - started) / STEPS
+    mean_seconds(trainer.step, 3)
+    step = mean_seconds(trainer.step, STEPS)
 
     length = min(AttentionConfig().max_tokens, model.context)
     ids = torch.randint(4, model.vocabulary, (length,)).tolist()
@@ -53,12 +46,8 @@ def maps(settings: StageSettings) -> None:
     recording = median(times[1:])
     examples, interval = AttentionConfig().examples, TrainerConfig().evaluate_every
     share = examples * recording / (interval * step)
-    sheet.add(
-        Figure(
-            f"{model.name}, one example of {length} tokens, all maps, to disk",
-            f"{1000 * recording:.3g} ms",
-            f"{examples} examples every {interval} steps of {1000 * step:.3g} ms: {100 * share:.2g} % of the training"
-            " time",
-            facts={"recording": recording, "step": step, "share": share},
-        )
-    )
+    what = f"{model.name}, one example of {length} tokens, all maps, to disk"
+    often = f"{examples} examples every {interval} steps of {1000 * step:.3g} ms"
+    beside = f"{often}: {100 * share:.2g} % of the training time"
+    facts = {"recording": recording, "step": step, "share": share}
+    sheet.add(Figure(what, f"{1000 * recording:.3g} ms", beside, facts=facts))

@@ -1,11 +1,11 @@
-"""The blocks of docs/gpu.md: what was measured, stage by stage, and the roofline computed beside it."""
+"""The blocks of docs/gpu.md: the measurements, stage by stage, and the computed roofline."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from benchmarks.gpu.figures import Stage, table_line
+from benchmarks.gpu.figures import Stage, largest, table_line
 from benchmarks.gpu.roofline import roofline_table
 
 NOTHING = "No GPU has been measured yet: `bash benchmarks/gpu.sh`."
@@ -46,9 +46,6 @@ def gpu_tables(folder: Path) -> str:
 
 
 def gpu_roofline(folder: Path) -> str:
-    """With the rates of the measured machine where there are any."""
-    facts = [figure.facts for stage in newest(folder)[1] for figure in stage.figures]
-    return roofline_table(
-        max((one.get("flops", 0.0) for one in facts), default=0.0),
-        max((one.get("bandwidth", 0.0) for one in facts), default=0.0),
-    )
+    """The roofline, at the measured rates where there are any."""
+    stages = newest(folder)[1]
+    return roofline_table(largest(stages, "flops"), largest(stages, "bandwidth"))

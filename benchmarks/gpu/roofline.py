@@ -1,4 +1,5 @@
-"""What bounds a training step, computed: operations and bytes over rates, and launches over the host's speed.
+"""The lower bound of a training step's time, computed: operations and bytes over rates, and launches over the host's
+speed.
 
     products  = 6 N P / R               P = 12 L C² + V C weights (embeddings tied), N tokens of a step
     attention = 7 T C L N / (a R)       causal: 2 T C forwards and 5 T C backwards per token and layer
@@ -49,7 +50,7 @@ class Work:
     tokens: int
 
     def times(self, matrix_rate: float = MATRIX_RATE, memory_rate: float = MEMORY_RATE) -> dict[str, float]:
-        """Seconds by what takes them."""
+        """Seconds by cause: products, attention, memory, launches."""
         attention_rate = ATTENTION_SHARE[128 if self.width // self.heads >= 128 else 64] * matrix_rate
         moved = 156 * self.width * self.layers * self.tokens + 12 * self.vocabulary * self.tokens + 40 * self.weights
         return {
@@ -77,20 +78,12 @@ class Work:
 
 def of_gpt(model: Model, batch: int) -> Work:
     """A step of a GPT."""
-    return Work(
-        f"{model.name}, batch {batch}",
-        model.parameters,
-        model.layers,
-        model.width,
-        model.heads,
-        model.context,
-        model.vocabulary,
-        batch * model.context,
-    )
+    name, tokens = f"{model.name}, batch {batch}", batch * model.context
+    return Work(name, model.parameters, **model.size, vocabulary=model.vocabulary, tokens=tokens)
 
 
 def steps() -> list[Work]:
-    """What `benchmarks/gpu/training.py` trains. Of a translator's weights and words half the tokens see each."""
+    """The steps of `benchmarks/gpu/training.py`. Half of a translator's tokens pass through each of its sides."""
     from benchmarks.gpu.training import TRAINED, TRANSLATOR_TOKENS
 
     gpts = [of_gpt(rows.model, batch) for rows in TRAINED for batch in rows.ours]
@@ -104,8 +97,8 @@ def steps() -> list[Work]:
 
 
 def roofline_table(matrix_rate: float = 0.0, memory_rate: float = 0.0) -> str:
-    """Every step: its times, the largest of them, the utilisation at which it would run, and eight GPUs. Rates of 0:
-    the data sheet's."""
+    """For every step its times, the largest of them, the utilisation at that bound, and the all-reduce of eight GPUs.
+    Rates of 0 mean the data sheet's."""
     measured = bool(matrix_rate and memory_rate)
     rates = (matrix_rate, memory_rate) if measured else (MATRIX_RATE, MEMORY_RATE)
     source = "measured on the machine" if measured else "of the data sheet, which no program reaches"

@@ -19,8 +19,7 @@ AT_ONCE = 3
 
 
 def tests(settings: StageSettings) -> None:
-    """`pytest -m gpu` over tests/gpu/test_*.py, all files at the same time: how many passed, and the name of each that
-    did not."""
+    """`pytest -m gpu` over tests/gpu/test_*.py, all files at the same time: counts, and the name of each failure."""
     sheet = Sheet(settings.to)
     deadline = time.monotonic() + settings.seconds
     with tempfile.TemporaryDirectory() as folder:
@@ -47,19 +46,8 @@ def tests(settings: StageSettings) -> None:
 def command(path: Path, report: Path) -> list[str]:
     """pytest over one file."""
     workers = ["-n", str(AT_ONCE)] if find_spec("xdist") else []
-    return [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-m",
-        "gpu",
-        "-p",
-        "no:cacheprovider",
-        f"--junitxml={report}",
-        "-ra",
-        *workers,
-        str(path),
-    ]
+    options = ["-m", "gpu", "-p", "no:cacheprovider", f"--junitxml={report}", "-ra", *workers]
+    return [sys.executable, "-m", "pytest", *options, str(path)]
 
 
 def outcome(report: ElementTree.Element, what: str = "tests marked gpu") -> list[Figure]:

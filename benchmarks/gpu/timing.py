@@ -9,33 +9,30 @@ from statistics import median
 
 import torch
 
+from benchmarks.device import synchronize
+
 _LEAST, _MOST = 5, 200
 """Calls that are timed, at least and at most."""
 
 
-def the_device() -> str:
-    """`cuda` where there is one."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def wait() -> None:
-    """Until what was queued on a GPU is done."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
 def median_seconds(call: Callable[[], object], seconds: float = 0.06) -> float:
-    """Median time of a call, by events on a GPU, over about `seconds` after a tenth of that which is not counted."""
+    """Median time of a call, by events on a GPU, over about `seconds` after an uncounted tenth of that."""
     call()  # chooses kernels, builds plans
-    wait()
-    started = time.perf_counter()
-    call()
-    wait()
-    one = max(time.perf_counter() - started, 1e-6)
+    synchronize()
+    one = max(mean_seconds(call, 1), 1e-6)
     for _ in range(min(_MOST, int(0.1 * seconds / one))):
         call()
     count = max(_LEAST, min(_MOST, int(seconds / one)))
-    return median(_on_gpu(call, count) if torch.cuda.is_available() else _on_cpu(call, count))
+    return median(_on_gpu(call, count) if torch.cuda.is_available() else [mean_seconds(call, 1) for _ in range(count)])
+
+
+def mean_seconds(call: Callable[[], object], count: int) -> float:
+    """Mean time of `count` calls that are queued one after the other."""
+    started = time.perf_counter()
+    for _ in range(count):
+        call()
+    synchronize()
+    return (time.perf_counter() - started) / count
 
 
 def _on_gpu(call: Callable[[], object], count: int) -> list[float]:
@@ -46,12 +43,3 @@ def _on_gpu(call: Callable[[], object], count: int) -> list[float]:
         event.record()
     torch.cuda.synchronize()
     return [before.elapsed_time(after) / 1000 for before, after in pairwise(events)]
-
-
-def _on_cpu(call: Callable[[], object], count: int) -> list[float]:
-    times = []
-    for _ in range(count):
-        started = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - started)
-    return times

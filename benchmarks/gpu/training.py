@@ -1,8 +1,8 @@
-"""Training steps of four models: ours compiled, beside nanoGPT and Hugging Face GPT-2, compiled too.
+"""Training steps of four models: ours beside nanoGPT and Hugging Face GPT-2, all compiled.
 
-All GPTs have GPT-2's architecture (LayerNorm, learned positions, GELU, tied embeddings; biases in Hugging Face's
-alone), no dropout, and learn the same numbers, drawn by Zipf's law from a vocabulary of the true size. Utilisation
-counts 6 N + 12 L T C operations per token for everybody, N = 12 L C² + V C.
+All GPTs have GPT-2's architecture (LayerNorm, learned positions, GELU, tied embeddings; biases only in Hugging Face's),
+no dropout, and learn the same tokens, drawn by Zipf's law from a vocabulary of the true size. For all of them
+utilisation counts 6 N + 12 L T C operations per token, N = 12 L C² + V C.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from typing import Any
 from benchmarks.contender import Benchmark, Contender
 from benchmarks.gpu.figures import MEASURED, Figure, Sheet, StageSettings
 from benchmarks.gpu.turns import ENVIRONMENT, PEAK, measured
+from benchmarks.inputs import absolute
 from benchmarks.report import number
 from benchmarks.results import Result, Row
+from benchmarks.shape import model_settings
 from benchmarks.training.projection import Model
-from configs.program import expanded
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A model, and who trains it with how many sequences in a batch."""
+    """A model, and the batch sizes, in sequences, with which each contender trains it."""
 
     model: Model
     ours: tuple[int, ...]
@@ -41,8 +42,7 @@ TRANSLATOR_TOKENS = (32768, 131072)
 """Padded tokens in a batch of the translation model."""
 
 SENTENCE = 16
-"""Tokens of a sentence for the count of its operations, of which lengths decide little: attention is a hundredth of
-them."""
+"""Tokens of a sentence for the count of operations, which hardly depends on it: attention is a hundredth of them."""
 
 TINY_TRANSLATOR = (
     "model.width=32 model.layers=1 model.heads=2 data.max_rows=60 tokenizer.vocab_size=300"
@@ -62,83 +62,45 @@ def training(settings: StageSettings) -> None:
 
 
 def of_model(rows: Rows, settings: StageSettings) -> list[Contender]:
-    """All who train one model; the first is ours."""
+    """All contenders of one model; the first is ours."""
     model = rows.model
     compiled = not settings.dry_run
-    size: dict[str, Any] = {
-        "text": "",
-        "vocabulary": model.vocabulary,
-        "layers": model.layers,
-        "heads": model.heads,
-        "width": model.width,
-        "context": model.context,
-        "dropout": 0.0,
-        "bf16": True,
-        "compiled": compiled,
-    }
-    checkout = settings.nanogpt and str(expanded(settings.nanogpt).absolute())
+    data = {"text": "", "vocabulary": model.vocabulary}
+    work: dict[str, Any] = data | model.size | {"dropout": 0.0, "bf16": True, "compiled": compiled}
 
     def contender(who: str, batch: int, build: str, arguments: dict[str, Any]) -> Contender:
-        facts = {
-            "batch": batch,
-            "context": model.context,
-            "layers": model.layers,
-            "heads": model.heads,
-            "width": model.width,
-            "parameters": model.parameters,
-        }
+        facts = {"batch": batch, **model.size, "parameters": model.parameters}
         name = f"{model.name}, {who}, batch {batch} x {model.context}"
         return Contender(name, build, arguments, who == "ours", model.operations_per_token, facts, ENVIRONMENT)
 
+    def ours(batch: int) -> Contender:
+        arguments = {"settings": own_settings(model, batch, compiled), "vocabulary": model.vocabulary}
+        return contender("ours", batch, "benchmarks.ours:training", arguments)
+
+    def peer(who: str, build: str, batch: int, **more: str) -> Contender:
+        return contender(who, batch, f"benchmarks.peers.gpt:{build}", work | {"batch_size": batch, **more})
+
     return [
-        *(
-            contender(
-                "ours",
-                batch,
-                "benchmarks.ours:training",
-                {"settings": own_settings(model, batch, compiled), "vocabulary": model.vocabulary},
-            )
-            for batch in rows.ours
-        ),
-        *(
-            contender(
-                "nanoGPT", batch, "benchmarks.peers.gpt:nanogpt", size | {"batch_size": batch, "checkout": checkout}
-            )
-            for batch in rows.nanogpt
-        ),
-        *(
-            contender(
-                "Hugging Face GPT-2", batch, "benchmarks.peers.gpt:transformers_gpt2", size | {"batch_size": batch}
-            )
-            for batch in rows.hugging_face
-        ),
+        *map(ours, rows.ours),
+        *(peer("nanoGPT", "nanogpt", batch, checkout=absolute(settings.nanogpt)) for batch in rows.nanogpt),
+        *(peer("Hugging Face GPT-2", "transformers_gpt2", batch) for batch in rows.hugging_face),
     ]
 
 
 def own_settings(model: Model, batch: int, compiled: bool) -> list[str]:
-    """Of `python train.py`: GPT-2's architecture in this size, without biases, as nanoGPT trains it."""
-    return [
-        "task=gpt",
-        "model=gpt2",
-        "model.bias=false",
-        f"model.layers={model.layers}",
-        f"model.heads={model.heads}",
-        f"model.width={model.width}",
-        f"model.context={model.context}",
-        "model.dropout=0",
-        f"trainer.batch_size={batch}",
-        f"trainer.compile={'on' if compiled else 'off'}",
-    ]
+    """Overrides of `train.py`: GPT-2's architecture in this size, without biases, as nanoGPT trains it."""
+    trainer = f"trainer.batch_size={batch} trainer.compile={'on' if compiled else 'off'}"
+    return [*f"task=gpt model=gpt2 model.bias=false model.dropout=0 {trainer}".split(), *model_settings(model.size)]
 
 
 def translators(settings: StageSettings) -> list[Contender]:
-    """Our translation model by its recipe, on the pairs given or else the embedded corpus."""
+    """Our translation model by its recipe, on the given pairs or the embedded corpus."""
     from benchmarks.ours import composed
     from model.encoder_decoder import EncoderDecoder
     from model.size import flops_per_token
 
-    path = expanded(settings.pairs).absolute()
-    own = [*(["+experiment=tatoeba", f"data.path={path}"] if settings.pairs else ["+experiment=demo_enja"])]
+    pairs = absolute(settings.pairs)
+    own = ["+experiment=tatoeba", f"data.path={pairs}"] if pairs else ["+experiment=demo_enja"]
     own += ["trainer.compile=off", *TINY_TRANSLATOR] if settings.dry_run else ["trainer.compile=on"]
     config = composed(own)
     vocabulary = config.tokenizer.vocab_size
@@ -158,8 +120,8 @@ def translators(settings: StageSettings) -> list[Contender]:
 
 
 def line(row: Row, result: Result, peak: float) -> Figure:
-    """Tokens per second and memory; utilisation of the data sheet's peak and of the measured one; ours beside nanoGPT's
-    best."""
+    """Tokens per second, memory, and utilisation of the data sheet's peak and of the measured one; for ours also the
+    ratio to nanoGPT's best."""
     if not row.measured:
         return Figure(row.name, status=row.status, facts=dict(row.facts))
     assert row.operations is not None

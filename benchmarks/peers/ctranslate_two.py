@@ -1,12 +1,13 @@
-"""Our weights in CTranslate2's format, written without a detour by way of another library's model.
+"""Our weights in CTranslate2's format, written directly and not converted from another library's model.
 
-Linear layers that have no bias with us have none there either: the peer is spared the additions that a model converted
-from Hugging Face would do. Tokens are words there; here the word of a token is its number.
+Linear layers without a bias have none there either, which saves the peer the additions of a model converted from
+Hugging Face. CTranslate2's tokens are words; here the word of a token is its number.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import ctranslate2
 import numpy as np
@@ -31,17 +32,15 @@ def words(ids: list[int]) -> list[str]:
     return [str(token) for token in ids]
 
 
-def comparable_device(threads: int, workers: int) -> str:
-    """The device to compare on: where there is a GPU, on it. Raises Skipped where CTranslate2 cannot use it, or for
-    further rows that would differ in what they do with the cores alone.
-    """
-    if not torch.cuda.is_available():
-        return "cpu"
-    if not ctranslate2.get_cuda_device_count():
-        raise Skipped("this CTranslate2 does not see the GPU, and on the CPU it would be another comparison")
-    if threads > 1 or workers > 1:
+def options(compute: str, threads: int, workers: int) -> dict[str, Any]:
+    """Arguments of a Generator or Translator on the device that all use. Raises Skipped where CTranslate2 cannot use
+    the GPU, and there for rows that differ only in their use of the cores."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not ctranslate2.get_cuda_device_count():
+        raise Skipped("this CTranslate2 does not see the GPU, and the others do not compute on the CPU")
+    if device == "cuda" and (threads > 1 or workers > 1):
         raise Skipped("a GPU needs one thread")
-    return "cuda"
+    return {"device": device, "compute_type": compute, "intra_threads": threads, "inter_threads": workers}
 
 
 def write_generator(model: GPT, folder: Path) -> None:

@@ -1,8 +1,8 @@
 """Peers that train an encoder-decoder: MarianMTModel of transformers, `torch.nn.Transformer`, and JoeyNMT.
 
-The first two in the loop that their users write: random batches of sentences, padded to the longest. JoeyNMT's model,
-loss and batch in a loop that does what its trainer does in a step, with its default batches: random sentences until
-4096 padded tokens of one side are full.
+The first two run in the loop that their users write: random batches of sentences, padded to the longest. JoeyNMT's
+model, loss and batch run in a loop with the steps of its trainer and its default batches: random sentences up to 4096
+padded tokens of one side.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.contender import Step
-from benchmarks.peers.gpt import BETAS, CLIP, LEARNING_RATE, WEIGHT_DECAY, device, precision
+from benchmarks.device import device
+from benchmarks.peers.gpt import BETAS, CLIP, LEARNING_RATE, WEIGHT_DECAY, precision
 
 PAD, UNKNOWN, BOS, EOS = 0, 1, 2, 3
-"""Numbers of the special tokens, as the project's tokenizer gives them."""
+"""Ids of the special tokens in the project's tokenizer."""
 
 IGNORED = -100
 
@@ -49,17 +50,17 @@ class Corpus:
         """Of the longer side of each pair."""
         return np.maximum(np.diff(self.source_offsets), np.diff(self.target_offsets))
 
+    def pair(self, row: int) -> tuple[Tensor, Tensor]:
+        """Source [S] and target [T] of one row, int64."""
+        source = self.source[self.source_offsets[row] : self.source_offsets[row + 1]]
+        target = self.target[self.target_offsets[row] : self.target_offsets[row + 1]]
+        return torch.from_numpy(source.astype(np.int64)), torch.from_numpy(target.astype(np.int64))
+
     def padded(self, rows: np.ndarray) -> tuple[Tensor, Tensor]:
         """Sources [B, S] and targets [B, T] int64, padded to the longest of the batch."""
-        sides = ((self.source, self.source_offsets), (self.target, self.target_offsets))
-        found = [
-            nn.utils.rnn.pad_sequence(
-                [torch.from_numpy(ids[offsets[row] : offsets[row + 1]].astype(np.int64)) for row in rows],
-                batch_first=True,
-            )
-            for ids, offsets in sides
-        ]
-        return found[0].to(device()), found[1].to(device())
+        sources, targets = zip(*map(self.pair, rows), strict=True)
+        padded = [nn.utils.rnn.pad_sequence(list(side), batch_first=True) for side in (sources, targets)]
+        return padded[0].to(device()), padded[1].to(device())
 
 
 def random_rows(count: int, batch_size: int) -> Iterator[np.ndarray]:
@@ -75,59 +76,56 @@ def after_bos(targets: Tensor) -> Tensor:
     return torch.cat((torch.full_like(targets[:, :1], BOS), targets[:, :-1]), dim=1)
 
 
-def training_loop(
-    model: nn.Module,
-    corpus: Corpus,
-    batch_size: int,
-    label_smoothing: float,
-    bf16: bool,
-    logits_of: Callable[[Tensor, Tensor], Tensor],
-) -> Step:
-    """One AdamW update per step on random sentences, counted in real tokens of both sides."""
-    model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=BETAS, weight_decay=WEIGHT_DECAY)
-    batches = random_rows(len(corpus), batch_size)
+@dataclass(frozen=True)
+class Task:
+    """An encoder-decoder and its training data, the same for all peers."""
 
-    def step() -> int:
-        source, target = corpus.padded(next(batches))
-        with precision(bf16):
-            logits = logits_of(source, after_bos(target))
-            asked = target.masked_fill(target == PAD, IGNORED)
-            loss = F.cross_entropy(logits.flatten(0, 1), asked.flatten(), label_smoothing=label_smoothing)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return int((source != PAD).sum()) + int((target != PAD).sum())
+    corpus: str
+    vocab_size: int
+    layers: int
+    heads: int
+    width: int
+    context: int
+    dropout: float
+    label_smoothing: float
+    batch_size: int
+    """Sentences in a batch of the plain loop."""
+    batch_tokens: int = 0
+    """Padded tokens of one side in a batch of JoeyNMT."""
+    bf16: bool = False
+    """Autocast to bf16."""
 
-    return step
+    def loop(self, model: nn.Module, logits_of: Callable[[Tensor, Tensor], Tensor]) -> Step:
+        """One AdamW update per step on random sentences, counted in real tokens of both sides."""
+        model.train()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=BETAS, weight_decay=WEIGHT_DECAY)
+        corpus = Corpus.load(self.corpus)
+        batches = random_rows(len(corpus), self.batch_size)
+
+        def step() -> int:
+            source, target = corpus.padded(next(batches))
+            with precision(self.bf16):
+                logits = logits_of(source, after_bos(target))
+                asked = target.masked_fill(target == PAD, IGNORED)
+                loss = F.cross_entropy(logits.flatten(0, 1), asked.flatten(), label_smoothing=self.label_smoothing)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            return int((source != PAD).sum()) + int((target != PAD).sum())
+
+        return step
 
 
-def marian(
-    corpus: str,
-    vocab_size: int,
-    layers: int,
-    heads: int,
-    width: int,
-    context: int,
-    dropout: float,
-    label_smoothing: float,
-    batch_size: int,
-    bf16: bool = False,
-) -> Step:
-    """MarianMTModel: one embedding for source, target and output."""
+def marian_model(vocab_size: int, layers: int, heads: int, width: int, context: int, dropout: float) -> Any:
+    """MarianMTModel on our device: one embedding for source, target and output."""
     from transformers import MarianConfig, MarianMTModel
 
-    torch.manual_seed(1)
+    sides = {"layers": layers, "attention_heads": heads, "ffn_dim": 4 * width}
     config = MarianConfig(
         vocab_size=vocab_size,
         d_model=width,
-        encoder_layers=layers,
-        decoder_layers=layers,
-        encoder_attention_heads=heads,
-        decoder_attention_heads=heads,
-        encoder_ffn_dim=4 * width,
-        decoder_ffn_dim=4 * width,
+        **{f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sides.items()},
         dropout=dropout,
         use_cache=False,
         max_position_embeddings=context,
@@ -137,14 +135,20 @@ def marian(
         decoder_start_token_id=BOS,
         forced_eos_token_id=None,
     )
-    model: nn.Module = MarianMTModel(config)
-    model.to(device())
+    return MarianMTModel(config).to(device())
+
+
+def marian(**values: Any) -> Step:
+    """MarianMTModel."""
+    task = Task(**values)
+    torch.manual_seed(1)
+    model = marian_model(task.vocab_size, task.layers, task.heads, task.width, task.context, task.dropout)
 
     def logits(source: Tensor, inputs: Tensor) -> Tensor:
         found: Tensor = model(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=inputs).logits
         return found
 
-    return training_loop(model, Corpus.load(corpus), batch_size, label_smoothing, bf16, logits)
+    return task.loop(model, logits)
 
 
 class PlainTransformer(nn.Module):
@@ -182,73 +186,45 @@ class PlainTransformer(nn.Module):
         return F.linear(decoded, self.embedding.weight)
 
 
-def torch_transformer(
-    corpus: str,
-    vocab_size: int,
-    layers: int,
-    heads: int,
-    width: int,
-    context: int,
-    dropout: float,
-    label_smoothing: float,
-    batch_size: int,
-    bf16: bool = False,
-) -> Step:
+def torch_transformer(**values: Any) -> Step:
     """`torch.nn.Transformer`."""
+    task = Task(**values)
     torch.manual_seed(1)
-    model = PlainTransformer(vocab_size, layers, heads, width, context, dropout).to(device())
-    return training_loop(model, Corpus.load(corpus), batch_size, label_smoothing, bf16, model)
+    model = PlainTransformer(task.vocab_size, task.layers, task.heads, task.width, task.context, task.dropout)
+    model.to(device())
+    return task.loop(model, model)
 
 
-def joeynmt(
-    corpus: str,
-    vocab_size: int,
-    layers: int,
-    heads: int,
-    width: int,
-    dropout: float,
-    label_smoothing: float,
-    batch_tokens: int,
-    **_: Any,
-) -> Step:
+def joeynmt(**values: Any) -> Step:
     """JoeyNMT 2: float32, Adam, loss per token, as in its small transformer recipe."""
     from joeynmt.batch import Batch
     from joeynmt.model import build_model
     from joeynmt.vocabulary import Vocabulary
 
+    task = Task(**values)
     torch.manual_seed(1)
-    special = SimpleNamespace(
-        pad_token="<pad>",
-        unk_token="<unk>",
-        bos_token="<s>",
-        eos_token="</s>",
-        sep_token=None,
-        lang_tags=[],
-        sep_id=None,
-        unk_id=0,
-        pad_id=1,
-        bos_id=2,
-        eos_id=3,
-    )
-    vocabulary = Vocabulary([f"piece{number}" for number in range(4, vocab_size)], special)
+    names = {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>", "sep": None}
+    ids = {"unk_id": 0, "pad_id": 1, "bos_id": 2, "eos_id": 3, "sep_id": None}
+    special = SimpleNamespace(**{f"{name}_token": text for name, text in names.items()}, **ids, lang_tags=[])
+    vocabulary = Vocabulary([f"piece{number}" for number in range(4, task.vocab_size)], special)
     side = {
         "type": "transformer",
-        "num_layers": layers,
-        "num_heads": heads,
-        "hidden_size": width,
-        "ff_size": 4 * width,
-        "dropout": dropout,
-        "embeddings": {"embedding_dim": width, "scale": True, "dropout": dropout},
+        "num_layers": task.layers,
+        "num_heads": task.heads,
+        "hidden_size": task.width,
+        "ff_size": 4 * task.width,
+        "dropout": task.dropout,
+        "embeddings": {"embedding_dim": task.width, "scale": True, "dropout": task.dropout},
     }
     shape = {"tied_embeddings": True, "tied_softmax": True, "encoder": side, "decoder": side}
     model = build_model(shape, vocabulary, vocabulary).to(device())
-    model.loss_function = ("crossentropy", label_smoothing)
+    model.loss_function = ("crossentropy", task.label_smoothing)
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, betas=BETAS)
-    pairs = Corpus.load(corpus)
-    batches = token_batches(pairs.lengths(), batch_tokens)
-    # Its vocabulary wants <unk> first and <pad> second; ours is the other way round.
-    swapped = torch.arange(vocab_size, device=device())
+    pairs = Corpus.load(task.corpus)
+    batches = token_batches(pairs.lengths(), task.batch_tokens)
+    # Its vocabulary has <unk> first and <pad> second; ours is the other way round.
+    swapped = torch.arange(task.vocab_size, device=device())
     swapped[:2] = torch.tensor([1, 0])
 
     def step() -> int:
@@ -256,9 +232,8 @@ def joeynmt(
         source, target = (swapped[side] for side in pairs.padded(rows))
         target = torch.cat((torch.full_like(target[:, :1], special.bos_id), target), dim=1)
         lengths = (source != special.pad_id).sum(dim=1)
-        batch = Batch(
-            source, lengths, None, target, None, torch.from_numpy(rows), device(), special.pad_id, special.eos_id
-        )
+        numbers = torch.from_numpy(rows)
+        batch = Batch(source, lengths, None, target, None, numbers, device(), special.pad_id, special.eos_id)
         batch.sort_by_src_length()
         loss = model(return_type="loss", **vars(batch))[0]
         batch.normalize(loss, normalization="tokens").backward()

@@ -1,16 +1,14 @@
-"""The fast path beside the definition: the same steps from the same weights over the same batches, and what they make
-of the loss.
+"""Loss curves of the fast path and of the definition, from the same weights over the same batches.
 
-The reference computes in float32 with `reference_attention`, nothing compiled; the fast path is what a user gets: bf16
-weights with float32 masters, explicit or fused attention, compiled or not. The reference once more on other batches of
-the same text says what a difference between two curves is worth.
+The reference computes in float32 with `reference_attention`, not compiled. The fast path is what a user gets: bf16
+weights with float32 masters, explicit or fused attention, compiled or not. A second run of the reference on other
+batches of the same text gives the noise level for a difference between two curves.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,16 +17,14 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from benchmarks.inputs import existing_file
+from benchmarks.shape import model_settings
 from configs.errors import UserError
 from configs.program import expanded
 
-REFERENCE, EAGER, COMPILED, OTHER_ORDER = (
-    "float32 reference",
-    "bf16",
-    "bf16 compiled",
-    "float32 reference, other batches",
-)
-SHAPE = "layers=4 heads=4 width=128 context=64 dropout=0".split()
+REFERENCE, EAGER, COMPILED = "float32 reference", "bf16", "bf16 compiled"
+OTHER_ORDER = f"{REFERENCE}, other batches"
+MODEL = {"layers": 4, "heads": 4, "width": 128, "context": 64, "dropout": 0}
 BATCH = 12
 WINDOW = 20
 """Steps in a point of a smoothed curve; the first point has as many behind it."""
@@ -104,19 +100,11 @@ def curves(settings: CurvesSettings) -> None:
     """Loss curves of the fast path beside the float32 reference, from the same weights over the same batches."""
     from benchmarks.machine import versions
 
-    text = expanded(settings.data).absolute()
-    if not text.is_file():
-        raise UserError(f"data={settings.data}: no such file")
+    text = existing_file("data", settings.data)
     if settings.steps < WINDOW:
         raise UserError(f"steps={settings.steps}: at least {WINDOW} are needed for a point of a curve")
-    own = [
-        "data=text",
-        f"data.path={text}",
-        "tokenizer=char",
-        *(f"model.{setting}" for setting in SHAPE),
-        f"trainer.batch_size={BATCH}",
-        f"trainer.steps={settings.steps}",
-    ]
+    fixed = f"data=text tokenizer=char trainer.batch_size={BATCH} trainer.steps={settings.steps}"
+    own = [*fixed.split(), f"data.path={text}", *model_settings(MODEL)]
     reference, fast = ["trainer.precision=float32", "trainer.compile=off"], ["trainer.precision=bf16"]
     found = [
         run(REFERENCE, own + reference, by_definition=True),
@@ -139,8 +127,6 @@ def run(name: str, settings: list[str], *, by_definition: bool = False, order: i
     `by_definition`: with `reference_attention`. `order`: seed of the batches; the seed of the weights is the same for
     all.
     """
-    import torch
-
     from benchmarks.ours import AttentiveLog, composed, folder_until_exit, prepared_and_model
     from model.recording import record_attention
     from model.size import flops_per_token
@@ -150,14 +136,6 @@ def run(name: str, settings: list[str], *, by_definition: bool = False, order: i
     from training.progress import Interval
     from training.trainer import Trainer
 
-    @contextmanager
-    def attention_in_use(model: torch.nn.Module) -> Iterator[None]:
-        if not by_definition:
-            yield
-            return
-        with record_attention(model):  # the recording's function is the definition, gradients included
-            yield
-
     config = composed(settings)
     hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
     prepared, model = prepared_and_model(config)
@@ -166,7 +144,8 @@ def run(name: str, settings: list[str], *, by_definition: bool = False, order: i
     trainer.log = AttentiveLog(folder_until_exit(), 0)
     model.train()
     losses = []
-    with attention_in_use(model):
+    # The hook of a recording computes attention by its definition, gradients included.
+    with record_attention(model) if by_definition else nullcontext():
         for _ in tqdm(range(config.trainer.steps or 0), desc=name, unit="step", disable=None, leave=False):
             trainer.step()
             losses.append(trainer.since_log.mean_loss)
@@ -189,23 +168,15 @@ def draw(result: Curves, path: Path) -> None:
     from matplotlib.figure import Figure
 
     steps = [WINDOW * (number + 1) for number in range(len(result.curves[0].losses))]
-    settings: dict[Any, Any] = {
-        "svg.hashsalt": "curves",
-        "font.size": 9,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-    }
-    with matplotlib.rc_context(settings):  # the salt: the same figures give the same file
+    spines = {"axes.spines.top": False, "axes.spines.right": False}
+    style: Any = {"svg.hashsalt": "curves", "font.size": 9, **spines}
+    with matplotlib.rc_context(style):  # the salt: the same figures give the same file
         figure = Figure(figsize=(7, 4.6), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
         for curve in (result.curve(name) for name in (OTHER_ORDER, REFERENCE, EAGER, COMPILED)):
-            style = {
-                "color": COLOURS[curve.name],
-                "linestyle": "--" if curve.name == COMPILED else "-",
-                "linewidth": 1.4,
-            }
-            above.plot(steps, curve.losses, label=curve.name, **style)
-            below.plot(steps, result.gaps(curve.name), **style)
+            line: Any = {"color": COLOURS[curve.name], "linestyle": "--" if curve.name == COMPILED else "-"}
+            above.plot(steps, curve.losses, label=curve.name, **line, linewidth=1.4)
+            below.plot(steps, result.gaps(curve.name), **line, linewidth=1.4)
         above.set_ylabel("training loss, nats")
         above.legend(frameon=False)
         below.set_ylabel("minus reference")

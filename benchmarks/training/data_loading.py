@@ -1,11 +1,11 @@
 """Batches without a model: ours beside the ways in which the peers make theirs, from the same token ids.
 
-A training step waits for its batch on a CPU; what counts is how many steps' worth of tokens a second of that waiting
-would give.
+On a CPU a training step waits for its batch; the figure is how many tokens are made per second of that wait.
 """
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +19,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.contender import Benchmark, Comparison, Contender, Step
 from benchmarks.harness import MeasureSettings, measure
+from benchmarks.inputs import existing_file, existing_folder
 from configs.errors import UserError
-from configs.program import expanded
 
 BATCH_SIZE, CONTEXT = 64, 256
 """Windows and their length: nanoGPT's baby GPT."""
@@ -39,45 +39,29 @@ class DataLoadingSettings(MeasureSettings):
     """A folder with train.en, train.ja and so on: batches of sentence pairs are measured."""
 
     seconds: float = 1.0
-    """A turn repeats the step until this time has passed, at least once."""
-
     warm_up: float = 1.0
-    """Seconds of the first turn of each contender, which is not counted."""
 
 
 def data_loading(settings: DataLoadingSettings) -> None:
     """Batches of windows and of sentence pairs, in tokens per second: ours, nanoGPT's way, torch's loader."""
-    text, pairs = expanded(settings.text).absolute(), expanded(settings.pairs).absolute()
     if not settings.text and not settings.pairs:
         raise UserError("text= or pairs= is needed: a text file, a folder of sentence pairs")
-    if settings.text and not text.is_file():
-        raise UserError(f"text={settings.text}: no such file")
-    if settings.pairs and not pairs.is_dir():
-        raise UserError(f"pairs={settings.pairs}: no such folder")
-    if settings.text:
+    text = existing_file("text", settings.text) if settings.text else None
+    pairs = existing_folder("pairs", settings.pairs) if settings.pairs else None
+    if text:
         measure(windows_benchmark(text), settings)
-    if settings.pairs:
+    if pairs:
         with tempfile.TemporaryDirectory() as temporary:
             measure(pairs_benchmark(pairs, Path(temporary) / "corpus.npz"), settings)
 
 
 def windows_benchmark(text: Path) -> Benchmark:
     """Windows of a text."""
-    own = [
-        "data=text",
-        f"data.path={text}",
-        "tokenizer=char",
-        f"model.context={CONTEXT}",
-        f"trainer.batch_size={BATCH_SIZE}",
-    ]
+    fixed = f"data=text tokenizer=char model.context={CONTEXT} trainer.batch_size={BATCH_SIZE}"
     contenders = (
-        Contender("ours", "benchmarks.training.data_loading:ours", {"settings": own}, True),
-        Contender(
-            "random slices, stacked (nanoGPT's way)",
-            "benchmarks.training.data_loading:random_slices",
-            {"text": str(text)},
-        ),
-        Contender("torch DataLoader", "benchmarks.training.data_loading:window_loader", {"text": str(text)}),
+        Contender("ours", f"{__name__}:ours", {"settings": [*fixed.split(), f"data.path={text}"]}, True),
+        Contender("random slices, stacked (nanoGPT's way)", f"{__name__}:random_slices", {"text": str(text)}),
+        Contender("torch DataLoader", f"{__name__}:window_loader", {"text": str(text)}),
     )
     title = f"Batches of {BATCH_SIZE} windows of {CONTEXT} characters"
     comparison = Comparison(title, ("ours",), tuple(one.name for one in contenders[1:]))
@@ -87,25 +71,17 @@ def windows_benchmark(text: Path) -> Benchmark:
 def pairs_benchmark(folder: Path, corpus: Path) -> Benchmark:
     """Batches of sentence pairs; writes the token ids to `corpus`."""
     from benchmarks.ours import composed, prepared_and_model
-    from benchmarks.training.train_translator import CONTEXT, write_corpus
+    from benchmarks.training.train_translator import MODEL, pair_settings, write_corpus
     from model.encoder_decoder import EncoderDecoder
 
-    own = [
-        "task=translate",
-        "data=pairs",
-        f"data.path={folder}",
-        "data.source_column=en",
-        "data.target_column=ja",
-        "tokenizer.vocab_size=7680",
-        f"model.context={CONTEXT}",
-        f"data.batch_tokens={BATCH_TOKENS}",
-    ]
+    sizes = [f"model.context={MODEL['context']}", f"data.batch_tokens={BATCH_TOKENS}"]
+    own = [*pair_settings(folder, "en", "ja", 7680), *sizes]
     prepared, model = prepared_and_model(composed(own))
     assert isinstance(model, EncoderDecoder)
     write_corpus(prepared, model, corpus)
     contenders = (
-        Contender("ours", "benchmarks.training.data_loading:ours", {"settings": own}, True),
-        Contender("torch DataLoader, padded", "benchmarks.training.data_loading:pair_loader", {"corpus": str(corpus)}),
+        Contender("ours", f"{__name__}:ours", {"settings": own}, True),
+        Contender("torch DataLoader, padded", f"{__name__}:pair_loader", {"corpus": str(corpus)}),
     )
     title = (
         f"Batches of sentence pairs, {BATCH_TOKENS} padded tokens (ours) or {SENTENCES} random sentences; real tokens"
@@ -151,12 +127,8 @@ def loader_step(dataset: Dataset[Any], batch_size: int, count: Any, collate: Any
     """Endless shuffled epochs of a DataLoader in this process; `count(batch)` gives its real tokens."""
     loader = DataLoader(dataset, batch_size, shuffle=True, drop_last=True, collate_fn=collate)
 
-    def batches() -> Any:
-        while True:
-            yield from loader
-
-    endless = batches()
-    return lambda: count(next(endless))
+    batches = itertools.chain.from_iterable(itertools.repeat(loader))
+    return lambda: count(next(batches))
 
 
 def window_loader(text: str) -> Step:
@@ -178,10 +150,7 @@ class SentencePairs(Dataset[tuple[Tensor, Tensor]]):
         return len(self.corpus)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        corpus = self.corpus
-        source = corpus.source[corpus.source_offsets[index] : corpus.source_offsets[index + 1]]
-        target = corpus.target[corpus.target_offsets[index] : corpus.target_offsets[index + 1]]
-        return torch.from_numpy(source.astype(np.int64)), torch.from_numpy(target.astype(np.int64))
+        return self.corpus.pair(index)
 
 
 def pair_loader(corpus: str) -> Step:

@@ -1,5 +1,5 @@
-"""What other machines would do, computed: operations and bytes over data-sheet rates, with a utilisation and a memory
-model measured here.
+"""The training speed of other machines, computed: operations and bytes over data-sheet rates, with the utilisation and
+the memory model measured here.
 
     seconds per step = N F / (u x peak x devices) + 2 (devices - 1) / devices x 2 P / bandwidth
 
@@ -13,13 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.report import number
+from benchmarks.shape import Shape
 from benchmarks.training.memory_model import MemoryModel
 
 GIGABYTE = 1e9
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Shape):
     """A GPT."""
 
     name: str
@@ -73,15 +74,8 @@ LARGEST_BATCH = 512
 
 def batch_that_fits(model: Model, machine: Machine, memory: MemoryModel) -> int:
     """Sequences per device whose training takes at most 90 % of its memory; 0 when not even one does."""
-    facts = {
-        "parameters": model.parameters,
-        "bytes_per_parameter": 20,
-        "layers": model.layers,
-        "width": model.width,
-        "heads": model.heads,
-        "context": model.context,
-        "vocabulary": model.vocabulary,
-    }
+    weights = {"parameters": model.parameters, "bytes_per_parameter": 20, "vocabulary": model.vocabulary}
+    facts = model.size | weights
     none, one = (memory.bytes(facts | {"batch_size": rows}) for rows in (0, 1))
     return max(0, min(LARGEST_BATCH, int((0.9 * machine.memory - none) / (one - none))))
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from benchmarks.contender import Benchmark, Contender
 from benchmarks.harness import MeasureSettings, measure
+from benchmarks.inputs import existing_file
+from benchmarks.shape import Shape, model_settings
 from benchmarks.training.memory_model import memory_tables
-from configs.errors import UserError
-from configs.program import expanded
 
 HEAD_WIDTH = 64
 
@@ -23,17 +23,12 @@ class ScalingSettings(MeasureSettings):
     """A text file of a megabyte or more."""
 
     rounds: int = 3
-    """Turns of each contender that count; medians are taken over them."""
-
     seconds: float = 1.0
-    """A turn repeats the step until this time has passed, at least once."""
-
     warm_up: float = 1.0
-    """Seconds of the first turn of each contender, which is not counted."""
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(Shape):
     """A model and a batch."""
 
     layers: int = 4
@@ -44,27 +39,21 @@ class Point:
     """Pieces of a BPE vocabulary; None means characters."""
 
     @property
+    def heads(self) -> int:
+        """As many as `HEAD_WIDTH` gives."""
+        return self.width // HEAD_WIDTH
+
+    @property
     def name(self) -> str:
-        """As the table shows it."""
+        """Its row of the table."""
         words = f"{self.layers} layers, width {self.width}, T={self.context}, batch {self.batch_size}"
         return words + (f", V={self.vocabulary}" if self.vocabulary else "")
 
     def settings(self, text: Path) -> list[str]:
-        """As the command line would say it."""
-        tokenizer = (
-            ["tokenizer=bpe", f"tokenizer.vocab_size={self.vocabulary}"] if self.vocabulary else ["tokenizer=char"]
-        )
-        return [
-            "data=text",
-            f"data.path={text}",
-            *tokenizer,
-            f"model.layers={self.layers}",
-            f"model.width={self.width}",
-            f"model.heads={self.width // HEAD_WIDTH}",
-            f"model.context={self.context}",
-            f"trainer.batch_size={self.batch_size}",
-            "trainer.compile=off",
-        ]
+        """Its overrides of the command line."""
+        tokenizer = f"tokenizer=bpe tokenizer.vocab_size={self.vocabulary}" if self.vocabulary else "tokenizer=char"
+        fixed = f"data=text {tokenizer} trainer.compile=off trainer.batch_size={self.batch_size}"
+        return [*fixed.split(), f"data.path={text}", *model_settings(self.size)]
 
 
 BASE = Point()
@@ -76,15 +65,13 @@ GRID = (
     *(replace(BASE, batch_size=batch_size) for batch_size in (4, 16, 64, 128)),
     *(replace(BASE, vocabulary=vocabulary) for vocabulary in (2048, 8192)),
 )
-"""One thing at a time is changed."""
+"""Each differs from `BASE` in one respect."""
 
 
 def scaling(settings: ScalingSettings) -> None:
     """Our tokens per second and peak memory against width, depth, context, batch and vocabulary; fits the
     memory model."""
-    text = expanded(settings.data).absolute()
-    if not text.is_file():
-        raise UserError(f"data={settings.data}: no such file")
+    text = existing_file("data", settings.data)
     contenders = tuple(contender(point, text) for point in GRID)
     title = "Our training steps, AdamW, not compiled; one thing at a time is changed"
     result = measure(Benchmark("scaling", title, "tokens", contenders, BASE.name), settings)
@@ -92,7 +79,7 @@ def scaling(settings: ScalingSettings) -> None:
 
 
 def contender(point: Point, text: Path) -> Contender:
-    """A point with the numbers that the memory model is made of."""
+    """A point with the numbers that the memory model needs."""
     from benchmarks.ours import composed, prepared_and_model
     from model.size import count_parameters, flops_per_token
 
@@ -102,10 +89,7 @@ def contender(point: Point, text: Path) -> Contender:
     facts = {
         "parameters": count_parameters(model),
         "bytes_per_parameter": 20,
-        "layers": point.layers,
-        "width": point.width,
-        "heads": config.model.heads,
-        "context": point.context,
+        **point.size,
         "batch_size": point.batch_size,
         "vocabulary": prepared.tokenizers[0].vocab_size,
     }

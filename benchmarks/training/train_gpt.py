@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from benchmarks.contender import Benchmark, Comparison, Contender
 from benchmarks.harness import MeasureSettings, measure
-from configs.errors import UserError
-from configs.program import expanded
+from benchmarks.inputs import absolute, existing_file
+from benchmarks.shape import Shape, model_settings
 
 
 @dataclass(frozen=True)
-class Shape:
+class Recipe(Shape):
     """A recipe of nanoGPT."""
 
     title: str
@@ -28,12 +28,12 @@ class Shape:
     dropout: float
     batch_size: int
     large_batch: int | None
-    """A batch of our choice, for all contenders; None where the recipe's is large already."""
+    """A larger batch, of our choice, for all contenders; None where the recipe's is large already."""
 
 
-SHAPES = {
-    "cpu": Shape("GPT 4L/4H/128, T=64 (nanoGPT's CPU recipe)", 4, 4, 128, 64, 0.0, 12, 384),
-    "baby": Shape("GPT 6L/6H/384, T=256, dropout 0.2 (nanoGPT's baby GPT)", 6, 6, 384, 256, 0.2, 64, None),
+RECIPES = {
+    "cpu": Recipe("GPT 4L/4H/128, T=64 (nanoGPT's CPU recipe)", 4, 4, 128, 64, 0.0, 12, 384),
+    "baby": Recipe("GPT 6L/6H/384, T=256, dropout 0.2 (nanoGPT's baby GPT)", 6, 6, 384, 256, 0.2, 64, None),
 }
 
 SAME = "ours (nanoGPT's architecture)"
@@ -56,44 +56,19 @@ class TrainGPTSettings(MeasureSettings):
 
 def train_gpt(settings: TrainGPTSettings) -> None:
     """Training steps of a GPT in tokens per second: ours, nanoGPT, transformers."""
-    text = expanded(settings.data).absolute()
-    if not text.is_file():
-        raise UserError(f"data={settings.data}: no such file")
+    text = existing_file("data", settings.data)
     measure(benchmark(settings.shape, text, settings.nanogpt), settings)
 
 
 def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
-    """All contenders of one shape."""
-    shape = SHAPES[name]
-    size: dict[str, Any] = {
-        "text": str(text),
-        "layers": shape.layers,
-        "heads": shape.heads,
-        "width": shape.width,
-        "context": shape.context,
-        "dropout": shape.dropout,
-        "batch_size": shape.batch_size,
-    }
-    own = [
-        "data=text",
-        f"data.path={text}",
-        "tokenizer=char",
-        f"model.layers={shape.layers}",
-        f"model.heads={shape.heads}",
-        f"model.width={shape.width}",
-        f"model.context={shape.context}",
-        f"model.dropout={shape.dropout}",
-        f"trainer.batch_size={shape.batch_size}",
-        "trainer.compile=off",
-    ]
-    same = [
-        *own,
-        "model.norm=layer",
-        "model.position=learned",
-        "model.activation=gelu",
-        "model.qk_norm=false",
-        f"model.attention_dropout={shape.dropout}",
-    ]
+    """All contenders of one recipe."""
+    recipe = RECIPES[name]
+    size = recipe.size | {"dropout": recipe.dropout}
+    work = {"text": str(text), "batch_size": recipe.batch_size, **size}
+    fixed = f"data=text tokenizer=char trainer.compile=off trainer.batch_size={recipe.batch_size}"
+    own = [*fixed.split(), f"data.path={text}", *model_settings(size)]
+    nanogpt_like = "model.norm=layer model.position=learned model.activation=gelu model.qk_norm=false".split()
+    same = [*own, *nanogpt_like, f"model.attention_dropout={recipe.dropout}"]
     operations = operations_per_token(own)
     compile_it = ["trainer.compile=on"]
 
@@ -101,11 +76,11 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
         return Contender(label, "benchmarks.ours:training", {"settings": settings}, True, operations)
 
     def nanogpt(label: str, **changes: Any) -> Contender:
-        arguments = size | {"checkout": checkout and str(expanded(checkout).absolute())} | changes
+        arguments = work | {"checkout": absolute(checkout)} | changes
         return Contender(label, "benchmarks.peers.gpt:nanogpt", arguments, False, operations)
 
     def transformers(label: str, **changes: Any) -> Contender:
-        return Contender(label, "benchmarks.peers.gpt:transformers_gpt2", size | changes, False, operations)
+        return Contender(label, "benchmarks.peers.gpt:transformers_gpt2", work | changes, False, operations)
 
     contenders = [
         ours(SAME, same),
@@ -120,36 +95,38 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
         transformers("transformers GPT-2 float32"),
         transformers("transformers GPT-2 bf16 autocast", bf16=True),
     ]
-    if shape.dropout:
+    if recipe.dropout:
         contenders.insert(2, ours(f"{SAME} without attention dropout", [*same, "model.attention_dropout=0"]))
     peers = tuple(one.name for one in contenders if not one.ours)
     both, own_ways = (SAME, f"{SAME} compiled"), ("ours", "ours compiled")
     comparisons = [
-        Comparison(f"{shape.title}, batch {shape.batch_size}: training, against nanoGPT as shipped", both, (SHIPPED,)),
+        Comparison(
+            f"{recipe.title}, batch {recipe.batch_size}: training, against nanoGPT as shipped", both, (SHIPPED,)
+        ),
         Comparison("the same, against nanoGPT with bf16 and compile", both, ("nanoGPT bf16 autocast compiled",)),
         Comparison("the same, against the fastest peer", both, peers),
         Comparison("a model of that shape as the project ships it, against nanoGPT as shipped", own_ways, (SHIPPED,)),
     ]
-    if shape.large_batch:
-        large, batch = f"batch {shape.large_batch}", [f"trainer.batch_size={shape.large_batch}"]
+    if recipe.large_batch:
+        large, batch = f"batch {recipe.large_batch}", [f"trainer.batch_size={recipe.large_batch}"]
         larger = (f"{SAME} {large}", f"{SAME} {large} compiled")
         contenders += [
             ours(larger[0], same + batch),
             ours(larger[1], same + batch + compile_it),
             ours(f"ours {large}", own + batch),
             ours(f"ours {large} compiled", own + batch + compile_it),
-            nanogpt(f"nanoGPT float32 {large}", batch_size=shape.large_batch),
-            nanogpt(f"nanoGPT bf16 autocast {large}", batch_size=shape.large_batch, bf16=True),
+            nanogpt(f"nanoGPT float32 {large}", batch_size=recipe.large_batch),
+            nanogpt(f"nanoGPT bf16 autocast {large}", batch_size=recipe.large_batch, bf16=True),
         ]
         alike = tuple(one.name for one in contenders if not one.ours and one.name.endswith(large))
         comparisons += [
             Comparison(
-                f"the same model, {large}, against nanoGPT as shipped at its {shape.batch_size}", larger, (SHIPPED,)
+                f"the same model, {large}, against nanoGPT as shipped at its {recipe.batch_size}", larger, (SHIPPED,)
             ),
             Comparison(f"the same model, {large}, against the fastest peer at that batch", larger, alike),
         ]
     title = (
-        f"Training steps of a {shape.title}, batch {shape.batch_size} unless said otherwise, AdamW, characters of one"
+        f"Training steps of a {recipe.title}, batch {recipe.batch_size} unless said otherwise, AdamW, characters of one"
         " text"
     )
     return Benchmark(f"train_gpt_{name}", title, "tokens", tuple(contenders), SAME, tuple(comparisons))

@@ -1,7 +1,7 @@
 """Training steps of an encoder-decoder: ours beside transformers' Marian, `torch.nn.Transformer` and JoeyNMT.
 
-One corpus, one vocabulary (our tokenizer's), one shape; everybody's own way of making batches. What counts are real
-tokens of source and target, eos included, padding not.
+All have the same corpus, vocabulary (our tokenizer's) and shape; each makes batches in its own way. Real tokens of
+source and target are counted, eos included, padding not.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import numpy as np
 
 from benchmarks.contender import Benchmark, Comparison, Contender
 from benchmarks.harness import MeasureSettings, measure
-from configs.errors import UserError
-from configs.program import expanded
+from benchmarks.inputs import existing_folder
+from benchmarks.shape import model_settings
 from data.prepared import Prepared
 from model.encoder_decoder import EncoderDecoder
 
-LAYERS, HEADS, WIDTH, CONTEXT, DROPOUT, LABEL_SMOOTHING = 3, 4, 256, 64, 0.1, 0.1
+MODEL = {"layers": 3, "heads": 4, "width": 256, "context": 64, "dropout": 0.1}
+LABEL_SMOOTHING = 0.1
 SENTENCES = 128
 """Sentences in a batch of the plain loops."""
 
@@ -47,34 +48,25 @@ class TrainTranslatorSettings(MeasureSettings):
     """
 
     seconds: float = 3.0
-    """A turn repeats the step until this time has passed, at least once."""
 
 
 def train_translator(settings: TrainTranslatorSettings) -> None:
     """Training steps of an encoder-decoder in real tokens per second: ours, transformers, torch.nn.Transformer,
     JoeyNMT."""
-    folder = expanded(settings.data).absolute()
-    if not folder.is_dir():
-        raise UserError(f"data={settings.data}: no such folder")
+    folder = existing_folder("data", settings.data)
     own = [
-        "task=translate",
-        "data=pairs",
-        f"data.path={folder}",
-        f"data.source_column={settings.source}",
-        f"data.target_column={settings.target}",
-        f"tokenizer.vocab_size={settings.vocab_size}",
-        f"model.layers={LAYERS}",
-        f"model.heads={HEADS}",
-        f"model.width={WIDTH}",
-        f"model.context={CONTEXT}",
-        f"model.dropout={DROPOUT}",
-        f"trainer.label_smoothing={LABEL_SMOOTHING}",
-        "optim=adamw",
-        "trainer.compile=off",
+        *pair_settings(folder, settings.source, settings.target, settings.vocab_size),
+        *model_settings(MODEL),
+        *f"trainer.label_smoothing={LABEL_SMOOTHING} optim=adamw trainer.compile=off".split(),
     ]
     with tempfile.TemporaryDirectory() as temporary:
-        corpus = Path(temporary) / "corpus.npz"
-        measure(benchmark(own, corpus), settings)
+        measure(benchmark(own, Path(temporary) / "corpus.npz"), settings)
+
+
+def pair_settings(folder: Path, source: str, target: str, vocab_size: int) -> list[str]:
+    """Overrides of the command line for a folder of sentence pairs."""
+    columns = f"data.source_column={source} data.target_column={target}"
+    return [*f"task=translate data=pairs {columns} tokenizer.vocab_size={vocab_size}".split(), f"data.path={folder}"]
 
 
 def benchmark(own: list[str], corpus: Path) -> Benchmark:
@@ -89,11 +81,7 @@ def benchmark(own: list[str], corpus: Path) -> Benchmark:
     size: dict[str, Any] = {
         "corpus": str(corpus),
         "vocab_size": vocab_size,
-        "layers": LAYERS,
-        "heads": HEADS,
-        "width": WIDTH,
-        "context": CONTEXT,
-        "dropout": DROPOUT,
+        **MODEL,
         "label_smoothing": LABEL_SMOOTHING,
         "batch_size": SENTENCES,
     }
@@ -120,19 +108,18 @@ def benchmark(own: list[str], corpus: Path) -> Benchmark:
     joey = peer("JoeyNMT float32", "joeynmt", batch_tokens=4096)
     mine = tuple(one.name for one in contenders if "Marian" not in one.name)
     alike = tuple(one.name for one in contenders if "Marian" in one.name)
-    shape = f"{LAYERS}+{LAYERS} layers, width {WIDTH}, {HEADS} heads, {vocab_size} shared pieces"
+    layers, width, heads = MODEL["layers"], MODEL["width"], MODEL["heads"]
+    shape = f"{layers}+{layers} layers, width {width}, {heads} heads, {vocab_size} shared pieces"
+    loops = tuple(one.name for one in plain)
     comparisons = (
-        Comparison(
-            f"Encoder-decoder ({shape}): training, against the fastest plain loop", mine, tuple(p.name for p in plain)
-        ),
-        Comparison(
-            "the same in Marian's architecture, against the fastest plain loop", alike, tuple(p.name for p in plain)
-        ),
+        Comparison(f"Encoder-decoder ({shape}): training, against the fastest plain loop", mine, loops),
+        Comparison("the same in Marian's architecture, against the fastest plain loop", alike, loops),
         Comparison("the same, against JoeyNMT", mine, (joey.name,)),
     )
     title = (
-        f"Training steps of an encoder-decoder ({shape}), dropout {DROPOUT}, label smoothing {LABEL_SMOOTHING}, AdamW;"
-        f" plain loops take random batches of {SENTENCES} sentences; real tokens of both sides"
+        f"Training steps of an encoder-decoder ({shape}), dropout {MODEL['dropout']}, label smoothing"
+        f" {LABEL_SMOOTHING}, AdamW; plain loops take random batches of {SENTENCES} sentences; real tokens of both"
+        " sides"
     )
     return Benchmark("train_translator", title, "tokens", (*contenders, *plain, joey), contenders[0].name, comparisons)
 

@@ -1,19 +1,14 @@
-"""How fast the page of the Attention tab redraws, in headless Chromium on this machine.
-
-    python benchmarks/attention/attention_page.py
+"""Redraw times of the Attention tab in headless Chromium.
 
 Serves a run of 12 steps of 6 layers x 8 heads with three maps of 128 tokens, opens the tab, waits until the
 neighbouring steps are in memory and moves the slider step by step: overview of 48 heads and heat map. Then a text of
-512 tokens. Prints medians and maxima in milliseconds, as the page itself measures them, from the wish to the finished
-drawing (the compositor's own work is not in it).
+512 tokens. Prints medians and maxima in milliseconds as the page measures them, from the request to the finished
+drawing, without the compositor's work.
 """
 
 from __future__ import annotations
 
-import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -24,44 +19,34 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.keys import Keys
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-import attention_tab
-
 from attention_maps.files import store
 from attention_maps.record.recording import Recording, Sample, tokens
+from benchmarks.attention.tab import recording, serving
+from benchmarks.inputs import NoSettings
+from configs.errors import UserError
 
 STEPS = 12
 
 
-def main() -> None:
-    """Serve, drive, print."""
+def tab_drawing(_: NoSettings) -> None:
+    """Redraw times of the Attention tab in headless Chromium: a move of the slider, a text of 512 tokens."""
     with tempfile.TemporaryDirectory() as folder:
-        made = attention_tab.recording()
+        made = recording()
         for step in range(STEPS):
             store.save(replace(made, step=100 * step), Path(folder) / "six_by_eight")
         store.save(long_text(512), Path(folder) / "long")
-        with socket.create_server(("localhost", 0)) as free:
-            port = free.getsockname()[1]
-        command = [sys.executable, "-m", "attention_maps.tensorboard", "--logdir", folder, "--port", str(port)]
-        server = subprocess.Popen(command, cwd=attention_tab.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        driver = browser()
-        try:
+        with serving(Path(folder)) as port, browser() as driver:
             address = f"http://localhost:{port}/data/plugin_entry.html?name=attention"
-            time.sleep(8)
             moved = redraws(driver, f"{address}#attention&p.attention.run=six_by_eight", STEPS - 1)
             median, most = statistics.median(moved), max(moved)
             print(f"{len(moved)} slider moves, 48 heads of 128 tokens: median {median:.0f} ms, largest {most:.0f} ms")
             changed = redraws(driver, f"{address}#attention&p.attention.run=long", 0)
             print(f"8 heads of 512 tokens, opened: {changed[0]:.0f} ms")
-        finally:
-            driver.quit()
-            server.terminate()
 
 
 def redraws(driver: webdriver.Chrome, address: str, moves: int) -> list[float]:
-    """Milliseconds of each move to the step before, after all are in memory; of the first drawing where there are no
-    moves."""
+    """Milliseconds of each move to the previous step once all steps are in memory; without moves, of the first
+    drawing."""
     driver.get("about:blank")
     driver.get(address)
     settled(driver)
@@ -83,16 +68,16 @@ def settled(driver: webdriver.Chrome) -> None:
         if driver.execute_script(script):
             return
         time.sleep(0.1)
-    raise SystemExit("the page does not get ready")
+    raise UserError("the page was not drawn within 30 seconds")
 
 
 def redraw(driver: webdriver.Chrome) -> float:
-    """What the page says that its last drawing took."""
+    """The duration of the last drawing by the page's own clock, in milliseconds."""
     return float(driver.execute_script("return document.documentElement.dataset.redraw"))
 
 
 def browser() -> webdriver.Chrome:
-    """Headless Chromium, as the tests start it."""
+    """Headless Chromium with the options of the tests."""
     options = webdriver.ChromeOptions()
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,950"):
         options.add_argument(argument)
@@ -118,7 +103,3 @@ def long_text(length: int) -> Recording:
         length=length,
     )
     return Recording(0, (sample,))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,21 +1,18 @@
 """Alignment error rate of a translation run's cross-attention on the hand-aligned sentences of KFTT (Neubig 2011).
 
-    python benchmarks/attention/kftt_alignment.py runs/tatoeba KFTT_FOLDER
-
-KFTT_FOLDER holds `jaen.src-tgt` (`ja tokens ||| en tokens`) and `jaen.gold` (1-based `ja-en` links, all of them sure).
-Wikipedia sentences about Kyoto: far from what a model of everyday sentences knows, so the figure says how the attention
-does out of its domain.
+The folder holds `jaen.src-tgt` (`ja tokens ||| en tokens`) and `jaen.gold` (1-based `ja-en` links, all of them sure).
+These are Wikipedia sentences about Kyoto: for a model of everyday sentences the figure is one out of its domain.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
+from benchmarks.inputs import existing_folder
+from configs.errors import UserError
 from training.evaluation.head_scores import alignment_scores, describe
 from training.run_folder.loaded_run import load_run
 
@@ -24,6 +21,29 @@ DAMAGED = range(350, 356)
 
 CLOSING = frozenset(".,!?;:)'\"") | {"'s", "n't"}
 """English tokens that are written without a space in front."""
+
+
+@dataclass
+class KFTTSettings:
+    """Settings of `kftt`."""
+
+    run: str = ""
+    """Run folder of an English-Japanese translator."""
+
+    folder: str = ""
+    """Folder with `jaen.src-tgt` and `jaen.gold`."""
+
+
+def kftt(settings: KFTTSettings) -> None:
+    """Alignment error rate of a run's cross-attention, all layers and heads, on hand-aligned sentences of KFTT."""
+    run, folder = existing_folder("run", settings.run), existing_folder("folder", settings.folder)
+    rows = list(sentences(folder))
+    loaded = load_run(run)
+    found = alignment_scores(loaded.model, loaded.tokenizers, rows, lenient=False)  # type: ignore[arg-type]
+    if found is None:
+        raise UserError(f"run={run}: no sentence fits the model's context of {loaded.config.model.context} tokens")
+    print(describe("KFTT", found))
+    print(f"\n{len(rows) - found.count} of {len(rows)} sentences are longer than the model's context and left out")
 
 
 def joined(tokens: list[str], spaces: bool) -> tuple[str, list[list[int]]]:
@@ -38,9 +58,9 @@ def joined(tokens: list[str], spaces: bool) -> tuple[str, list[list[int]]]:
 
 
 def sentences(folder: Path) -> Iterator[dict[str, Any]]:
-    """English-Japanese rows as those of the embedded corpus."""
+    """English-Japanese rows in the form of the embedded corpus."""
     if not (folder / "jaen.gold").is_file():
-        raise SystemExit(f"{folder}: no jaen.gold and jaen.src-tgt in it")
+        raise UserError(f"folder={folder}: has no jaen.gold")
     texts = (folder / "jaen.src-tgt").read_text("utf-8").splitlines()
     links = (folder / "jaen.gold").read_text("utf-8").splitlines()
     for number, (text, gold) in enumerate(zip(texts, links, strict=True)):
@@ -51,20 +71,3 @@ def sentences(folder: Path) -> Iterator[dict[str, Any]]:
         pairs = [tuple(int(place) - 1 for place in link.split("-")) for link in gold.split()]
         alignment = [[*source_spans[e], *target_spans[j]] for j, e in pairs]
         yield {"source": source, "target": target, "words": [source_spans, target_spans], "alignment": alignment}
-
-
-def main(run: str, folder: str) -> None:
-    """Print the read-outs of all layers and heads."""
-    loaded = load_run(Path(run))
-    rows = list(sentences(Path(folder)))
-    found = alignment_scores(loaded.model, loaded.tokenizers, rows, lenient=False)  # type: ignore[arg-type]
-    if found is None:
-        raise SystemExit(f"no sentence fits the model's context of {loaded.config.model.context} tokens")
-    print(describe("KFTT", found))
-    print(f"\n{len(rows) - found.count} of {len(rows)} sentences are longer than the model's context and left out")
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        raise SystemExit((__doc__ or "").strip())
-    main(*sys.argv[1:])

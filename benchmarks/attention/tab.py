@@ -1,10 +1,7 @@
-"""What the Attention tab costs, on this machine.
+"""Response times behind the Attention tab: files and server.
 
-    python benchmarks/attention/attention_tab.py
-
-Prints one table: writing a recording, finding 20,000 of them, and what TensorBoard takes to answer the tab, as a
-process asked over HTTP by one client. Every figure is a median in milliseconds. Takes a few seconds and 20 MB of the
-temporary folder.
+Prints one table of medians in milliseconds: writing a recording, finding 20,000 of them, and TensorBoard's answers to
+the tab over HTTP, with one client. Takes a few seconds and 20 MB of the temporary folder.
 """
 
 from __future__ import annotations
@@ -18,30 +15,31 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from attention_maps.files import store  # noqa: E402
-from attention_maps.record.recording import KINDS, Prediction, Recording, Sample, tokens  # noqa: E402
-from attention_maps.tensorboard.runs import Runs  # noqa: E402
+from attention_maps.files import store
+from attention_maps.record.recording import KINDS, Prediction, Recording, Sample, tokens
+from attention_maps.tensorboard.runs import Runs
+from benchmarks.harness import ROOT
+from benchmarks.inputs import NoSettings
+from configs.errors import UserError
 
 LAYERS, HEADS, LENGTH = 6, 8, 128
 RUNS, STEPS = 200, 100
 MEASURES = ("entropy", "first", "special", "previous", "diagonal", "alignment_error", "antecedent", "importance")
 
 Row = tuple[str, float]
-"""What was measured, and the median in milliseconds."""
+"""What was measured, and its median in milliseconds."""
 
 
-def main() -> None:
-    """Measure everything and print the table."""
+def tab(_: NoSettings) -> None:
+    """Response times behind the Attention tab: writing, finding and serving recordings."""
     print("| what | ms |\n|---|---|")
     with tempfile.TemporaryDirectory() as temporary:
-        for number, part in enumerate(PARTS):
+        for number, part in enumerate((files, listing, server)):
             folder = Path(temporary) / str(number)
             folder.mkdir()
             for name, figure in part(folder):
@@ -57,7 +55,7 @@ def files(folder: Path) -> Iterator[Row]:
 
 
 def listing(folder: Path) -> Iterator[Row]:
-    """Finding recordings: only their names count."""
+    """Finding recordings: their contents are not read."""
     for run in range(RUNS):
         run_folder = folder / f"sweep_{run % 10}" / f"run_{run}"
         (run_folder / "checkpoints" / "last").mkdir(parents=True)
@@ -69,34 +67,36 @@ def listing(folder: Path) -> Iterator[Row]:
 
 
 def server(folder: Path) -> Iterator[Row]:
-    """TensorBoard's answers over HTTP; the recordings of a run are one file under many names, so that little is
-    written."""
+    """TensorBoard's answers over HTTP. The recordings of the run are hard links to one file."""
     first = store.save(recording(), folder / "run")
     for step in range(1, STEPS):
         os.link(first, store.path(folder / "run", step * 1000))
-    with socket.create_server(("localhost", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "attention_maps.tensorboard", "--logdir", str(folder), "--port", str(port)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(port, process)
+    with serving(folder) as port:
         one = "run=run&recording=step_00000000"
         yield f"curves of {STEPS} recordings, the first time", median(lambda: get(port, "curves?run=run"), 1)
         yield f"curves of {STEPS} recordings, again", median(lambda: get(port, "curves?run=run"))
         yield "index", median(lambda: get(port, "index"))
         yield "meta of a recording", median(lambda: get(port, f"meta?{one}"))
         yield "maps of one layer", median(lambda: get(port, f"tensor?{one}&sample=0&kind=cross&layer=1&what=weights"))
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[int]:
+    """TensorBoard over a folder, ready to answer -> its port."""
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "attention_maps.tensorboard", "--logdir", str(folder), "--port", str(port)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(port, process)
+        yield port
     finally:
         process.terminate()
         process.wait()
 
 
-# What it costs the training and how fast the page draws are further functions like those above.
-PARTS: tuple[Callable[[Path], Iterator[Row]], ...] = (files, listing, server)
-
-
 def recording() -> Recording:
-    """Random maps of an encoder-decoder over one sample."""
+    """Random maps of an encoder-decoder for one sample."""
     generator = np.random.default_rng(1)
     pieces = [f"▁piece{number}" for number in range(LENGTH)]
     text = tokens(range(LENGTH), pieces, frozenset({0}))
@@ -132,19 +132,19 @@ def get(port: int, route: str) -> None:
     content = answer.read()
     connection.close()
     if answer.status != 200:
-        sys.exit(f"{route}: {answer.status} {content!r}")
+        raise UserError(f"{route}: {answer.status} {content!r}")
 
 
 def wait_for(port: int, process: subprocess.Popen) -> None:
-    """Until TensorBoard answers."""
+    """Wait until TensorBoard answers."""
     for _ in range(600):
         if process.poll() is not None:
-            sys.exit(f"TensorBoard ended with {process.returncode}")
+            raise UserError(f"TensorBoard ended with exit code {process.returncode}")
         try:
             return get(port, "index")
         except OSError:
             time.sleep(0.1)
-    sys.exit("TensorBoard does not answer")
+    raise UserError("TensorBoard did not answer within 60 seconds")
 
 
 def median(action: Callable[[], object], times: int = 21) -> float:
@@ -155,7 +155,3 @@ def median(action: Callable[[], object], times: int = 21) -> float:
         action()
         seconds.append(time.perf_counter() - started)
     return 1000 * statistics.median(seconds)
-
-
-if __name__ == "__main__":
-    main()
