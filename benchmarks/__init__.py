@@ -1,1 +1,1 @@
-"""Ours beside the peers: `python -m benchmarks --help`."""
+"""Benchmarks: `python -m benchmarks --help`."""

@@ -1,4 +1,4 @@
-"""Who is measured, and what is said of them."""
+"""Contenders, and the benchmark that compares them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Step = Callable[[], int]
-"""Does one step of the work and returns how many units (tokens, sentences, …) it did; what precedes it is set up once.
-"""
+"""Does one step of the work and returns the number of its units (tokens, sentences, …)."""
 
 
 class Skipped(Exception):
-    """A contender that cannot take part here; the message says why. A peer's missing package says so by itself
-    (ImportError)."""
+    """Raised by a contender that cannot run on this machine, with the reason. A peer whose package is missing raises
+    ImportError."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """One row of a benchmark: a step that is built, and repeated, in a process of its own."""
+    """One row of a benchmark: a step that a process of its own builds and repeats."""
 
     name: str
     build: str
@@ -28,11 +27,10 @@ class Contender:
     """Passed by name; plain values that JSON can hold."""
 
     ours: bool = False
-    """Whether it is this project. A peer that cannot be imported is skipped, ours has then failed."""
+    """Whether it is this project. A failed import means `skipped` for a peer and `failed` for ours."""
 
     operations_per_unit: float | None = None
-    """Model floating-point operations of a unit of work, where they are counted: gives FLOP/s and the share of the
-    matrix peak."""
+    """Floating-point operations of the model per unit of work, for FLOP/s and the share of the matrix peak."""
 
     facts: Mapping[str, float] = field(default_factory=dict)
     """Numbers that describe the work, kept with the results for formulas."""
@@ -46,7 +44,7 @@ class Comparison:
     """A line of the README's table: the fastest of some of our rows against the fastest of some peers."""
 
     what: str
-    """What is compared, for people."""
+    """What is compared: the first cell of the line."""
 
     ours: tuple[str, ...]
     """Names of rows; the fastest that was measured counts."""
@@ -57,13 +55,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Contenders that do the same work, and how to speak of it."""
+    """Contenders that do the same work."""
 
     name: str
     """Its results are `<name>.json`."""
 
     title: str
-    """What is measured, with the shapes that all share: the caption of the table."""
+    """The caption of the table, with the shapes that all share."""
 
     unit: str
     """What a step counts, in the plural: `tokens`."""

@@ -1,35 +1,27 @@
-"""Contenders held to the instruction set of an older processor: what most computers have can be measured on a
-new one."""
+"""Limits on the instruction set, to measure the speed of an older processor on a newer one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+
+def _limits(name: str, onednn: str) -> dict[str, str]:
+    libraries = dict.fromkeys(("MKL_ENABLE_INSTRUCTIONS", "CT2_FORCE_CPU_ISA"), name.upper())
+    torch = dict.fromkeys(("ATEN_CPU_CAPABILITY", "TORCH_COMPILE_CACHE_KEY_TAG"), name)
+    return {"ONEDNN_MAX_CPU_ISA": onednn} | libraries | torch
+
+
 LIMITS: Mapping[str, Mapping[str, str]] = {
     "native": {},
-    "avx512": {
-        "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
-        "ATEN_CPU_CAPABILITY": "avx512",
-        "MKL_ENABLE_INSTRUCTIONS": "AVX512",
-        "CT2_FORCE_CPU_ISA": "AVX512",
-        "TORCH_COMPILE_CACHE_KEY_TAG": "avx512",
-    },
-    "avx2": {
-        "ONEDNN_MAX_CPU_ISA": "AVX2",
-        "ATEN_CPU_CAPABILITY": "avx2",
-        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-        "CT2_FORCE_CPU_ISA": "AVX2",
-        "TORCH_COMPILE_CACHE_KEY_TAG": "avx2",
-    },
+    "avx512": _limits("avx512", "AVX512_CORE"),
+    "avx2": _limits("avx2", "AVX2"),
 }
 """Environment variables by instruction set: oneDNN, torch's own kernels and what its compiler writes, MKL, CTranslate2.
 
-The last keeps compiled code apart: torch 2.13 would find that of other vectors again."""
+The cache tag keeps compiled code apart: torch 2.13 would reuse code for other vector instructions."""
 
 
 def emulates(instructions: str, contender: str) -> bool:
-    """Whether a contender, whose name says its number format, computes in bf16 without instructions for it.
-
-    Then a step can take a hundred times as long as in float32, and nobody would choose it.
-    """
+    """Whether a contender with bf16 in its name would compute without instructions for it: a hundred times slower than
+    in float32."""
     return instructions != "native" and any(name in contender for name in ("bf16", "bfloat16"))

@@ -1,4 +1,4 @@
-"""The machine and the versions that a figure belongs to."""
+"""Machine and package versions, saved with every result."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ from training.run_folder.log import RunLog
 from training.trainer import Trainer
 
 
-class AttentiveLog(RunLog):
-    """Ends the contender when the trainer gives up compilation: its row would claim what was not measured."""
+class StrictLog(RunLog):
+    """Raises RuntimeError when the trainer falls back to uncompiled steps: the row would be mislabelled."""
 
     def line(self, message: str) -> None:
         """As in RunLog. Raises RuntimeError."""
@@ -37,7 +37,7 @@ class AttentiveLog(RunLog):
 
 
 def composed(settings: list[str]) -> TrainConfig:
-    """The config of `python train.py` with these settings. Raises ValueError naming all that is wrong."""
+    """The config of `python train.py` with these settings. Raises ValueError with all problems."""
     found, wrong = compose_config("train", TrainConfig, settings)
     config: Any = OmegaConf.to_object(found) if found is not None else None
     wrong = wrong or problems(config)
@@ -79,7 +79,7 @@ def trainer_of(settings: list[str], vocabulary: int = 0) -> Trainer:
         batch_size = config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens
         stream = prepared.training(batch_size, seed=config.seed)
     trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
-    trainer.log = AttentiveLog(folder_until_exit(), 0)
+    trainer.log = StrictLog(folder_until_exit(), 0)
     model.train()
     return trainer
 

@@ -1,7 +1,4 @@
-"""The measured matrix peak: what share of it a program uses is the one figure that carries over to another machine.
-
-python -m benchmarks peak
-"""
+"""The measured matrix peak: the share of it that a program reaches carries over to other machines."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ SHAPES = ((8192, 256, 1024), (8192, 1024, 256), (8192, 384, 1536), (2048, 256, 1
 """M x K x N of the products tried: the linear layers of small transformers, and one square."""
 
 LARGE = ((8192, 8192, 8192),)
-"""Tried on a GPU too, which the small ones do not fill."""
+"""Also measured on a GPU, which the small ones do not fill."""
 
 REPEATS = 7
 
@@ -42,8 +39,7 @@ def measure_peak() -> dict[str, dict[str, float]]:
 
 
 def product_rate(shape: tuple[int, int, int], dtype: torch.dtype, device: str) -> float:
-    """FLOP/s of one product, the median of `REPEATS` after one that is not counted: what is sustained, not a lucky
-    burst."""
+    """FLOP/s of one product: the median of `REPEATS` after one that is not counted."""
     rows, inner, columns = shape
     x = torch.randn(rows, inner, device=device).to(dtype)
     weight = torch.randn(columns, inner, device=device).to(dtype)

@@ -1,4 +1,4 @@
-"""What a benchmark measured: the raw times of every round as JSON, and what is derived from them."""
+"""Results of a benchmark: the raw times of every round as JSON, and the figures derived from them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Row:
 
     @property
     def measured(self) -> bool:
-        """Whether there is anything to derive."""
+        """Whether there are times."""
         return self.status == "measured" and bool(self.rounds)
 
     @property
@@ -90,7 +90,7 @@ class Result:
 
     @property
     def best_peak(self) -> float:
-        """The faster number format's: what the machine can multiply at most."""
+        """The peak of the faster number format."""
         return max(self.peak.values())
 
     def save(self, path: Path) -> None:
@@ -99,7 +99,7 @@ class Result:
 
     @classmethod
     def load(cls, path: Path) -> Result:
-        """Read what `save` wrote."""
+        """Read a file that `save` wrote."""
         values = json.loads(path.read_text(encoding="utf-8"))
         values["rows"] = [Row(**row | {"rounds": [Turn(**turn) for turn in row["rounds"]]}) for row in values["rows"]]
         return cls(**values)

@@ -26,7 +26,7 @@ from benchmarks.contender import Skipped, Step
 def main() -> None:
     """Answer until standard input ends: the first request builds and warms up, each further one is a turn."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a peer prints goes with its errors, not between the answers
+    os.dup2(2, 1)  # prints of a peer go to standard error, not between the answers
 
     def answer(message: dict[str, Any]) -> None:
         answers.write(json.dumps(message) + "\n")
@@ -39,10 +39,10 @@ def main() -> None:
         turn(step, request["seconds"])
         if gpu := gpu_in_use():  # the first step compiled, the next may record a graph
             turn(step, request["seconds"])
-            gpu.reset_peak_memory_stats()  # what compiling took is no part of a step
+            gpu.reset_peak_memory_stats()  # without the memory of compilation
         answer({"set_up_seconds": time.perf_counter() - started})
         for line in sys.stdin:
-            step()  # not counted: wakes the threads, and brings back memory that was given away
+            step()  # not counted: wakes the threads, and allocates again what was returned
             answer(turn(step, json.loads(line)["seconds"]) | {"peak_memory": peak_memory()})
     except Skipped as reason:
         answer({"skipped": str(reason)})
@@ -76,7 +76,7 @@ def turn(step: Step, seconds: float) -> dict[str, float]:
 
 
 class Queued:
-    """Steps that a GPU has not done yet: a process that runs ahead of it by seconds would not end its turn in time."""
+    """Steps queued on a GPU, at most `AHEAD` of them: with more the turn would end long after its time."""
 
     AHEAD = 8
 
@@ -101,17 +101,16 @@ def gpu_in_use() -> Any:
 
 
 def wait_for_device() -> None:
-    """Until what was queued on a GPU is done."""
+    """Wait until a GPU has finished what was queued."""
     if gpu := gpu_in_use():
         gpu.synchronize()
 
 
 def give_memory_back() -> None:
-    """Return freed blocks to the GPU, and to the system when less than a third of it is left: a dozen idle contenders
-    that each keep a large step's activations may not fit.
+    """Return freed memory to the GPU, and to the system when less than a third of it is left: otherwise a dozen idle
+    contenders that keep a large step's activations may not fit.
 
-    No program does so in the midst of training. Ours, which keeps its memory in huge pages, is then 2-5 % slower for a
-    while.
+    Ours, which keeps its memory in huge pages, is 2-5 % slower for a while after that.
     """
     if gpu := gpu_in_use():
         gpu.empty_cache()
@@ -120,15 +119,14 @@ def give_memory_back() -> None:
 
 
 def available_memory() -> float:
-    """The share of main memory that can still be had (Linux)."""
+    """The share of main memory that is available (Linux)."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     sizes = {name: int(rest.split()[0]) for name, rest in (line.split(":") for line in lines)}
     return sizes["MemAvailable"] / sizes["MemTotal"]
 
 
 def peak_memory() -> int:
-    """The most bytes this process has held: of the GPU where it uses one, since it was set up; else of main memory
-    (VmHWM)."""
+    """Peak memory of this process in bytes: on a GPU since the set-up, otherwise of main memory (VmHWM)."""
     if gpu := gpu_in_use():
         return int(gpu.max_memory_reserved())
     status = Path("/proc/self/status")

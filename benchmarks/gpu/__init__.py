@@ -1,1 +1,1 @@
-"""Everything there is to measure on a GPU, in stages that each are a process: `bash benchmarks/gpu.sh`."""
+"""Benchmarks on a GPU, in stages that each run in a process: `bash benchmarks/gpu.sh`."""

@@ -1,10 +1,10 @@
-"""All stages one after the other within a given time, each in a process of its own, and one table at the end.
+"""All stages within a given time, each in a process of its own, and one table at the end.
 
     bash benchmarks/gpu.sh [--dry-run] [out=FOLDER] [nanogpt=CHECKOUT] [text=FILE] [pairs=FOLDER]
 
 The output folder holds three files, written anew after every stage so that a run that is stopped leaves what it had:
-`gpu.json` (the figures with the raw numbers behind them), `gpu.md` (the table) and `gpu.log` (all that the stages
-printed). A second call into the same folder, with `stages=…`, replaces what it measures and leaves the rest.
+`gpu.json` (the figures with the raw numbers behind them), `gpu.md` (the table) and `gpu.log` (the output of all
+stages). A second call into the same folder, with `stages=…`, replaces what it measures and leaves the rest.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import time
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from benchmarks.gpu.figures import Figure, Stage, read_figures, table
+from benchmarks.gpu.figures import Figure, Stage, largest, read_figures, table
 from benchmarks.harness import ROOT
 from configs.errors import UserError
 from configs.program import expanded
@@ -38,10 +38,10 @@ class Planned:
     """The command is `python -m benchmarks gpu_<name>`."""
 
     seconds: float
-    """Its budget: it looks at the clock itself and leaves out what does not fit."""
+    """Its budget: the stage reads the clock and leaves out what does not fit."""
 
     estimate: str
-    """Why so much."""
+    """The reason for the budget."""
 
 
 PLAN = (
@@ -53,13 +53,9 @@ PLAN = (
     Planned("kernels", 25, "start 6 s, two compilations that the cache has: 10 s each"),
     Planned("decoding", 40, "13 contenders, 4 at a time: 20 s; 3 rounds x 13 x 1 s"),
     Planned("maps", 20, "start 6 s, a compilation that the cache has"),
-    Planned(
-        "translation",
-        375,
-        "five minutes of training, a test of 40 s: what is left, or all of it with stages=translation",
-    ),
+    Planned("translation", 375, "5 minutes of training, a test of 40 s: the rest, or all with stages=translation"),
 )
-"""In this order. When all of them take their whole budget that is more than nine minutes: the last has what is left."""
+"""In this order. All budgets together exceed nine minutes: the last stage gets the time that is left."""
 
 GRACE = 12.0
 """Seconds over its time after which a stage is stopped."""
@@ -75,7 +71,7 @@ END = 3.0
 
 
 NEEDED = {"nanogpt": ("model.py",), "text": (), "pairs": ("train.tsv", "valid.tsv", "test.tsv")}
-"""Files that a folder given has to hold: asked before anything is measured."""
+"""Files that the folder of a setting must hold, checked before anything is measured."""
 
 
 @dataclass
@@ -86,7 +82,7 @@ class GPUSettings:
     """Folder of the results; empty: benchmarks/results/gpu-DATE, in a dry run a temporary one."""
 
     dry_run: bool = False
-    """Go through all of it with tiny sizes on whatever there is; measures nothing and leaves nothing."""
+    """Run every stage with tiny sizes on this machine, to find mistakes; measures nothing and leaves nothing."""
 
     nanogpt: str = ""
     """A checkout of nanoGPT; without it its rows are skipped."""
@@ -111,7 +107,7 @@ def gpu(settings: GPUSettings) -> None:
         raise UserError(f"seconds={settings.seconds:g}: nothing can be measured in less than {least:g}")
     deadline = time.monotonic() + settings.seconds
     chosen = wanted(settings.stages)
-    # Stages work in a folder that goes away: prepared data, runs and files of the profiler.
+    # Prepared data, runs and files of the profiler go to a temporary folder.
     with tempfile.TemporaryDirectory(prefix="gpu-benchmark-", ignore_cleanup_errors=True) as folder:
         work = Path(folder)
         given = inputs(settings, work)
@@ -142,7 +138,7 @@ def gpu(settings: GPUSettings) -> None:
 
 
 class StageInterrupted(KeyboardInterrupt):
-    """Ctrl-C, or a request to end; `stage` is what had been measured."""
+    """Ctrl-C or SIGTERM during a stage; `stage` holds the figures until then."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__()
@@ -161,22 +157,18 @@ class Results:
     @property
     def peak(self) -> float:
         """The fastest matrix product in FLOP/s, 0 before any was measured."""
-        return max((figure.facts.get("flops", 0.0) for stage in self.stages for figure in stage.figures), default=0.0)
+        return largest(self.stages, "flops")
 
     def keep(self, stage: Stage) -> None:
-        """Add a stage and write both files. One that came to nothing, for want of time, leaves the figures of an
-        earlier call."""
+        """Add a stage and write both files. A stage that had no time leaves the figures of an earlier call."""
         nothing = not stage.measured and not stage.failures
         if nothing and any(one.name == stage.name and one.measured for one in self.stages):
             return
         order = [planned.name for planned in PLAN]
         others = [one for one in self.stages if one.name != stage.name]
         self.stages = sorted([*others, stage], key=lambda one: order.index(one.name))
-        values = {
-            "date": date.today().isoformat(),
-            "dry_run": self.dry_run,
-            "stages": [asdict(one) for one in self.stages],
-        }
+        stages = [asdict(one) for one in self.stages]
+        values = {"date": date.today().isoformat(), "dry_run": self.dry_run, "stages": stages}
         text = json.dumps(values, indent=1, ensure_ascii=False)
         write_whole(self.folder / "gpu.json", f"{text}\n".encode())  # the next call goes on from it
         (self.folder / "gpu.md").write_text(table(self.stages) + "\n", encoding="utf-8")
@@ -210,8 +202,7 @@ def default_folder() -> str:
 
 
 def inputs(settings: GPUSettings, work: Path) -> list[str]:
-    """The settings that every stage gets. A dry run without text and pairs writes a few of its own. Raises
-    UserError."""
+    """The settings of every stage. A dry run without text and pairs writes samples. Raises UserError."""
     paths = {"nanogpt": settings.nanogpt, "text": settings.text, "pairs": settings.pairs}
     for key, value in paths.items():
         if value and not expanded(value).exists():
@@ -244,35 +235,19 @@ def samples(work: Path) -> dict[str, str]:
 
 
 def run(planned: Planned, seconds: float, given: list[str], work: Path, log: IO[str], dry_run: bool) -> Stage:
-    """One stage in its own process, stopped when it takes much longer than it may; never raises for what a stage does.
-
-    Raises StageInterrupted.
-    """
+    """One stage in its own process, stopped `GRACE` seconds after its time. A failure becomes a figure. Raises
+    StageInterrupted."""
     if seconds < SHORTEST:
         return Stage(planned.name, [Figure(planned.name, status="cut: no time left")])
     figures = work / f"{planned.name}.json"
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks",
-        f"gpu_{planned.name}",
-        f"to={figures}",
-        f"seconds={seconds:.1f}",
-        *given,
-    ]
+    program = [sys.executable, "-m", "benchmarks", f"gpu_{planned.name}"]
+    command = [*program, f"to={figures}", f"seconds={seconds:.1f}", *given]
     log.write(f"\n===== {planned.name}: {' '.join(command)}\n")
     log.flush()
     print(f"{planned.name}: at most {seconds:.0f} s", file=sys.stderr, flush=True)
     started = time.monotonic()
-    process = subprocess.Popen(
-        command,
-        cwd=work,
-        env=environment(work, dry_run),
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+    process = subprocess.Popen(command, cwd=work, env=environment(work, dry_run), start_new_session=True, **streams)
     problem, interrupted = "", False
     try:
         code = process.wait(seconds + GRACE)
@@ -282,7 +257,7 @@ def run(planned: Planned, seconds: float, given: list[str], work: Path, log: IO[
         problem = f"failed: had not ended after {seconds + GRACE:.0f} s"
     except KeyboardInterrupt:
         problem, interrupted = "cut: interrupted", True
-    finally:  # its contenders and compilers too
+    finally:  # with its contenders and compilers
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -296,7 +271,7 @@ def run(planned: Planned, seconds: float, given: list[str], work: Path, log: IO[
 
 
 def environment(work: Path, dry_run: bool) -> dict[str, str]:
-    """Of a stage: its temporary files go away with the folder, only code that was compiled stays for the next call."""
+    """Environment of a stage: temporary files are removed with the folder, compiled code stays for the next call."""
     temporary, code = work / "tmp", Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
     temporary.mkdir(exist_ok=True)
     return os.environ | {
@@ -308,6 +283,6 @@ def environment(work: Path, dry_run: bool) -> dict[str, str]:
 
 
 def last_line(log: Path) -> str:
-    """What a stage said last."""
+    """The last line of a stage's output."""
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1][:160] if lines else ""

@@ -14,15 +14,14 @@ PEAK = PEAK_FLOPS["H200"]
 """Dense bf16 FLOP/s of one H100 or H200, by the data sheet: what published utilisations are shares of."""
 
 ROUNDS, TURN, WARM_UP, AT_ONCE = 3, 1.0, 0.5, 4
-"""As many are set up at the same time as fit into an H200's memory by estimate (nanoGPT at 64 x 1024: some 50 GB)."""
+"""The number of contenders set up at the same time fits an H200's memory (nanoGPT at 64 x 1024: some 50 GB)."""
 
 ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
-"""Of every contender: as many compile at the same time, each with as many threads as there are cores would be too many.
-"""
+"""Of every contender: several compile at the same time, so that each gets few threads."""
 
 
 def measured(benchmark: Benchmark, settings: StageSettings) -> Result:
-    """What `measure` finds within the stage's time; a dry run takes each step once."""
+    """The result of `measure` within the stage's time; a dry run takes each step once."""
     with tempfile.TemporaryDirectory() as folder:
         few = MeasureSettings(1, 0.01, 0.0, to=folder)
         full = MeasureSettings(ROUNDS, TURN, WARM_UP, to=folder, at_once=AT_ONCE)

@@ -1,1 +1,1 @@
-"""Our models in other people's programs: the same weights, so that speed is all that differs."""
+"""Peers: their training loops, and our weights exported to their models for decoding."""

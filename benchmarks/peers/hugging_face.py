@@ -1,7 +1,7 @@
 """Our weights in Hugging Face transformers: a GPT as GPT-2, a translator as Pegasus.
 
-Pegasus, because of the encoder-decoders in that library it is the one built as ours: pre-norm with a final norm on
-either side, and positions from a table (Marian and BART are post-norm, T5 has relative positions).
+Of the library's encoder-decoders Pegasus has our architecture: pre-norm with a final norm on either side, and positions
+from a table (Marian and BART are post-norm, T5 has relative positions).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from model.gpt import GPT
 
 
 def gpt2(model: GPT) -> GPT2LMHeadModel:
-    """The same function of the tokens, in evaluation mode. No token ends a text."""
+    """GPT-2 with the weights of our GPT, in evaluation mode. No token ends a text."""
     config = model.config
     require_exportable(config, ("learned",))
     peer = GPT2LMHeadModel(
@@ -49,10 +49,9 @@ def gpt2(model: GPT) -> GPT2LMHeadModel:
 
 @torch.no_grad()
 def pegasus(model: EncoderDecoder) -> PegasusForConditionalGeneration:
-    """The same function of source and target, in evaluation mode; special ids are those of `Tokenizer`.
+    """Pegasus with the weights of our translator, in evaluation mode; special ids are those of `Tokenizer`.
 
-    The tokens that ours never writes are forbidden by the bias of the logits, so that, as with ours, the others share
-    their probability. Both sides have to share one vocabulary.
+    The bias of the logits bans the tokens that ours never writes. Both sides have to share one vocabulary.
     """
     config = model.config
     require_exportable(config, ("learned", "sinusoidal"))

@@ -1,8 +1,7 @@
-"""Beam search as `generation.beam_search` documents it, with nothing that could go wrong: the answer that fast ones
-must give.
+"""A slow reference for beam search as `generation.beam_search` documents it.
 
-One sentence at a time, Python lists, whole passes over all that was written, no cache. Give it a model in float64, and
-a difference is not a matter of its rounding.
+One sentence at a time, Python lists, full forward passes without a cache. In float64 a difference from a fast search is
+not due to rounding here.
 """
 
 from __future__ import annotations

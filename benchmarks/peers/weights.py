@@ -1,4 +1,4 @@
-"""What the exporters share: which models the peers can run, and copying weights into modules of theirs."""
+"""Shared by the exporters: the models that peers can run, and copying weights into their modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORBIDDEN = -1e9
 
 
 def require_exportable(config: ModelConfig, positions: tuple[str, ...]) -> None:
-    """Raise a ValueError that lists every setting that the peers have no counterpart of."""
+    """Raise a ValueError that lists every setting that the peers do not support."""
     needed = (
         ("norm", config.norm == "layer", "layer"),
         ("position", config.position in positions, " or ".join(positions)),
@@ -33,7 +33,7 @@ def require_exportable(config: ModelConfig, positions: tuple[str, ...]) -> None:
 
 
 def position_table(embedding: Embedding) -> Tensor:
-    """What an embedding adds at each position, [context, C] float32."""
+    """The position vectors of an embedding, [context, C] float32."""
     positions = embedding.positions
     assert positions is not None
     return positions(0, positions.context).detach()

@@ -127,7 +127,7 @@ def run(name: str, settings: list[str], *, by_definition: bool = False, order: i
     `by_definition`: with `reference_attention`. `order`: seed of the batches; the seed of the weights is the same for
     all.
     """
-    from benchmarks.ours import AttentiveLog, composed, folder_until_exit, prepared_and_model
+    from benchmarks.ours import StrictLog, composed, folder_until_exit, prepared_and_model
     from model.recording import record_attention
     from model.size import flops_per_token
     from training.evaluation.held_out import held_out_loss
@@ -141,7 +141,7 @@ def run(name: str, settings: list[str], *, by_definition: bool = False, order: i
     prepared, model = prepared_and_model(config)
     stream = prepared.training(config.trainer.batch_size, seed=order)
     trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
-    trainer.log = AttentiveLog(folder_until_exit(), 0)
+    trainer.log = StrictLog(folder_until_exit(), 0)
     model.train()
     losses = []
     # The hook of a recording computes attention by its definition, gradients included.

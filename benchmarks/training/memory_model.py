@@ -1,4 +1,4 @@
-"""What training needs of memory: a formula with four constants, fitted to the peaks that were measured.
+"""Peak memory of training: a formula with four constants, fitted to measured peaks.
 
     bytes = fixed + b P + N (L C k + V c) + B H T² L s
 
@@ -46,7 +46,7 @@ def weights(facts: Facts) -> float:
 
 
 def counts(facts: Facts) -> tuple[float, float, float, float]:
-    """What the constants are multiplied with: 1, N L C, N V, B H T² L."""
+    """The factors of the four constants: 1, N L C, N V, B H T² L."""
     tokens = facts["batch_size"] * facts["context"]
     attention = facts["batch_size"] * facts["heads"] * facts["context"] ** 2 * facts["layers"]
     return 1.0, tokens * facts["layers"] * facts["width"], tokens * facts["vocabulary"], attention
@@ -73,11 +73,9 @@ def fit(result: Result) -> MemoryModel:
 def memory_tables(result: Result) -> str:
     """The constants, then measured and computed memory of every point."""
     model = fit(result)
+    constants = f"k = {model.per_activation:.1f}, c = {model.per_logit:.1f}, s = {model.per_weight:.1f}"
     lines = [
-        (
-            f"Fitted: fixed {model.fixed / 1e6:.0f} MB, k = {model.per_activation:.1f}, c = {model.per_logit:.1f}, s ="
-            f" {model.per_weight:.1f} bytes."
-        ),
+        f"Fitted: fixed {model.fixed / 1e6:.0f} MB, {constants} bytes.",
         "",
         f"| training | {result.unit}/s | measured, MB | computed, MB | off by |",
         "|---|---|---|---|---|",

@@ -119,11 +119,10 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
             nanogpt(f"nanoGPT bf16 autocast {large}", batch_size=recipe.large_batch, bf16=True),
         ]
         alike = tuple(one.name for one in contenders if not one.ours and one.name.endswith(large))
+        what = f"the same model, {large}"
         comparisons += [
-            Comparison(
-                f"the same model, {large}, against nanoGPT as shipped at its {recipe.batch_size}", larger, (SHIPPED,)
-            ),
-            Comparison(f"the same model, {large}, against the fastest peer at that batch", larger, alike),
+            Comparison(f"{what}, against nanoGPT as shipped at its {recipe.batch_size}", larger, (SHIPPED,)),
+            Comparison(f"{what}, against the fastest peer at that batch", larger, alike),
         ]
     title = (
         f"Training steps of a {recipe.title}, batch {recipe.batch_size} unless said otherwise, AdamW, characters of one"
