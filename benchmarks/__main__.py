@@ -16,19 +16,19 @@ HELP = """Measure this project beside its peers. Contenders run in processes of 
   python -m benchmarks beam run=RUN sentences=test.en               translation by beam search
   python -m benchmarks data text=input.txt pairs=FOLDER             batches, without a model
   python -m benchmarks recording                                    attention maps of one example
+  python -m benchmarks shakespeare nanogpt=CHECKOUT data=input.txt  loss after the time that nanoGPT's recipe takes
+  python -m benchmarks gpu text=T.txt pairs=DIR nanogpt=CHECKOUT    all of it on a GPU, in stages: gpu_machine, …
   python -m benchmarks table                                        results into README.md and docs/
 
-This project alone:
+This project and this machine alone:
 
   python -m benchmarks scaling data=input.txt                       speed and memory by width, depth, context, batch
   python -m benchmarks curves data=input.txt                        loss curves: bf16, compiled, float32
-  python -m benchmarks shakespeare nanogpt=CHECKOUT data=input.txt  loss after the time that nanoGPT's recipe takes
   python -m benchmarks recording_cost                               attention maps: share of the training time
   python -m benchmarks tab                                          Attention tab: files and server
   python -m benchmarks tab_drawing                                  Attention tab: drawing in a browser
   python -m benchmarks kftt run=RUN folder=KFTT                     alignment error rate of a run on KFTT
   python -m benchmarks peak                                         matrix peak of this machine
-  python -m benchmarks gpu text=T.txt pairs=DIR nanogpt=CHECKOUT    all of it on a GPU, in stages: gpu_machine, …
 
 Run nothing else meanwhile. `python -m benchmarks train_gpt --help` lists the settings of `train_gpt`."""
 

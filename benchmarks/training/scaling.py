@@ -69,8 +69,7 @@ GRID = (
 
 
 def scaling(settings: ScalingSettings) -> None:
-    """Our tokens per second and peak memory against width, depth, context, batch and vocabulary; fits the
-    memory model."""
+    """Our tokens per second and peak memory by width, depth, context, batch and vocabulary; fits the memory model."""
     text = existing_file("data", settings.data)
     contenders = tuple(contender(point, text) for point in GRID)
     title = "Our training steps, AdamW, not compiled; one thing at a time is changed"

@@ -51,8 +51,7 @@ class TrainTranslatorSettings(MeasureSettings):
 
 
 def train_translator(settings: TrainTranslatorSettings) -> None:
-    """Training steps of an encoder-decoder in real tokens per second: ours, transformers, torch.nn.Transformer,
-    JoeyNMT."""
+    """Training steps of an encoder-decoder in tokens per second: ours, transformers, torch.nn.Transformer, JoeyNMT."""
     folder = existing_folder("data", settings.data)
     own = [
         *pair_settings(folder, settings.source, settings.target, settings.vocab_size),
