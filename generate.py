@@ -1,4 +1,5 @@
-"""Write or translate with a trained run: `python generate.py run=runs/NAME prompt='…'`, or text on standard input."""
+"""Generate text or translate with a trained run: `python generate.py run=runs/NAME prompt='…'`, or text on standard
+input."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ with importing():
 
 
 def main() -> None:
-    """Compose the config from the command line, then generate; or print the help."""
+    """Compose the config from the command line and generate, or print the help."""
     arguments = sys.argv[1:]
     if {"--help", "-h"} & set(arguments):
         print(generate_help())
@@ -27,11 +28,11 @@ def main() -> None:
 
 
 def generate(config: GenerateConfig, given: set[str]) -> None:
-    """Load the run, then answer the prompt, standard input, or each line typed at a terminal.
+    """Load the run, then respond to the prompt, to standard input, or to each line typed at a terminal.
 
-    given: the keys that the user wrote.
+    given: the keys that the user set.
     """
-    with importing():  # only now: torch takes a second, and neither --help nor a mistyped setting waits for it
+    with importing():  # late, so that --help and errors need not wait a second for torch
         from generation.line_translation import translate_lines
         from generation.quantization import decoding_copy
         from generation.recorded_maps import GeneratedMaps, short_name
@@ -57,9 +58,9 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
     model = decoding_copy(run.model, weights, config.samples)
 
     def answer(config: GenerateConfig, lines: Iterable[str | None], count: int | None = None) -> None:
-        """Continue the text of these lines, or translate each of them; `count` is their number, where it is known."""
+        """Continue the text in `lines`, or translate each line. count: the number of lines, if known."""
         maps = None
-        if config.attention:  # of the exact weights
+        if config.attention:  # recorded with the unquantised weights
             maps = GeneratedMaps(run.folder, run.step, run.model, run.tokenizers, run.config.attention.max_tokens)
         if isinstance(model, GPT):
             prompt = "\n".join(line for line in lines if line is not None)
@@ -84,7 +85,7 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
 
 
 def converse(answer: Callable[[GenerateConfig, list[str]], None], config: GenerateConfig, task: str) -> None:
-    """Answer each typed line, a GPT with a new seed each time. Ctrl-C ends an answer, not the conversation."""
+    """Respond to each typed line; a GPT uses a new seed each time. Ctrl-C stops a response, not the session."""
     for text in typed(task):
         try:
             answer(config, [text])

@@ -15,8 +15,8 @@ with importing():
 
 
 def main() -> None:
-    """Train what the command line asks for: one run, or every run of a sweep."""
-    runs = requested_runs(sys.argv[1:])  # every mistake ends here, before torch is imported, which takes seconds
+    """Train the run, or every run of a sweep, that the command line requests."""
+    runs = requested_runs(sys.argv[1:])  # reports all errors before the slow import of torch
     try:
         if len(runs) == 1:
             train(runs[0].config, runs[0].changes)
@@ -29,12 +29,12 @@ def main() -> None:
 
 
 def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
-    """Train as `config` says -> the best validation loss in nats per token.
+    """Train a model with `config` and return the best validation loss in nats per token.
 
-    With `config.resume` set, `config` is the run's own config with `changes` (for the log) applied to it. With
-    `config.init_from` set, shape and tokenizer are those of that run, whatever `config` says. Raises UserError before
-    anything is written when something is wrong with config, data or files, and Interrupted, with everything saved, when
-    a signal asks to stop.
+    If `config.resume` is set, `config` is the saved config of that run with `changes` (for the log) applied. If
+    `config.init_from` is set, the model architecture and the tokenizer come from that run and override `config`. Raises
+    UserError before any file is written if the config, the data or a file is invalid, and Interrupted, after saving, if
+    a signal stops the run.
     """
     with importing():
         import torch
@@ -63,11 +63,11 @@ def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
             set_deterministic()
         check_attention(config, hardware)
 
-        # The data: token files, made once and found again by the next run.
+        # The data: token files, cached for later runs.
         data = prepare(config.task, config.data, config.tokenizer, config.model.context, config.seed, start.tokenizers)
         batch_size = config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens
 
-        # The model: random weights, or those of a checkpoint.
+        # The model: random weights, or the weights of a checkpoint.
         torch.manual_seed(config.seed)
         model = build_model(config, data.tokenizers)
         check_apple_gpu(config, hardware.device, model.head.out_features)
@@ -76,7 +76,7 @@ def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
         trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
         notes = restore(start, trainer, data, changes)
 
-        # Nothing has been written until here.
+        # No file has been written up to here.
         with (
             opened_folder(start) as (config, run),
             opened_log(run, trainer.progress.step, trainer.progress.evaluated_step) as log,

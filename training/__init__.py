@@ -1,1 +1,1 @@
-"""The training application: configuration, the loop, checkpoints, evaluation, generation."""
+"""Training: configuration, training loop, optimisers, checkpoints and evaluation."""

@@ -1,4 +1,4 @@
-"""What a run says of itself: what is trained, on what, with what."""
+"""Summary of a run for the log and TensorBoard: model, data, hardware and settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def announce(
     log: RunLog,
     notes: Sequence[str],
 ) -> None:
-    """Write the notes, a line about the model and one about the data; settings and versions go to TensorBoard."""
+    """Log the notes, one line on the model and one on the data; write settings and versions to TensorBoard."""
     for note in notes:
         log.line(note)
     vocabulary = " + ".join(str(tokenizer.vocab_size) for tokenizer in data.tokenizers)
@@ -65,13 +65,13 @@ def about(
     hardware: Hardware,
     progress: Progress,
 ) -> str:
-    """The paragraph that opens TensorBoard's Text tab: what is trained, on what, how long, and the best loss so far."""
+    """Return the introduction of TensorBoard's Text tab: model, data, budget, progress and best loss so far."""
     shape, trainer = config.model, config.trainer
     if config.task == "gpt":
         kind = f"language model (GPT) of {shape.layers} layers"
     else:
         kind = f"translator (encoder-decoder) of {shape.encoder_depth} + {shape.layers} layers"
-    corpus = "the embedded corpus" if config.data.source == "primer" else f"{config.data.path} ({config.data.source})"
+    corpus = "the built-in corpus" if config.data.source == "primer" else f"{config.data.path} ({config.data.source})"
     budgets = ((trainer.steps, f"{trainer.steps} steps"), (trainer.minutes, f"{trainer.minutes} minutes"))
     sentences = [
         f"**{run.name}** is a {kind}, {shape.heads} heads and width {shape.width}: {short(count_parameters(model))}"
@@ -84,5 +84,5 @@ def about(
         sentences.append(f"Trained for {progress.step} steps, {tokens} tokens, in {time}.")
     if math.isfinite(progress.best_loss):
         sentences.append(f"Best validation loss: {progress.best_loss:.4f} nats per token at step {progress.best_step}.")
-    sentences.append(f"Everything is in `{run}`; the attention maps are in the Attention tab.")
+    sentences.append(f"All files are in `{run}`; attention maps are in the Attention tab.")
     return " ".join(sentences)

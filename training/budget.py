@@ -1,4 +1,4 @@
-"""How much of its budget a run has spent, and what is due."""
+"""Progress through the training budget, and whether an evaluation is due."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from training.config import TrainerConfig
 from training.progress import Progress
 
 LONG = 5.0
-"""Seconds from which on an evaluation is long: only then is one left out, or a note written."""
+"""Seconds above which an evaluation counts as long. Only long evaluations are skipped or noted in the log."""
 
 STEPS_PER_EVALUATION = 2.0
-"""Least time of training steps after a long evaluation, in multiples of its own: evaluations take a third of the time
-at most."""
+"""Minimum training time after a long evaluation, in multiples of its duration: evaluations take at most a third of the
+time."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Steps, minutes, patience and evaluations as they are set, beside the counters of the run."""
+    """Limits on steps, time, patience and evaluation frequency, together with the counters of the run."""
 
     trainer: TrainerConfig
     progress: Progress
 
     def share_done(self) -> float:
-        """The part of the budget that is spent, whichever of steps and minutes is further on."""
+        """Fraction of the budget spent: the larger of the step and the time fraction."""
         return max(self.share_of_steps(), self.share_of_time(self.progress.seconds))
 
     def share_of_steps(self) -> float:
-        """The part of `trainer.steps` that is done, 0 where there is no such budget."""
+        """Fraction of `trainer.steps` completed; 0 without a step budget."""
         return self.progress.step / self.trainer.steps if self.trainer.steps else 0.0
 
     def share_of_time(self, seconds: float) -> float:
-        """The part of `trainer.minutes` that `seconds` are, 0 where there is no such budget."""
+        """`seconds` as a fraction of `trainer.minutes`; 0 without a time budget."""
         return seconds / (60 * self.trainer.minutes) if self.trainer.minutes else 0.0
 
     def share_warmed_up(self) -> float:
-        """The part of `trainer.minutes` by which warm-up goes: that of training steps, and a fifth of all time at
-        least.
+        """Fraction of `trainer.minutes` that counts towards warm-up: training time, but at least a fifth of the elapsed
+        time.
 
-        Else a run that spends nearly all its time on many short evaluations would end before its warm-up does.
+        Otherwise a run that spends most of its time on many short evaluations would end during warm-up.
         """
         return max(self.share_of_time(self.progress.step_seconds), self.share_of_time(self.progress.seconds) / 5)
 
     def end_of_training(self) -> str | None:
-        """Why training is over (budget or patience), in words, or None while it is not."""
+        """Return the reason why training is over (budget or patience), or None if it is not."""
         trainer, progress = self.trainer, self.progress
         if self.share_of_steps() >= 1:
             return f"all steps are done (trainer.steps={trainer.steps})"
@@ -54,7 +54,7 @@ class Budget:
         return None
 
     def evaluation_is_due(self) -> bool:
-        """At the interval and at the end, and not twice at one step."""
+        """Whether to evaluate: at every interval and at the end, but only once per step."""
         trainer, progress = self.trainer, self.progress
         if progress.step == progress.evaluated_step:
             return False
@@ -68,23 +68,23 @@ class Budget:
         return progress.step % trainer.evaluate_every == 0
 
     def too_soon(self, training: float) -> str | None:
-        """Why a due evaluation is left out, in words, or None where it is made: the last one of a run always is.
+        """Return the reason to skip a due evaluation, or None to run it. The last evaluation of a run is never skipped.
 
-        training: seconds of training steps since the evaluation before.
+        training: seconds of training steps since the previous evaluation.
         """
         took = self.progress.evaluation_seconds
         if took < LONG or training >= STEPS_PER_EVALUATION * took or self.end_of_training():
             return None
         return (
             f"evaluation at step {self.progress.step} skipped: the last one took {took:.0f} s, training since then"
-            f" {training:.0f} s; evaluations take a third of the time at most"
+            f" only {training:.0f} s; evaluations may use at most a third of the time"
         )
 
 
 def evaluation_interval(last: float, longest: float, first: float | None) -> float:
-    """Minutes from the evaluation at minute `last` of a run (0: none yet) to the next one.
+    """Return the minutes between the evaluation at minute `last` of a run (0: none yet) and the next one.
 
-    Intervals begin with `first` and double the time trained until they reach `longest`; without `first` they are all
-    `longest`. A function of `last` alone, so that a resumed run keeps its schedule.
+    The first interval is `first`; each later interval doubles the elapsed time, up to `longest`. Without `first` all
+    are `longest`. The result depends on `last` alone, so that a resumed run keeps its schedule.
     """
     return longest if first is None else min(max(first, last), longest)

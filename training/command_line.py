@@ -1,4 +1,4 @@
-"""What `python train.py …` asks for: help, the composed config, or runs to train."""
+"""Command line of `train.py`: print help or the composed config, or return the runs to train."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SWEEP_FLAGS = ("-m", "--multirun")
 OF_CFG = ("--resolve", "--package", "-p")
 FLAGS = ("--resolve", "--version", "--hydra-help")
 FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--info", "-i")
-"""Flags of Hydra that are passed on; the second kind takes a value of its own."""
+"""Hydra flags that are passed through; those in FLAGS_WITH_VALUE consume the next argument."""
 
 
 def requested_runs(arguments: Sequence[str]) -> list[ComposedRun]:
-    """The runs to train, composed and checked: one, or each of a sweep. None where help or the config was asked for,
-    which is printed then. Raises UserError with every problem."""
+    """Compose and check the requested runs: one, or all runs of a sweep. If help or the config is requested, print it
+    and return an empty list. Raises UserError with all problems."""
     if {"--help", "-h"} & set(arguments):
         print(train_help(TrainConfig))
         return []
@@ -54,7 +54,7 @@ def requested_runs(arguments: Sequence[str]) -> list[ComposedRun]:
 
 
 def split_flags(arguments: Sequence[str], found: list[str]) -> tuple[list[str], list[str]]:
-    """Hydra's own flags with their values (`-m`, `--cfg job`), and the settings."""
+    """Split the arguments into Hydra's flags with their values (`-m`, `--cfg job`) and the settings."""
     flags: list[str] = []
     settings: list[str] = []
     remaining = iter(arguments)
@@ -68,24 +68,24 @@ def split_flags(arguments: Sequence[str], found: list[str]) -> tuple[list[str], 
         else:
             found.append(f"{argument}: no such flag; settings are written key=value without dashes, --help lists them")
     if set(OF_CFG) & set(flags) and not {"--cfg", "-c"} & set(flags):
-        found.append(f"{', '.join(OF_CFG)}: say what `--cfg job` prints, and do nothing without it")
+        found.append(f"{', '.join(OF_CFG)}: only affect the output of `--cfg job`; add --cfg job or remove the flag")
     return flags, settings
 
 
 def sweep_problems(flags: list[str], settings: list[str]) -> list[str]:
-    """What is wrong with a command line that asks for several runs."""
+    """Return the problems of a command line that requests several runs."""
     found = []
     if not set(SWEEP_FLAGS) & set(flags):
-        found.append("several values for one setting are a sweep: add -m (or quote a value that holds a comma)")
+        found.append("several values for one setting make a sweep: add -m (or quote a value that contains a comma)")
     if any(setting.startswith("resume=") for setting in settings):
-        found.append("resume: a sweep makes several runs; init_from=… starts each from the weights of one")
+        found.append("resume: a sweep trains several new runs; use init_from=… to start each from existing weights")
     return found
 
 
 def check_different(runs: Sequence[ComposedRun]) -> None:
-    """Raises UserError where two runs have the same config: `seed=1,1`, `1e-3,0.001`, or `seed=1,2 seed=3`."""
+    """Raise UserError if two runs have the same config: `seed=1,1`, `1e-3,0.001`, or `seed=1,2 seed=3`."""
     found: dict[str, ComposedRun] = {}
     for run in runs:
         same = found.setdefault(repr(run.config), run)
         if same is not run:
-            raise UserError(f"{as_settings(same.varied)} and {as_settings(run.varied)} are the same run: leave one out")
+            raise UserError(f"{as_settings(same.varied)} and {as_settings(run.varied)} are the same run: remove one")

@@ -1,5 +1,4 @@
-"""From the settings of one run to its config: a new run, one that goes on (`resume`), or one that starts from another's
-weights."""
+"""Compose the config of one run: a new run, a resumed run (`resume`), or one initialised from another (`init_from`)."""
 
 from __future__ import annotations
 
@@ -30,36 +29,36 @@ FREE_ON_RESUME = (
     "data.test_path",
     "data.cache",
 )
-"""What a resumed run may change; anything else would make it another run, which `init_from` starts."""
+"""Settings that a resumed run may change. Any other change requires a new run with `init_from`."""
 
 FROM_ORIGIN = ("model", "tokenizer")
-"""What a run with `init_from` takes from the run that it starts from, dropout excepted."""
+"""Settings that a run with `init_from` inherits from the original run, except dropout."""
 
 FITTED = ("tokenizer.vocab_size",)
-"""What null leaves to the data: it agrees with whatever came out."""
+"""Settings for which null means that the value is derived from the data; null matches any derived value."""
 
 
 @dataclass(frozen=True)
 class ComposedRun:
-    """What the settings of one run come to."""
+    """Result of composing the settings of one run."""
 
     config: TrainConfig = field(default_factory=TrainConfig)
-    """Meaningful only where there are no problems."""
+    """Valid only if there are no problems."""
     changes: list[str] = field(default_factory=list)
-    """What a resumed run has otherwise than before."""
+    """Settings of a resumed run that differ from the saved ones."""
     problems: list[str] = field(default_factory=list)
     varied: dict[str, str] = field(default_factory=dict)
-    """The value of each setting that has several in a sweep."""
+    """Values of the settings that vary in the sweep."""
 
 
 def compose_run(settings: list[str]) -> ComposedRun:
-    """Compose and check one run; everything that is wrong with it is among its problems."""
+    """Compose and check one run; collect all errors in `problems`."""
     composed, found = compose_config("train", TrainConfig, settings)
     if composed is None:
         return ComposedRun(problems=found)
     try:
         if composed.resume and composed.init_from:
-            excluded = "one goes on with a run, the other starts a new one from it"
+            excluded = "resume continues a run, init_from starts a new run from its weights"
             return ComposedRun(problems=[*found, f"resume and init_from exclude each other: {excluded}"])
         if composed.resume:
             config, changes = resume_config(composed, settings, found)
@@ -70,15 +69,15 @@ def compose_run(settings: list[str]) -> ComposedRun:
     except UserError as error:
         return ComposedRun(problems=[*found, *error.args])
     except MissingMandatoryValue as error:
-        missing = f"{error.full_key}=???: three question marks stand for a missing value; a path can be ./???"
+        missing = f"{error.full_key}=???: three question marks mark a missing value; write the path ??? as ./???"
         return ComposedRun(problems=[*found, missing])
-    except OmegaConfBaseException as error:  # an interpolation that leads nowhere, a value that is missing
+    except OmegaConfBaseException as error:  # a dangling interpolation or a missing value
         return ComposedRun(problems=[*found, f"{error.full_key}: {str(error).strip().splitlines()[0]}"])
     return ComposedRun(config, changes, found + problems(config))
 
 
 def to_dataclass(composed: DictConfig, settings: list[str]) -> TrainConfig:
-    """The composed config as the dataclass that the program works with, its budget as in `settle_budget`."""
+    """Convert the composed config to a TrainConfig after `settle_budget`."""
     settle_budget(composed, settings)
     config = OmegaConf.to_object(composed)
     assert isinstance(config, TrainConfig)
@@ -86,8 +85,8 @@ def to_dataclass(composed: DictConfig, settings: list[str]) -> TrainConfig:
 
 
 def settle_budget(composed: DictConfig, settings: list[str]) -> None:
-    """Steps or minutes that are given alone are the whole budget: the other, which nobody gave, would end the run early
-    or late."""
+    """If only steps or only minutes are set, clear the default of the other, which would otherwise also limit the
+    run."""
     given = keys_of(settings)
     for key, other in (("steps", "minutes"), ("minutes", "steps")):
         if f"trainer.{key}" in given and f"trainer.{other}" not in given and composed.trainer[key] is not None:
@@ -95,27 +94,27 @@ def settle_budget(composed: DictConfig, settings: list[str]) -> None:
 
 
 def settle_warmup(config: TrainConfig | DictConfig, settings: list[str]) -> None:
-    """A warm-up that nobody gave leaves most of the steps to training, as it does of minutes; one that is given is
-    taken as it is."""
+    """Limit a default warm-up to `WARMUP_SHARE` of the steps, as for minutes; keep an explicit warm-up."""
     steps = config.trainer.steps
     if steps is not None and "schedule.warmup" not in keys_of(settings):
         config.schedule.warmup = max(0, min(config.schedule.warmup, int(WARMUP_SHARE * steps)))
 
 
 def keys_of(settings: list[str]) -> set[str]:
-    """What is given: `trainer.steps` of `++trainer.steps=5`."""
+    """Return the keys of the settings: `trainer.steps` for `++trainer.steps=5`."""
     return {setting.lstrip("+").partition("=")[0] for setting in settings}
 
 
 def repeats(key: str, mine: object, theirs: object) -> bool:
-    """Whether a setting, or a group of them, says what a run has anyway."""
+    """Whether a setting, or a group of settings, equals the saved one."""
     if isinstance(mine, DictConfig) and isinstance(theirs, DictConfig):
         return all(repeats(f"{key}.{name}", mine[name], theirs[name]) for name in map(str, mine))
     return mine == theirs or (mine is None and key in FITTED)
 
 
 def init_from_problems(composed: DictConfig, settings: list[str]) -> list[str]:
-    """Settings that contradict the run to start from; without them its shape and tokenizer are taken over."""
+    """Return the settings that contradict the original run, from which model architecture and tokenizer are
+    inherited."""
     if not composed.init_from:
         return []
     run, _ = run_and_checkpoint(expanded(composed.init_from))
@@ -131,28 +130,27 @@ def init_from_problems(composed: DictConfig, settings: list[str]) -> list[str]:
             taken_over = key.split(".")[0] in FROM_ORIGIN and key not in FREE_ON_RESUME
             if taken_over and not OmegaConf.is_config(mine) and not repeats(key, mine, theirs):
                 found.append(
-                    f"{key}={mine}: init_from={composed.init_from} was trained with {key}={theirs}; leave it out"
+                    f"{key}={mine}: init_from={composed.init_from} was trained with {key}={theirs}; remove {key}"
                 )
     return found
 
 
 def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -> tuple[TrainConfig, list[str]]:
-    """The saved config of the run to go on with, new settings applied -> (config, what changed); problems go to
+    """Load the saved config of the run to resume, apply the new settings and return (config, changes); add problems to
     `found`."""
     path = expanded(composed.resume)
     run, _ = run_and_checkpoint(path)
     saved = load_config(run)
     before, config = to_omegaconf(saved), to_omegaconf(saved)
     keys = all_keys(TrainConfig)
-    elsewhere = f"cannot change on resume; init_from={run} starts a new run from its weights"
+    elsewhere = f"cannot change on resume; use init_from={run} to start a new run from its weights"
     for setting in settings:
         override = parse_override(setting, [])
         key = override.key_or_group if override else ""
         if override is None or key not in (*keys, *GROUPS):
-            continue  # reported when the settings were composed
+            continue  # already reported by compose_config
         if not any(key == free or key.startswith(free + ".") for free in FREE_ON_RESUME):
-            # What the run has anyway may be repeated: the command that began it, say. A folder may have been renamed
-            # since.
+            # Unchanged values may be repeated, e.g. by reusing the original command. The folder may have been renamed.
             repeated = key in keys and repeats(key, OmegaConf.select(composed, key), OmegaConf.select(before, key))
             if not repeated and (key, composed.name) != ("name", run.name):
                 found.append(f"{key}: {elsewhere}")
@@ -163,7 +161,7 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
     settle_budget(config, settings)
     if config.schedule.kind != before.schedule.kind:
         settle_warmup(config, settings)
-    elif "schedule.warmup" not in keys_of(settings):  # the same schedule again: its curve goes on
+    elif "schedule.warmup" not in keys_of(settings):  # the same schedule: continue its curve
         config.schedule.warmup = before.schedule.warmup
     if config.optim.kind != before.optim.kind:
         found.append(f"optim.kind={config.optim.kind}: {elsewhere}")

@@ -1,4 +1,4 @@
-"""Cross-entropy, summed: the mean is taken over all tokens of a step, however they are spread over micro-batches."""
+"""Cross-entropy, summed so that a step averages over all its tokens, however they are split into micro-batches."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ LossAndGradient = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
 
 @torch.no_grad()
 def token_losses(model: GPT | EncoderDecoder, inputs: tuple[Tensor | None, ...], targets: Tensor) -> Tensor:
-    """Cross-entropy of every token in nats, 0 where the target is IGNORED: for evaluation.
+    """Return the cross-entropy of every token in nats, 0 where the target is IGNORED; for evaluation.
 
-    inputs: `Batch.model_inputs`, targets [B, T] -> float32 [B, T]. Like those of training the logits are never kept.
+    inputs: `Batch.model_inputs`, targets [B, T] -> float32 [B, T]. As in training, the full logits are never stored.
     """
     features = model.features(*inputs).flatten(0, 1)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
     size = loss_chunk(features.device, model.vocab_size)
@@ -41,14 +41,14 @@ def projected_loss(
     kernel: LossAndGradient | None = None,
     vocabulary: int | None = None,
 ) -> Tensor:
-    """Cross-entropy in nats of the logits features · weightᵀ, which are never kept, summed over real tokens: for
-    training.
+    """Cross-entropy in nats of the logits features · weightᵀ, summed over non-padding tokens, without storing the full
+    logits; for training.
 
     features [B, T, C] and weight [V, C] of one dtype, targets [B, T] int64 with IGNORED at padding -> scalar float32.
-    Label smoothing after Szegedy et al. 2016, section 7. Each chunk of logits becomes its own gradient at once (Hsu
-    et al. 2024, Liger Kernel, section 3.2), so that few of them are alive at a time. kernel: `loss_and_gradient`, or a
-    compiled form of it. vocabulary: rows of weight that count; those after them are padding, which has no logits and no
-    gradient, but makes products whose rows begin at multiples of 128 bytes.
+    Label smoothing follows Szegedy et al. 2016, section 7. Each chunk of logits is immediately converted to its
+    gradient (Hsu et al. 2024, Liger Kernel, section 3.2), so that only one chunk is in memory at a time. kernel:
+    `loss_and_gradient` or its compiled form. vocabulary: number of rows of weight that are real; the remaining rows are
+    padding without logits or gradient, which aligns the rows of the products to 128 bytes.
     """
     return _ProjectedLoss.apply(
         features.flatten(0, 1),
@@ -67,7 +67,7 @@ def batch_loss(
     label_smoothing: float = 0.0,
     kernel: LossAndGradient | None = None,
 ) -> Tensor:
-    """`projected_loss` of a model on what `Batch.model_inputs` gives it: the whole forward pass of training, scalar
+    """Run the whole forward pass of training: `projected_loss` of the model on `Batch.model_inputs` -> scalar
     float32."""
     features = model.features(*inputs)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
     return projected_loss(features, model.head.weight, targets, label_smoothing, kernel, model.vocab_size)
@@ -114,8 +114,8 @@ class _ProjectedLoss(torch.autograd.Function):
 
 
 def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Summed cross-entropy of logits [N, V] and targets [N], scalar float32, and its gradient [N, V] in the logits'
-    dtype."""
+    """Return the summed cross-entropy of logits [N, V] and targets [N], scalar float32, and its gradient [N, V] in the
+    logits' dtype."""
     real = (targets != IGNORED).unsqueeze(1).float()  # [N, 1]
     place = targets.clamp(min=0).unsqueeze(1)  # [N, 1]
     share = smoothing / logits.shape[1]
@@ -128,7 +128,7 @@ def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tupl
     grad = powers.mul_(real / total)
     if smoothing:
         grad.sub_(share * real)
-    if torch.compiler.is_compiling():  # a comparison is fused with the rest, a scatter is not: a third of the time
+    if torch.compiler.is_compiling():  # unlike a scatter, a comparison is fused: a third of the time
         columns = torch.arange(logits.shape[1], dtype=torch.int32, device=logits.device)
         grad = grad - torch.where(columns == place.int(), (1 - smoothing) * real, 0.0)
     else:

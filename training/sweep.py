@@ -1,4 +1,4 @@
-"""Train all runs of a sweep, whatever happens to each, and rank them."""
+"""Train and rank all runs of a sweep; a failed run does not stop the others."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ from training.run_folder.name_and_lock import base_name
 from training.run_folder.terminal import say
 
 LONGEST_NAME = 80
-"""Characters of a run's name."""
+"""Maximum length of a run name in characters."""
 
 RANKED_BY = ("step", "val/loss", "val/bits_per_byte")
-"""What the ranking shows of an evaluation."""
+"""Metrics of an evaluation that the ranking shows."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the run of a point ended."""
+    """Result of one run of a sweep."""
 
     varied: dict[str, str]
     run: Path
     seconds: float
     failure: str | None
     best: dict[str, float]
-    """`RANKED_BY` of the evaluation with the lowest validation loss; empty where there was none."""
+    """`RANKED_BY` metrics of the evaluation with the lowest validation loss; empty without evaluations."""
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """Sorts the best first and failures last. Bits per byte compare across tokenizers too, which losses per token
-        do not."""
+        """Sort key: best run first, failures last. Unlike loss per token, bits per byte are comparable across
+        tokenizers."""
         return self.failure is not None, self.best.get("val/bits_per_byte", math.inf)
 
     @property
     def figures(self) -> list[str]:
-        """Best validation loss in nats per token and in bits per byte, its step, the time of the whole run, its folder
-        or what ended it."""
+        """Table cells: best validation loss in nats per token and in bits per byte, its step, total run time, and the
+        run folder or the error."""
         best, took = self.best, duration(self.seconds)
         if self.failure:
             return ["failed", "", "", took, f"{self.run}: {self.failure}" if self.run.exists() else self.failure]
@@ -62,15 +62,14 @@ class Outcome:
 
 
 def sweep(runs: Sequence[ComposedRun], train: Callable[[TrainConfig], object]) -> None:
-    """Train every run and rank them; a run that fails does not end the sweep. Raises UserError at the end when any
-    failed."""
+    """Train and rank every run; a failed run does not stop the sweep. Raises UserError at the end if any run failed."""
     outcomes: list[Outcome] = []
     try:
         for number, run in enumerate(runs, 1):
             named = replace(run.config, name=run_name(run.config, run.varied))
             say(f"\nrun {number} of {len(runs)}: {as_settings(run.varied)}")
             outcomes.append(train_point(named, run.varied, train))
-            gc.collect()  # a trainer and its model are in a cycle: the next model would find the memory taken
+            gc.collect()  # frees the reference cycle of trainer and model before the next run
     finally:
         if outcomes:
             say("\n" + "\n".join(ranking(outcomes)))
@@ -79,7 +78,7 @@ def sweep(runs: Sequence[ComposedRun], train: Callable[[TrainConfig], object]) -
 
 
 def train_point(config: TrainConfig, varied: dict[str, str], train: Callable[[TrainConfig], object]) -> Outcome:
-    """Train one run to its end, or to what ends it alone."""
+    """Train one run and return its outcome, even if it fails."""
     started, failure = time.perf_counter(), None
     best: dict[str, float] = {}
     run = expanded(config.runs) / str(config.name)
@@ -92,26 +91,26 @@ def train_point(config: TrainConfig, varied: dict[str, str], train: Callable[[Tr
     except (UserError, OSError) as error:
         failure = "; ".join(messages_of(error))
         complain(failure)
-    except Exception as error:  # a mistake of ours must not cost the other runs of a night
+    except Exception as error:  # a bug in one run must not stop the remaining runs
         failure = " ".join(f"{type(error).__name__}: {error}".split())
         traceback.print_exc()
     return Outcome(varied, run, time.perf_counter() - started, failure, best)
 
 
 def best_evaluation(run: Path) -> dict[str, float]:
-    """Step and figures of the lowest validation loss in metrics.jsonl, or nothing. Raises UserError where a line is
-    none of ours."""
+    """Return the `RANKED_BY` metrics of the lowest validation loss in metrics.jsonl, or {}. Raises UserError if a line
+    is invalid."""
     path = run / METRICS
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         found = [{key: json.loads(line)[key] for key in RANKED_BY} for line in lines]
         return min(found, key=lambda record: record["val/loss"], default={})
     except (ValueError, LookupError, TypeError) as error:
-        raise UserError(f"{path}: damaged, the run cannot be ranked ({error})") from error
+        raise UserError(f"{path}: damaged, so the run cannot be ranked ({error})") from error
 
 
 def run_name(config: TrainConfig, varied: dict[str, str]) -> str:
-    """A free folder name that tells what differs: `gpt-text-lr-0.003`."""
+    """Return an unused folder name that lists the varied settings: `gpt-text-lr-0.003`."""
     base = base_name(config)
     in_base = () if config.name else ("experiment",) if config.experiment else ("task", "data")
     labels = zip(short_keys(varied), varied.values(), strict=True)
@@ -122,15 +121,15 @@ def run_name(config: TrainConfig, varied: dict[str, str]) -> str:
 
 
 def short_keys(keys: Iterable[str]) -> list[str]:
-    """Each key without the parts before its last one, unless two would be the same: `lr`, but `optim-kind` beside
-    `schedule-kind`."""
+    """Shorten each key to its last part unless that is ambiguous: `lr`, but `optim-kind` and `schedule-kind`."""
     parts = [key.split(".") for key in keys]
     last = [each[-1] for each in parts]
     return [each[-1] if last.count(each[-1]) == 1 else "-".join(each) for each in parts]
 
 
 def ranking(outcomes: Sequence[Outcome]) -> list[str]:
-    """The table of all runs, the best first and failed ones last, and the best one's settings."""
+    """Return the lines of the ranking table, best run first and failures last, followed by the settings of the best
+    run."""
     ranked = sorted(outcomes, key=lambda outcome: outcome.rank)
     header = [*short_keys(outcomes[0].varied), "loss", "bits/byte", "step", "time", "run"]
     rows = [header, *([*outcome.varied.values(), *outcome.figures] for outcome in ranked)]

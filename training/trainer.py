@@ -1,4 +1,4 @@
-"""The training loop: one for both tasks."""
+"""The training loop, shared by both tasks."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from training.run_folder.log import RunLog
 from training.run_folder.step_report import StepReport, long_evaluation
 
 RETRY_SECONDS = 60
-"""Seconds of training after which a checkpoint that could not be written is tried again."""
+"""Seconds of training before a failed checkpoint write is retried."""
 
 Evaluate = Callable[[int, dict], float]
-"""Measures the model at a step, adds to the line of metrics.jsonl, returns the validation loss in nats per token."""
+"""Evaluates the model at a step, adds to the metrics.jsonl record, returns the validation loss in nats per token."""
 
 
 class Trainer:
-    """Trains `model` on `stream`. Building one writes nothing; `restore` puts it where a checkpoint was, `train`
-    begins."""
+    """Trains `model` on `stream`. The constructor writes no files; `restore` loads a checkpoint, `train` starts
+    training."""
 
     run_folder: Path
     log: RunLog
@@ -67,8 +67,7 @@ class Trainer:
         self.budget = Budget(config.trainer, self.progress)
         self.saved_step: int | None = None
         self.unrecorded: tuple[dict, bool] | None = None
-        """Counters after an evaluation that could not be saved yet, and whether it was the best; `last` is its
-        checkpoint."""
+        """Counters of an evaluation that is not saved yet, and whether it was the best; its checkpoint is `last`."""
         self.failure: str | None = None
         self.retry_at = math.inf
         self.since_log, self.since_evaluation = Interval(), Interval()
@@ -77,7 +76,7 @@ class Trainer:
         self.report: StepReport | None = None
         self.told_of_long_evaluation = False
         self.first_step = True
-        """The first step of this start, which may compile, is still to come."""
+        """Whether the first step of this process, which may compile, has yet to run."""
         self.reports_late = self.queue.asynchronous
         self.loss = compilation.TrainingLoss(config, model, hardware, flops_per_token)
         if config.trainer.recompute:
@@ -88,10 +87,9 @@ class Trainer:
     # --- the loop
 
     def train(self, run: Path, log: RunLog, evaluate: Evaluate, data_key: str = "") -> None:
-        """Train until the budget is spent or patience ends; raises Interrupted, with everything saved, when a signal
-        came.
+        """Train until the budget or the patience is exhausted; raises Interrupted, after saving, if a signal arrives.
 
-        `data_key` names the prepared data in checkpoints, so that a resume can tell that it is the same.
+        data_key: identifies the prepared data in checkpoints, so that a resume can detect changed data.
         """
         self.run_folder, self.log, self.evaluate_model, self.data_key = run, log, evaluate, data_key
         trainer = self.config.trainer
@@ -111,7 +109,7 @@ class Trainer:
                     self.save_between()
                 ended = self.budget.end_of_training()
                 if ended and self.budget.evaluation_is_due():
-                    continue  # the time ran out while a checkpoint was written
+                    continue  # the time budget ran out during a checkpoint write
                 if ended or stop.received:
                     break
                 self.step()
@@ -128,12 +126,12 @@ class Trainer:
             raise UserError(f"{self.failure}; {left_to_go_on(self.run_folder)}")
         if stop.received:
             self.log.line(
-                f"{stop.received.name}: saved step {self.progress.step}; resume={self.run_folder} goes on from there"
+                f"{stop.received.name}: saved step {self.progress.step}; continue with resume={self.run_folder}"
             )
             raise Interrupted(stop.received)
 
     def step(self) -> None:
-        """One optimiser step over `accumulate` micro-batches. On a GPU it is queued, and nothing in it waits for a
+        """Run one optimiser step over `accumulate` micro-batches. On a GPU the step is queued without waiting for a
         result."""
         batches = self.next_batches()
         targets = sum(batch.target_tokens for batch in batches)
@@ -155,7 +153,7 @@ class Trainer:
         return self.loss.compiled
 
     def next_batches(self) -> list[Batch]:
-        """The micro-batches of one step."""
+        """Return the micro-batches of one step."""
         if self.only_batches is not None:
             return self.only_batches
         batches = [self.stream.next_batch() for _ in range(self.config.trainer.accumulate)]
@@ -175,13 +173,13 @@ class Trainer:
         self.first_step = False
 
     def lap(self) -> float:
-        """Seconds since the last lap: from step to step, so that work a GPU still has queued is counted when it is
-        waited for."""
+        """Return the seconds since the previous lap. Laps are contiguous, so waiting for queued GPU work is counted
+        too."""
         last, self.mark = self.mark, time.perf_counter()
         return self.mark - last
 
     def catch_up(self) -> None:
-        """Wait for the steps that a GPU has not done yet, on training's account, and write the line that is pending."""
+        """Wait for queued GPU steps, count the time as training time, and write the pending log line."""
         if self.queue.asynchronous:
             self.queue.drain()
             seconds = self.lap()
@@ -194,10 +192,10 @@ class Trainer:
     # --- evaluation, checkpoints, log
 
     def evaluate(self, stop: StopRequest) -> None:
-        """Save a checkpoint, measure with the weights that are saved, remember the best.
+        """Save a checkpoint, evaluate with the saved weights and update the best loss.
 
-        What happens to the evaluation cannot lose the steps before it: a resume makes up for it. One that comes too
-        soon after a long one is left out, and the checkpoint alone is saved.
+        A failed or interrupted evaluation does not lose the preceding steps: a resumed run repeats it. An evaluation
+        that is due too soon after a long one is skipped, and only the checkpoint is saved.
         """
         self.catch_up()
         interval, progress = self.since_evaluation, self.progress
@@ -234,49 +232,49 @@ class Trainer:
         self.since_evaluation = Interval()
         self.log.metrics(record)
         if not self.attempt(lambda: self.record(best)) and self.saved_step != progress.step:
-            # of a checkpoint that is there
+            # The best loss must belong to a saved checkpoint.
             progress.best_loss, progress.best_step, progress.best_training_loss = before
         progress.seconds += self.lap()
 
     def record(self, best: bool) -> None:
-        """Save what the evaluation has found with the checkpoint of this step."""
+        """Save the result of the evaluation with the checkpoint of this step."""
         self.save()
         self.unrecorded = self.progress.state_dict(), best
         self.record_pending()
 
     def record_pending(self) -> None:
-        """Save what an evaluation has found, unless that is done; before any newer checkpoint, which would drop the one
-        it is about."""
+        """Save a pending evaluation result; call this before any newer checkpoint is written, which could delete the
+        evaluated one."""
         if self.unrecorded is not None:
             progress, best = self.unrecorded
             record_evaluation(self.checkpoints, progress, best=best, keep=self.config.trainer.keep)
             self.unrecorded = None
 
     def attempt(self, write: Callable[[], None]) -> bool:
-        """Whether a checkpoint could be written. Where it could not, a line says so, training goes on, and it is tried
-        again soon."""
+        """Write a checkpoint and return whether it succeeded. After a failure, log a warning, continue training and
+        retry soon."""
         try:
             write()
         except NotSaved as error:
             if self.failure is None:
-                self.log.line(f"warning: {error}; training goes on, the next try is in {RETRY_SECONDS} seconds")
+                self.log.line(f"warning: {error}; training continues, next attempt in {RETRY_SECONDS} seconds")
             self.failure, self.retry_at = str(error), self.progress.seconds + RETRY_SECONDS
             return False
         if self.failure is not None:
-            self.log.line(f"step {self.progress.step} is saved: the disk can be written again")
+            self.log.line(f"step {self.progress.step} is saved: the disk is writable again")
         self.failure, self.retry_at = None, math.inf
         return True
 
     def save_between(self) -> None:
-        """Save without an evaluation: one is left out, or a save has failed."""
+        """Save without an evaluation, after a skipped evaluation or a failed save."""
         self.catch_up()
         self.attempt(self.save)
         self.progress.seconds += self.lap()
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Within: the model is what is saved and used later, in eval mode; training goes on with the random state of
-        before."""
+        """Evaluate with the weights that are saved for generation, in eval mode; afterwards restore the random
+        state."""
         with (
             undisturbed(self.model),
             self.weights.averaged(),
@@ -287,11 +285,11 @@ class Trainer:
 
     @property
     def checkpoints(self) -> Path:
-        """Where checkpoints are written."""
+        """Directory of the checkpoints."""
         return self.run_folder / "checkpoints"
 
     def save(self) -> None:
-        """Write a checkpoint of this step, unless there is one; never one with weights that diverged."""
+        """Write a checkpoint of this step unless one exists; raises UserError if the weights have diverged."""
         self.record_pending()
         if self.saved_step == self.progress.step:
             return
@@ -316,10 +314,10 @@ class Trainer:
         self.saved_step = self.progress.step
 
     def restore(self, weights: dict[str, Tensor], state: dict) -> None:
-        """Go on exactly where a checkpoint was written."""
+        """Restore the exact training state of a checkpoint."""
         self.weights.load_state_dict(state["weights"], weights)
         self.optimizer.load_state_dict(state["optimizer"])
-        if not self.config.trainer.overfit:  # which begins with the first batch every time
+        if not self.config.trainer.overfit:  # overfitting always uses the first batch
             self.stream.load_state_dict(state["stream"])
         self.progress.load_state_dict(state["progress"])
         self.saved_step = self.progress.step
@@ -329,8 +327,8 @@ class Trainer:
         restore_random_state(state["rng"], self.hardware.device)
 
     def report_step(self) -> None:
-        """Note what the log will say of this step. A CPU's line is written at once, a GPU's when the next step is
-        queued."""
+        """Collect the values of this step's log line. A CPU writes the line at once, a GPU after queueing the next
+        step."""
         interval, progress, trainer = self.since_log, self.progress, self.config.trainer
         rate, peak, done = interval.tokens_per_second, self.hardware.peak_flops, self.budget.share_done()
         assert isinstance(interval.loss, Tensor)
@@ -353,7 +351,7 @@ class Trainer:
             self.write_report()
 
     def write_report(self) -> None:
-        """Write the line that is pending, if one is."""
+        """Write the pending log line, if any."""
         report, self.report = self.report, None
         if report is not None:
             report.write(self.log)

@@ -103,7 +103,7 @@ def test_a_run_that_is_asked_for_twice_is_refused(
     with pytest.raises(SystemExit) as left:
         train_command()
     assert left.value.code == 2
-    assert capsys.readouterr().err == f"error: {said} are the same run: leave one out\n"
+    assert capsys.readouterr().err == f"error: {said} are the same run: remove one\n"
     assert not (tmp_path / "runs").exists()
 
 

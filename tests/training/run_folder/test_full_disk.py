@@ -171,8 +171,8 @@ def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_
         3 if isinstance(disk, Limit) else 2
     )  # log.txt and TensorBoard; metrics.jsonl has room in a page of its own
     assert said.count(f"{disk.refusal}): training goes on, the write is retried") == refused
-    assert said.count(f"{disk.refusal}); training goes on, the next try is in 60 seconds") == 1
-    assert said.count("step 6 is saved: the disk can be written again") == 1
+    assert said.count(f"{disk.refusal}); training continues, next attempt in 60 seconds") == 1
+    assert said.count("step 6 is saved: the disk is writable again") == 1
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["step"] for line in lines] == [2, 4, 6, 8]
     log = (folder / "log.txt").read_text(encoding="utf-8")
