@@ -1,4 +1,4 @@
-"""`python -m data.primer kind=sentences pairs=1000 format=tsv`: the embedded corpus on standard output."""
+"""Print the built-in corpus: `python -m data.primer kind=sentences pairs=1000 format=tsv`."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ Settings (key=value):"""
 
 @dataclass
 class PrimerSettings:
-    """Settings of the command."""
+    """Settings of `python -m data.primer`."""
 
     kind: Literal["sentences", "stories"] = "sentences"
-    """`sentences` (pairs) or `stories`."""
+    """`sentences` (sentence pairs) or `stories`."""
 
     pairs: int = 1000
-    """Number of distinct pairs in all splits together."""
+    """Number of distinct pairs over all splits."""
 
     seed: int = 1
-    """Seed of the selection of pairs."""
+    """Random seed that selects the pairs."""
 
     split: Literal["train", "valid", "test", "novel"] | None = None
-    """Only the pairs of this split: `train`, `valid`, `test` (2 in 100) or `novel`."""
+    """Print only this split: `train`, `valid`, `test` or `novel` (the last three hold 2% of the rows each)."""
 
     format: Literal["tsv", "jsonl", "pharaoh", "svg"] = "tsv"
-    """`tsv`: English, Japanese; `jsonl`: whole rows with gold spans; `pharaoh`: both sides in words, and their links as
-    0-0 1-2; `svg`: a picture of the links, for a browser."""
+    """`tsv`: English, Japanese; `jsonl`: complete rows with gold spans; `pharaoh`: both sides as words, with links such
+    as 0-0 1-2; `svg`: a picture of the links, for a browser."""
 
 
 def _pharaoh(row: Row) -> str:
@@ -55,11 +55,11 @@ FORMATS: dict[str, Callable[[Row], str]] = {
     "jsonl": lambda row: json.dumps(row, ensure_ascii=False),
     "pharaoh": _pharaoh,
 }
-"""Formats with one line per row; `svg` is one picture of all rows."""
+"""Formats with one line per row; `svg` is a single picture of all rows."""
 
 
 def without_dashes(arguments: list[str]) -> list[str]:
-    """The arguments with `--key value` and `--key=value` written as `key=value`."""
+    """Convert `--key value` and `--key=value` to `key=value`."""
     settings: list[str] = []
     remaining = iter(arguments)
     for argument in remaining:
@@ -69,7 +69,7 @@ def without_dashes(arguments: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Print rows. Raises UserError."""
+    """Print rows of the corpus. Raises UserError."""
     if {"--help", "-h"} & set(arguments):
         print(HELP, *describe(PrimerSettings(), none=""), sep="\n")
         return

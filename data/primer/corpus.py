@@ -1,4 +1,4 @@
-"""Rows of the embedded corpus: distinct, with splits, in an order fixed by the seed."""
+"""Generate the rows of the built-in corpus: distinct, assigned to splits, in an order fixed by the seed."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from data.primer.stream import Draw, Drawn, Row, drawn
 from data.processes import uncollected, workers
 
 PATIENCE = 200
-"""Derivations for each requested row, on average, until the corpus counts as exhausted."""
+"""Mean number of derivations per requested row at which the corpus counts as exhausted."""
 ENOUGH = 10_000
-"""From this number of rows on, the training split has nearly every word in every construction, and the parts of
-`novel` rows must occur in it."""
+"""From this number of rows on, the training split contains nearly every word in every construction, so a `novel` row is
+kept only if its parts occur in training."""
 MANY = 4_000
-"""From this number of rows on, several processes draw them. Starting them takes as long as drawing a few hundred
+"""From this number of rows on, several processes draw them. Starting these takes as long as drawing a few hundred
 rows."""
 
 
 def sentence_columns(sentence: Sentence) -> Row:
-    """A sentence as a row: source, target, alignment, words (spans of both sides), antecedents (spans in the source),
-    construction, split."""
+    """Convert a sentence to a row: source, target, alignment, words (spans of both sides), antecedents (spans in the
+    source), construction, split."""
     source, target = sentence.written()
     return {
         "source": source.text,
@@ -44,22 +44,22 @@ def sentence_columns(sentence: Sentence) -> Row:
 
 
 def sides(row: Row) -> tuple[str, str]:
-    """The English and the Japanese text of a sentence or a story."""
+    """Return the English and the Japanese text of a sentence or story row."""
     return (row["source"], row["target"]) if "source" in row else (row["text"], row["japanese"])
 
 
 def sentence_row(chooser: Chooser) -> Drawn:
-    """A derivation as a row, and its combinations of words."""
+    """Derive a sentence; return its row and its combinations of words."""
     sentence = derive(chooser)
     return sentence_columns(sentence), sentence.combinations
 
 
 def distinct(draw: Callable[[], Drawn], count: int, source: str, target: str) -> Iterator[tuple[int, Row]]:
-    """`count` rows that differ in column `source`, each split up to its quota, with the numbers of their draws; rows
-    of one split are in order.
+    """Yield `count` rows that differ in column `source`, each split up to its quota, with the draw number of each row;
+    the rows of each split are in draw order.
 
-    A text that two constructions assign to different splits (a few in 100,000) stays in the first. Novel rows come
-    last; a row is kept if all its parts occur in the training split. Raises ValueError if there are fewer rows.
+    A text that two constructions assign to different splits (a few in 100,000) stays in the first split. Novel rows
+    come last, and only if all their parts occur in the training split. Raises ValueError if there are too few rows.
     """
     left = quotas(count)
     novel = left.pop("novel")
@@ -89,7 +89,7 @@ def distinct(draw: Callable[[], Drawn], count: int, source: str, target: str) ->
 
 
 class Kind(NamedTuple):
-    """How rows of a kind are drawn, and the columns of their English and Japanese text."""
+    """Draw function of a kind of row, and the names of the columns with the English and Japanese text."""
 
     draw: Draw
     source: str
@@ -100,7 +100,7 @@ KINDS = {"sentences": Kind(sentence_row, "source", "target"), "stories": Kind(st
 
 
 def numbered(kind: str, count: int, seed: int, processes: int | None = None) -> Iterator[tuple[int, Row]]:
-    """Like `rows`, but yields each row when it is drawn, with the number of its draw; rows of one split are in order.
+    """Like `rows`, but yield each row as soon as it is drawn, with its draw number; each split is in draw order.
 
     `processes`: number of worker processes; 0 draws in this process. Default: one per core, or 0 for few rows.
     """
@@ -115,7 +115,7 @@ def numbered(kind: str, count: int, seed: int, processes: int | None = None) -> 
 
 
 def rows(kind: str, count: int, seed: int, processes: int | None = None) -> list[Row]:
-    """`count` distinct rows of `kind` ("sentences" or "stories") over all splits. They depend on the seed only, not on
-    the machine or the number of processes."""
+    """Generate `count` distinct rows of `kind` ("sentences" or "stories") over all splits. The rows depend on the seed,
+    not on the machine or the number of processes."""
     with uncollected():
         return [row for _, row in sorted(numbered(kind, count, seed, processes), key=itemgetter(0))]

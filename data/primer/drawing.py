@@ -1,4 +1,4 @@
-"""Word alignments as SVG pictures: English above, Japanese below, a line for every link."""
+"""Draw word alignments as SVG pictures: English above, Japanese below, a line for each link."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZE = 15
 GAP = 9
 """Space between words in pixels."""
 TOP, BOTTOM, HEIGHT = 24, 88, 104
-"""Baselines of the two rows, and the height of a pair."""
+"""Baselines of the two rows of text and height of a pair, in pixels."""
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2")
 """Colours of the lines, used in rotation."""
 
@@ -29,7 +29,7 @@ class Linked:
 
 
 def links(row: Row) -> Linked:
-    """Words of a row and the links between them."""
+    """Split a row into words, with links between their indices."""
     english, japanese = (
         tuple(text[a:b] for a, b in spans) for text, spans in zip(sides(row), row["words"], strict=True)
     )
@@ -37,12 +37,12 @@ def links(row: Row) -> Linked:
 
 
 def _width(word: str) -> float:
-    """Approximate width in a browser's sans-serif font: a Japanese character is square, a Latin letter half as wide."""
+    """Approximate width in a browser's sans-serif font, in pixels: square for Japanese, half as wide for Latin."""
     return sum(SIZE if ord(character) > 0x2E7F else 0.56 * SIZE for character in word)
 
 
 def _middles(words: Sequence[str]) -> tuple[list[float], float]:
-    """Horizontal centres of the words, and the width of the row."""
+    """Return the horizontal centre of each word and the width of the row, in pixels."""
     left, found = float(GAP), []
     for word in words:
         found.append(left + _width(word) / 2)
@@ -51,7 +51,7 @@ def _middles(words: Sequence[str]) -> tuple[list[float], float]:
 
 
 def picture(pairs: Sequence[Linked]) -> str:
-    """All pairs below one another as one SVG document. Words without a link are grey."""
+    """Draw all pairs below one another in one SVG document. Words without a link are grey."""
     rows = [(pair, _middles(pair.english), _middles(pair.japanese)) for pair in pairs]
     width = max((max(first[1], second[1]) for _, first, second in rows), default=0)
     lines = [
@@ -62,7 +62,7 @@ def picture(pairs: Sequence[Linked]) -> str:
         f'<rect width="{width:.0f}" height="{HEIGHT * len(rows)}" fill="white"/>',
     ]
     for number, (pair, (above, first), (below, second)) in enumerate(rows):
-        shift = ((width - first) / 2, (width - second) / 2)  # both rows are centred
+        shift = ((width - first) / 2, (width - second) / 2)  # centre both rows
         lines.append(f'<g transform="translate(0 {HEIGHT * number})">')
         for i, j in pair.links:
             color = COLORS[i % len(COLORS)]

@@ -1,4 +1,4 @@
-"""The examples of docs/primer.md: `python -m data.primer.examples` draws them and prints the lines for the page."""
+"""Draw the examples of docs/primer.md and print their Markdown: `python -m data.primer.examples`."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ EXAMPLES = (
     ("reported_reason", 9),
     ("because_of_compared_relatives", 3),
 )
-"""Construction and seed."""
+"""Construction and seed of each example."""
 
 
 def examples() -> list[tuple[str, str, str, str]]:
-    """(file name, English, Japanese, SVG) of every example."""
+    """Return (file name, English, Japanese, SVG) for each example."""
     found = []
     for name, seed in EXAMPLES:
         row = sentence_columns(finish(name, CONSTRUCTIONS[name][0](Chooser(random.Random(seed)))))
@@ -51,12 +51,12 @@ def examples() -> list[tuple[str, str, str, str]]:
 
 
 def markdown(file: str, english: str, japanese: str) -> str:
-    """Markdown line of an example."""
+    """Return the Markdown line of an example."""
     return f"![{english} / {japanese}](images/primer/{file})"
 
 
 def main() -> None:
-    """Redraw the pictures of the page and print their lines."""
+    """Redraw the pictures of docs/primer.md and print their Markdown lines."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for old in FOLDER.glob("*.svg"):
         old.unlink()

@@ -1,4 +1,4 @@
-"""Stories as rows: the sentences that a plot adds to a `Teller`, in both languages, with pronoun antecedents."""
+"""Convert stories to rows: the sentences that a plot adds to a `Teller`, in both languages, with antecedents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from data.primer.telling import Teller
 
 
 def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
-    """A story as a row: text, japanese, alignment, words (spans of both sides), antecedents (spans in the text),
-    mentions, referents, names and turns (see `data.coreference`), construction (the name of the plot), split."""
+    """Generate a story row and its combinations of words. Columns: text, japanese, alignment, words (spans of both
+    sides), antecedents (spans in the text), mentions, referents, names and turns (see `data.coreference`), construction
+    (the name of the plot), split."""
     name, plot = chooser.pick(PLOTS)
     teller = Teller(chooser)
     combination = ("story", name, *plot(teller, chooser))
@@ -32,7 +33,8 @@ def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
 
 
 def mention_columns(written: Written) -> dict[str, Any]:
-    """The columns of `data.coreference`. Referents are numbered in order of appearance; one name is one referent."""
+    """Return the columns for `data.coreference`. Referents are numbered in order of appearance; one name is one
+    referent."""
     known: dict[str, int] = {}
     columns: dict[str, Any] = {"mentions": [], "referents": [], "names": [], "turns": []}
     for mention in sorted(written.mentions, key=lambda mention: (mention.start, mention.end)):

@@ -1,8 +1,8 @@
-"""Rows drawn from a stream of random numbers; the rows and their order do not depend on the number of processes.
+"""Draw rows from a stream of random numbers; the rows and their order do not depend on the number of processes.
 
-A row is a function of its first position in the stream. A process that starts at an arbitrary position draws wrong rows
-until one begins at a row boundary of the stream; from there on its rows are correct, as with a self-synchronising code.
-Each process draws every n-th chunk of the numbers. The calling process redraws the dozen rows before synchronisation.
+A row is a function of its start position in the stream. A process that starts at an arbitrary position draws wrong rows
+until a row begins at a row boundary of the stream; all later rows are correct, as with a self-synchronising code. Each
+process draws every n-th chunk of the stream. The calling process redraws the dozen rows before synchronisation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Combinations = Sequence[tuple[str, ...]]
 Drawn = tuple[Row, Combinations]
 """A row and its combinations of words."""
 Share = tuple[list[int], list[Drawn], int]
-"""First position of each row of a chunk, the rows, and the position after the last one."""
+"""Rows of a chunk: start position of each row, the rows, and the position after the last row."""
 Draw = Callable[[Chooser], Drawn]
 
 SHARE = 1 << 15
@@ -34,19 +34,19 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class Stream(random.Random):
-    """The random numbers of a seed, with the position in the stream."""
+    """Random number generator that counts its position in the stream."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.position = 0
 
     def random(self) -> float:
-        """The next number."""
+        """Return the next number in [0, 1)."""
         self.position += 1
         return super().random()
 
     def skip(self, position: int) -> None:
-        """Advance to a position, unless it is already passed."""
+        """Advance to a position, unless it has already been passed."""
         following = super().random
         for _ in range(self.position, position):
             following()
@@ -54,8 +54,8 @@ class Stream(random.Random):
 
 
 def drawn(kind: str, draw: Draw, seed: int, processes: int = 0) -> Generator[Drawn, None, None]:
-    """An endless stream of rows, equal for any number of worker processes (0: none). `kind` identifies `draw` in
-    the workers."""
+    """Yield rows endlessly; the rows are the same for any number of worker processes (0: none). `kind` identifies
+    `draw` in the workers."""
     stream = Stream(seed)
     chooser = Chooser(stream)
     if processes == 0:
@@ -73,8 +73,8 @@ def drawn(kind: str, draw: Draw, seed: int, processes: int = 0) -> Generator[Dra
 
 
 def share(draw: Draw, stream: Stream, number: int) -> Share:
-    """Rows that begin in a chunk of the stream, the first one at its first number (or at the present position, if
-    later)."""
+    """Draw the rows that begin in chunk `number` of the stream, from the chunk's first number (or from the current
+    position, if later)."""
     stream.skip(number * SHARE)
     chooser = Chooser(stream)
     starts, rows = [], []
@@ -86,10 +86,10 @@ def share(draw: Draw, stream: Stream, number: int) -> Share:
 
 @contextmanager
 def _workers(kind: str, seed: int, processes: int) -> Iterator[list[IO[bytes]]]:
-    """Output pipes of the worker processes. The workers end with the block or with the calling process.
+    """Start worker processes and yield their output pipes. The workers end with the block or with the calling process.
 
-    They are separate programs, because fork() is unsafe with the threads of torch, and the processes that
-    `multiprocessing` spawns import the caller's main module with torch (docs/log.md).
+    The workers are separate programs, because fork() is unsafe with torch's threads, and processes spawned by
+    `multiprocessing` import the caller's main module, including torch (docs/log.md).
     """
     with ExitStack() as stack:
         running = []
@@ -108,7 +108,7 @@ def _workers(kind: str, seed: int, processes: int) -> Iterator[list[IO[bytes]]]:
 
 
 def send(answer: IO[bytes], found: Share) -> None:
-    """Write a chunk to a pipe, after its length, because marshal would read the pipe byte by byte."""
+    """Write a chunk to a pipe, preceded by its length, because marshal would read the pipe byte by byte."""
     written = marshal.dumps(found)
     answer.write(len(written).to_bytes(8, "little") + written)
     answer.flush()

@@ -1,9 +1,9 @@
-"""Discourse of a story: tracks mentions to decide where English uses a pronoun and where Japanese omits the word.
+"""Discourse model of a story: track mentions to decide where English uses a pronoun and where Japanese omits the word.
 
 English uses a pronoun for the subject of the previous sentence, and for a thing or person mentioned in the last
-sentences unless another with the same pronoun was. Japanese omits a continuing subject, and a thing just mentioned if
-the verb is specific enough (探しました, 見つけました); it repeats people and, with other verbs, things. が marks a new
-referent.
+sentences unless another referent with the same pronoun was mentioned too. Japanese omits a continuing subject, and a
+thing just mentioned if the verb is specific enough (探しました, 見つけました); people, and things with other verbs, are repeated.
+が marks a new referent.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from data.primer.lexicon import POSITIONS, Adjective, Name, Noun, adjective, nou
 
 @dataclass(eq=False)
 class Figure:
-    """A referent in a story: a person by name, an animal, a thing."""
+    """A referent in a story: a named person, an animal or a thing."""
 
     entry: Name | Noun
     adjective: Adjective | None = None
     owner: Figure | None = None
     plural: bool = False
     pronoun: str = field(init=False)
-    """he, she, it or they."""
+    """Pronoun: he, she, it or they."""
     referent: Referent = field(init=False)
     introduced: bool = False
     since: int = 0
-    """Number of the sentence that introduced it."""
+    """Number of the sentence that introduced the figure."""
 
     def __post_init__(self) -> None:
         self.pronoun = "they" if self.plural else self.entry.pronoun if isinstance(self.entry, Name) else "it"
@@ -52,11 +52,11 @@ class Figure:
 
     @property
     def animate(self) -> bool:
-        """Whether it is a person or an animal."""
+        """Whether the figure is a person or an animal."""
         return isinstance(self.entry, Name) or self.entry.animate
 
     def full(self) -> NounPhrase:
-        """The noun phrase: a name; for a thing, first 'a red ball' and then 'the ball'."""
+        """Build the full noun phrase: a name; for a thing, 'a red ball' at the first mention, then 'the ball'."""
         if isinstance(self.entry, Name):
             return noun_phrases.name(self.entry, self.referent)
         if self.entry.kinds & BARE:
@@ -72,7 +72,7 @@ class Figure:
 
 @dataclass(slots=True, eq=False)
 class Said:
-    """A clause with its subject, and the Japanese particle that marks the subject (None: omitted)."""
+    """A clause with its subject and the Japanese particle that marks the subject (None: omitted)."""
 
     who: Figure
     clause: Clause
@@ -81,7 +81,7 @@ class Said:
 
 
 class Teller:
-    """Builds a story sentence by sentence, both languages at once."""
+    """Builds a story sentence by sentence, in both languages at once."""
 
     def __init__(self, chooser: Chooser) -> None:
         self.chooser = chooser
@@ -99,12 +99,12 @@ class Teller:
     # Mentions
 
     def meant(self, figure: Figure, rival: Figure, named: float = 0.0) -> Figure:
-        """The figure, mentioned next by a pronoun that could also refer to the rival: only the meaning
-        distinguishes them.
+        """Return the figure, to be mentioned next by a pronoun that could also refer to the rival; only the meaning of
+        the sentence distinguishes the two.
 
-        For turns, in which each of the two is the antecedent equally often. A figure with another pronoun is no
-        rival. With probability `named` the figure is named instead (`because` has a probability of its own): such
-        stories provide the training signal for the pronouns.
+        Used for turns, in which each of the two is the antecedent equally often. A figure with a different pronoun is
+        no rival. With probability `named`, the figure is mentioned by name instead (`because` has its own probability):
+        such stories provide the training signal for the pronouns.
         """
         self.by_pronoun(figure)
         spelled = self.chooser.chance(named)
@@ -112,7 +112,7 @@ class Teller:
         return figure
 
     def by_pronoun(self, figure: Figure) -> Figure:
-        """The figure, mentioned next by a pronoun regardless of other recent mentions."""
+        """Return the figure, to be mentioned next by a pronoun regardless of other recent mentions."""
         assert figure.introduced, f"{figure.referent.name}: no pronoun before the noun"
         self._called[figure] = True, None
         return figure
@@ -126,12 +126,12 @@ class Teller:
             self._now.append(figure)
 
     def _clear(self, figure: Figure) -> bool:
-        """Whether the figure is the only recent mention that agrees with its pronoun."""
+        """Whether the figure is the only recently mentioned figure that agrees with its pronoun."""
         around = [other for other in (*self._recent, *self._now) if other.pronoun == figure.pronoun]
         return figure in around and all(other is figure for other in around)
 
     def subject(self, figure: Figure, again: bool = False) -> tuple[NounPhrase, str | None]:
-        """The figure as subject, and its Japanese particle (None: omitted); `again`: a second mention in the same
+        """Build the figure as subject, and its Japanese particle (None: omitted). `again`: a second mention in the same
         sentence, which does not repeat the name."""
         new, entered = not figure.introduced, self._entered
         self._entered = None
@@ -153,7 +153,7 @@ class Teller:
         return phrase, "は"
 
     def object(self, figure: Figure, action: str = "") -> NounPhrase:
-        """The figure after a verb or preposition; a thing or an animal is omitted in Japanese with a verb of
+        """Build the figure as the object of a verb or preposition. Japanese omits a thing or an animal after a verb of
         `PLAIN_ENOUGH`."""
         clear = self._clear(figure)
         by_itself = figure.introduced and clear and self.chooser.chance(0.8)
@@ -167,7 +167,7 @@ class Teller:
         return phrase
 
     def _said(self, who: Figure, clause: Clause, topic: str | None) -> Said:
-        """Complete a clause: its mentions become the recent ones."""
+        """Complete a clause and make its mentions the recent ones."""
         self._follow(who, self._now)
         return Said(who, clause, topic, tuple(self._recent))
 
@@ -189,7 +189,7 @@ class Teller:
         again: bool = False,
         favor: bool = False,
     ) -> Said:
-        """A clause with a verb. `to`: recipient; `toward`: goal; `again`: not the first clause; `favor`: てくれた."""
+        """Build a clause with a verb. `to`: recipient; `toward`: goal; `again`: later clause; `favor`: てくれた."""
         subject, topic = self.subject(who, again)
         complements: list[Complement] = list(more)
         if toward:
@@ -206,7 +206,7 @@ class Teller:
         return self._said(who, clause, topic)
 
     def being(self, who: Figure, quality: str, *, very: bool = False, too: bool = False) -> Said:
-        """A clause with an adjective, perhaps with `very` or `too`."""
+        """Build a clause with an adjective, optionally modified by `very` or `too`."""
         subject, topic = self.subject(who)
         topic = topic and "は"
         said = adjective(quality)
@@ -225,34 +225,34 @@ class Teller:
         return self._said(who, Clause(head, subject, Mode("past"), ending=ending), topic)
 
     def becoming(self, who: Figure, quality: str) -> Said:
-        """It became big."""
+        """Build a clause with 'become'. Example: It became big."""
         subject, topic = self.subject(who)
         said = adjective(quality)
         return self._said(who, Clause(verb_head(verb("become")), subject, Mode("past"), (turned(said),)), topic)
 
     def comparing(self, who: Figure, quality: str, standard: Figure) -> Said:
-        """The rabbit was faster than the turtle."""
+        """Build a clause with a comparison. Example: The rabbit was faster than the turtle."""
         subject, topic = self.subject(who)
         head = comparing(adjective(quality), self.object(standard))
         return self._said(who, Clause(head, subject, Mode("past")), topic)
 
     def happening(self, what: Figure, action: str) -> Said:
-        """It broke. - Japanese marks the subject of an unexpected event with が."""
+        """Build a clause with an unexpected event, whose subject Japanese marks with が. Example: It broke."""
         return replace(self.doing(what, action), topic="が")
 
     def into(self, figure: Figure, preposition: str) -> Complement:
-        """The place of the result: in the box, on the floor - 箱に."""
+        """Build the place where a thing ends up. Example: in the box, on the floor - 箱に."""
         return marked(self.object(figure), preposition, "に", 1, 8)
 
     def onto(self, figure: Figure) -> Complement:
-        """on the plate - 皿の上に."""
+        """Build the surface where a thing ends up. Example: on the plate - 皿の上に."""
         on = next(position for position in POSITIONS if position.english == "on")
         link, place = Link(), self.object(figure)
         target = (*place.japanese, Word(on.writing, link), Word("に", link))
         return Complement((Word("on", link), *place.as_object), target, 1, 8, phrase=place)
 
     def doing_to_both(self, who: Figure, action: str, first: Figure, second: Figure, *more: Complement) -> Said:
-        """She saw a pie and a cake in the bakery."""
+        """Build a clause with two objects. Example: She saw a pie and a cake in the bakery."""
         subject, topic = self.subject(who)
         both = together(first.full(), second.full())
         self._mention(first)
@@ -262,7 +262,7 @@ class Teller:
         return self._said(who, Clause(verb_head(one), subject, Mode("past"), complements), topic)
 
     def preferring(self, who: Figure, better: Figure, worse: Figure, quality: str, how: str) -> None:
-        """She preferred the pie over the cake because it was sweeter (or: because it was too sour)."""
+        """Add a preference with its reason. Example: She preferred the pie over the cake because it was sweeter."""
         subject, topic = self.subject(who)
         first, second = better.full(), worse.full()
         main = preferring(self.chooser, subject, first, second, Mode("past"), choice=True)
@@ -273,18 +273,18 @@ class Teller:
     # Sentences
 
     def tell(self, said: Said, lead: str = "") -> None:
-        """A clause as a sentence, perhaps after 'then', 'but', 'one day'."""
+        """Add a clause as a sentence, optionally after 'then', 'but' or 'one day'."""
         opening, start = self._lead(lead)
         topic = "は" if lead == "one day" and said.topic is None else said.topic  # a new scene repeats the subject
         self.add((*opening, *said.clause.english()), (*start, *said.clause.japanese(topic=topic)))
 
     def joined(self, first: Said, word: str, second: Said, lead: str = "") -> None:
-        """Two clauses with 'so' or 'but'."""
+        """Add two clauses joined by 'so' or 'but'."""
         opening, start = self._lead(lead)
         link = Link()
         form, particle = {"so": (ja.before_node, "ので"), "but": (None, "が")}[word]
         known = tuple(c for c in second.clause.complements if c.of is first.who.referent)
-        # A reason with another subject marks it with が: 時計が古かったので、ケンは….
+        # The subject of a reason takes が if the main clause has another subject: 時計が古かったので、ケンは….
         topic = "が" if word == "so" and first.topic and second.topic else first.topic
         english = (*opening, *first.clause.english(), Word(","), Word(word, link), *second.clause.english())
         japanese = (
@@ -298,24 +298,24 @@ class Teller:
         self._follow(second.who, (*first.mentioned, *second.mentioned))
 
     def because(self, main: Said, why: Said) -> None:
-        """A sentence with its reason, second in English and first in Japanese. The subject of the reason is
-        a pronoun, or a name again.
+        """Add a clause with its reason, which comes second in English and first in Japanese. The subject of the reason
+        is a pronoun or a repeated name.
 
-        In Japanese a shared subject appears once (エミは親切だったので、傘を貸しました). Another subject appears in the reason and
+        In Japanese, a shared subject appears once (エミは親切だったので、傘を貸しました). A different subject appears in the reason and
         is omitted in the main clause (アンナが困っていたので、エミは傘を貸しました); a new thing stays in the main clause if its quality
-        cannot be a person's (安かったので、エミは本を買いました).
+        cannot describe a person (安かったので、エミは本を買いました).
         """
         link, clause = Link(), main.clause
         named_before = [clause.subject, *(complement.phrase for complement in clause.complements if complement.phrase)]
         names = [phrase for phrase in named_before if phrase.entry and phrase.referent is why.who.referent]
         known = isinstance(why.who.entry, Name) or why.who.since < self.sentences  # not 'because a duck ate it'
         rivals = any(other is not why.who and other.pronoun == why.who.pronoun for other in main.mentioned)
-        # The subject is already a pronoun in half of the main clauses, and then in the reason too.
+        # Half of the main clauses already have a pronoun as subject; the reason then has the same pronoun.
         if names and known and rivals and self.chooser.chance(0.2 if why.who is main.who else 0.1):
             why = replace(why, clause=replace(why.clause, subject=names[0]))
         words = reason(why.clause, link)
         shared = why.who is main.who
-        # The subject of the main clause is repeated, since a reason without one is ambiguous; a new one has が.
+        # The subject of the main clause is repeated: a reason without a subject is ambiguous; a new subject takes が.
         topic = (*clause.subject.japanese, Word("が" if main.topic == "が" and not shared else "は"))
         new = not why.who.animate and why.who.since == self.sentences and why.clause.head.lemma not in LOOKS
         told = {complement.of for complement in why.clause.complements if complement.japanese} - {None}
@@ -333,7 +333,7 @@ class Teller:
         self._follow(main.who, (*main.mentioned, *why.mentioned))
 
     def _lead(self, lead: str) -> tuple[Parts, Parts]:
-        """The connective of a sentence: not that of the sentence before, nor 'the next day' after 'yesterday'."""
+        """Build the connective: never the previous sentence's connective, nor 'the next day' after 'yesterday'."""
         if lead and lead == self._last_lead:
             lead = "then" if lead == "after that" else "after that"
         if lead == "yesterday":
@@ -355,13 +355,13 @@ class Teller:
 
 
 NAMED = 0.35
-"""Fraction of the turns with a name instead of the pronoun, except in reasons."""
+"""Fraction of the turns that use a name instead of the pronoun, except in reasons."""
 PLAIN_ENOUGH = frozenset(("look for", "find"))
-"""Verbs whose object Japanese omits when it was just mentioned."""
+"""Verbs whose object Japanese omits when the object was just mentioned."""
 NEVER_BARE = frozenset(("visit", "draw"))
-"""Verbs that keep their object even when the same sentence has just named it."""
+"""Verbs that keep their Japanese object even when the same sentence has just mentioned it."""
 LOOKS = frozenset(("beautiful", "pretty", "cute"))
-"""Qualities of things that a person can have too."""
+"""Qualities of things that can also describe a person."""
 
 LEADS = {
     "one day": "ある日",

@@ -1,4 +1,4 @@
-"""A worker process that draws rows: `python -m data.primer.worker KIND SEED FIRST EVERY` writes chunks of a stream to a
+"""Worker process that draws rows: `python -m data.primer.worker KIND SEED FIRST EVERY` writes chunks of a stream to a
 pipe."""
 
 from __future__ import annotations

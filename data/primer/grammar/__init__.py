@@ -1,1 +1,1 @@
-"""The synchronous grammar: words, phrases and clauses, in English and Japanese at once."""
+"""The synchronous grammar: build words, phrases and clauses in English and Japanese at once."""

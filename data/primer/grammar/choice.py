@@ -1,4 +1,4 @@
-"""Random choice of words under selectional restrictions: subject, verb, object, place, time, companion."""
+"""Choose words at random under selectional restrictions: subject, verb, object, place, time, companion."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ T = TypeVar("T")
 CALLED = tuple(name for name in NAMES if not name.family)
 FAMILY = tuple(name for name in NAMES if name.family)
 SIZES, PAPERS = frozenset(("big", "small")), frozenset(("ticket", "stamp", "postcard", "letter", "photo", "key"))
-"""Adjectives of size are not used with these nouns: nobody buys a big ticket."""
+"""Size adjectives, and the nouns that they do not modify: nobody buys a big ticket."""
 
 
 @cache
 def verbs(*, without: tuple[str, ...] = (), transitive: bool | None = None) -> tuple[Verb, ...]:
-    """Verbs of events with one or two participants, without the given features."""
+    """Return the verbs of events with one or two participants that have none of the given features."""
     barred = {"double", "source", "apart", *without}
     return tuple(verb for verb in lexicon.VERBS if not verb.features & barred and transitive in (None, verb.transitive))
 
 
 @cache
 def places(verb: Verb, noun: Noun | None) -> tuple[Noun, ...]:
-    """Places of the activity, by the table of scenes."""
+    """Return the places where the activity can happen, from the table of scenes."""
 
     def fits(scene: lexicon.Scene) -> bool:
-        if scene.object is None:  # a bare verb is intransitive; 'meet' accepts any object
+        if scene.object is None:  # a verb alone is intransitive; 'meet' accepts any object
             return not verb.transitive or verb.english == "meet"
         return noun is not None and is_a(noun, (scene.object,))
 
@@ -64,7 +64,7 @@ def places(verb: Verb, noun: Noun | None) -> tuple[Noun, ...]:
 
 @cache
 def objects(verb: Verb) -> tuple[Noun | Name, ...]:
-    """Possible objects of the verb: nouns, cities and names of people."""
+    """Return the possible objects of the verb: nouns, cities and names of people."""
     found: list[Noun | Name] = list(nouns(*verb.object))
     if "city" in verb.object:
         found += CITIES
@@ -75,7 +75,7 @@ def objects(verb: Verb) -> tuple[Noun | Name, ...]:
 def _cast(
     kinds: tuple[str, ...], speaker: bool
 ) -> tuple[tuple[Name, ...], tuple[Name, ...], tuple[str, ...], tuple[Noun, ...]]:
-    """Possible subjects of these kinds: names, the speaker's family, pronouns, nouns."""
+    """Return the possible subjects of these kinds: names, the speaker's family, pronouns, nouns."""
     named = tuple(name for name in CALLED if is_a(name, kinds))
     family = tuple(name for name in FAMILY if is_a(name, kinds)) if speaker else ()
     pronouns = tuple(sorted({name.pronoun for name in named}))
@@ -85,22 +85,22 @@ def _cast(
 
 
 class Chooser:
-    """The only source of randomness in the grammar. Uses `Random.random()` only, whose stream is equal in all Python
+    """Source of all randomness in the grammar. Uses only `Random.random()`, whose stream is the same in all Python
     versions."""
 
     def __init__(self, rng: random.Random) -> None:
         self._random = rng.random
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of the options, uniformly."""
+        """Return one of the options, uniformly."""
         return options[int(self._random() * len(options))]
 
     def chance(self, probability: float) -> bool:
-        """True with the given probability."""
+        """Return True with the given probability."""
         return self._random() < probability
 
     def weighted(self, options: Sequence[tuple[T, float]]) -> T:
-        """One of the options, in proportion to the weights."""
+        """Return one of the options, with probability proportional to its weight."""
         left = self._random() * math.fsum(weight for _, weight in options)  # sum() differs from Python 3.12 on
         for option, weight in options:
             left -= weight
@@ -109,7 +109,7 @@ class Chooser:
         return options[-1][0]
 
     def pair(self, options: Sequence[T]) -> tuple[T, T]:
-        """Two different options."""
+        """Return two different options."""
         first = int(self._random() * len(options))
         second = int(self._random() * (len(options) - 1))
         return options[first], options[second + (second >= first)]
@@ -117,15 +117,15 @@ class Chooser:
     # Who
 
     def person(self, *others: NounPhrase) -> NounPhrase:
-        """A person's name, not among `others`."""
+        """Return a person's name that is not among `others`."""
         taken = {other.entry for other in others}
         while (entry := self.pick(CALLED)) in taken:
             pass
         return noun_phrases.name(entry)
 
     def subject(self, kinds: tuple[str, ...], speaker: bool = True) -> NounPhrase:
-        """A possible subject: most often a name, else a pronoun or a noun for people or animals. `speaker` allows 'I',
-        'we', 'my mother'."""
+        """Return a possible subject: usually a name, else a pronoun or a noun for people or animals. `speaker` allows
+        'I', 'we', 'my mother'."""
         names, family, pronouns, roles = _cast(kinds, speaker)
         draw = self._random()
         if names and (draw < 0.5 or (not roles and draw < 0.72)):
@@ -140,7 +140,7 @@ class Chooser:
         return common(role, "the", *self.describe(role, 0.15), plural=self.chance(0.15))
 
     def describe(self, noun: Noun, probability: float, priced: bool = False) -> tuple[Modifier, ...]:
-        """An adjective that suits the noun, or none; adjectives of price only with verbs of trade (`priced`)."""
+        """Return an adjective that suits the noun, or none; price adjectives only with verbs of trade (`priced`)."""
         barred = HUNGER | (FLAWS if priced else PRICES)
         barred = barred | SIZES if noun.english in PAPERS else barred
         options = [adjective for adjective in lexicon.adjectives_for(noun) if adjective.english not in barred]
@@ -149,7 +149,7 @@ class Chooser:
     # What
 
     def opening(self, noun: Noun, subject: NounPhrase | None, owned: bool) -> Determiner | str:
-        """A determiner that suits the noun and its place in the sentence."""
+        """Return a determiner that suits the noun; `owned` allows possessives."""
         if noun.kinds & BARE or (noun.plural is None and not noun.kinds & OWNED and noun.english not in UNIQUE):
             return "" if noun.kinds & BARE or self.chance(0.6) else "the"
         if noun.english in UNIQUE:
@@ -168,7 +168,7 @@ class Chooser:
         return "a" if draw < 0.6 else "the" if draw < 0.86 else "this" if draw < 0.93 else "that"
 
     def known(self, noun: Noun, subject: NounPhrase | None = None, described: float = 0.2) -> NounPhrase:
-        """A definite noun phrase as a subject: the cat, this cat, Emi's cat."""
+        """Build a definite noun phrase as a subject. Example: the cat, this cat, Emi's cat."""
         if noun.kinds & BARE:
             return self.kind_of(noun)
         if noun.english == "friend":
@@ -191,7 +191,7 @@ class Chooser:
         priced: bool = False,
         pointed: bool = True,
     ) -> NounPhrase:
-        """A noun phrase around the noun: an apple, the red apple, three apples; `pointed` allows 'this apple'."""
+        """Build a noun phrase. Example: an apple, the red apple, three apples. `pointed` allows 'this apple'."""
         if noun.counter and not noun.kinds & {"place"} and self.chance(counted):
             return common(noun, "", *self.describe(noun, described / 2, priced), number=2 + int(self._random() * 4))
         opening = self.opening(noun, subject, owned)
@@ -203,7 +203,7 @@ class Chooser:
         return common(noun, opening, *modifiers, plural=plural and not noun.kinds & {"place", "public"})
 
     def kind_of(self, noun: Noun) -> NounPhrase:
-        """A generic noun phrase: apples, milk, pizza, the violin."""
+        """Build a generic noun phrase. Example: apples, milk, pizza, the violin."""
         if noun.english in UNCOUNTED:
             return common(noun, "")
         if noun.english in UNIQUE or "instrument" in noun.kinds:
@@ -211,7 +211,7 @@ class Chooser:
         return common(noun, "", plural=noun.plural is not None)
 
     def goal(self, entry: Noun | Name) -> NounPhrase:
-        """A destination at its first mention: the park, school, Kyoto."""
+        """Build a destination at its first mention. Example: the park, school, Kyoto."""
         if isinstance(entry, Name):
             return noun_phrases.name(entry)
         return common(entry, "" if entry.english == "school" else "the")
@@ -226,10 +226,10 @@ class Chooser:
         negative: bool = False,
         habitual: bool = False,
     ) -> Complement:
-        """An object that suits the verb, with its particle.
+        """Build an object that suits the verb, with its particle.
 
-        `negative`: no adjective, since a food that was not eaten is not judged. `habitual`: a generic object, since
-        nobody washes the same apple every day.
+        `negative`: no adjective, since nobody judges food without eating it. `habitual`: a generic object, since nobody
+        washes the same apple every day.
         """
         if "named" in verb.object or ("person" in verb.object and self.chance(0.6)):
             phrase = self.person(subject)
@@ -271,20 +271,20 @@ class Chooser:
     # When, where, how
 
     def time(self, *tenses: str, brief: bool = False) -> Complement:
-        """yesterday, every morning; `brief`: no spans of a week or more."""
+        """Build a time expression. Example: yesterday, every morning. `brief` excludes spans of a week or more."""
         known = [time for time in TIMES if time.tense in tenses]
         return when(self.pick([time for time in known if time.english in DAILY] if brief else known))
 
     def frequency(self) -> Complement:
-        """An adverb of frequency: often, always."""
+        """Build an adverb of frequency. Example: often, always."""
         return when(self.pick([time for time in TIMES if time.tense == "frequency"]), MIDDLE)
 
     def seldom(self) -> Complement:
-        """not often - あまり, beside the predicate. 'Not every day' is not 毎日…ない, so a negated habit takes no other."""
+        """Build 'not often' (あまり), the only frequency of a negated habit: 'not every day' is not 毎日…ない."""
         return when(next(time for time in TIMES if time.tense == "seldom"), MIDDLE, 6)
 
     def place(self, verb: Verb, noun: Noun | None) -> Complement | None:
-        """The place of the event; None if the table has none for it."""
+        """Build the place of the event; None if the table of scenes has no place for it."""
         known = places(verb, noun)
         if not known:
             return None
@@ -292,11 +292,11 @@ class Chooser:
         return marked(self.goal(where), preposition(where), "で", 4, 2)
 
     def companion(self, *others: NounPhrase) -> Complement:
-        """with Emi - エミと."""
+        """Build a companion. Example: with Emi - エミと."""
         return marked(self.person(*others), "with", "と", 2, 3)
 
     def means(self) -> Complement:
-        """by bus - バスで."""
+        """Build a means of transport. Example: by bus - バスで."""
         return marked(common(self.pick(nouns("transport")), ""), "by", "で", 3, 4)
 
     # Events
@@ -315,7 +315,7 @@ class Chooser:
         speaker: bool = True,
         generic: bool = False,
     ) -> Clause:
-        """A clause with the verb, a suitable subject and object, and optionally time, place, companion or means."""
+        """Build a clause with the verb, suitable subject and object, and optionally time, place, companion, means."""
         subject = subject or self.subject(verb.subject, speaker)
         complements: list[Complement] = []
         noun: Noun | None = None
@@ -353,21 +353,21 @@ OWN = {"you": "your"} | {who: word for who, word in noun_phrases.POSSESSIVES.ite
 
 
 def own_work(subject: NounPhrase) -> Determiner:
-    """my, your, her homework: Japanese has 宿題 alone. 'The' if the pronoun of the subject is unknown."""
+    """Return my, your, her (homework; Japanese has 宿題 alone), or 'the' if the subject's pronoun is unknown."""
     return Determiner((Word(OWN.get(subject.pronoun, "the")),))
 
 
 def is_animal(phrase: NounPhrase) -> bool:
-    """Whether it is an animal, which does nothing 'with Emi'."""
+    """Whether the phrase refers to an animal; animals do nothing 'with Emi'."""
     return phrase.entry is not None and "animal" in phrase.entry.kinds
 
 
 def _kind_is_meant(verb: Verb, noun: Noun) -> bool:
-    """Whether the verb with a generic object can be liked: climbing mountains, but not going to parks."""
+    """Whether 'like' accepts the verb with a generic object: climbing mountains, but not going to parks."""
     return verb.english == "climb" or not noun.kinds & {"place", "public", "seat"}
 
 
 def when(time: Time, rank: int = 9, japanese_rank: int = 1) -> Complement:
-    """A time expression as a complement."""
+    """Build a complement from a time expression."""
     link = Link()
     return Complement((Word(time.english, link, True),), (Word(time.writing, link, True),), rank, japanese_rank)

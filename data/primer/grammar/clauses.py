@@ -1,8 +1,8 @@
-"""A clause is built once, as predicate, subject and complements, and written in two orders: English SVO, Japanese SOV.
+"""Build a clause once, as predicate, subject and complements, and write it in two orders: English SVO, Japanese SOV.
 
-The verb group is where the languages differ most. English puts tense, negation and modality into auxiliaries ("did not
-want to"); Japanese folds them into the ending of the predicate (食べ|たがっていませんでした). So auxiliaries, "be" and "not" link to
-that ending, and the content word links to the stem; without an auxiliary ("ate") one link covers stem and ending.
+The languages differ most in the verb group. English expresses tense, negation and modality by auxiliaries ("did not
+want to"), Japanese by the ending of the predicate (食べ|たがっていませんでした). So auxiliaries, "be" and "not" link to the ending,
+and the content word links to the stem; without an auxiliary ("ate"), one link covers stem and ending.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from data.primer.lexicon import Adjective, Name, Noun, Verb
 
 @dataclass(slots=True, eq=False)
 class Complement:
-    """An object, place, time …: both sides with preposition and particle, and its rank in either order."""
+    """An object, place, time …: both sides with preposition and particle, and its rank in either word order."""
 
     english: Parts
     japanese: Parts
@@ -30,18 +30,18 @@ class Complement:
 
     @property
     def of(self) -> Referent | None:
-        """The referent that it mentions."""
+        """The referent that the complement mentions, if any."""
         return self.phrase.referent if self.phrase else None
 
 
-# Ranks give the order of complements. Japanese: 1 time, 2 place, 3 companion, 4 means, 5 start, 6 recipient,
-# 7 object or goal, 8 quantity, manner.
+# Complements are ordered by rank. Japanese ranks: 1 time, 2 place, 3 companion, 4 means, 5 start, 6 recipient, 7 object
+# or goal, 8 quantity, manner.
 MIDDLE = -1
-"""English rank of adverbs between auxiliary and verb: always, often."""
+"""English rank of adverbs between auxiliary and verb, e.g. always, often."""
 
 
 def marked(phrase: NounPhrase, preposition: str, particle: str, english_rank: int, japanese_rank: int) -> Complement:
-    """A noun phrase with preposition and particle, which link to each other; an object has no preposition."""
+    """Build a complement from a noun phrase, with preposition (none for an object) and particle, which share a link."""
     link = Link() if preposition else None
     side = (Word(preposition, link), *phrase.as_object) if preposition else phrase.as_object
     said = () if phrase.dropped else (*phrase.japanese, Word(particle, link), *phrase.quantity)
@@ -57,40 +57,40 @@ class Mode:
     negative: bool = False
     modality: str = ""
     contracted: bool = False
-    """doesn't, isn't, she'll: casual English, hence plain Japanese."""
+    """Casual English with contractions (doesn't, isn't, she'll), hence plain Japanese."""
 
 
 @dataclass(slots=True, eq=False)
 class Head:
-    """The predicate of a clause: a verb, or what follows 'be'."""
+    """The predicate of a clause: a verb, or the adjective or noun after 'be'."""
 
     predicate: ja.Predicate
     verb: Verb | None = None
     english: Parts = ()
     before: Parts = ()
-    """Japanese words directly before the predicate: the noun phrase of 'is a doctor'."""
+    """Japanese words directly before the predicate, e.g. the noun phrase of 'is a doctor'."""
     link: Link | None = field(default_factory=Link)
-    """None if the predicate means only 'be': います in 猫は庭にいます."""
+    """Link of the content word; None if the predicate means only 'be', as います in 猫は庭にいます."""
     lemma: str = ""
 
 
 def verb_head(verb: Verb, predicate: ja.Predicate | None = None, lemma: str = "") -> Head:
-    """The verb as the head of a clause; `predicate` overrides the Japanese word of the lexicon."""
+    """Build a head from a verb; `predicate` overrides the Japanese word of the lexicon."""
     return Head(predicate or verb.predicate, verb, lemma=lemma or verb.english)
 
 
 def adjective_head(
     adjective: Adjective, english: Parts | None = None, before: Parts = (), link: Link | None = None
 ) -> Head:
-    """is big - 大きいです. `english` replaces the plain adjective ('more interesting than …') and carries `link`;
-    `before` precedes the Japanese adjective (とても, より …)."""
+    """Build a head from an adjective. Example: is big - 大きいです. `english` replaces the plain adjective ('more
+    interesting than …') and carries `link`; `before` precedes the Japanese adjective (とても, より …)."""
     link = link or Link()
     side = english or (Word(adjective.english, link, True),)
     return Head(adjective.predicate, None, side, before, link, adjective.english)
 
 
 def noun_head(phrase: NounPhrase) -> Head:
-    """is a doctor - 医者です."""
+    """Build a head from a noun phrase. Example: is a doctor - 医者です."""
     lemma = phrase.entry.english if phrase.entry else ""
     return Head(ja.Predicate("", "", "da", "の"), None, phrase.english, phrase.japanese, lemma=lemma)
 
@@ -100,7 +100,8 @@ Derivation = Callable[[ja.Predicate], ja.Predicate]
 
 @dataclass(frozen=True, slots=True)
 class Modality:
-    """English expression (finite word, words before the verb, form of the verb) and Japanese derivation."""
+    """English expression (finite word, words before the verb, form of the verb) and Japanese derivation of a
+    modality."""
 
     finite: str
     particle: str
@@ -123,14 +124,13 @@ MODALITIES = {
     "experience": Modality("have been", "", "participle", ja.experience),
 }
 NONFINITE = "nonfinite"
-"""The modality of a clause without a finite English verb: imperative, infinitive, gerund."""
+"""Modality of a clause without a finite English verb: imperative, infinitive, gerund."""
 _MODALS = {"can": "could", "must": "must", "may": "may", "will": "will"}
 
 
 @dataclass(eq=False)
 class Clause:
-    """One clause. `question` inverts the English word order; it is part of the clause because the verb group depends on
-    it."""
+    """A clause. `question` inverts the English word order; it is a field here because the verb group depends on it."""
 
     head: Head
     subject: NounPhrase
@@ -138,7 +138,7 @@ class Clause:
     complements: tuple[Complement, ...] = ()
     question: bool = False
     ending: Link = field(default_factory=Link)
-    """Links the English auxiliaries to the Japanese ending."""
+    """Link of the English auxiliaries to the Japanese ending."""
     predicate: ja.Predicate = field(init=False)
     negative: bool = field(init=False)
     _auxiliary: Parts = field(init=False)
@@ -151,7 +151,7 @@ class Clause:
     # English
 
     def _finite(self, lexeme: str, verb: Verb | None, bare: bool) -> str:
-        """The finite form of 'be', a modal, 'have', 'want' or the verb itself, agreeing with the subject."""
+        """Return the finite form of 'be', a modal, 'have', 'want' or the verb itself, in agreement with the subject."""
         subject, past = self.subject, self.mode.tense == "past"
         if lexeme == "be":
             return "be" if bare else en.be(subject.person, subject.plural, past)
@@ -167,7 +167,7 @@ class Clause:
         return en.third_person(base) if subject.person == 3 and not subject.plural else base
 
     def _verb_group(self) -> tuple[Parts, Parts]:
-        """Auxiliaries (the first inverts in a question) and the rest of the verb group."""
+        """Return the auxiliaries (a question inverts the first) and the rest of the verb group."""
         head, mode, ending = self.head, self.mode, self.ending
         modality = MODALITIES.get(mode.modality)
         if mode.modality == NONFINITE:
@@ -210,7 +210,8 @@ class Clause:
         return (Word(auxiliary, ending), Word("never" if perfect else "not", ending)), tuple(rest)
 
     def english(self, *, subject: bool = True, gap: Complement | None = None) -> Parts:
-        """The clause in English order, without final punctuation; `gap` is a complement that is expressed elsewhere."""
+        """Write the clause in English order, without final punctuation and without `gap`, a complement expressed
+        elsewhere."""
         said = [complement for complement in self.complements if complement is not gap]
         middle = [part for complement in said if complement.english_rank == MIDDLE for part in complement.english]
         after = sorted((c for c in said if c.english_rank != MIDDLE), key=lambda complement: complement.english_rank)
@@ -225,24 +226,24 @@ class Clause:
         return (Word(form, self.head.link, True), *(part for complement in tail for part in complement.english))
 
     def infinitive(self) -> Parts:
-        """'borrow a book', after 'to'."""
+        """Write the infinitive without 'to'. Example: borrow a book."""
         assert self.head.verb is not None
         return self._bare(self.head.verb.english)
 
     def gerund(self) -> Parts:
-        """'swimming in the sea'."""
+        """Write the gerund. Example: swimming in the sea."""
         assert self.head.verb is not None
         return self._bare(en.ing(self.head.verb.english))
 
     def imperative(self, opening: str) -> Parts:
-        """'please do not open the window', 'let's go': the first words link to the Japanese ending."""
+        """Write the imperative; its first words link to the Japanese ending. Example: please do not open the window."""
         negation = (Word("do not", self.ending),) if self.mode.negative else ()
         return (Word(opening, self.ending), *negation, *self.infinitive())
 
     # Japanese
 
     def _derived(self) -> tuple[ja.Predicate, bool]:
-        """The Japanese predicate with modality, and whether Japanese negates it."""
+        """Return the Japanese predicate with modality, and whether Japanese negates it."""
         verb, mode, predicate = self.head.verb, self.mode, self.head.predicate
         modality = MODALITIES.get(mode.modality)
         if modality is None:
@@ -250,7 +251,7 @@ class Clause:
             return (ja.progressive(predicate) if stative else predicate), mode.negative
         derive = modality.derive
         if mode.modality == "want" and self.subject.person != 3:
-            derive = ja.desiderative  # たい is for the speaker and the person asked; たがる for all others
+            derive = ja.desiderative  # たい is for the speaker and the addressee; たがる for all others
         if mode.negative:
             return (modality.derive_negative or derive)(predicate), modality.negative_is_negative
         return derive(predicate), modality.positive_is_negative
@@ -258,10 +259,10 @@ class Clause:
     def japanese(
         self, form: ja.Form | None = None, *, topic: str | None = "は", skip: tuple[Complement, ...] = ()
     ) -> Parts:
-        """The clause in Japanese order.
+        """Write the clause in Japanese word order.
 
-        `form` ends it (default: polite, or plain when contracted); `topic` marks the subject, None omits it;
-        `skip` are complements that are expressed elsewhere.
+        `form`: inflection at the end (default: polite, or plain when contracted); `topic`: particle of the subject,
+        None omits the subject; `skip`: complements that are expressed elsewhere.
         """
         order = sorted((c for c in self.complements if c not in skip), key=lambda complement: complement.japanese_rank)
         said: list[Part] = []
@@ -272,8 +273,8 @@ class Clause:
         return (*said, *self.ended(form))
 
     def ended(self, form: ja.Form | None = None) -> Parts:
-        """The predicate alone, inflected: stem linked to the content word, ending to the auxiliaries if English has
-        any."""
+        """Write the inflected predicate alone: the stem linked to the content word, the ending to the English
+        auxiliaries, if any."""
         past = self.mode.tense == "past"
         if form is None:
             inflected = ja.finite(self.predicate, past=past, negative=self.negative, polite=not self.mode.contracted)

@@ -1,4 +1,4 @@
-"""Japanese counters: numeral and counter in kanji, and the reading with its sound changes (一本 いっぽん, 三匹 さんびき)."""
+"""Combine numerals and Japanese counters in kanji, and their readings with sound changes (一本 いっぽん, 三匹 さんびき)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Counted(NamedTuple):
-    """A number with its counter: 三匹, さんびき."""
+    """A number with its counter, e.g. 三匹, さんびき."""
 
     writing: str
     reading: str
@@ -33,7 +33,7 @@ COUNTERS = (*_H_ROW, *_K_ROW, *_S_ROW, *_STEADY, *_OWN)
 
 
 def count(number: int, counter: str) -> Counted:
-    """`number` (1 to 10) with `counter`: count(3, "匹") is 三匹, さんびき. Raises ValueError outside that range."""
+    """Combine `number` (1 to 10) with `counter`: count(3, "匹") is 三匹, さんびき. Raises ValueError outside that range."""
     if not 1 <= number <= 10 or counter not in COUNTERS:
         raise ValueError(f"cannot count {number} with {counter!r}")
     writing = "十" if counter == "つ" and number == 10 else _KANJI[number] + counter
@@ -60,5 +60,5 @@ def _reading(number: int, counter: str) -> str:
 
 
 def question(counter: str) -> str:
-    """How many: 何個, 何匹, 何人; いくつ for つ."""
+    """Return 'how many' for the counter: 何個, 何匹, 何人; いくつ for つ."""
     return "いくつ" if counter == "つ" else "何" + counter

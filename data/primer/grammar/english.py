@@ -1,4 +1,4 @@
-"""English inflection within the scope of the lexicon: regular by rule, irregular from the lexicon."""
+"""Inflect the English words of the lexicon: regular forms by rule, irregular forms from the lexicon."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _SIBILANT = ("s", "x", "z", "ch", "sh")
 
 
 def _first(phrase: str) -> tuple[str, str]:
-    """The inflected word and the rest: 'look for' -> ('look', ' for')."""
+    """Split a phrase into the inflected word and the rest: 'look for' -> ('look', ' for')."""
     head, space, rest = phrase.partition(" ")
     return head, space + rest
 
@@ -25,18 +25,18 @@ _O_WITH_S = frozenset(("piano", "photo", "radio"))
 
 
 def plural(noun: str) -> str:
-    """The regular plural: apples, boxes, libraries, potatoes, but pianos."""
+    """Return the regular plural: apples, boxes, libraries, potatoes, but pianos."""
     return noun + "s" if noun in _O_WITH_S else _with_s(noun)
 
 
 def third_person(verb: str) -> str:
-    """The third person singular: eats, watches, studies, goes to, has."""
+    """Return the third person singular: eats, watches, studies, goes to, has."""
     head, rest = _first(verb)
     return ("has" if head == "have" else _with_s(head)) + rest
 
 
 def past(verb: str) -> str:
-    """The regular past: opened, closed, studied, played."""
+    """Return the regular past: opened, closed, studied, played."""
     head, rest = _first(verb)
     if head.endswith("e"):
         return head + "d" + rest
@@ -48,7 +48,7 @@ def past(verb: str) -> str:
 
 
 def ing(verb: str) -> str:
-    """The -ing form: eating, making, running, looking for."""
+    """Return the -ing form: eating, making, running, looking for."""
     head, rest = _first(verb)
     if head.endswith("ie"):
         return head[:-2] + "ying" + rest
@@ -60,7 +60,7 @@ def ing(verb: str) -> str:
 
 
 def comparative(adjective: str) -> str:
-    """The regular comparative in -er: taller, bigger, heavier, larger."""
+    """Return the regular comparative in -er: taller, bigger, heavier, larger."""
     if adjective.endswith("e"):
         return adjective + "r"
     if adjective.endswith("y"):
@@ -71,7 +71,7 @@ def comparative(adjective: str) -> str:
 
 
 def superlative(adjective: str) -> str:
-    """The regular superlative in -est."""
+    """Return the regular superlative in -est."""
     return comparative(adjective)[:-1] + "st"
 
 
@@ -80,7 +80,7 @@ _CONSONANT_SOUND = ("university", "useful", "uni", "one", "European")
 
 
 def article(next_word: str) -> str:
-    """'a' or 'an', by the sound that follows: an apple, an hour, a university."""
+    """Return 'a' or 'an', by the sound that follows: an apple, an hour, a university."""
     if next_word.startswith(_SILENT_H):
         return "an"
     if next_word.startswith(_CONSONANT_SOUND):
@@ -89,7 +89,7 @@ def article(next_word: str) -> str:
 
 
 def be(person: int, plural_subject: bool, is_past: bool) -> str:
-    """am, is, are, was, were."""
+    """Return the form of 'be': am, is, are, was, were."""
     if is_past:
         return "were" if plural_subject or person == 2 else "was"
     if plural_subject or person == 2:
@@ -109,7 +109,7 @@ CONTRACTIONS = {
     ("can", "not"): "can't",
     ("could", "not"): "couldn't",
 }
-"""Contractions mark casual style, which determines the plain style in Japanese."""
+"""Contractions with 'not'. They mark casual English, which is translated to plain Japanese."""
 
 ATTACHED = {"will": "'ll", "am": "'m", "is": "'s", "are": "'re"}
 """Contractions with a pronoun: she'll, I'm, they're."""

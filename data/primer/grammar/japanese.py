@@ -1,4 +1,4 @@
-"""Japanese inflection: all forms that the grammar uses, from the dictionary form and the class of a word.
+"""Inflect Japanese words: all forms that the grammar uses, from the dictionary form and the class of a word.
 
 A `Predicate` is a verb, an adjective or a noun with copula at the end of a clause. Derivations (potential, progressive,
 wish, duty …) map one predicate to another: 読む -> 読める (an ichidan verb) or 読みたい (an い-adjective). An inflected form is
@@ -18,27 +18,27 @@ from typing import NamedTuple
 
 
 class Inflected(NamedTuple):
-    """An inflected form in two pieces; its spelling is their concatenation."""
+    """An inflected form as stem and ending; its spelling is their concatenation."""
 
     stem: str
     ending: str
 
     @property
     def text(self) -> str:
-        """The whole form."""
+        """The complete form."""
         return self.stem + self.ending
 
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """`head` is fixed text (the content part of a derived predicate), `tail` the inflected part in its dictionary
+    """A predicate: fixed text `head` (the content part of a derived predicate) and inflected `tail` in dictionary
     form."""
 
     head: str
     tail: str
     kind: str
     link: str = "な"
-    """The ending of a `da` predicate before a noun: 静か+な, 緑+の."""
+    """Ending of a `da` predicate before a noun: 静か+な, 緑+の."""
 
 
 class Bases(NamedTuple):
@@ -68,7 +68,7 @@ _GODAN = {
 
 @cache
 def bases(verb: str, kind: str) -> Bases:
-    """The bases of a verb in its dictionary form, in kanji or in kana."""
+    """Return the bases of a verb from its dictionary form, in kanji or in kana."""
     root = verb[:-1]
     if kind == "ichidan":
         return Bases(root, root, root + "れ", root + "よ", root, "て", "た")
@@ -88,12 +88,12 @@ def bases(verb: str, kind: str) -> Bases:
 
 
 def _cut(predicate: Predicate, stem: str, ending: str) -> Inflected:
-    """The inflected form; the stem of a derived predicate is always its content part."""
+    """Split an inflected form; the stem of a derived predicate is always its content part."""
     return Inflected(predicate.head, stem + ending) if predicate.head else Inflected(stem, ending)
 
 
 def finite(predicate: Predicate, *, past: bool = False, negative: bool = False, polite: bool = True) -> Inflected:
-    """The form that ends a sentence: 食べます 食べませんでした 高くなかったです 静かだった …"""
+    """Return the form that ends a sentence: 食べます 食べませんでした 高くなかったです 静かだった …"""
     kind, tail = predicate.kind, predicate.tail
     if kind == "da":
         if negative:
@@ -118,21 +118,21 @@ def finite(predicate: Predicate, *, past: bool = False, negative: bool = False, 
 
 
 def attributive(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
-    """Before a noun: 食べた人, 高い山, 静かな町, 病気の犬."""
+    """Return the form before a noun: 食べた人, 高い山, 静かな町, 病気の犬."""
     if predicate.kind == "da" and not past and not negative:
         return Inflected(predicate.head, predicate.link)
     return finite(predicate, past=past, negative=negative, polite=False)
 
 
 def before_node(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
-    """Before ので and のに: plain, but 静かなので, 学生なので."""
+    """Return the form before ので and のに: plain, but 静かなので, 学生なので."""
     if predicate.kind == "da" and not past and not negative:
         return Inflected(predicate.head, "な")
     return finite(predicate, past=past, negative=negative, polite=False)
 
 
 def te(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
-    """The て-form: 食べて, 高くて, 静かで; negative 食べなくて. Tense is carried by the clause that follows."""
+    """Return the て-form: 食べて, 高くて, 静かで; negative 食べなくて. The clause that follows carries the tense."""
     if negative:
         plain = finite(predicate, negative=True, polite=False)
         return Inflected(plain.stem, plain.ending[:-1] + "くて")
@@ -145,34 +145,34 @@ def te(predicate: Predicate, *, past: bool = False, negative: bool = False) -> I
 
 
 def conditional(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
-    """The たら-form: 食べたら, 高かったら, 静かだったら, 食べなかったら."""
+    """Return the たら-form: 食べたら, 高かったら, 静かだったら, 食べなかったら."""
     plain = finite(predicate, past=True, negative=negative, polite=False)
     return Inflected(plain.stem, plain.ending + "ら")
 
 
 def volitional(predicate: Predicate, *, past: bool = False, negative: bool = False, polite: bool = True) -> Inflected:
-    """Let us: 行きましょう, plain 行こう."""
+    """Return the volitional ('let us'): 行きましょう, plain 行こう."""
     verb = bases(predicate.tail, predicate.kind)
     return _cut(predicate, verb.continuative, "ましょう") if polite else _cut(predicate, verb.volitional, "う")
 
 
 def dictionary(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
-    """The plain non-past whatever the tense: 読む before の, 前に."""
+    """Return the plain non-past form, whatever the tense: 読む before の, 前に."""
     return finite(predicate, negative=negative, polite=False)
 
 
 def ta(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
-    """The plain past whatever the tense: 読んだ before 後で."""
+    """Return the plain past form, whatever the tense: 読んだ before 後で."""
     return finite(predicate, past=True, negative=negative, polite=False)
 
 
 def plain(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
-    """The plain finite form."""
+    """Return the plain finite form."""
     return finite(predicate, past=past, negative=negative, polite=False)
 
 
 def continuative(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
-    """The ます-stem, before ながら and the like."""
+    """Return the ます-stem, as used before ながら."""
     return _cut(predicate, bases(predicate.tail, predicate.kind).continuative, "")
 
 
@@ -182,7 +182,7 @@ def _adverbial_stem(predicate: Predicate) -> str:
 
 
 def adverbial(predicate: Predicate) -> Inflected:
-    """Before なる and other verbs: 高く, よく, 静かに."""
+    """Return the form before なる and other verbs: 高く, よく, 静かに."""
     if predicate.kind == "da":
         return Inflected(predicate.head, "に")
     return _cut(predicate, _adverbial_stem(predicate), "")
@@ -200,7 +200,7 @@ def _after(stem: Inflected, suffix: str) -> Inflected:
 
 
 def potential(predicate: Predicate) -> Predicate:
-    """Can: 読める, 食べられる, できる, 来られる."""
+    """Derive the potential ('can'): 読める, 食べられる, できる, 来られる."""
     kind, tail = predicate.kind, predicate.tail
     if kind == "suru":
         return Predicate(predicate.head, tail[:-2] + "できる", "ichidan")
@@ -211,70 +211,70 @@ def potential(predicate: Predicate) -> Predicate:
 
 
 def progressive(predicate: Predicate) -> Predicate:
-    """Progressive or resulting state: 読んでいる, 住んでいる."""
+    """Derive the progressive or resulting state: 読んでいる, 住んでいる."""
     return _derive(_after(te(predicate), "いる"), "ichidan")
 
 
 def desiderative(predicate: Predicate) -> Predicate:
-    """Want to, for the speaker and the person asked: 食べたい."""
+    """Derive the wish of the speaker or the addressee ('want to'): 食べたい."""
     return _derive(_after(continuative(predicate), "たい"), "i")
 
 
 def evident_desire(predicate: Predicate) -> Predicate:
-    """Want to, for all others: 食べたがっている."""
+    """Derive the wish of anybody else ('want to'): 食べたがっている."""
     return _derive(_after(continuative(predicate), "たがっている"), "ichidan")
 
 
 def permission(predicate: Predicate) -> Predicate:
-    """May: 食べてもいい."""
+    """Derive the permission ('may'): 食べてもいい."""
     return _derive(_after(te(predicate), "もいい"), "ii")
 
 
 def release(predicate: Predicate) -> Predicate:
-    """Does not have to: 食べなくてもいい."""
+    """Derive the lack of a duty ('does not have to'): 食べなくてもいい."""
     return _derive(_after(te(predicate, negative=True), "もいい"), "ii")
 
 
 def duty(predicate: Predicate) -> Predicate:
-    """Must: the negative of this predicate, 食べなければならない."""
+    """Derive the predicate whose negative form expresses a duty ('must'): 食べなければならない."""
     plain = finite(predicate, negative=True, polite=False)
     return _derive(Inflected(plain.stem, plain.ending[:-1] + "ければなる"), "godan")
 
 
 def prohibition(predicate: Predicate) -> Predicate:
-    """Must not: the negative of this predicate, 食べてはいけない."""
+    """Derive the predicate whose negative form expresses a prohibition ('must not'): 食べてはいけない."""
     return _derive(_after(te(predicate), "はいける"), "ichidan")
 
 
 def experience(predicate: Predicate) -> Predicate:
-    """Has ever done: 食べたことがある."""
+    """Derive the experience ('has ever done'): 食べたことがある."""
     return _derive(_after(finite(predicate, past=True, polite=False), "ことがある"), "aru")
 
 
 def becoming(predicate: Predicate) -> Predicate:
-    """Become: 高くなる, 静かになる."""
+    """Derive the change ('become'): 高くなる, 静かになる."""
     return _derive(_after(adverbial(predicate), "なる"), "godan")
 
 
 def excess(predicate: Predicate) -> Predicate:
-    """Too: 高すぎる, 危険すぎる, よすぎる."""
+    """Derive the excess ('too'): 高すぎる, 危険すぎる, よすぎる."""
     if predicate.kind == "da":
         return Predicate(predicate.head, "すぎる", "ichidan")
     return _derive(_cut(predicate, _adverbial_stem(predicate)[:-1], "すぎる"), "ichidan")
 
 
 def favor(predicate: Predicate) -> Predicate:
-    """A favour to the speaker's side: 見せてくれる."""
+    """Derive the favour to the speaker's side: 見せてくれる."""
     return _derive(_after(te(predicate), "くれる"), "ichidan")
 
 
 def request(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
-    """Please: 食べてください, 食べないでください."""
+    """Return the request ('please'): 食べてください, 食べないでください."""
     if negative:
         return _after(finite(predicate, negative=True, polite=False), "でください")
     return _after(te(predicate), "ください")
 
 
 Form = Callable[..., Inflected]
-"""Ending of a clause: called with the predicate and the keywords `past` and `negative`; ignores those that it cannot
-express."""
+"""Function that returns the ending of a clause, called with the predicate and the keywords `past` and `negative`;
+ignores keywords that the form cannot express."""

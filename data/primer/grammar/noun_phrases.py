@@ -1,5 +1,5 @@
-"""Noun phrases in both languages: names, pronouns, and nouns with determiner, number, adjectives, possessor, relative
-clause."""
+"""Build noun phrases in both languages: names, pronouns, and nouns with determiner, number, adjectives, possessor,
+relative clause."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class NounPhrase:
     person: int = 3
     plural: bool = False
     object_form: Parts | None = None
-    """The English object form if it differs: him."""
+    """The English object form if it differs, e.g. him."""
     quantity: Parts = ()
     """Number and counter, which follow the particle in Japanese: りんごを三個."""
     dropped: bool = False
-    """Whether Japanese omits it."""
+    """Whether Japanese omits the noun phrase."""
     pronoun: str = "it"
-    """The pronoun that can refer to it later."""
+    """The pronoun for later mentions."""
     animate: bool = False
     referent: Referent | None = None
     link: Link | None = None
@@ -41,7 +41,7 @@ class NounPhrase:
 
     @property
     def speaker_side(self) -> bool:
-        """Whether it is the speaker or the speaker's family: giving to them is くれる."""
+        """Whether the phrase refers to the speaker or the speaker's family: giving to them is くれる."""
         return self.person == 1 or (isinstance(self.entry, Name) and self.entry.family)
 
 
@@ -50,7 +50,7 @@ def _mention(parts: Parts, referent: Referent | None, pronoun: bool = False, riv
 
 
 def name(entry: Name, referent: Referent | None = None) -> NounPhrase:
-    """Emi - エミ, my mother - 母."""
+    """Build a noun phrase from a name. Example: Emi - エミ, my mother - 母."""
     link = Link()
     referent = referent or Referent(entry.english, entry.pronoun, entry.english)
     side = _mention((Word(entry.english, link, True),), referent)
@@ -69,7 +69,7 @@ PRONOUNS = {
     "we": ("we", "us", "私たち", 1, True),
     "they": ("they", "them", "彼ら", 3, True),
 }
-"""Subject form, object form, Japanese, person, plural. Japanese omits 'you' in questions."""
+"""Subject form, object form, Japanese, person and plural of each pronoun. Japanese omits 'you' in questions."""
 
 POSSESSIVES = {"I": "my", "he": "his", "she": "her", "it": "its", "we": "our", "they": "their"}
 
@@ -81,8 +81,8 @@ def pronoun(
     japanese: Parts | None = None,
     rival: Referent | None = None,
 ) -> NounPhrase:
-    """A pronoun. `japanese` overrides the Japanese word (in stories often the repeated name), `dropped` omits it in
-    Japanese, `rival` is another possible antecedent."""
+    """Build a pronoun. `japanese` overrides the Japanese word (in stories often the repeated name), `dropped` omits it
+    in Japanese, `rival` is another possible antecedent."""
     subject, obj, writing, person, plural = PRONOUNS[which]
     link = Link()
     dropped = dropped or which == "you"
@@ -111,7 +111,7 @@ class Determiner:
 
 
 def determiner(word: str) -> Determiner:
-    """a, the, this, that, my, our, or a reflexive possessive (his, her: 自分の)."""
+    """Build a determiner: a, the, this, that, my, our, or a reflexive possessive (his, her: 自分の)."""
     if word == "a":
         return Determiner((Word(A),))
     if word == "the":
@@ -124,7 +124,7 @@ def determiner(word: str) -> Determiner:
 
 
 def possessive(owner: NounPhrase) -> Determiner:
-    """Emi's - エミの."""
+    """Build a possessive determiner. Example: Emi's - エミの."""
     link = Link()
     return Determiner((*owner.english, Word("'s", link)), (*owner.japanese, Word("の", link)))
 
@@ -139,7 +139,7 @@ class Modifier:
 
 
 def describing(adjective: Adjective) -> Modifier:
-    """red - 赤い, quiet - 静かな."""
+    """Build a modifier from an adjective. Example: red - 赤い, quiet - 静かな."""
     link = Link()
     writing = attributive(adjective.predicate).text
     return Modifier((Word(adjective.english, link, True),), (Word(writing, link, True),))
@@ -153,7 +153,7 @@ def common(
     number: int | None = None,
     referent: Referent | None = None,
 ) -> NounPhrase:
-    """A noun with determiner, number and modifiers. With `number`, `quantity` holds numeral and counter.
+    """Build a noun phrase with determiner, number and modifiers. With `number`, `quantity` holds numeral and counter.
 
     Japanese marks only the plural of definite people: the women 女の人たち, but doctors 医者, two women 女の人…二人.
     """
@@ -195,7 +195,7 @@ def common(
 
 
 def together(first: NounPhrase, second: NounPhrase) -> NounPhrase:
-    """Emi and Ken - エミとケン."""
+    """Join two noun phrases. Example: Emi and Ken - エミとケン."""
     link = Link()
     ja = (*first.japanese, Word("と", link), *second.japanese)
     return NounPhrase(
@@ -209,6 +209,6 @@ def together(first: NounPhrase, second: NounPhrase) -> NounPhrase:
 
 
 def asked(english_word: str, japanese_word: str, animate: bool = False) -> NounPhrase:
-    """what - 何, who - 誰."""
+    """Build an interrogative. Example: what - 何, who - 誰."""
     link = Link()
     return NounPhrase((Word(english_word, link),), (Word(japanese_word, link),), animate=animate)

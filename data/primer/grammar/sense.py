@@ -1,4 +1,4 @@
-"""Selectional restrictions beyond the lexicon: sets of words and kinds, each with its reason."""
+"""Define selectional restrictions beyond the lexicon: sets of words and kinds, each with its reason."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ photo'."""
 UNSEEN = frozenset(("write", "draw", "take", "plant", "grow"))
 """Verbs of creation whose object has no quality yet, hence no adjective."""
 GENERIC = CREATING | {"eat", "drink", "cut", "read", "watch", "sing", "listen to"}
-"""Verbs with a generic object in a habit: 'reads novels', not 'reads that novel every morning'."""
+"""Verbs that take a generic object in a habit: 'reads novels', not 'reads that novel every morning'."""
 SKILLS = frozenset(("play", "read", "write", "draw", "do", "make", "bake", "sing", "eat", "drink"))
 """Verbs whose potential form takes が (ピアノが弾ける); others take を (窓を閉められる)."""
 UNCOUNTED = frozenset(("pizza", "cake", "pie", "salad"))
@@ -68,5 +68,5 @@ AT = frozenset(
 
 
 def preposition(place: Noun) -> str:
-    """in the park, at the station, on the farm."""
+    """Return the preposition of a place: in the park, at the station, on the farm."""
     return "on" if place.english == "farm" else "at" if place.english in AT else "in"

@@ -1,4 +1,4 @@
-"""Registry of constructions, functions from a `Chooser` to a `Draft`, and the derivation of sentences from them."""
+"""Register constructions, functions from a `Chooser` to a `Draft`, and derive sentences from them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from data.primer.grammar.tree import Link, Parts, Word, Written, write
 from data.primer.lexicon import Noun
 
 Combination = tuple[str, str, str]
-"""Construction, predicate, noun: the unit that the `novel` split holds out."""
+"""Construction, predicate and noun: the unit that the `novel` split holds out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
-    """Both sides as trees, and the combinations of content words."""
+    """Both sides of a sentence as trees, and its combinations of content words."""
 
     construction: str
     english: Parts
@@ -25,29 +25,29 @@ class Sentence:
     combinations: tuple[Combination, ...]
 
     def written(self) -> tuple[Written, Written]:
-        """English and Japanese as text with spans."""
+        """Return English and Japanese as text with spans."""
         return write(self.english, english=True), write(self.japanese, english=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draft:
-    """Result of a construction: both sides without final punctuation, and the clauses."""
+    """Result of a construction: both sides without final punctuation, and their clauses."""
 
     english: Parts
     japanese: Parts
     clauses: tuple[Clause, ...]
     ending: str = "."
     pairs: tuple[tuple[str, str], ...] = ()
-    """Additional (predicate, noun) pairs that are not in a clause: the two things compared."""
+    """Additional (predicate, noun) pairs that are not in a clause, e.g. the two things compared."""
 
 
 Construction = Callable[[Chooser], Draft]
 CONSTRUCTIONS: dict[str, tuple[Construction, float]] = {}
-"""Name -> function and weight, in the order of definition."""
+"""Name -> function and weight of each construction, in the order of definition."""
 
 
 def construction(weight: float = 1.0) -> Callable[[Construction], Construction]:
-    """Register a construction under the name of its function; `weight` is its share of the corpus."""
+    """Register a construction under the name of its function; `weight` is its relative frequency in the corpus."""
 
     def register(function: Construction) -> Construction:
         CONSTRUCTIONS[function.__name__] = (function, weight)
@@ -57,11 +57,12 @@ def construction(weight: float = 1.0) -> Callable[[Construction], Construction]:
 
 
 FREE = 8
-"""Combinations of a verb with fewer objects are not held out: without 'do homework', training would lack 'do'."""
+"""Minimum number of objects for a verb's combinations to be held out: without 'do homework', training would lack
+'do'."""
 
 
 def pairs(clause: Clause) -> Iterable[tuple[str, str]]:
-    """(predicate, noun) of a clause: its nouns if it has complements with nouns, else its subject."""
+    """Yield the (predicate, noun) pairs of a clause: the nouns of its complements if it has any, else its subject."""
     verb = clause.head.verb
     if verb is not None and verb.transitive and len(objects(verb)) < FREE:
         return []
@@ -85,12 +86,12 @@ def finish(name: str, draft: Draft) -> Sentence:
 
 
 def derive(chooser: Chooser) -> Sentence:
-    """One sentence of a construction drawn by weight."""
+    """Derive one sentence from a construction drawn by weight."""
     name = chooser.weighted(_shares(len(CONSTRUCTIONS)))
     return finish(name, CONSTRUCTIONS[name][0](chooser))
 
 
 @cache
 def _shares(count: int) -> tuple[tuple[str, float], ...]:
-    """The names and weights of all `count` constructions."""
+    """Return the names and weights of all `count` constructions."""
     return tuple((name, weight) for name, (_, weight) in CONSTRUCTIONS.items())

@@ -1,7 +1,7 @@
 """Trees of words, one per language. Words that translate each other share a `Link`; phrases mention a `Referent`.
 
-Grammar rules order `Word`s and `Phrase`s for English and for Japanese. The text and the character spans of links and
-mentions are derived from the complete tree here.
+Grammar rules order `Word`s and `Phrase`s for English and for Japanese. This module derives the text and the character
+spans of links and mentions from the complete tree.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Referent:
     """A person, animal or thing in the text; pronouns and noun phrases mention it."""
 
     name: str
-    """Unique within the text: Emi, park, red ball."""
+    """Name, unique within the text: Emi, park, red ball."""
     pronoun: str
-    """he, she, it or they."""
+    """Pronoun: he, she, it or they."""
     again: str
     """The English noun phrase after the first mention: Emi, the park, the ball."""
 
@@ -34,17 +34,17 @@ class Referent:
 class Word:
     """A word, or a fixed group such as 'look for', in either language.
 
-    Not frozen, like the other parts of a phrase: a story has hundreds, and this saves a fifth of its time."""
+    Words and phrases are not frozen dataclasses: a story has hundreds, and this saves a fifth of its time."""
 
     text: str
     link: Link | None = None
     content: bool = False
-    """A noun, name, verb, adjective, adverb or numeral: it must be linked."""
+    """Whether the word is a noun, name, verb, adjective, adverb or numeral, and therefore must be linked."""
 
 
 @dataclass(slots=True, eq=False)
 class Phrase:
-    """A group of words in order; with a referent it is a mention, by pronoun or by noun."""
+    """A group of words in order; with a referent, it is a mention, by pronoun or by noun."""
 
     parts: tuple[Part, ...]
     referent: Referent | None = None
@@ -97,7 +97,7 @@ def _flatten(parts: Iterable[Part], events: list[Word | tuple[Phrase, int]]) -> 
 
 
 def words(parts: Iterable[Part]) -> Iterator[Word]:
-    """The words of a sequence, left to right."""
+    """Yield the words of a sequence from left to right."""
     for part in parts:
         if isinstance(part, Word):
             yield part
@@ -106,12 +106,12 @@ def words(parts: Iterable[Part]) -> Iterator[Word]:
 
 
 def text(parts: Iterable[Part]) -> str:
-    """The Japanese spelling of a sequence."""
+    """Return the Japanese spelling of a sequence."""
     return "".join(word.text for word in words(parts))
 
 
 def write(parts: Iterable[Part], *, english: bool) -> Written:
-    """Text and spans of a sequence; English gets spaces, a/an and a capital, Japanese has no spaces."""
+    """Write a sequence as text with spans; English gets spaces, a/an and a capital, Japanese has no spaces."""
     events: list[Word | tuple[Phrase, int]] = []
     _flatten(parts, events)
     written = Written("")
@@ -149,7 +149,7 @@ def write(parts: Iterable[Part], *, english: bool) -> Written:
         if link is not None:
             spans = written.spans.setdefault(link, [])
             if link is last:
-                spans[-1] = (spans[-1][0], position)  # adjacent words of one link are one span: 食べ + ました
+                spans[-1] = (spans[-1][0], position)  # adjacent words that share a link form one span: 食べ + ました
             else:
                 spans.append((start, position))
         last = link
@@ -158,7 +158,7 @@ def write(parts: Iterable[Part], *, english: bool) -> Written:
 
 
 def alignment(source: Written, target: Written) -> list[list[int]]:
-    """[source start, source end, target start, target end] for every pair of linked spans, in source order."""
+    """Return [source start, source end, target start, target end] of every pair of linked spans, in source order."""
     rows = []
     for link, spans in source.spans.items():
         for start, end in spans:
@@ -167,7 +167,8 @@ def alignment(source: Written, target: Written) -> list[list[int]]:
 
 
 def segments(written: Written) -> list[list[int]]:
-    """[start, end] of every word and punctuation mark: Japanese as the grammar segments it, English split at spaces."""
+    """Return [start, end] of each word and punctuation mark: Japanese as segmented by the grammar, English split at
+    spaces."""
     spans = []
     for word, start, end in written.words:
         if " " not in word.text:
@@ -180,7 +181,7 @@ def segments(written: Written) -> list[list[int]]:
 
 
 def antecedents(written: Written) -> list[list[int]]:
-    """[pronoun start, end, antecedent start, end]: the last noun that mentions the referent of each pronoun."""
+    """Return [pronoun start, end, antecedent start, end]: the last noun that mentions the referent of each pronoun."""
     rows = []
     mentions = sorted(written.mentions, key=lambda mention: (mention.start, mention.end))
     for position, mention in enumerate(mentions):

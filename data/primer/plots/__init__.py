@@ -1,4 +1,4 @@
-"""The plots. Importing this package registers them all in `PLOTS`."""
+"""Plots of the stories. Importing this package registers all plots in `PLOTS`."""
 
 from data.primer.plots import living, people, things
 from data.primer.plots.casting import PLOTS

@@ -1,10 +1,10 @@
-"""Registry of plots, and the choice of their people, things and places.
+"""Register plots, and choose the people, things and places of a story.
 
-A plot adds three to eight sentences to a `Teller`, which chooses pronouns, and returns the content words that identify
-the story (for the `novel` split). Every plot has a turn: a pronoun with two possible antecedents that only the meaning
-of the sentence distinguishes (`Teller.meant`): "Emi lent Anna the book because she was kind", or "… because she wanted
-to read it". Both are drawn equally often, so that no guess by position is better than chance. Elsewhere
-`Teller.by_pronoun` forces a pronoun that is unambiguous.
+A plot adds three to eight sentences to a `Teller`, which chooses the pronouns, and returns the content words that
+identify the story (for the `novel` split). Every plot has a turn: a pronoun with two possible antecedents that only the
+meaning of the sentence distinguishes (`Teller.meant`): "Emi lent Anna the book because she was kind", or "… because she
+wanted to read it". Both are drawn equally often, so that no guess by position is better than chance. In other
+sentences, `Teller.by_pronoun` forces an unambiguous pronoun.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def plot(function: Plot) -> Plot:
 
 
 def people(chooser: Chooser) -> tuple[Figure, Figure]:
-    """Two people, most often with the same pronoun."""
+    """Choose two people, most often with the same pronoun."""
     wanted = chooser.chance(0.8)
     first, second = chooser.pair(CALLED)
     while (first.pronoun == second.pronoun) != wanted:
@@ -47,13 +47,13 @@ VISIBLE = COLORS | {"big", "small", "new", "old", "pretty", "beautiful"}
 
 
 def thing(chooser: Chooser, entry: Noun, plain: float = 0.3, qualities: frozenset[str] = VISIBLE) -> Figure:
-    """A thing, with or without a visible quality."""
+    """Create a figure for a thing, with a visible quality except with probability `plain`."""
     seen = [said for said in adjectives_for(entry) if said.english in qualities]
     return Figure(entry, None if not seen or chooser.chance(plain) else chooser.pick(seen))
 
 
 def known(name: str) -> Figure:
-    """A figure that is definite at its first mention: the floor, the mountain."""
+    """Create a figure that is definite at its first mention. Example: the floor, the mountain."""
     figure = Figure(noun(name))
     figure.introduced = True
     return figure
@@ -64,12 +64,12 @@ INDOORS = ("kitchen", "room", "garden", "library", "classroom", "park", "house")
 
 
 def at(place: str, particle: str = "で") -> Complement:
-    """in the kitchen - 台所で."""
+    """Build a place complement. Example: in the kitchen - 台所で."""
     return marked(common(noun(place), "" if place == "school" else "the"), preposition(noun(place)), particle, 4, 2)
 
 
 def put_at(place: str) -> Complement:
-    """The place where a thing is put: in the garden - 庭に."""
+    """Build the place where a thing is put. Example: in the garden - 庭に."""
     return marked(common(noun(place)), preposition(noun(place)), "に", 4, 8)
 
 
@@ -80,7 +80,7 @@ def spot(
     opening: str = "the",
     where: str = "",
 ) -> Complement:
-    """under the bed - ベッドの下で; `where` fixes the position."""
+    """Build a place relative to a landmark; `where` fixes the position. Example: under the bed - ベッドの下で."""
     where = where or chooser.pick(("under", "under", "behind"))
     position = next(position for position in POSITIONS if position.english == where)
     english, (*place, _) = beside(position, common(noun(chooser.pick(landmarks)), opening))
@@ -93,14 +93,14 @@ def spot(
 
 
 def either(chooser: Chooser, one: tuple[Figure, str], other: tuple[Figure, str]) -> tuple[Figure, Figure, str]:
-    """(antecedent, rival, statement): one of two possible antecedents, with the statement that identifies it."""
+    """Choose one of two possible antecedents; return (antecedent, rival, statement that identifies the antecedent)."""
     meant, rival = (one, other) if chooser.chance(0.5) else (other, one)
     return meant[0], rival[0], meant[1]
 
 
 def apology(t: Teller, chooser: Chooser, hero: Figure, friend: Figure, deed: str, thing: Figure) -> str:
-    """'Ken apologized to Taro because he was angry', or '… because he broke the radio'. Returns the friend's state if
-    it was the reason."""
+    """Add an apology: 'Ken apologized to Taro because he was angry', or '… because he broke the radio'. Returns the
+    friend's state if the state is the reason, else ''."""
     state = chooser.pick(("angry", "sad")) if chooser.chance(0.5) else ""
     said = t.doing(hero, "apologize to", friend)
     if state:

@@ -66,7 +66,7 @@ RECIPES = (
 
 @plot
 def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Somebody hungry cooks, and a friend shares."""
+    """A hungry person cooks, and a friend shares the meal."""
     hero, friend = people(c)
     entry, bought = (noun(name) for name in c.pick(RECIPES))
     action = "bake" if "baked" in entry.kinds else "make"
@@ -129,7 +129,7 @@ STOLEN = {
     "duck": ("bread", "rice"),
     "cat": ("fish", "meat", "cheese"),
 }
-"""Food for each of the chased animals."""
+"""Food of each chased animal."""
 
 
 @plot
@@ -176,7 +176,7 @@ RACES = (("rabbit", "turtle"), ("horse", "pig"), ("dog", "duck"), ("fox", "frog"
 
 @plot
 def race(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """A race in which the fast animal rests and the slow one arrives."""
+    """A race in which the fast animal rests and the slow animal arrives first."""
     names = c.pick(RACES)
     fast, slow = (thing(c, noun(name), 0.4, COLORS) for name in names)
     goal = c.pick(("river", "lake", "mountain", "village"))

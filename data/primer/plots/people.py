@@ -8,7 +8,7 @@ from data.primer.plots.casting import apology, at, either, people, plot, put_at,
 from data.primer.telling import Figure, Teller
 
 PRACTICE = {"study": ("library", "classroom", "room"), "sport": ("park", "school"), "instrument": ("room", "classroom")}
-"""Place of learning, by subject."""
+"""Places of learning, by subject."""
 
 
 @plot

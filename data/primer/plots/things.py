@@ -106,12 +106,12 @@ ERRANDS = (
     ("eat", "sandwich apple hamburger cookie banana"),
     ("drink", "juice tea coffee cocoa milk"),
 )
-"""Things to buy, and their use."""
+"""Things to buy, with the verb of their use."""
 
 
 @plot
 def errands(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Somebody buys two things; an action identifies the one that a pronoun refers to."""
+    """Somebody buys two things; a later action identifies the antecedent of a pronoun."""
     hero, friend = people(c)
     (action, some), (other_action, others) = c.pair(ERRANDS)
     one, other = thing(c, noun(c.pick(some.split())), 0.6), thing(c, noun(c.pick(others.split())), 0.6)
@@ -157,7 +157,7 @@ def packing(t: Teller, c: Chooser) -> tuple[str, ...]:
 
 
 BLUNT = ("book", "dictionary", "ball", "radio", "clock", "camera", "box")
-"""Things that break a plate when they fall on it."""
+"""Things that break a plate by falling on it."""
 
 
 @plot
@@ -184,7 +184,7 @@ def dropped(t: Teller, c: Chooser) -> tuple[str, ...]:
 
 @plot
 def present(t: Teller, c: Chooser) -> tuple[str, ...]:
-    """Somebody chooses a present for a friend, with the reason."""
+    """Somebody chooses a present for a friend for a reason."""
     hero, friend = people(c)
     entry = c.pick(
         [entry for entry in nouns("gift") if suiting(entry, ("cheap", "pretty", "cute", "useful", "beautiful"))]
