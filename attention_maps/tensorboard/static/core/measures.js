@@ -5,7 +5,7 @@
  * against gold labels, so that `first` also means better.
  */
 const MEASURES = {
-  entropy: {title: 'entropy', unit: 'nats', first: 'low', meaning: 'entropy of the attention weights: 0 means all attention on one token'},
+  entropy: {title: 'entropy', unit: 'nats', first: 'low', meaning: 'how widely attention is spread; 0 means all on one token'},
   spread: {
     title: 'spread',
     unit: '%',

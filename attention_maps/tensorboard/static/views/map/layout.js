@@ -63,7 +63,8 @@ export function cornerWidth() {
 export function marginsOf(frame) {
   const {left, top} = marginsFor(frame.rows, frame.columns, LABEL, LONGEST);
   const others = otherNames(frame);
-  const right = others ? Math.min(LONGEST, Math.max(40, ...others.map((text) => widthOf(text, LABEL)))) + 12 : 16;
+  const caption = frame.rowsNamed === 'predicts' ? 40 : Math.ceil(widthOf('predicts', CORNER.size));
+  const right = others ? Math.min(LONGEST, Math.max(caption, ...others.map((text) => widthOf(text, LABEL)))) + 12 : 16;
   return {left: Math.max(left, cornerWidth()), top: Math.max(top, 44), right, hidden: frame.hidden ? HIDDEN : 0, others};
 }
 
