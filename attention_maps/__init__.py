@@ -1,1 +1,1 @@
-"""Attention maps of a model in training: record, store, ask, measure and draw."""
+"""Record, store, query, measure and draw the attention maps of a model during training."""

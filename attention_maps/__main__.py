@@ -1,4 +1,4 @@
-"""Ask a run's recordings from the command line: `python -m attention_maps --help`."""
+"""Query the recordings of a run from the command line: `python -m attention_maps --help`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 from configs.commands import run_command
 from configs.program import exit_code_of
 
-HELP = """Ask the attention maps that a run has recorded.
+HELP = """Query the attention maps recorded by a run.
 
-  python -m attention_maps list runs                    runs, and what they have recorded
-  python -m attention_maps heads runs/NAME              what each head does, in numbers
-  python -m attention_maps show runs/NAME               a map as a table: each token with what it attends to
+  python -m attention_maps list runs                    runs and their recordings
+  python -m attention_maps heads runs/NAME              measures and label of each head
+  python -m attention_maps show runs/NAME               a map as a table: the strongest keys of each token
   python -m attention_maps show runs/NAME query=win key=I
                                                         'win' attends 'I': 50 %
-  python -m attention_maps export runs/NAME to=map.svg  a picture, a table, an alignment, or a page to send to others
+  python -m attention_maps export runs/NAME to=map.svg  an image, a table, an alignment, or an HTML page
 
 `python -m attention_maps show --help` lists the settings of `show`, and so on."""
 
@@ -24,11 +24,11 @@ COMMANDS = {
     "show": ("ask.show", "show", "ShowSettings"),
     "export": ("ask.export", "export", "ExportSettings"),
 }
-"""Per command its module, function and settings; only the one asked for is imported."""
+"""Module, function and settings of each command; only the module of the requested command is imported."""
 
 
 def guarded(arguments: list[str]) -> int:
-    """Run one command -> its exit code: 2 with one line on standard error for each problem that the user can mend."""
+    """Run one command and return its exit code: 2 for user errors, with one line per problem on standard error."""
     return exit_code_of(lambda: run_command("attention_maps", HELP, COMMANDS, arguments, subject="runs/NAME"))
 
 

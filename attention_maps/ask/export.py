@@ -1,4 +1,4 @@
-"""`python -m attention_maps export`: maps as a file; its ending chooses the format."""
+"""`python -m attention_maps export`: write maps to a file; the file extension selects the format."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ ONLY_FOR = {
     "threshold": (".pharaoh",),
     "steps": (".html",),
 }
-"""Settings for some formats only."""
+"""Settings that apply only to these formats."""
 
 
 @dataclass
 class ExportSettings(MapSettings):
-    """The file and its format."""
+    """Settings of `export`: the output file and format-specific options."""
 
     to: str = ""
-    """The file to write: .png or .svg a picture, .csv the numbers, .pharaoh a word alignment, .html a page that needs
-    no server and no network and opens with the map chosen here."""
+    """Output file: .png or .svg for an image, .csv for the weights, .pharaoh for a word alignment, .html for a
+    self-contained page that opens with the selected map."""
 
     view: Literal["map", "lines"] = "map"
-    """.svg: a heat `map`, or `lines` from each token to those it attends to."""
+    """.svg: a heat `map`, or `lines` from each query token to the keys it attends to."""
 
     top: int = 3
-    """.svg with view=lines: lines from each token."""
+    """.svg with view=lines: number of lines per query token."""
 
     readout: Readout = "argmax"
-    """.pharaoh: `argmax` links every word of the translation to the source word with the largest weight; `mutual`
-    keeps the links that are strongest from both sides, `grown` adds pairs beside these that are strongest from one
-    side; `threshold` takes every pair of at least that weight. Special tokens take no part but are counted: with
-    rows=reads, bos is number 0."""
+    """.pharaoh: `argmax` links each target token to the source token with the largest weight; `mutual` keeps the
+    links that are the argmax in both directions; `grown` adds adjacent pairs that are the argmax in one direction
+    (grow-diag); `threshold` links every pair of at least that weight. Special tokens are never linked, but count as
+    positions: with rows=reads, bos is position 0."""
 
     threshold: float = 0.5
-    """.pharaoh with readout=threshold: the smallest weight that is a link."""
+    """.pharaoh with readout=threshold: minimum weight of a link."""
 
     steps: int | Literal["all"] = 1
-    """.html: how many recorded steps the page carries, evenly spread and with the one chosen; or `all`."""
+    """.html: number of recorded steps in the page, evenly spaced and including the selected step; or `all`."""
 
     overwrite: bool = False
     """Replace the file if it exists."""
 
 
 def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
-    """Write maps to a file: a picture, a table of numbers, an alignment, or a page for any browser."""
+    """Write maps to a file: an image, a table of weights, a word alignment, or a self-contained HTML page."""
     found = [*problems, *setting_problems(settings)]
     to = expanded(settings.to)
     with also(found):
@@ -80,14 +80,14 @@ def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
 
 
 def setting_problems(settings: ExportSettings) -> list[str]:
-    """Problems of the settings, found before anything is read."""
+    """Check the settings before any file is read; return one message per problem."""
     to = expanded(settings.to)
     suffix = to.suffix.lower()
     kinds = [*WRITERS, ".html"]
     if not settings.to:
-        return [f"to=FILE is needed; its ending is one of {', '.join(kinds)}"]
+        return [f"to=FILE is required; its extension must be one of {', '.join(kinds)}"]
     if suffix not in kinds:
-        return [f"to={settings.to}: the ending must be one of {', '.join(kinds)}"]
+        return [f"to={settings.to}: the extension must be one of {', '.join(kinds)}"]
     found = []
     if to.is_dir() or (to.exists() and not settings.overwrite):
         found.append(f"to={settings.to}: exists" + ("" if to.is_dir() else "; overwrite=true replaces it"))
@@ -97,9 +97,9 @@ def setting_problems(settings: ExportSettings) -> list[str]:
         if getattr(settings, key) != getattr(type(settings), key) and suffix not in suffixes:
             found.append(f"{key}={getattr(settings, key)}: only for {', '.join(suffixes)}")
     if settings.sample == "all" and suffix not in (".pharaoh", ".html"):
-        found.append("sample=all: one file holds one map; only .pharaoh and .html take all samples")
+        found.append("sample=all: only .pharaoh and .html support all samples; other files hold one map")
     if settings.head == "all" and suffix != ".png":
-        found.append("head=all: only for .png, where all heads stand side by side")
+        found.append("head=all: only .png supports all heads, side by side")
     if settings.top < 1:
         found.append(f"top={settings.top}: must be at least 1")
     if not 0 < settings.threshold <= 1:
@@ -126,7 +126,7 @@ def _svg(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
 
 
 def _csv(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
-    """A header with the keys, then a line for each query: its token and its weights, in digits enough for float16."""
+    """A header with the keys, then one line per query: its token and its weights, in five digits (float16)."""
     question, text = asked[0], io.StringIO()
     writer = csv.writer(text)
     writer.writerow([question.rows, *question.keys.pieces])

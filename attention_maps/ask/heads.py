@@ -1,4 +1,4 @@
-"""`python -m attention_maps heads`: what each head does, in numbers."""
+"""`python -m attention_maps heads`: print the measures and the label of every head."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from attention_maps.record.measures import head_labels, head_measures
 from attention_maps.record.recording import KINDS, Kind, Measures, Recording
 
 MEASURES = {
-    "entropy": ("entropy", "{:.2f}", "mean entropy of the rows in nats"),
-    "spread": ("spread", "{:.0%}", "entropy as a share of looking at everything alike"),
-    "first": ("first", "{:.0%}", "attention to the first token"),
-    "special": ("special", "{:.0%}", "attention to special tokens"),
-    "previous": ("previous", "{:.0%}", "attention to the token before"),
-    "diagonal": ("diagonal", "{:.0%}", "attention to the token itself"),
-    "coverage": ("coverage", "{:.0%}", "source tokens that some row looks at most"),
-    "alignment_error": ("AER", "{:.1f}", "alignment error rate in percent; lower is better"),
-    "antecedent": ("antecedent", "{:.1f}", "percent of the pronouns whose antecedent gets the most attention"),
-    "antecedent_agreeing": ("agreeing", "{:.1f}", "the same among the nouns that agree with the pronoun"),
-    "importance": ("importance", "{:+.3f}", "rise of the validation loss in nats without the head"),
+    "entropy": ("entropy", "{:.2f}", "mean entropy of the attention distribution, in nats"),
+    "spread": ("spread", "{:.0%}", "entropy relative to uniform attention: 100% is uniform"),
+    "first": ("first", "{:.0%}", "mean attention to the first token"),
+    "special": ("special", "{:.0%}", "mean attention to special tokens"),
+    "previous": ("previous", "{:.0%}", "mean attention to the previous token"),
+    "diagonal": ("diagonal", "{:.0%}", "mean attention to the token itself (diagonal)"),
+    "coverage": ("coverage", "{:.0%}", "source tokens that are the argmax of at least one row"),
+    "alignment_error": ("AER", "{:.1f}", "alignment error rate, in percent; lower is better"),
+    "antecedent": ("antecedent", "{:.1f}", "pronouns whose antecedent gets the most attention, in percent"),
+    "antecedent_agreeing": ("agreeing", "{:.1f}", "the same, only among nouns that agree with the pronoun"),
+    "importance": ("importance", "{:+.3f}", "increase in validation loss when the head is ablated, in nats"),
 }
-"""Per measure of a head: column heading, number format, explanation."""
+"""Column heading, number format and explanation of each measure of a head."""
 
 
 @dataclass
 class HeadsSettings:
-    """Which recording."""
+    """Settings of `heads`: the recording."""
 
     step: str = "last"
-    """A recorded step, `first` or `last`; or the name of a recording: `generated_00001`."""
+    """A recorded step, `first` or `last`; or the name of a recording, such as `generated_00001`."""
 
 
 def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> None:
-    """Print what each head does: its measures, and its label where a rule fits."""
+    """Print the measures of each head, and its label if a rule matches."""
     with also(problems):
         _, title, recording = load(existing_run(run), settings.step)
-    measures = recording.measures or head_measures(recording.samples)  # older recordings hold maps alone
+    measures = recording.measures or head_measures(recording.samples)  # older recordings contain only maps
     labels = recording.labels or head_labels(head_measures(recording.samples))
     print(title)
     explained = []
@@ -57,7 +57,7 @@ def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> No
 def _rows(
     measures: Measures, labels: dict[str, list[list[str]]], kind: Kind, names: Sequence[str]
 ) -> Iterator[list[str]]:
-    """A table of texts: a heading, and a line for each head."""
+    """Cells of a table as strings: a header row, then one row per head."""
     yield [kind, "head", *(MEASURES[name][0] for name in names), "label"]
     for layer, heads in enumerate(measures[names[0]][kind]):
         for head in range(len(heads)):
@@ -70,7 +70,7 @@ def _rows(
 
 
 def _grid(rows: Iterator[list[str]]) -> Iterator[str]:
-    """Columns under each other: the first and the last begin together, numbers end together."""
+    """Aligned lines of a table: the first and last columns left-aligned, the numbers right-aligned."""
     table = list(rows)
     widths = [max(width(row[column]) for row in table) for column in range(len(table[0]))]
     for first, *middle, last in table:
@@ -79,11 +79,11 @@ def _grid(rows: Iterator[list[str]]) -> Iterator[str]:
 
 
 def _scores(recording: Recording) -> Iterator[str]:
-    """Read-outs beside the baselines that need no model, best first."""
+    """Lines that compare the read-outs with model-free baselines, best first."""
     for measure, text, sign in (
-        ("alignment_error", "alignment error rate in percent, lower is better", 1),
+        ("alignment_error", "alignment error rate, in percent; lower is better", 1),
         ("antecedent", "pronouns whose antecedent gets the most attention, in percent", -1),
-        ("antecedent_agreeing", "the same among the nouns that agree with the pronoun", -1),
+        ("antecedent_agreeing", "the same, only among nouns that agree with the pronoun", -1),
     ):
         rows = sorted((s for s in recording.scores if s.measure == measure), key=lambda score: sign * score.value)
         if rows:

@@ -1,4 +1,4 @@
-"""`python -m attention_maps list`: the runs in a folder, and what they have recorded."""
+"""`python -m attention_maps list`: list the runs in a folder and their recordings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def list_recordings(folder: str, settings: ListSettings, problems: Sequence[str]
     if not expanded(folder).is_dir():
         problems = [*problems, f"{folder}: no such folder"]
     elif not found:
-        problems = [*problems, f"{folder}: no recordings of attention in it (attention.enabled=true makes them)"]
+        problems = [*problems, f"{folder}: no attention recordings in it (attention.enabled=true creates them)"]
     if problems:
         raise UserError(*problems)
     print("\n\n".join("\n".join(_run(run)) for run in found))
@@ -67,7 +67,7 @@ def _thinned(names: Sequence[str], most: int = 12) -> str:
 
 
 def _text(sample: Sample, columns: int = 48) -> str:
-    """The beginning of what the decoder reads, and of its source."""
+    """The beginning of the source, if any, and of the decoder input."""
     sides = [tokens for tokens in (sample.source, sample.reads) if tokens is not None]
     texts = (
         visible("".join(piece for piece, mark in zip(t.pieces, t.special, strict=True) if not mark)) for t in sides
@@ -77,7 +77,7 @@ def _text(sample: Sample, columns: int = 48) -> str:
 
 
 def _labelled(labels: dict[str, list[list[str]]], kind: str) -> str:
-    """Heads that have a label: `; previous token: 0.2, 1.0` (layer.head)."""
+    """The labelled heads as text: `; previous token: 0.2, 1.0` (layer.head)."""
     heads: dict[str, list[str]] = {}
     for layer, row in enumerate(labels.get(kind, [])):
         for head, label in enumerate(row):

@@ -1,4 +1,4 @@
-"""Find the runs and recordings that a command names, and load one. Raises UserError, naming what there is."""
+"""Find the requested runs and recordings, and load a recording. Raises UserError that lists the available ones."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from configs.errors import UserError
 from configs.program import expanded
 
 DEPTH = 6
-"""Folders below the one given that are searched for runs."""
+"""Depth of the search for runs below the given folder."""
 
 
 @contextmanager
 def also(problems: Sequence[str]) -> Iterator[None]:
-    """Report the problems found so far, together with those of the block."""
+    """Raise one UserError with these problems and those raised in the block."""
     try:
         yield
     except UserError as error:
@@ -30,15 +30,15 @@ def also(problems: Sequence[str]) -> Iterator[None]:
 
 
 def recordings(run: Path) -> dict[str, Path]:
-    """The recordings of a run by name, steps in order and then what was generated."""
+    """The recordings of a run by name: training steps in order, then generated texts."""
     return {file.stem: file for file in (*store.steps(run).values(), *store.generated(run).values())}
 
 
 def recorded_runs(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> list[Path]:
-    """The runs with recordings in a folder, or the folder itself if it is one, in order of name.
+    """The runs with recordings below a folder, sorted by name; the folder itself if it is such a run.
 
-    Links are followed, but not to a folder that they lie in: `above` are those by device and inode. A run whose
-    recordings cannot be listed is among them.
+    Symbolic links are followed unless they lead to a parent folder: `above` holds the parents as (device, inode). Runs
+    whose recordings cannot be listed are included.
     """
     try:
         if recordings(folder):
@@ -57,19 +57,19 @@ def recorded_runs(folder: Path, above: frozenset[tuple[int, int]] = frozenset())
 
 
 def existing_run(run: str) -> Path:
-    """The folder of a run that has recordings."""
+    """The folder of a run. Raises UserError if the run does not exist or has no recordings."""
     folder = expanded(run)
     if not folder.exists():
         raise UserError(f"{run}: no such run")
     if not recordings(folder):
         runs = recorded_runs(folder) if folder.is_dir() else []
         hint = f"; runs in it: {', '.join(map(str, runs[:8]))}" if runs else ""
-        raise UserError(f"{run}: no recordings of attention in this run (attention.enabled=true makes them){hint}")
+        raise UserError(f"{run}: no attention recordings in this run (attention.enabled=true creates them){hint}")
     return folder
 
 
 def chosen_recording(run: Path, step: str) -> tuple[str, Path]:
-    """The name and the file of a run's recording."""
+    """The name and file of the requested recording of a run. Raises UserError that lists the available ones."""
     found = recordings(run)
     steps = {int(name.removeprefix("step_")): name for name in found if name.startswith("step_")}
     if step in ("first", "last") and steps:
@@ -83,13 +83,13 @@ def chosen_recording(run: Path, step: str) -> tuple[str, Path]:
     if name not in found:
         generated = [name for name in found if name.startswith("generated_")]
         there = ", ".join([*map(str, steps), *generated])
-        raise UserError(f"step={step}: not recorded in {run}; there are {there}")
+        raise UserError(f"step={step}: not recorded in {run}; available: {there}")
     return name, found[name]
 
 
 @contextmanager
 def reading(file: Path) -> Iterator[None]:
-    """Whatever keeps a recording from being read is a UserError."""
+    """Convert any error while a recording is read into a UserError."""
     try:
         yield
     except store.RecordingError as error:
@@ -99,7 +99,7 @@ def reading(file: Path) -> Iterator[None]:
 
 
 def load(run: Path, step: str) -> tuple[str, str, Recording]:
-    """A run's recording: its name, a title, and what is in it."""
+    """Load a recording of a run; return its name, a title and the recording."""
     name, file = chosen_recording(run, step)
     with reading(file):
         recording = store.load(file)

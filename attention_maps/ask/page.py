@@ -1,7 +1,7 @@
-"""The Attention tab as one self-contained HTML file: scripts, style sheets and recordings; it needs no network.
+"""Build the Attention tab as one self-contained HTML file with scripts, style sheets and recordings.
 
-A page opened from disk may not import files beside it. So every module becomes a `data:` URL in an import map, under a
-bare name ("chumoku/core/state.js"), and the relative imports between modules are rewritten to these names.
+Browsers block module imports on pages opened from disk. Therefore every module becomes a `data:` URL in an import map,
+under a bare name ("chumoku/core/state.js"), and the relative imports between modules are rewritten to these names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from attention_maps.draw.labels import printable
 STATIC = Path(__file__).resolve().parent.parent / "tensorboard" / "static"
 ENTRY = "index.js"
 PREFIX = "chumoku/"
-"""Of the bare names in the import map."""
+"""Prefix of the bare names in the import map."""
 
 RELATIVE = re.compile(r"""(\bfrom\s*|\bimport\s*\(?\s*)(["'])(\.\.?/[^"'\n]+)\2""")
 """`from "./x.js"` of import and export, `import "./x.js"` and `import("./x.js")`."""
@@ -30,7 +30,7 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:; font-src"
     " data:"
 )
-"""Content security policy: the browser loads nothing from elsewhere."""
+"""Content security policy: the page loads no external resources."""
 
 PAGE = """<!doctype html><html lang="en">
 <head>
@@ -53,7 +53,7 @@ PAGE = """<!doctype html><html lang="en">
 
 
 def page(title: str, archive: Mapping[str, Any], state: Mapping[str, object]) -> str:
-    """The HTML. `state` is the initial UI state, by the names in the tab's core/state.js."""
+    """Return the HTML of the page. `state` is the initial UI state, with the keys of the tab's core/state.js."""
     modules = {path.relative_to(STATIC).as_posix(): path.read_text("utf-8") for path in sorted(STATIC.rglob("*.js"))}
     imports = {PREFIX + name: _data_url(bundled(name, text, modules)) for name, text in modules.items()}
     hash_ = "#attention&" + urlencode({f"p.attention.{key}": value for key, value in state.items()})
@@ -69,7 +69,7 @@ def page(title: str, archive: Mapping[str, Any], state: Mapping[str, object]) ->
 
 
 def bundled(name: str, text: str, modules: Mapping[str, str]) -> str:
-    """A module with its relative imports replaced by bare names. Raises LookupError for a missing module."""
+    """Replace the relative imports of a module by bare names. Raises LookupError for a missing module."""
 
     def bare(match: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(name), match[3]))

@@ -1,10 +1,10 @@
-"""The data inside an exported page, in place of a server: everything that the tab may request, as one JSON object.
+"""The data embedded in an exported page: everything that the tab would request from the server, as one JSON object.
 
     {"index": {"runs": {run: {"steps": [step, …], "generated": [number, …]}}},
      "meta": {"run|recording": …}, "curves": {run: …},
      "tensors": {"run|recording|sample|kind|layer|what": {"shape": […], "data": base64 of little-endian float16}}}
 
-The rollout is of all layers together: its `layer` is empty.
+The rollout covers all layers, so its `layer` is empty.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ OF_A_LAYER = ("weights", "norms", "values")
 def page_data(
     run: str, files: Mapping[str, Path], sample: int | None = None, measured: Mapping[int, Path] | None = None
 ) -> dict[str, Any]:
-    """The data of some recordings of one run by name, with one sample, which becomes number 0, or with all.
+    """Collect the data of the recordings `files` of one run, with all samples or only `sample`, renumbered to 0.
 
-    Recordings without that sample, or without any, are left out: there would be nothing to draw.
+    Recordings without that sample, or without any, are skipped: they have no map to draw.
 
-    `measured`: the recordings by step whose measures make the curves; by default those of `files`. Raises
-    `files.errors.Refusal` for a file that is no whole recording.
+    `measured`: recordings by step whose measures form the curves; by default those of `files`. Raises
+    `files.errors.Refusal` for an incomplete or invalid recording.
     """
     source = RecordingReader()
     metas, tensors, carried = {}, {}, []
@@ -44,7 +44,7 @@ def page_data(
             try:
                 tensor, content = source.tensor(str(path), number, kind, layer or 0, what)
             except NotThere:
-                continue  # older recordings have no values and no rollout
+                continue  # older recordings have neither values nor a rollout
             key = (run, name, numbers.index(number), kind, "" if layer is None else layer, what)
             data = base64.b64encode(content).decode("ascii")
             tensors["|".join(map(str, key))] = {"shape": tensor.shape, "data": data}
@@ -70,7 +70,7 @@ def _numbers(names: Iterable[str], kind: str) -> dict[int, str]:
 
 
 def thinned(names: Sequence[str], chosen: str, count: int) -> list[str]:
-    """`count` names evenly spread from the first to the last; the one nearest to `chosen` gives way to it."""
+    """Select `count` evenly spaced names from first to last; `chosen` replaces the name nearest to it."""
     if count >= len(names):
         return list(names)
     if count == 1:

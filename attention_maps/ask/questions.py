@@ -1,4 +1,4 @@
-"""The maps and tokens that a command's settings name. Raises UserError, naming what there is instead."""
+"""Resolve the settings of a command to maps and tokens. Raises UserError that lists the available ones."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from attention_maps.record.recording import Kind, Recording, Rows, Tokens
 from configs.errors import UserError
 
 PLACE = re.compile(r"(0|[1-9][0-9]{0,8})(?::(0|[1-9][0-9]{0,8}))?")
-"""A position, or several."""
+"""A position, `5`, or a range of positions, `5:7`."""
 
 
 @dataclass
 class MapSettings:
-    """Which map."""
+    """Settings that select a map."""
 
     step: str = "last"
-    """A recorded step, `first` or `last`; or the name of a recording: `generated_00001`."""
+    """A recorded step, `first` or `last`; or the name of a recording, such as `generated_00001`."""
 
     sample: int | Literal["all"] | None = None
-    """The number of an example, or `all`. By default 0; in an .html page all."""
+    """Index of an example, or `all`. Default: 0; all in an .html page."""
 
     kind: Kind | None = None
-    """`encoder`, `decoder` or `cross`. By default `cross` of a translation, `decoder` of a text."""
+    """`encoder`, `decoder` or `cross`. Default: `cross` for a translation, `decoder` for a text."""
 
     layer: int | None = None
-    """Counted from 0; -1 is the last. By default the last but one, whose mean over heads aligns best."""
+    """Counted from 0; -1 is the last. Default: the second-to-last layer, whose mean over heads aligns best."""
 
     head: int | Literal["mean", "all"] = "mean"
-    """Counted from 0; `mean` of the heads, or `all` of them one by one."""
+    """Counted from 0; `mean` for the mean over heads, or `all` for every head separately."""
 
     rows: Rows | None = None
-    """How a row of a decoder or cross map is named: by the token that it `reads` or that it `predicts`. By default what
-    it predicts in `cross` maps (where a word of the translation looked for its source), what it reads in others."""
+    """Label of a row in a decoder or cross map: the token that the row `reads` or `predicts`. Default: `predicts` in
+    `cross` maps (the weights while that target token is predicted), `reads` in others."""
 
 
 def questions(title: str, recording: Recording, settings: MapSettings) -> Iterator[ChosenMap]:
-    """The maps that the settings ask for: one, or one for each sample and head of `all`."""
+    """The selected maps: a single one, or one per sample and head when these are `all`."""
     samples = range(len(recording.samples))
     if not samples:
-        raise UserError(f"{title}: this recording holds no example (attention.examples, attention.probes)")
+        raise UserError(f"{title}: this recording contains no examples (set attention.examples or attention.probes)")
     if settings.sample != "all":
         number = settings.sample or 0
         if number not in range(-len(samples), len(samples)):
@@ -62,7 +62,7 @@ def questions(title: str, recording: Recording, settings: MapSettings) -> Iterat
 
 
 def position(text: str, tokens: Tokens) -> range:
-    """The token or tokens that a text names; where no token is spelled so, `5` and `5:7` are positions."""
+    """Positions of the tokens spelled `text`; if there are none, `5` and `5:7` are parsed as positions."""
     try:
         return tokens.find(text)
     except LookupError as error:

@@ -1,4 +1,4 @@
-"""`python -m attention_maps show`: a map as a table for the terminal, or the answer to one question."""
+"""`python -m attention_maps show`: print a map as a table, or the attention weight between two tokens."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from attention_maps.record.recording import Tokens, TokenWeight
 from configs.errors import UserError
 
 WIDEST = 16
-"""Columns of the terminal that a token gets at most."""
+"""Maximum width of a token, in terminal columns."""
 
 BAR = 10
-"""Columns of a bar that stands for all of the attention."""
+"""Width of a bar for a weight of 1, in terminal columns."""
 
 
 @dataclass
 class ShowSettings(MapSettings):
-    """What is shown."""
+    """Settings of `show`."""
 
     query: str | None = None
-    """The attending token: a word of the text, of one or several pieces; or a position, 5, or 5:7 for several."""
+    """The query token: a word of one or several pieces; or a position, 5, or a range, 5:7."""
 
     key: str | None = None
-    """The token attended to. With `query` the answer is one number; alone, the tokens that attend to it most."""
+    """The key token. With `query`: print one weight; alone: print the tokens that attend to the key most."""
 
     top: int = 3
-    """How many of the strongest are shown."""
+    """Number of strongest tokens shown."""
 
     special: bool = True
-    """Show special tokens (bos, eos) among those attended to. Percentages are the same without them."""
+    """Show special tokens (bos, eos). Hiding them does not renormalise the percentages."""
 
 
 def show(run: str, settings: ShowSettings, problems: Sequence[str]) -> None:
-    """Print a map as a table, the answer to one question, or the tokens that attend to one."""
+    """Print a map as a table, the weight from a query to a key, or the strongest links of one token."""
     found = list(problems)
     if settings.top < 1:
         found.append(f"top={settings.top}: must be at least 1")
@@ -65,7 +65,7 @@ def show(run: str, settings: ShowSettings, problems: Sequence[str]) -> None:
 
 
 def answer(question: ChosenMap, settings: ShowSettings) -> list[str]:
-    """How much a query attends to a key; or the strongest links of the one that is given."""
+    """Attention weight from the query to the key, or the strongest links of the given token, as lines of text."""
     problems = []
     places: dict[str, range] = {}
     for side, tokens in (("query", question.queries), ("key", question.keys)):
@@ -91,7 +91,7 @@ def answer(question: ChosenMap, settings: ShowSettings) -> list[str]:
 
 
 def table(question: ChosenMap, top: int, special: bool, dim: Callable[[str], str] = str) -> Iterator[str]:
-    """A line for each query: its position and name, and its strongest keys with a bar for the first."""
+    """One line per query: its position and token, and its `top` strongest keys, with a bar for the first."""
     queries, keys = question.queries, question.keys
     keep = [column for column in range(len(keys)) if special or not keys.special[column]]
     matrix = question.matrix[:, keep]  # [Q,K]
@@ -110,12 +110,12 @@ def table(question: ChosenMap, top: int, special: bool, dim: Callable[[str], str
 
 
 def percent(weight: float) -> str:
-    """A share of attention, right-aligned."""
+    """Attention weight as a right-aligned percentage."""
     return f"{100 * weight:>3.0f} %"
 
 
 def bar(weight: float) -> str:
-    """A share as a bar of fixed width, in eighths of a character."""
+    """Attention weight as a bar of fixed width, with a resolution of 1/8 character."""
     eighths = round(min(max(weight, 0), 1) * BAR * 8) if weight == weight else 0
     full, rest = divmod(eighths, 8)
     return ("█" * full + " ▏▎▍▌▋▊▉"[rest] * (rest > 0)).ljust(BAR)

@@ -196,20 +196,20 @@ def test_a_recording_without_examples_says_so(
     """Guards what is recorded with attention.examples=0: measures, and no map to draw."""
     store.save(replace(lesson, samples=(), measures={"entropy": {"cross": [[0.5, 1.5]]}}), tmp_path)
     assert guarded(["export", str(tmp_path), f"to={tmp_path / name}"]) == 2
-    assert "this recording holds no example" in capsys.readouterr().err
+    assert "this recording contains no examples" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ([], "to=FILE is needed"),
-        (["to=map.gif"], "to=map.gif: the ending must be one of .png, .svg, .csv, .pharaoh, .html"),
+        ([], "to=FILE is required"),
+        (["to=map.gif"], "to=map.gif: the extension must be one of .png, .svg, .csv, .pharaoh, .html"),
         (["to=nowhere/map.svg"], "to=nowhere/map.svg: there is no folder nowhere"),
         (["to=~nosuchuser/map.svg"], "to=~nosuchuser/map.svg: there is no folder ~nosuchuser"),
         (["to=m.csv", "view=lines"], "view=lines: only for .svg"),
         (["to=m.svg", "readout=mutual"], "readout=mutual: only for .pharaoh"),
-        (["to=m.svg", "sample=all"], "sample=all: one file holds one map"),
-        (["to=m.csv", "head=all"], "head=all: only for .png"),
+        (["to=m.svg", "sample=all"], "sample=all: only .pharaoh and .html support all samples"),
+        (["to=m.csv", "head=all"], "head=all: only .png supports all heads"),
         (["to=m.pharaoh", "threshold=2"], "threshold=2.0: must be above 0"),
         (["to=m.html", "steps=0"], "steps=0: must be at least 1, or all"),
         (["to=m.svg", "kind=self"], "kind=self: must be encoder or decoder or cross"),

@@ -114,7 +114,7 @@ def test_recordings_are_found_by_step_and_by_name(lesson: Recording, tmp_path: P
     ):
         assert chosen_recording(run, typed)[0] == name
     for missing in ("7", "9" * 5000, "²"):
-        with pytest.raises(UserError, match=rf"step={missing}: .*there are 500, 2000, 100000000, generated_00001"):
+        with pytest.raises(UserError, match=rf"step={missing}: .*available: 500, 2000, 100000000, generated_00001"):
             chosen_recording(run, missing)
     assert recorded_runs(tmp_path) == recorded_runs(run) == [run]
 
@@ -166,5 +166,5 @@ def test_maps_that_are_not_there_say_what_there_is(lesson: Recording, settings: 
     """Guards against a traceback, and numpy's wrapping around."""
     with pytest.raises(UserError, match=message):
         list(questions("", lesson, settings))
-    with pytest.raises(UserError, match="this recording holds no example"):
+    with pytest.raises(UserError, match="this recording contains no examples"):
         list(questions("", Recording(1, ()), MapSettings(sample="all")))

@@ -198,7 +198,7 @@ def test_a_recording_without_examples_has_measures_to_tell(lesson: Recording, tm
     assert re.search("layer 0 +0 +0.50 +25.5\n", out)
     assert "70.0  nearest  (baseline)" in out
     assert guarded(["show", str(tmp_path)]) == 2
-    assert "step 1,000: this recording holds no example" in capsys.readouterr().err
+    assert "step 1,000: this recording contains no examples" in capsys.readouterr().err
 
 
 def test_runs_are_listed_with_steps_samples_and_maps(run: str, lesson: Recording, capsys: Capture) -> None:
