@@ -1,4 +1,4 @@
-"""Configuration of recording attention."""
+"""Configuration of attention-map recording."""
 
 from __future__ import annotations
 
@@ -7,38 +7,39 @@ from dataclasses import dataclass, field
 
 @dataclass
 class AttentionConfig:
-    """Recording of attention maps at evaluations."""
+    """Recording of attention maps at each evaluation."""
 
     enabled: bool = True
-    """Record maps at every evaluation. One extra forward pass over a few examples; training itself is untouched."""
+    """Record maps at every evaluation: an extra forward pass over a few examples, separate from training."""
 
     probes: list[str] = field(default_factory=list)
-    """Your own texts, recorded at every step. For translation: sources, or `source ||| target`."""
+    """Your own texts, recorded at every evaluation. For translation: source sentences, or `source ||| target`."""
 
     examples: int = 4
-    """Validation examples recorded besides the probes: always the same ones."""
+    """Number of validation examples recorded in addition to the probes, the same ones every time."""
 
     max_tokens: int = 128
-    """Longest recorded sequence in tokens; longer ones are cut and say so. A map has up to max_tokens^2 numbers."""
+    """Maximum length of a recorded sequence in tokens; longer ones are truncated and marked as such. A map has up to
+    max_tokens^2 values."""
 
     keep: int | None = 200
-    """Recorded steps kept per run: beyond that old ones are thinned evenly; the first and the last stay. null keeps
-    all."""
+    """Maximum number of recorded steps kept per run: beyond it, steps are thinned evenly, but the first and the last
+    are kept. null keeps all."""
 
     scored: int = 64
-    """Embedded corpus: validation rows on which all heads are scored against gold alignments or antecedents; 0 is off.
-    """
+    """Built-in corpus: number of validation rows on which all heads are scored against gold alignments or antecedents;
+    0 is off."""
 
     importance: bool = False
-    """After training, measure how much the validation loss rises without each head: a pass for every head over up to 32
-    validation batches."""
+    """After training, measure the importance of each head: the rise in validation loss if it is ablated. Runs one pass
+    per head over up to 32 validation batches."""
 
     image: bool = True
-    """Draw one labelled heat map per evaluation into TensorBoard's Images tab."""
+    """Draw one labelled heat map per evaluation in TensorBoard's Images tab."""
 
 
 def problems(config: AttentionConfig) -> list[str]:
-    """All invalid settings, one sentence each that names the key; empty when there are none."""
+    """All invalid settings, as one sentence each that names the key; empty if there are none."""
     rules = (
         ("max_tokens", config.max_tokens > 0, "must be greater than 0"),
         ("keep", config.keep is None or config.keep > 0, "must be greater than 0"),

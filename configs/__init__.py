@@ -1,1 +1,1 @@
-"""Values of settings, as YAML, and what all commands share."""
+"""Default settings as YAML, and the command-line code that all programs share."""

@@ -1,4 +1,4 @@
-"""Programs with sub-commands, `python -m PACKAGE COMMAND key=value …`: one style of help, one way to fail."""
+"""Programs with subcommands, `python -m PACKAGE COMMAND key=value …`, with uniform help and error messages."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from configs.program import importing
 from configs.settings import describe, read_settings
 
 Commands = Mapping[str, tuple[str, str, str]]
-"""For each command its module within the package, its function, and the dataclass of its settings."""
+"""For each command: its module within the package, its function, and the dataclass of its settings."""
 
 
 def run_command(package: str, intro: str, commands: Commands, arguments: Sequence[str], subject: str = "") -> None:
-    """Run the command that the arguments name, or print help. Imports the module of that command alone.
+    """Run the command named by the arguments, or print help. Imports only the module of that command.
 
-    The function is called with its settings. With a `subject`, such as `runs/NAME`, every command takes that before its
-    settings, and its function is called with (subject, settings, problems of the settings), to add problems of its own.
-    Raises UserError.
+    The function is called with its settings. With a `subject`, such as `runs/NAME`, every command expects a value for
+    it before the settings, and its function is called with (subject, settings, problems), so that it can add problems
+    of its own. Raises UserError.
     """
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(intro)

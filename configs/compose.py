@@ -1,4 +1,4 @@
-"""From the command line to a checked config: Hydra composes, we report every problem at once, exit code 2, no
+"""Compose the command line into a checked config with Hydra; report all problems at once, with exit code 2 and no
 traceback."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GROUPS = {
     for folder in sorted(CONFIGS.iterdir())
     if any(folder.glob("*.yaml"))
 }
-"""The config groups with their choices."""
+"""The config groups and their choices."""
 
 VERBATIM = (
     "data.path",
@@ -47,18 +47,18 @@ VERBATIM = (
     "name",
     "runs",
 )
-"""Names of the user's own files and columns, taken verbatim: Hydra's grammar has no room for '=', ',' or Japanese
-without quotes."""
+"""Names of the user's own files and columns, used verbatim: Hydra's grammar does not accept unquoted '=', ',' or
+Japanese."""
 
 
 def compose_config(
     name: str, schema: type, settings: list[str], *, groups_apply: bool = True
 ) -> tuple[DictConfig | None, list[str]]:
-    """Compose `configs/<name>.yaml` with `settings` -> (config, problems). Sweeps are for the caller to spread out.
+    """Compose `configs/<name>.yaml` with `settings` -> (config, problems). The caller expands sweeps.
 
-    `groups_apply`: whether `key=choice` may choose a file in `configs/<key>/`; without, it is a value like any other.
-    Every setting is checked by itself against the dataclass, so that all problems are found in one go; those that are
-    in order are applied. The config is None only when not even the groups could be composed.
+    `groups_apply`: whether `key=choice` selects a file in `configs/<key>/`; if false, it is an ordinary value. Each
+    setting is checked on its own against the dataclass, so that one pass finds all problems; valid settings are
+    applied. The config is None only if the groups cannot be composed.
     """
     found: list[str] = []
     groups: list[str] = []
@@ -85,15 +85,15 @@ def compose_config(
 
 @functools.cache
 def compose_groups(name: str, schema: type, groups: tuple[str, ...]) -> DictConfig:
-    """`configs/<name>.yaml` with these choices of groups. Kept: it takes Hydra 90 ms, and the runs of a sweep share few
-    of them."""
+    """Compose `configs/<name>.yaml` with these group choices. Cached: Hydra takes 90 ms, and runs of a sweep share few
+    choices."""
     ConfigStore.instance().store(name=f"{name}_schema", node=schema)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         return compose(name, overrides=list(groups))
 
 
 def normalise(argument: str) -> str:
-    """Quote paths for Hydra's grammar and let `experiment=x` mean `+experiment=x`."""
+    """Quote paths for Hydra's grammar, and treat `experiment=x` as `+experiment=x`."""
     key, separator, value = argument.partition("=")
     if separator and key in VERBATIM and value not in ("", "null") and value[0] not in "'\"":
         # Inside quotes only backslashes before a quote are special.
@@ -104,7 +104,7 @@ def normalise(argument: str) -> str:
 
 
 def parse_override(argument: str, found: list[str]) -> Override | None:
-    """One override, or None with the problem noted."""
+    """Parse one override; returns None and appends to `found` if it is invalid."""
     key, separator, _ = argument.partition("=")
     if argument.startswith("~"):
         found.append(f"{argument}: settings cannot be removed; most can be null: {key[1:]}=null")
@@ -124,7 +124,7 @@ def parse_override(argument: str, found: list[str]) -> Override | None:
 
 
 def group_problem(override: Override) -> str | None:
-    """What is wrong with choosing a file of a config group, or None."""
+    """The problem with a choice of a config group, or None."""
     group = override.key_or_group
     options = GROUPS[group]
     choice = str(override.value())
@@ -134,7 +134,7 @@ def group_problem(override: Override) -> str | None:
 
 
 def value_problems(config: DictConfig, override: Override, keys: list[str]) -> list[str]:
-    """Apply one value to `config`; what is wrong with it in words."""
+    """Apply one value to `config`; returns the problems with it."""
     key = override.key_or_group
     if key not in keys:
         return [f"{key}: unknown setting{suggestion(key, keys)}; --help lists all"]
@@ -152,14 +152,14 @@ def value_problems(config: DictConfig, override: Override, keys: list[str]) -> l
 
 
 def suggestion(word: str, known: list[str]) -> str:
-    """A near miss, if there is one; the last part of a dotted key counts too."""
+    """The closest known word, if any, as " (did you mean …?)"; a dotted key also matches by its last part."""
     near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.75)
     same_end = [key for key in known if key.rpartition(".")[2] == word.lower().rpartition(".")[2]]
     return f" (did you mean {(near or same_end)[0]}?)" if near or same_end else ""
 
 
 def all_keys(schema: type, prefix: str = "") -> list[str]:
-    """Every dotted key of a dataclass, nested ones and groups included."""
+    """All dotted keys of a dataclass, including nested ones and groups."""
     keys = []
     for name, kind in get_type_hints(schema).items():
         keys.append(prefix + name)
@@ -176,7 +176,7 @@ def kind_of(schema: Any, key: str) -> Any:
 
 
 def in_words(kind: Any, key: str) -> str:
-    """The type of a setting, for whoever mistook it."""
+    """The type of a setting, as worded in error messages."""
     if kind == list[str]:
         return f'a list: {key}=\'["first","second"]\''
     return " or ".join([*expected(kind), *(["null"] if NoneType in get_args(kind) else [])])

@@ -1,4 +1,4 @@
-"""How a setting names a device."""
+"""Names of devices in settings."""
 
 import re
 
@@ -6,5 +6,5 @@ DEVICES = "auto, cpu, cuda, cuda:N or mps"
 
 
 def is_device(name: str) -> bool:
-    """Whether `name` has the form of a device; whether that device exists is checked when it is used."""
+    """Whether `name` is a valid device name; whether that device exists is checked on use."""
     return re.fullmatch(r"auto|cpu|mps|cuda(:\d{1,2})?", name) is not None

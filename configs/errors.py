@@ -1,4 +1,4 @@
-"""The one exception that means: the user can mend this."""
+"""The exception for errors that the user can fix."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 
 
 class UserError(Exception):
-    """Bad config, data, file or checkpoint; one argument for each problem, which names the key or file and the fix.
-    Exit code 2."""
+    """Invalid config, data, file or checkpoint; one argument per problem, which names the key or file and the fix. Exit
+    code 2."""
 
 
 def check_finite(what: str, value: float, step: int) -> None:
-    """Raise UserError, with what to do about it, when a run has diverged."""
+    """Raise UserError, with suggested fixes, if a run has diverged."""
     if not math.isfinite(value):
         raise UserError(
             f"the {what} became {value} by step {step}: lower optim.lr, lengthen schedule.warmup or set optim.clip=1; "

@@ -1,4 +1,4 @@
-"""What `python train.py --help` says."""
+"""The text of `python train.py --help`."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from omegaconf import OmegaConf
 from configs.compose import CONFIGS, GROUPS, compose_config
 from configs.settings import describe
 
-HELP = """Train a small transformer: a GPT that writes, or an encoder-decoder that translates.
+HELP = """Train a small transformer: a GPT that generates text, or an encoder-decoder that translates.
 
-  python train.py                                      a GPT on the stories of the embedded corpus
-  python train.py task=translate                       English to Japanese on its sentences
+  python train.py                                      a GPT on the stories of the built-in corpus
+  python train.py task=translate                       English to Japanese on its sentence pairs
   python train.py data=text data.path=book.txt         a GPT on your own text
   python train.py task=translate data=pairs data.path=talks.en,talks.ja
                                                        a translator on your own sentence pairs
-  python train.py +experiment=demo_gpt                 a recipe, see below
-  python train.py resume=runs/NAME                     go on with a run where it stopped
-  python train.py resume=runs/NAME/checkpoints/best    go back to a checkpoint; what came after it is dropped
-  python train.py init_from=runs/NAME data=text …      a new run from the weights of another
-  python train.py -m optim.lr=1e-3,3e-4                a sweep: a run for each value, ranked at the end
-  python train.py --cfg job …                          print the config and stop
+  python train.py +experiment=demo_gpt                 a recipe (listed below)
+  python train.py resume=runs/NAME                     resume a run where it stopped
+  python train.py resume=runs/NAME/checkpoints/best    resume from a checkpoint; later ones are deleted
+  python train.py init_from=runs/NAME data=text …      a new run initialised from existing weights
+  python train.py -m optim.lr=1e-3,3e-4                a sweep: one run per value, ranked at the end
+  python train.py --cfg job …                          print the config and exit
 
-A run is a folder, runs/NAME. Mistakes are reported, all at once, before anything starts. Values are numbers, text,
-true, false, null (nothing), or a list in quotes: attention.probes='["first","second"]'.
+Every run has its own folder, runs/NAME. All invalid settings are reported at once, before anything starts. Values are
+numbers, text, true, false, null (no value) or a quoted list: attention.probes='["first","second"]'.
 
-Recipes (+experiment=NAME; configs/experiment/NAME.yaml says what data it needs, how long it takes, what it reaches):
+Recipes (+experiment=NAME; configs/experiment/NAME.yaml lists the data required, the training time and the results):
 {recipes}
 
-Choices, each of which sets several settings:
+Config groups (GROUP=CHOICE; each choice sets several settings):
 {choices}
 
-Settings, each with its default:"""
+Settings and their defaults:"""
 
 
 def train_help(schema: type) -> str:
-    """Every recipe, choice and setting, as the YAML files and the docstrings of `schema` describe them."""
+    """The text of `--help`: recipes, choices and settings, from the YAML files and the docstrings of `schema`."""
     composed, _ = compose_config("train", schema, [])
     assert composed is not None
     recipes = [listed(name, description("experiment", name)) for name in GROUPS["experiment"]]
@@ -51,7 +51,7 @@ def train_help(schema: type) -> str:
 
 
 def description(group: str, choice: str) -> str:
-    """The comment at the head of a YAML file, as far as its first command."""
+    """The comment at the top of a YAML file, up to its first command."""
     said = []
     for line in (CONFIGS / group / f"{choice}.yaml").read_text(encoding="utf-8").splitlines():
         if not line.startswith("#") or line.startswith("#   "):
@@ -61,7 +61,7 @@ def description(group: str, choice: str) -> str:
 
 
 def listed(name: str, said: str) -> str:
-    """A name, and its description of it in a column of its own."""
+    """One entry of a list: a name and, in the second column, its description."""
     return (
         textwrap.fill(said, width=120, initial_indent=f"  {name:25s}", subsequent_indent=" " * 27)
         if said

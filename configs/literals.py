@@ -1,4 +1,4 @@
-"""Values that OmegaConf takes as they are."""
+"""Values that OmegaConf must not interpolate."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 
 def literal(value: Any) -> Any:
-    """Text, also inside lists and dicts, in which `${…}` is escaped: OmegaConf would look it up, in the environment
-    say."""
+    """Escape `${…}` in a string, also inside lists and dicts: OmegaConf would interpolate it, e.g. from environment
+    variables."""
     if isinstance(value, str):
         return re.sub(r"(\\*)\$\{", lambda match: 2 * match[1] + "\\${", value)
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""Settings written `key=value` on a command line, checked against a dataclass: every problem at once, exit code 2.
+"""Settings written `key=value` on a command line, checked against a dataclass: all problems at once, exit code 2.
 
-What --help says of them is shared by all commands of the project.
+Also formats the `--help` text of settings for all programs of the project.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Settings = TypeVar("Settings")
 
 
 def read_settings(schema: type[Settings], arguments: Sequence[str]) -> tuple[Settings, list[str]]:
-    """The settings with the defaults of `schema`, a dataclass, and every problem found in the arguments."""
+    """Parse arguments into `schema`, a dataclass with defaults -> (settings, problems)."""
     kinds = get_type_hints(schema)
     values: dict[str, Any] = {}
     found = []
@@ -47,7 +47,7 @@ def read_settings(schema: type[Settings], arguments: Sequence[str]) -> tuple[Set
 
 
 def convert(text: str, kind: Any) -> Any:
-    """A value of a field's type: bool, int, float, str, a Literal of texts, or a union of these. Raises ValueError."""
+    """Convert text to a field's type: bool, int, float, str, a Literal of strings, or a union. Raises ValueError."""
     if kind is bool:
         return {"true": True, "false": False}[text] if text in ("true", "false") else _refuse(text)
     if kind in (int, float, str):
@@ -67,7 +67,7 @@ def _refuse(text: str) -> Any:
 
 
 def expected(kind: Any) -> list[str]:
-    """A field's type in words."""
+    """The type of a field, as worded in error messages."""
     if get_origin(kind) is Literal:
         return list(get_args(kind))
     plain = {bool: ["true or false"], int: ["a whole number"], float: ["a number"], str: ["a text"], NoneType: []}
@@ -77,9 +77,9 @@ def expected(kind: Any) -> list[str]:
 
 
 def describe(config: Any, prefix: str = "", none: str = "null") -> list[str]:
-    """The body of --help for a dataclass: `key=value`, its documentation below it, and nested groups after that.
+    """The body of --help for a dataclass: each `key=value` followed by its docstring, then nested groups.
 
-    none: how a setting without a value is written.
+    none: how to show a setting that is None.
     """
     schema: Any = type(config)
     documented = field_documentation(schema)
@@ -98,7 +98,7 @@ def describe(config: Any, prefix: str = "", none: str = "null") -> list[str]:
 
 @functools.cache
 def field_documentation(schema: type) -> dict[str, str]:
-    """The docstring under each field of a dataclass and of those it inherits from, on one line."""
+    """The docstring of each field of a dataclass and its base classes, on one line each."""
     documented = {}
     for base in reversed(schema.__mro__[:-1]):
         body = ast.parse(inspect.getsource(base)).body[0]

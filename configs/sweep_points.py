@@ -1,4 +1,4 @@
-"""The runs that a command line asks for: one, or one for each combination of the values that settings are given."""
+"""The runs requested by a command line: one, or one for each combination of the values of a sweep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from configs.compose import parse_override
 
 LARGEST_SWEEP = 1000
-"""Runs; more are a slip."""
+"""Maximum number of runs in a sweep; more are probably a mistake."""
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,13 @@ class Point:
     """One run of a sweep."""
 
     settings: list[str]
-    """All of them, one value each."""
+    """All settings of the run, with one value each."""
     varied: dict[str, str]
-    """The value of each setting that has several in the sweep."""
+    """The values of the settings that vary in the sweep."""
 
 
 def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
-    """Every run that the settings ask for: one, or one for each combination of values. Problems go to `found`."""
+    """All runs that the settings request: one, or one for each combination of values. Appends problems to `found`."""
     choices: list[list[str]] = []
     several: list[str] = []
     for setting in settings:
@@ -37,7 +37,7 @@ def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
             continue
         try:
             values = list(itertools.islice(override.sweep_string_iterator(), LARGEST_SWEEP + 1))
-        except Exception:  # interval() and glob() are for other sweepers of Hydra's; a range may have no end
+        except Exception:  # interval() and glob() need other Hydra sweepers; a range may be infinite
             found.append(f"{setting}: cannot be counted; name the values, {key}=A,B,C, or write range(FROM,TO)")
             continue
         if not values:
@@ -56,5 +56,5 @@ def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
 
 
 def as_settings(varied: dict[str, str]) -> str:
-    """The settings of a point as they are typed on a command line."""
+    """The settings of a point, as typed on a command line."""
     return " ".join(shlex.quote(f"{key}={value}") for key, value in varied.items())

@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all, after a power cut too."""
+"""Atomic file writes: a file is complete or absent, even after a power failure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 def write_whole(final: Path, content: bytes, *, replace: bool = True, durable: bool = True) -> None:
-    """The file appears complete or not at all. Raises OSError naming it; FileExistsError if it may not be replaced.
+    """Write a file atomically. Raises OSError with its name; FileExistsError if it exists and `replace` is false.
 
-    durable: it is on the disk when this returns. False is for what can be made again: after a power cut such a file may
-    be empty under its name.
+    durable: the file is on disk when this function returns. Use false for files that can be regenerated: after a power
+    failure such a file may exist but be empty.
     """
     partial = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}")
     try:
@@ -32,11 +32,11 @@ def write_whole(final: Path, content: bytes, *, replace: bool = True, durable: b
 
 
 def flush(path: Path) -> None:
-    """Ask the operating system to put a file or a folder's entries on the disk now."""
+    """Flush a file, or the entries of a folder, to disk."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except PermissionError:
-        if path.is_dir():  # files may be made in it, but it may not be listed
+        if path.is_dir():  # files can be created in it, but it cannot be listed
             return
         raise
     try:
@@ -49,11 +49,11 @@ def flush(path: Path) -> None:
 
 
 def _claim(partial: Path, final: Path) -> None:
-    """Put a file into a place that nobody else has."""
+    """Move a file to a name that must not exist yet."""
     try:
         os.link(partial, final)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links: for a moment an empty file holds the name
+    except OSError:  # no hard links: an empty file briefly reserves the name
         final.touch(exist_ok=False)
         partial.replace(final)

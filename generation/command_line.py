@@ -1,4 +1,4 @@
-"""From the command line of `generate.py` to a checked config. No torch: `--help` and a mistyped setting do not wait."""
+"""From the command line of `generate.py` to a checked config, without importing torch: errors appear at once."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from configs.settings import describe
 from generation.config import GenerateConfig, problems
 
 VERBATIM = ("run", "prompt", "stop")
-"""Settings that bypass Hydra's override grammar: any text that a shell can pass arrives as it was typed."""
+"""Settings that bypass Hydra's override grammar, so that any text arrives exactly as typed."""
 
-HELP = """Write with a GPT run, or translate with a translation run.
+HELP = """Generate text with a GPT run, or translate with a translation run.
 
-  python generate.py run=runs/demo_gpt prompt='Emi had a small dog.'  the prompt is taken verbatim
-  python generate.py run=runs/demo_enja < english.txt > japanese.txt  line by line, in order, as it gets ready
-  python generate.py run=runs/demo_gpt < beginning.txt            a GPT continues the whole text
-  python generate.py run=runs/NAME                                interactive when standard input is a terminal
+  python generate.py run=runs/demo_gpt prompt='Emi had a small dog.'  the prompt is used verbatim
+  python generate.py run=runs/demo_enja < english.txt > japanese.txt  line by line, in order, written as soon as ready
+  python generate.py run=runs/demo_gpt < beginning.txt                continue the whole text
+  python generate.py run=runs/NAME                                    interactive if standard input is a terminal
 
-Texts and translations go to standard output, notes and progress to standard error.
+Generated texts and translations go to standard output, notes and progress to standard error.
 
 Settings (key=value):"""
 
 
 def generate_help() -> str:
-    """What the program does, and every setting."""
+    """The text of `--help`: usage and all settings."""
     return "\n".join([HELP, *describe(GenerateConfig())])
 
 
 def parse_command(arguments: list[str]) -> tuple[GenerateConfig, set[str]]:
-    """The config, and the keys that the user wrote. Raises UserError with all problems."""
+    """Parse arguments -> (config, keys set on the command line). Raises UserError with all problems."""
     verbatim: dict[str, list[str]] = {key: [] for key in VERBATIM}
     settings, words = [], []
     for argument in arguments:

@@ -1,4 +1,4 @@
-"""The settings of `generate.py`. No torch: `--help` and a mistyped setting are answered at once."""
+"""Settings of `generate.py`. This module does not import torch, so `--help` and errors in settings appear at once."""
 
 from __future__ import annotations
 
@@ -9,94 +9,95 @@ from configs.devices import DEVICES, is_device
 
 @dataclass
 class RunConfig:
-    """The trained run, and what it works on."""
+    """The trained run and its input."""
 
     run: str | None = None
-    """The folder of a trained run, runs/NAME; taken verbatim but for a leading ~."""
+    """Folder of a trained run, runs/NAME; used verbatim except for a leading ~."""
 
     prompt: str | None = None
-    """The text to go on with, or the sentence to translate (several lines are several sentences); taken verbatim.
-    Without it standard input is read."""
+    """Text to continue, or sentence to translate (several lines are several sentences); used verbatim. If not given,
+    standard input is read."""
 
     checkpoint: str = "best"
     """`best` (lowest validation loss) or `last`."""
 
     device: str = "auto"
-    """`cpu`, `cuda`, `cuda:N` for the GPU of that number, `mps` (Apple's GPU, not tried yet), or `auto`: a CUDA GPU
-    where there is one."""
+    """`cpu`, `cuda`, `cuda:N` for GPU number N, `mps` (Apple GPU, untested), or `auto`: a CUDA GPU if there is one,
+    else the CPU."""
 
     quantize: str | None = None
-    """Round the weights to `bf16` or `int8`: less to read from memory for each token. Null means `float32`, or `bf16`
-    where the CPU or GPU multiplies it faster and the model is large enough."""
+    """Quantise weights to `bf16` or `int8`, to read less memory per token. null uses `float32`, or `bf16` if the
+    hardware multiplies bf16 faster and the model is large enough."""
 
     attention: bool = False
-    """Store the attention maps of what is written or translated in the run, for TensorBoard's Attention tab (the first
-    16 texts or lines)."""
+    """Store the attention maps of the generated texts or translations in the run folder, for TensorBoard's Attention
+    tab (first 16 texts or lines)."""
 
 
 @dataclass
 class SamplingConfig:
-    """How a GPT's next token is drawn. The repetition penalty applies first, then the others in the order of the
-    fields."""
+    """How the next token of a GPT is sampled. The repetition penalty applies first, then the other settings in the
+    order of the fields."""
 
     temperature: float = 0.8
-    """GPT: below 1 favours likely tokens, above 1 unlikely ones; 0 always takes the likeliest token."""
+    """GPT: sampling temperature; below 1 sharpens the distribution, above 1 flattens it, 0 takes the most likely
+    token."""
 
     top_k: int | None = None
-    """GPT: sample among this many likeliest tokens (Fan et al. 2018)."""
+    """GPT: sample from the k most likely tokens (Fan et al. 2018)."""
 
     top_p: float | None = None
-    """GPT: sample among the likeliest tokens that together have this probability (Holtzman et al. 2020)."""
+    """GPT: nucleus sampling, from the smallest set of most likely tokens with this total probability (Holtzman et al.
+    2020)."""
 
     min_p: float | None = None
-    """GPT: sample among tokens at least this fraction as likely as the likeliest (Nguyen et al. 2024)."""
+    """GPT: sample from tokens whose probability is at least this fraction of the highest one (Nguyen et al. 2024)."""
 
     repetition_penalty: float = 1.0
-    """GPT: above 1 makes tokens less likely that the text already holds, except the end of the text (Keskar et al.
+    """GPT: above 1 makes tokens that already occur in the text less likely, except the end-of-text token (Keskar et al.
     2019)."""
 
     max_tokens: int = 200
-    """GPT: the most tokens to write, for each sample."""
+    """GPT: maximum number of tokens to generate per sample."""
 
 
 @dataclass
 class WritingConfig(SamplingConfig):
-    """Which texts a GPT writes."""
+    """Which texts a GPT generates."""
 
     samples: int = 1
-    """GPT: texts to write, up to 32 at the same time. (With `quantize=int8` several texts round the activations as
-    well.)"""
+    """GPT: number of texts to generate, up to 32 per batch. (With `quantize=int8`, batches of more than one text also
+    quantise activations.)"""
 
     seed: int = 1
-    """GPT: the same seed writes the same text; the second sample has the next seed, and so on. At a terminal each text
-    has another seed, shown below it; one that is given here is that of the first text."""
+    """GPT: the same seed generates the same text; the second sample uses seed + 1, and so on. Interactively, each text
+    uses a new seed, printed below it; a given seed applies to the first text."""
 
     stop: list[str] = field(default_factory=list)
-    """GPT: end before this text; taken verbatim, and may be given several times."""
+    """GPT: stop before this string; used verbatim, can be repeated."""
 
 
 @dataclass
 class TranslationConfig:
-    """How a translation is searched for."""
+    """How translations are decoded."""
 
     beam_size: int = 4
-    """Translation: hypotheses kept at each step; 1 is greedy search."""
+    """Translation: number of hypotheses kept at each step; 1 is greedy decoding."""
 
     length_penalty: float = 1.0
-    """Translation: hypotheses are ranked by log-probability / length ** length_penalty; larger prefers longer ones."""
+    """Translation: hypotheses are ranked by log-probability / length ** length_penalty; larger favours longer ones."""
 
     n_best: int = 1
-    """Translation: hypotheses to print for each line; above 1 as `line TAB rank TAB score TAB text`. At most
-    `beam_size`."""
+    """Translation: number of hypotheses to print per line, at most `beam_size`. Above 1, the format is `line TAB rank
+    TAB score TAB text`."""
 
     batch_tokens: int = 1024
-    """Translation: source tokens decoded together, padding included; fewer need less memory, more are faster on a GPU.
-    """
+    """Translation: source tokens per batch, including padding; lower needs less memory, higher is faster on a GPU."""
 
 
 @dataclass
 class GenerateConfig(TranslationConfig, WritingConfig, RunConfig):
-    """Write with a GPT run, or translate with a translation run."""
+    """Generate text with a GPT run, or translate with a translation run."""
 
 
 ONLY_GPT = {setting.name for setting in fields(WritingConfig)}
@@ -104,7 +105,7 @@ ONLY_TRANSLATION = {setting.name for setting in fields(TranslationConfig)}
 
 
 def problems(config: GenerateConfig) -> list[str]:
-    """Every impossible setting, one sentence each that names the key; empty when all can be used."""
+    """Every invalid setting, as one sentence each that names the key; empty if there are none."""
     rules = (
         ("checkpoint", config.checkpoint in ("best", "last"), "must be best or last"),
         ("device", is_device(config.device), f"must be one of {DEVICES}"),
@@ -123,8 +124,8 @@ def problems(config: GenerateConfig) -> list[str]:
 
 
 def sampling_problems(config: SamplingConfig) -> list[str]:
-    """`problems` of sampling alone. Penalty and temperature have limits within which float32 logits stay finite; beyond
-    them they change nothing anyway."""
+    """The `problems` of the sampling settings. The limits of penalty and temperature keep float32 logits finite; larger
+    values would have no further effect."""
     temperature = config.temperature
     rules = (
         ("repetition_penalty", 0.01 <= config.repetition_penalty <= 100, "must be from 0.01 to 100"),
@@ -138,13 +139,13 @@ def sampling_problems(config: SamplingConfig) -> list[str]:
 
 
 def task_problems(config: GenerateConfig, given: set[str], task: str) -> list[str]:
-    """A sentence for each of the `given` settings, those that the user wrote, that means nothing to the run's task."""
+    """One sentence for each key in `given`, those on the command line, that does not apply to the task of the run."""
     foreign, does = (ONLY_TRANSLATION, "writes text") if task == "gpt" else (ONLY_GPT, "translates")
     return [f"{key}: {config.run} {does}, it has no such setting (task={task})" for key in sorted(given & foreign)]
 
 
 def memory_advice(config: GenerateConfig, task: str) -> str:
-    """Which settings need less memory."""
+    """Advice on which settings to lower to save memory."""
     if task == "gpt":
         ways = [f"lower samples (now {config.samples})", f"max_tokens (now {config.max_tokens})"]
     else:

@@ -1,4 +1,4 @@
-"""The shape of a transformer: one dataclass for the decoder-only and the encoder-decoder model."""
+"""Model architecture: one dataclass for the decoder-only and the encoder-decoder model."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ ACTIVATIONS = ("relu2", "gelu", "swiglu")
 
 @dataclass
 class ModelConfig:
-    """Shape and flavour of the network. Vocabulary sizes are not here: they come from the tokenizer."""
+    """The model architecture. Vocabulary sizes are not part of it: they come from the tokenizer."""
 
     layers: int = 4
-    """Decoder blocks. For translation also the number of encoder blocks unless `encoder_layers` says otherwise."""
+    """Decoder blocks; for translation also encoder blocks unless `encoder_layers` is set."""
 
     encoder_layers: int | None = None
-    """Encoder blocks (translation only); null means as many as `layers`."""
+    """Encoder blocks (translation only); null uses `layers`."""
 
     heads: int = 4
-    """Attention heads per block; must divide `width`. On a GPU few wide heads (width 768: 6 of 128, not 12 of 64) keep
-    the matrix units busier, as a score is then a product of 128 numbers for one exponential."""
+    """Attention heads per block; must divide `width`. On a GPU, fewer and wider heads (at width 768, 6 heads of width
+    128, not 12 of 64) use the tensor cores better: each score takes one exponential for 128 multiply-adds."""
 
     kv_heads: int | None = None
-    """Key/value heads for grouped-query attention (Ainslie et al. 2023); must divide `heads`; null means `heads`."""
+    """Key/value heads for grouped-query attention (Ainslie et al. 2023); must divide `heads`; null uses `heads`."""
 
     width: int = 128
-    """Model width C: the length of every token's vector."""
+    """Model width C: the size of the vector of each token."""
 
     feed_forward: int | None = None
-    """Hidden width of the MLP; null means 4 x width (8/3 x width, rounded up to 32, for swiglu: same parameters)."""
+    """Hidden width of the MLP; null uses 4 x width (swiglu: 8/3 x width, rounded up to 32; same parameter count)."""
 
     context: int = 128
-    """Longest sequence in tokens: the training window of a GPT, the longest source or target of a translation."""
+    """Maximum sequence length in tokens: the window of a GPT, the longest source or target of a translation."""
 
     mask_documents: bool = False
-    """GPT: a token sees only its own document, not the end of another one before it in the window. Pays where documents
-    are shorter than windows (`data.rows` says what a document is)."""
+    """GPT: tokens attend only to their own document, not to earlier documents in the same window. Useful if documents
+    are shorter than windows (`data.rows` defines a document)."""
 
     norm: str = "rms"
     """`rms` (Zhang & Sennrich 2019) or `layer` (Ba et al. 2016). Blocks are always pre-norm."""
@@ -46,28 +46,28 @@ class ModelConfig:
     """`rotary` (Su et al. 2021), `learned` or `sinusoidal` (Vaswani et al. 2017)."""
 
     activation: str = "relu2"
-    """`gelu`, `relu2` (So et al. 2021; cheapest on CPU) or `swiglu` (Shazeer 2020)."""
+    """`gelu`, `relu2` (So et al. 2021; fastest on CPU) or `swiglu` (Shazeer 2020)."""
 
     qk_norm: bool = True
-    """RMS-normalise queries and keys per head (Henry et al. 2020): steadier at high learning rates."""
+    """RMSNorm on the queries and keys of each head (Henry et al. 2020): more stable at high learning rates."""
 
     bias: bool = False
-    """Bias terms in linear layers and norms. Off: nothing is lost at these sizes and it is faster."""
+    """Bias terms in linear layers and norms. Off: they do not lower the loss at these sizes and slow training down."""
 
     tie_embeddings: bool = True
-    """Share the output projection with the (target) token embedding, Press & Wolf 2017."""
+    """Tie the output projection to the (target) token embedding (Press & Wolf 2017)."""
 
     share_embeddings: bool = True
-    """Translation with one shared vocabulary: source and target embeddings are one table (three-way tying)."""
+    """Translation with a shared vocabulary: one embedding table for source and target (three-way tying)."""
 
     dropout: float = 0.0
-    """Dropout on embeddings and on each residual branch. 0 for a single pass over much data, 0.1-0.3 for small data."""
+    """Dropout on embeddings and on each residual branch: 0 for one epoch over much data, 0.1-0.3 for little data."""
 
     attention_dropout: float = 0.0
-    """Dropout on attention weights. Off by default: on CPU it leaves the fused kernel and costs 1.8-2.7x."""
+    """Dropout on attention weights. Off: on CPU it rules out the fused kernel and costs 1.8-2.7x."""
 
     vocab_multiple: int = 1
-    """Pad the vocabulary to a multiple of this (64 pays on a GPU, not on a CPU); padding is never predicted."""
+    """Pad the vocabulary to a multiple of this (64 helps on a GPU, not on a CPU); padding is never predicted."""
 
     @property
     def head_width(self) -> int:
@@ -76,17 +76,17 @@ class ModelConfig:
 
     @property
     def key_value_heads(self) -> int:
-        """Heads that keys and values have; `heads` unless grouped-query attention shares them."""
+        """Number of key and value heads: `heads`, or fewer with grouped-query attention."""
         return self.heads if self.kv_heads is None else self.kv_heads
 
     @property
     def encoder_depth(self) -> int:
-        """Encoder blocks of a translation model."""
+        """Number of encoder blocks of a translation model."""
         return self.layers if self.encoder_layers is None else self.encoder_layers
 
     @property
     def hidden_width(self) -> int:
-        """Hidden width of the MLP. SwiGLU has three matrices, not two, so it gets 2/3 of the width (Shazeer 2020)."""
+        """Hidden width of the MLP; by default 2/3 as wide for SwiGLU (Shazeer 2020), which has three matrices."""
         if self.feed_forward is not None:
             return self.feed_forward
         if self.activation == "swiglu":
@@ -99,7 +99,7 @@ class ModelConfig:
 
 
 def problems(config: ModelConfig) -> list[str]:
-    """What makes the configuration impossible, one sentence each, naming the key; empty when it can be built."""
+    """All problems that make the configuration invalid, one sentence each that names the key; empty if none."""
     found: list[str] = []
 
     def require(holds: bool, sentence: str) -> None:

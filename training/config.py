@@ -1,4 +1,4 @@
-"""The whole configuration of a training run, as dataclasses that can be built in Python without Hydra."""
+"""Configuration of a training run, as dataclasses that can be built in Python without Hydra."""
 
 from __future__ import annotations
 
@@ -20,144 +20,146 @@ class OptimConfig:
     """The optimiser."""
 
     kind: str = "adamw"
-    """`adamw` (Loshchilov & Hutter 2019), or `muon` (Jordan et al. 2024) for the matrices inside blocks and AdamW for
-    the rest."""
+    """`adamw` (Loshchilov & Hutter 2019), or `muon` (Jordan et al. 2024) for the weight matrices of the blocks and
+    AdamW for all other weights."""
 
     lr: float = 1e-3
     """Peak learning rate of AdamW."""
 
     muon_lr: float = 0.02
-    """Peak learning rate of Muon's matrices, in Muon's own scale (an update has spectral norm about 1)."""
+    """Peak learning rate of the matrices trained by Muon, in Muon's own scale (an update has spectral norm about 1)."""
 
     beta1: float = 0.9
-    """Decay of the running mean of gradients."""
+    """Decay rate of the running mean of gradients."""
 
     beta2: float = 0.99
-    """Decay of the running mean of squared gradients; 0.99 suits small batches, 0.95 large ones."""
+    """Decay rate of the running mean of squared gradients; 0.99 suits small batches, 0.95 large ones."""
 
     eps: float = 1e-8
-    """Added to the denominator of the update."""
+    """Constant added to the denominator of the AdamW update."""
 
     weight_decay: float = 0.1
-    """Decoupled weight decay of matrices; vectors (norms, biases) are never decayed."""
+    """Decoupled weight decay of matrices; norms and biases are not decayed."""
 
     clip: float = 1.0
-    """Largest allowed L2 norm of the whole gradient; 0 switches clipping off."""
+    """Maximum L2 norm of the gradient over all weights; larger gradients are scaled down. 0 disables clipping."""
 
 
 @dataclass
 class ScheduleConfig:
-    """Learning rate over the run: a pure function of step and progress."""
+    """The learning-rate schedule: a pure function of step and progress."""
 
     kind: str = "cosine"
     """`cosine`, `linear`, `inverse_sqrt` (Vaswani et al. 2017), `wsd` (warm-up, stable, decay) or `constant`."""
 
     warmup: int = 100
-    """Steps of linear warm-up from 0 to the peak. In a new run, what is not given on the command line is a tenth of
-    `trainer.steps` at most. With `trainer.minutes` it ends at the latest when training steps have taken a tenth of that
-    time, not counting the first step of each start, which may have to compile."""
+    """Steps of linear warm-up from 0 to the peak. In a new run, a value not given on the command line is capped at 10%
+    of `trainer.steps`. With `trainer.minutes`, warm-up ends no later than when training steps have taken 10% of the
+    budget, not counting the first step after each start, which may include compilation."""
 
     final: float = 0.0
-    """Rate at the end as a share of the peak (cosine, linear, wsd)."""
+    """Final learning rate, as a fraction of the peak (cosine, linear, wsd)."""
 
     decay: float = 0.2
-    """wsd only: share of the run spent in the final linear decay."""
+    """wsd only: fraction of the run spent in the final linear decay."""
 
 
 @dataclass
 class TrainerConfig:
-    """The loop: budget, batches, evaluation, checkpoints, hardware."""
+    """The training loop: budget, batches, evaluation, checkpoints, hardware."""
 
     steps: int | None = 2000
-    """Optimiser steps. Given alone on the command line they are the whole budget, whatever minutes a recipe or a
-    resumed run has."""
+    """Budget in optimiser steps. If only `steps` is given on the command line, it overrides the minutes of a recipe or
+    a resumed run."""
 
     minutes: float | None = None
-    """Wall-clock budget of training in minutes, evaluations and all starts of the run included. Given alone on the
-    command line it is the whole budget; with `steps` beside it the run ends, and the schedule anneals, by whichever is
-    further on."""
+    """Wall-clock budget of training in minutes, including evaluations and all restarts. If only `minutes` is given on
+    the command line, it overrides the steps in the same way. With both, the run ends at the first limit reached, and
+    the schedule follows the budget of which the larger fraction is spent."""
 
     batch_size: int = 32
-    """Windows per micro-batch (text; pairs are batched by `data.batch_tokens`)."""
+    """Windows per micro-batch (GPT; translation uses `data.batch_tokens` instead)."""
 
     accumulate: int = 1
-    """Micro-batches per optimiser step. The loss is exact per token: 4 x 1 equals 1 x 4."""
+    """Micro-batches per optimiser step. The loss is averaged over all tokens of the step: 4 micro-batches of 1 window
+    give the same gradient as 1 micro-batch of 4."""
 
     label_smoothing: float = 0.0
-    """Share of the target probability spread over the vocabulary (Szegedy et al. 2016); 0.1 is customary for
-    translation. The training loss includes it, the validation loss does not."""
+    """Fraction of the target probability spread over the vocabulary (Szegedy et al. 2016); 0.1 is common for
+    translation. Applies to the training loss, not to the validation loss."""
 
     ema: float = 0.0
-    """Decay of an exponential moving average of the weights, which is then what is evaluated and saved; 0 is off."""
+    """Decay rate of an exponential moving average of the weights, which is what is evaluated and saved; 0 is off."""
 
     evaluate_every: int = 250
-    """Steps between evaluations: full-pass validation loss, samples or translations, attention maps, a checkpoint.
-    Evaluations take a third of the time at most: after one of more than 5 seconds, those are left out that come before
-    training steps have taken twice its time, except the last one of the run; their checkpoints are saved all the same.
-    """
+    """Steps between evaluations, each of which computes the validation loss, generates samples or translations, records
+    attention maps and saves a checkpoint. Evaluations take at most a third of the time: after one longer than 5
+    seconds, further ones are skipped until training steps have taken twice as long. Their checkpoints are still saved,
+    and the final evaluation is never skipped."""
 
     evaluate_minutes: float | None = None
-    """With a value, evaluate after so many minutes instead of after `evaluate_every` steps (for wall-clock budgets)."""
+    """If set, evaluate every `evaluate_minutes` minutes instead of every `evaluate_every` steps."""
 
     first_evaluation_minutes: float | None = None
-    """With `evaluate_minutes`: minutes to the first evaluation. Each later one comes after twice the time of the one
-    before, until they are `evaluate_minutes` apart. null keeps them `evaluate_minutes` apart from the start."""
+    """With `evaluate_minutes`: minutes until the first evaluation. The time of each following evaluation is twice that
+    of the previous one, until the interval reaches `evaluate_minutes`. null uses `evaluate_minutes` from the start."""
 
     evaluate_sentences: int = 200
-    """Translation: validation sentences decoded (greedily) for BLEU and chrF during training."""
+    """Translation: number of validation sentences decoded (greedily) for BLEU and chrF during training."""
 
     test: bool = True
-    """Evaluate the test splits with the best checkpoint when training ends."""
+    """When training ends, evaluate the best checkpoint on the test splits."""
 
     beam_size: int = 4
-    """Translation: beam width of the final test."""
+    """Translation: beam size of the final test."""
 
     length_penalty: float = 1.0
-    """Translation: exponent of the length by which a hypothesis' log-probability is divided."""
+    """Translation: hypotheses are ranked by log-probability / length ** length_penalty."""
 
     samples: int = 2
-    """Sample texts (GPT) or rows of the translation table shown at each evaluation."""
+    """Number of sample texts (GPT) or sample translations shown at each evaluation."""
 
     log_every: int = 10
     """Steps between log lines."""
 
     patience: int | None = None
-    """Stop after so many evaluations without a better validation loss; null never stops early. Those that are left out,
-    because evaluations would take more than a third of the time, do not count."""
+    """Stop after this many evaluations without a lower validation loss; null disables early stopping. Skipped
+    evaluations do not count."""
 
     keep: int = 0
-    """Older checkpoints kept besides `last` and `best`."""
+    """Number of older checkpoints to keep besides `last` and `best`."""
 
     device: str = "auto"
-    """`cpu`, `cuda`, `cuda:N` for the GPU of that number, `mps` (Apple's GPU, not tried yet), or `auto`: a CUDA GPU
-    where there is one."""
+    """`cpu`, `cuda`, `cuda:N` for GPU number N, `mps` (Apple GPU, untested), or `auto`: a CUDA GPU if there is one,
+    else the CPU."""
 
     precision: str = "auto"
-    """`float32`, `bf16` (bf16 weights with float32 master copies), or `auto`: bf16 where the hardware multiplies it
-    fast."""
+    """`float32`, `bf16` (bf16 weights with float32 master weights), or `auto`: bf16 if the hardware has fast bf16
+    matrix multiplication, else float32."""
 
     compile: str = "auto"
-    """torch.compile: `on`, `off`, or `auto`: in runs long enough to earn it back (on a CPU, five minutes)."""
+    """torch.compile: `on`, `off`, or `auto`: if the run is long enough to amortise compilation (on a CPU, 5
+    minutes)."""
 
     threads: int | None = None
-    """CPU threads; null takes the physical cores, or as many as a container's quota allows."""
+    """CPU threads; null uses the number of physical cores, or fewer if the container has a CPU quota."""
 
     recompute: bool = False
-    """Keep the input of each block alone and compute its activations again in the backward pass: less memory, a third
-    more time."""
+    """Activation checkpointing: keep only the input of each block and recompute its activations in the backward pass.
+    Saves memory and takes a third more time."""
 
     slow_attention: bool = False
-    """On a GPU, allow attention that keeps the whole matrix of weights where no fused kernel fits; without, such a run
-    is refused."""
+    """On a GPU, allow the attention kernel that materialises the full matrix of attention weights if no fused kernel is
+    applicable. Otherwise such a run is rejected."""
 
     deterministic: bool = False
-    """Refuse kernels whose result depends on timing (CUDA); CPU runs repeat to the last bit anyway."""
+    """Use only deterministic kernels on CUDA. CPU runs are always bit-exactly reproducible."""
 
     overfit: bool = False
-    """Train on the first batch over and over: a model that cannot drive this loss to zero has a bug."""
+    """Train on the first batch only: a model that cannot drive this loss to zero has a bug."""
 
     profile: bool = False
-    """Profile steps 5 to 10: a table of the slowest operators in the log, a trace for Perfetto in the run folder."""
+    """Profile steps 5 to 10: a table of the slowest operators in the log, a Perfetto trace in the run folder."""
 
 
 @dataclass
@@ -165,29 +167,28 @@ class TrainConfig:
     """One training run."""
 
     task: str = "gpt"
-    """`gpt` writes text, `translate` translates; set by the config group `task=`."""
+    """`gpt` generates text, `translate` translates; set by the config group `task=`."""
 
     experiment: str | None = None
-    """The recipe this config was composed from; it names the run when `name` is null."""
+    """The recipe that this config was composed from; it names the run if `name` is null."""
 
     name: str | None = None
-    """The run is the folder `runs/<name>`; null takes the experiment's or `<task>-<data>` and the next free number. The
-    runs of a sweep add what differs to it: `<name>-lr-0.003`."""
+    """Name of the run; its folder is `runs/<name>`. null uses the recipe's name or `<task>-<data>` and the next free
+    number. In a sweep, the values that vary are appended: `<name>-lr-0.003`."""
 
     runs: str = "runs"
-    """Folder of all runs."""
+    """Folder that contains all runs."""
 
     resume: str | None = None
-    """A run folder to go on with, exactly where it stopped. Or one of its checkpoints
-    (`runs/NAME/checkpoints/step-00000500`, `…/best`): training goes back to that step, and checkpoints, metrics, curves
-    and attention maps from after it are dropped."""
+    """Run folder to resume, bit-exactly; or one of its checkpoints (`runs/NAME/checkpoints/step-00000500`, `…/best`):
+    training continues from that step, and later checkpoints, metrics, curves and attention maps are deleted."""
 
     init_from: str | None = None
-    """A run folder to take the best weights and the tokenizer from, or one of its checkpoints; optimiser and step start
-    afresh."""
+    """Run folder or checkpoint to initialise a new run from: loads the weights (of a run folder: the best) and the
+    tokenizer, not the optimiser state or the step."""
 
     seed: int = 1
-    """Seed of initialisation, data order and dropout."""
+    """Seed for initialisation, data order and dropout."""
 
     data: DataConfig = field(default_factory=DataConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
@@ -243,7 +244,7 @@ def value_at(config: object, key: str) -> object:
 
 
 def plain_settings(config: object, prefix: str = "") -> dict[str, float | str]:
-    """All settings by dotted key that are numbers, switches or words: no lists, and not those that are null."""
+    """All settings that are numbers, booleans or strings, by dotted key; lists and null values are skipped."""
     found: dict[str, float | str] = {}
     for each in fields(config):  # type: ignore[arg-type]
         value = getattr(config, each.name)
@@ -255,13 +256,13 @@ def plain_settings(config: object, prefix: str = "") -> dict[str, float | str]:
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether `name` can be a folder anywhere, and a value on the command line, without quoting: letters, digits and `_
-    . + - @ %`."""
+    """Whether `name` is a valid folder name everywhere and needs no quotes on the command line: letters, digits and any
+    of `_.+-@%`."""
     return re.fullmatch(r"[\w+@%][\w.+@%-]*", name) is not None and len(name.encode()) <= 250
 
 
 def problems(config: TrainConfig) -> list[str]:
-    """All invalid settings, one sentence each that names the key and the fix; empty when there are none."""
+    """All invalid settings, as one sentence each that names the key and the fix; empty if there are none."""
     found = []
     for key, choices in CHOICES.items():
         if value_at(config, key) not in choices:
@@ -296,7 +297,7 @@ def problems(config: TrainConfig) -> list[str]:
 
 
 def task_problems(config: TrainConfig) -> list[str]:
-    """Settings that have no meaning for the task, in the same form."""
+    """Settings that do not apply to the task, in the same form."""
     found = []
     if config.task == "gpt":
         if config.data.source == "pairs":
