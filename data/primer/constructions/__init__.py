@@ -1,4 +1,4 @@
-"""The constructions of the corpus, by theme. Importing this package registers them all."""
+"""The constructions of the corpus, by theme. Importing this package registers all constructions."""
 
 from data.primer.constructions import adjectives, basic, combined, exchange, nested, questions, relative, verbs
 

@@ -1,4 +1,4 @@
-"""Adjectives: qualities, comparison, preference, change, liking."""
+"""Build sentences with adjectives: qualities, comparison, preference, change, liking."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from data.primer.lexicon import (
 
 
 def described(chooser: Chooser, *, asked: bool = False) -> tuple[NounPhrase, Adjective]:
-    """A noun phrase and a quality that suits it."""
+    """Choose a noun phrase and a quality that suits it."""
     quality = chooser.pick(ADJECTIVES)
     if quality.kinds[0] in ("person", "job"):
         subject = chooser.subject(
@@ -42,7 +42,7 @@ def described(chooser: Chooser, *, asked: bool = False) -> tuple[NounPhrase, Adj
 
 @construction(2.5)
 def quality(chooser: Chooser) -> Draft:
-    """The lemon was very sour. - レモンはとてもすっぱかったです。"""
+    """Quality of a person or thing. Example: The lemon was very sour. - レモンはとてもすっぱかったです。"""
     subject, said = described(chooser)
     mode = Mode(chooser.pick(("present", "past")), chooser.chance(0.25))
     head = adjective_head(said)
@@ -55,7 +55,7 @@ def quality(chooser: Chooser) -> Draft:
 
 @construction(1.0)
 def casual_quality(chooser: Chooser) -> Draft:
-    """The lemon isn't sweet. - レモンは甘くない。"""
+    """Negated quality in casual style. Example: The lemon isn't sweet. - レモンは甘くない。"""
     subject, said = described(chooser)
     while subject.person == 1:
         subject, said = described(chooser)
@@ -66,7 +66,7 @@ def casual_quality(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def quality_question(chooser: Chooser) -> Draft:
-    """Was the movie interesting? - 映画は面白かったですか。"""
+    """Question about a quality. Example: Was the movie interesting? - 映画は面白かったですか。"""
     subject, said = described(chooser, asked=True)
     clause = Clause(adjective_head(said), subject, Mode(chooser.pick(("present", "past"))), question=True)
     return Draft(clause.english(), clause.japanese(), (clause,), "?")
@@ -76,13 +76,13 @@ def quality_question(chooser: Chooser) -> Draft:
 
 
 def more(said: Adjective, link: Link, degree: Link | None = None) -> Parts:
-    """bigger, more interesting: the comparative carries the link of the adjective, 'more' that of 'than'."""
+    """Build the comparative: the adjective gets `link` (bigger), 'more' gets `degree` (more interesting)."""
     short = said.comparative
     return (Word(short, link, True),) if short else (Word("more", degree), Word(said.english, link, True))
 
 
 def comparing(said: Adjective, standard: NounPhrase) -> Head:
-    """bigger than the cat - 猫より大きい."""
+    """Build a head with a comparison. Example: bigger than the cat - 猫より大きい."""
     link, than = Link(), Link()
     english = (*more(said, link, than), Word("than", than), *standard.as_object)
     return adjective_head(said, english, (*standard.japanese, Word("より", than)), link)
@@ -92,7 +92,7 @@ OPINIONS = frozenset(
     "expensive cheap delicious interesting difficult easy useful cute good beautiful important famous fast slow heavy"
     " light".split()
 )
-"""Qualities by which things of different kinds can be compared."""
+"""Qualities that can compare things of different kinds."""
 
 
 def _comparable(thing: Noun) -> list[Adjective]:
@@ -100,11 +100,12 @@ def _comparable(thing: Noun) -> list[Adjective]:
 
 
 MIXED = frozenset(("gift", "machine"))
-"""Kinds of dissimilar things, compared only under the same name: a ring with a ring."""
+"""Kinds of dissimilar things, compared only with the same noun: a ring with a ring."""
 
 
 def compared(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective]:
-    """Two people, two things of one name (this bag, that bag; Ken's dog, Emi's dog), or two things of one kind."""
+    """Choose two people, two things with the same noun (this bag, that bag; Ken's dog, Emi's dog), or two things of a
+    kind."""
     draw = chooser.pick(("people", "owners", "this", "kinds"))
     if draw == "people":
         said = adjective(chooser.pick(("tall", "kind", "gentle", "smart", "brave", "serious", "busy", "strong")))
@@ -138,7 +139,7 @@ def pointed(phrase: NounPhrase) -> bool:
 
 @construction(2.0)
 def comparison(chooser: Chooser) -> Draft:
-    """This bag is heavier than that bag. - このかばんはあのかばんより重いです。"""
+    """Comparison. Example: This bag is heavier than that bag. - このかばんはあのかばんより重いです。"""
     first, second, said = compared(chooser)
     tense = "present" if pointed(first) else chooser.pick(("present", "present", "past"))
     clause = Clause(comparing(said, second), first, Mode(tense))
@@ -148,7 +149,7 @@ def comparison(chooser: Chooser) -> Draft:
 
 @construction(0.8)
 def which_is(chooser: Chooser) -> Draft:
-    """Which is cheaper, the apple or the orange? - りんごとオレンジではどちらが安いですか。"""
+    """Choice question. Example: Which is cheaper, the apple or the orange? - りんごとオレンジではどちらが安いですか。"""
     first, second, said = compared(chooser)
     if first.entry is None:
         first = chooser.person(second)
@@ -167,7 +168,7 @@ def _pairs(predicate: str, *phrases: NounPhrase) -> tuple[tuple[str, str], ...]:
 
 @construction(0.8)
 def superlative(chooser: Chooser) -> Draft:
-    """Emi is the kindest student in the school. - エミは学校で一番親切な学生です。"""
+    """Superlative. Example: Emi is the kindest student in the school. - エミは学校で一番親切な学生です。"""
     said = adjective(chooser.pick(("tall", "kind", "gentle", "smart", "brave", "serious", "young", "busy")))
     subject = chooser.person()
     role, place = chooser.pick(ROLES)
@@ -208,7 +209,7 @@ ROLES = (
 
 @construction(1.8)
 def liking(chooser: Chooser) -> Draft:
-    """Leo likes apples and peaches. Do you like cats? - …が好きです。"""
+    """Statement or question about liking. Example: Leo likes apples and peaches. Do you like cats? - …が好きです。"""
     one = verb(chooser.pick(("like", "like", "love", "hate")), None)
     things = nouns(*one.object)
     phrase = chooser.kind_of(chooser.pick(things))
@@ -226,7 +227,7 @@ def liking(chooser: Chooser) -> Draft:
 
 @construction(0.5)
 def understanding(chooser: Chooser) -> Draft:
-    """John does not understand French. - ジョンはフランス語がわかりません。"""
+    """Statement or question with 'understand'. Example: John does not understand French. - ジョンはフランス語がわかりません。"""
     one = verb("understand")
     entry = chooser.pick(nouns(*one.object))
     phrase = chooser.kind_of(entry) if entry.kinds & BARE else common(entry, "the")
@@ -240,7 +241,7 @@ def understanding(chooser: Chooser) -> Draft:
 
 
 def turned(said: Adjective) -> Complement:
-    """The complement of 'become': cold - 冷たく."""
+    """Build the complement of 'become'. Example: cold - 冷たく."""
     link = Link()
     writing = ja.adverbial(said.predicate).text
     return Complement((Word(said.english, link, True),), (Word(writing, link, True),), 0, 7)
@@ -248,7 +249,7 @@ def turned(said: Adjective) -> Complement:
 
 @construction(0.8)
 def becoming(chooser: Chooser) -> Draft:
-    """The soup became cold. - スープは冷たくなりました。"""
+    """Change of a quality. Example: The soup became cold. - スープは冷たくなりました。"""
     name = chooser.pick(tuple(CHANGES))
     said, things = adjective(name), CHANGES[name]
     subject = (
@@ -261,8 +262,8 @@ def becoming(chooser: Chooser) -> Draft:
 
 
 def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
-    """Two things of a kind, a quality, and its role: 'more' of a good one, 'less' of a bad one, 'too' much of a bad
-    one."""
+    """Choose two things of a kind, a quality, and its role: 'more' of a good quality, 'less' of a bad quality, or 'too'
+    much of a bad quality."""
     scale = chooser.pick(SCALES)
     if scale.kind in MIXED or (chooser.chance(0.3) and scale.kind in ("container", "top", "book", "instrument")):
         thing = chooser.pick([thing for thing in nouns(scale.kind) if thing.plural])
@@ -301,7 +302,7 @@ def _rival(chooser: Chooser, entry: Noun, definite: bool) -> NounPhrase:
 
 
 def _judge(chooser: Chooser) -> NounPhrase:
-    """One person, since several people do not share one carrot."""
+    """Choose one person, since several people do not share one carrot."""
     while (subject := chooser.subject(("person", "named"))).plural:
         pass
     return subject
@@ -310,7 +311,7 @@ def _judge(chooser: Chooser) -> NounPhrase:
 def preferring(
     chooser: Chooser, subject: NounPhrase, better: NounPhrase, worse: NounPhrase, mode: Mode, choice: bool = False
 ) -> Clause:
-    """prefers the apple over the orange, likes the apple better than the orange - オレンジよりりんごの方が好き.
+    """Build a preference. Example: prefers the apple over the orange (likes it better than …) - オレンジよりりんごの方が好き.
 
     `choice`: a decision in a shop rather than a matter of taste, …の方がいいと思いました.
     """
@@ -328,7 +329,7 @@ def preferring(
 
 @construction(1.5)
 def preference(chooser: Chooser) -> Draft:
-    """Emi prefers the apple over the orange. - エミはオレンジよりりんごの方が好きです。"""
+    """Preference. Example: Emi prefers the apple over the orange. - エミはオレンジよりりんごの方が好きです。"""
     better, worse, _, _ = _rivals(chooser)
     subject = _judge(chooser)
     clause = preferring(chooser, subject, better, worse, Mode(chooser.pick(("present", "present", "past"))))
@@ -337,10 +338,11 @@ def preference(chooser: Chooser) -> Draft:
 
 @construction(3.0)
 def preference_because(chooser: Chooser) -> Draft:
-    """Emi prefers the apple over the orange because it is less acidic. - …。オレンジほどすっぱくないからです。
+    """Preference with its reason. Example: Emi prefers the apple over the orange because it is less acidic. -
+    …。オレンジほどすっぱくないからです。
 
-    Only the meaning identifies the antecedent of 'it': less acidic or sweeter is the preferred thing, too acidic the
-    other one.
+    Only the meaning identifies the antecedent of 'it': the preferred thing is less acidic or sweeter; the rejected
+    thing is too acidic.
     """
     better, worse, said, how = _rivals(chooser)
     subject = _judge(chooser)
@@ -353,8 +355,8 @@ def preference_because(chooser: Chooser) -> Draft:
 def with_reason(
     main: Clause, better: NounPhrase, worse: NounPhrase, said: Adjective, how: str, topic: str | None = "は"
 ) -> tuple[Parts, Parts, Clause]:
-    """A preference with its reason, in both languages: 'more' or 'less' of a quality in the better thing, or 'too' much
-    of it in the other."""
+    """Build a preference with its reason, in both languages: the better thing has 'more' or 'less' of a quality, or the
+    worse thing has 'too' much of it."""
     tense = main.mode.tense
     meant, other = (worse, better) if how == "too" else (better, worse)
     link, degree, because, it = Link(), Link(), Link(), pronoun(meant.pronoun, meant.referent, rival=other.referent)

@@ -1,4 +1,4 @@
-"""Statements about one event, place or quantity."""
+"""Build statements about one event, place or quantity."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from data.primer.lexicon import CITIES, POSITIONS, TIMES, Noun, Position, Verb, 
 
 
 def statement(clause: Clause) -> Draft:
-    """A sentence of one clause."""
+    """Wrap one clause as a sentence."""
     return Draft(clause.english(), clause.japanese(), (clause,))
 
 
 @construction(3.0)
 def past_event(chooser: Chooser) -> Draft:
-    """Ken bought three apples yesterday. - ケンは昨日りんごを三個買いました。"""
+    """Past event. Example: Ken bought three apples yesterday. - ケンは昨日りんごを三個買いました。"""
     return statement(chooser.event(chooser.pick(verbs()), Mode("past")))
 
 
 @construction(1.5)
 def habit(chooser: Chooser) -> Draft:
-    """Emi often reads novels. - エミはよく小説を読みます。"""
+    """Habit. Example: Emi often reads novels. - エミはよく小説を読みます。"""
     return statement(chooser.event(chooser.pick(verbs(without=("rare",))), Mode("present")))
 
 
@@ -37,21 +37,21 @@ UNPLANNED = frozenset(("see", "touch", "throw"))
 
 @construction(1.5)
 def future_event(chooser: Chooser) -> Draft:
-    """We will go to the zoo tomorrow. - 私たちは明日動物園へ行きます。"""
+    """Future event. Example: We will go to the zoo tomorrow. - 私たちは明日動物園へ行きます。"""
     planned = [one for one in verbs(without=("accident", "stative")) if one.english not in UNPLANNED]
     return statement(chooser.event(chooser.pick(planned), Mode("future"), timed=1.0))
 
 
 @construction(1.5)
 def ongoing(chooser: Chooser) -> Draft:
-    """The boy is running in the park. - 男の子は公園で走っています。"""
+    """Ongoing event. Example: The boy is running in the park. - 男の子は公園で走っています。"""
     one = chooser.pick(verbs(without=("punctual", "stative")))
     return statement(chooser.event(one, Mode(chooser.pick(("present", "past")), modality="progressive"), timed=0.0))
 
 
 @construction(2.0)
 def negation(chooser: Chooser) -> Draft:
-    """Taro did not open the window. - タロウは窓を開けませんでした。"""
+    """Negated event. Example: Taro did not open the window. - タロウは窓を開けませんでした。"""
     tense = chooser.pick(("past", "past", "present", "future"))
     barred = {"past": (), "present": ("rare",), "future": ("accident", "stative")}[tense]
     return statement(chooser.event(chooser.pick(verbs(without=barred)), Mode(tense, True), counted=0.0))
@@ -63,7 +63,8 @@ CASUAL = ("I", "he", "she", "we", "they")
 
 @construction(0.8)
 def casual_plan(chooser: Chooser) -> Draft:
-    """She'll go to the zoo tomorrow. - 彼女は明日動物園へ行く。 Contracted English is casual, so Japanese is plain."""
+    """Plan in casual style (contracted English, plain Japanese). Example: She'll go to the zoo tomorrow. -
+    彼女は明日動物園へ行く。"""
     planned = [one for one in verbs(without=("accident", "stative")) if one.english not in UNPLANNED]
     one = chooser.pick([one for one in planned if "person" in one.subject])
     subject = noun_phrases.pronoun(chooser.pick(CASUAL))
@@ -72,7 +73,7 @@ def casual_plan(chooser: Chooser) -> Draft:
 
 @construction(0.8)
 def casual_ongoing(chooser: Chooser) -> Draft:
-    """I'm reading a book. - 私は本を読んでいる。"""
+    """Ongoing event in casual style. Example: I'm reading a book. - 私は本を読んでいる。"""
     one = chooser.pick([one for one in verbs(without=("punctual", "stative")) if "person" in one.subject])
     subject = noun_phrases.pronoun(chooser.pick(CASUAL))
     return statement(chooser.event(one, Mode("present", modality="progressive", contracted=True), subject, timed=0.0))
@@ -80,7 +81,7 @@ def casual_ongoing(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def casual_negation(chooser: Chooser) -> Draft:
-    """Taro didn't open the window. - タロウは窓を開けなかった。 Contracted English is casual, so Japanese is plain."""
+    """Negated event in casual style. Example: Taro didn't open the window. - タロウは窓を開けなかった。"""
     tense = chooser.pick(("past", "present"))
     one = chooser.pick(verbs(without=("rare",) if tense == "present" else ()))
     return statement(chooser.event(one, Mode(tense, True, contracted=True), counted=0.0))
@@ -88,7 +89,7 @@ def casual_negation(chooser: Chooser) -> Draft:
 
 @construction(1.0)
 def too(chooser: Chooser) -> Draft:
-    """Mika also drank tea. - ミカもお茶を飲みました。"""
+    """Event with 'also'. Example: Mika also drank tea. - ミカもお茶を飲みました。"""
     clause = chooser.event(chooser.pick(verbs()), Mode("past"), accompanied=0.0)
     link = Link()
     also = Complement((Word("also", link),), (), -1, 0)
@@ -100,7 +101,7 @@ def too(chooser: Chooser) -> Draft:
 
 @construction(1.0)
 def journey(chooser: Chooser) -> Draft:
-    """Leo walked from the station to the park. - レオは駅から公園まで歩きました。"""
+    """Journey with start and goal. Example: Leo walked from the station to the park. - レオは駅から公園まで歩きました。"""
     one = verb(chooser.pick(("walk", "run")))
     start, goal = chooser.pair([place for place in nouns("visit") if not place.kinds & {"waters", "climb"}])
     complements = [marked(chooser.goal(start), "from", "から", 1, 5), marked(chooser.goal(goal), "to", "まで", 2, 7)]
@@ -112,14 +113,14 @@ def journey(chooser: Chooser) -> Draft:
 
 
 def clock(hour: int) -> NounPhrase:
-    """seven - 七時."""
+    """Build an hour. Example: seven - 七時."""
     link = Link()
     return NounPhrase((Word(NUMBERS[hour], link, True),), (Word(count(hour, "時").writing, link, True),))
 
 
 @construction(0.8)
 def hours(chooser: Chooser) -> Draft:
-    """Ken worked from nine to five. - ケンは九時から五時まで働きました。"""
+    """Activity between two hours. Example: Ken worked from nine to five. - ケンは九時から五時まで働きました。"""
     one = chooser.pick([one for one in verbs(without=("punctual", "rare", "stative")) if _lasting(one)])
     start = 1 + int(chooser.chance(0.5)) + int(chooser.chance(0.5)) * 6
     end = start + 1 + int(chooser.chance(0.5))
@@ -138,7 +139,7 @@ DAYS = ("yesterday", "this morning", "last night")
 
 @construction(0.8)
 def at_hour(chooser: Chooser) -> Draft:
-    """Anna got up at seven this morning. - アンナは今朝七時に起きました。"""
+    """Event at an hour. Example: Anna got up at seven this morning. - アンナは今朝七時に起きました。"""
     one = verb(chooser.pick(("get up", "come to", "go to", "arrive at", "eat", "call", "meet", "close", "open")))
     clause = chooser.event(one, Mode("past"), timed=0.0, placed=0.0, counted=0.0)
     while any(c.entry in CITIES for c in clause.complements):  # nobody came to Japan at six
@@ -158,7 +159,7 @@ def at_hour(chooser: Chooser) -> Draft:
 
 
 def beside(position: Position, landmark: NounPhrase) -> tuple[Parts, Parts]:
-    """under the table - テーブルの下に."""
+    """Build a position relative to a landmark. Example: under the table - テーブルの下に."""
     link = Link()
     return (Word(position.english, link), *landmark.english), (
         *landmark.japanese,
@@ -176,13 +177,13 @@ def _setting(chooser: Chooser) -> tuple[Position, Noun, Noun]:
 
 
 def being(animate: bool) -> Predicate:
-    """People and animals いる, things ある."""
+    """Return 'be' for a location: いる for people and animals, ある for things."""
     return Predicate("", "いる", "ichidan") if animate else Predicate("", "ある", "aru")
 
 
 @construction(2.0)
 def existence(chooser: Chooser) -> Draft:
-    """There are two cats under the table. - テーブルの下に猫が二匹います。"""
+    """Existence at a place. Example: There are two cats under the table. - テーブルの下に猫が二匹います。"""
     position, landmark, thing = _setting(chooser)
     place = beside(position, common(landmark))
     negative = chooser.chance(0.15)
@@ -210,7 +211,7 @@ def existence(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def location(chooser: Chooser) -> Draft:
-    """The cat is behind the sofa. - 猫はソファーの後ろにいます。"""
+    """Location of a thing or animal, as statement or question. Example: The cat is behind the sofa. - 猫はソファーの後ろにいます。"""
     position, landmark, thing = _setting(chooser)
     english, japanese = beside(position, common(landmark))
     subject = chooser.known(thing)
@@ -225,7 +226,7 @@ def location(chooser: Chooser) -> Draft:
 
 @construction(0.8)
 def identity(chooser: Chooser) -> Draft:
-    """My father is a doctor. - 父は医者です。"""
+    """Occupation of a person. Example: My father is a doctor. - 父は医者です。"""
     subject = chooser.subject(("named",))
     job = common(chooser.pick(nouns("job", "learner")), "" if subject.plural else "a", plural=subject.plural)
     tense = chooser.pick(("present", "present", "past"))
@@ -237,7 +238,7 @@ def identity(chooser: Chooser) -> Draft:
 
 @construction(0.8)
 def having(chooser: Chooser) -> Draft:
-    """Jun has two dogs. - ジュンは犬を二匹飼っています。"""
+    """Possession. Example: Jun has two dogs. - ジュンは犬を二匹飼っています。"""
     noun = chooser.pick(
         [
             noun

@@ -1,4 +1,4 @@
-"""Two clauses: reasons, conditions, times, sequences, contrasts, thoughts."""
+"""Build sentences of two clauses: reasons, conditions, times, sequences, contrasts, thoughts."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from data.primer.lexicon import (
 
 
 def protagonist(chooser: Chooser) -> NounPhrase:
-    """A person that 'he' or 'she' can refer to later: a name, a boy, a woman."""
+    """Choose a person that 'he' or 'she' can refer to later: a name, a boy, a woman."""
     return chooser.person() if chooser.chance(0.85) else common(chooser.pick(nouns("he", "she")))
 
 
 def again(phrase: NounPhrase) -> NounPhrase:
-    """The pronoun for it, which Japanese omits."""
+    """Build the pronoun for a noun phrase, which Japanese omits."""
     return pronoun(phrase.pronoun, phrase.referent, dropped=True)
 
 
 def particular(chooser: Chooser, one: Verb, entry: Noun, *, known: bool = False) -> NounPhrase:
-    """An object that a pronoun can refer to later: a bag, the bag, this bag, without an adjective. `known`: definite,
-    since the sentence describes it."""
+    """Build an object that a pronoun can refer to later: a bag, the bag, this bag, without an adjective. `known`:
+    definite, since the sentence describes it."""
     if one.english == "go to":
         return chooser.goal(entry)
     if known:
@@ -51,16 +51,16 @@ def particular(chooser: Chooser, one: Verb, entry: Noun, *, known: bool = False)
 
 
 def acting(doer: NounPhrase, one: Verb, thing: NounPhrase | None, mode: Mode) -> Clause:
-    """A clause of subject, verb and object, if any."""
+    """Build a clause of subject, verb and object, if any."""
     complements = (marked(thing, "", one.particle, 0, 7),) if thing else ()
     return Clause(verb_head(one), doer, mode, complements)
 
 
 def aside(clause: Clause, said: Parts, *, about: NounPhrase) -> Parts:
-    """The Japanese main clause with an adverbial clause `about` its subject or its object.
+    """Write the Japanese main clause with an adverbial clause `about` its subject or its object.
 
-    A shared subject appears once, as the topic of both clauses. An object is named in the adverbial clause and not
-    repeated. Omitting it there would make the subject the one described (女の子は…有名だったので).
+    A shared subject appears once, as the topic of both clauses. An object appears in the adverbial clause only. If the
+    adverbial clause omitted the object, it would describe the subject (女の子は…有名だったので).
     """
     topic = (*clause.subject.japanese, Word("は"))
     if about is clause.subject:
@@ -73,7 +73,7 @@ def aside(clause: Clause, said: Parts, *, about: NounPhrase) -> Parts:
 
 
 def reason(why: Clause, link: Link, *, comma: bool = True) -> Parts:
-    """The reason with …ので、; the caller adds the subject."""
+    """Write the reason with …ので、; the caller adds the subject."""
     stop = (Word("、"),) if comma else ()
     return (*why.japanese(ja.before_node, topic=None), Word("ので", link), *stop)
 
@@ -81,7 +81,7 @@ def reason(why: Clause, link: Link, *, comma: bool = True) -> Parts:
 def caused(
     chooser: Chooser, tense: str, *, negated: bool = True
 ) -> tuple[Clause, NounPhrase | None, Clause, NounPhrase]:
-    """An action or its negation, its object, and the quality of subject or object that explains it."""
+    """Build an action or its negation, its object, and the quality of subject or object that explains the action."""
     cause = chooser.pick([cause for cause in REASONS if negated or not cause.negative])
     doer, thing = protagonist(chooser), None
     if cause.object is None:
@@ -107,10 +107,10 @@ def caused(
 
 @construction(3.0)
 def because(chooser: Chooser) -> Draft:
-    """Ken drank water because he was thirsty. - ケンはのどがかわいていたので、水を飲みました。
+    """Main clause and reason. Example: Ken drank water because he was thirsty. - ケンはのどがかわいていたので、水を飲みました。
 
-    The reason comes first in Japanese: after the topic if it describes the subject, before it if it describes the
-    object.
+    The reason comes first in Japanese: after the topic if it describes the subject, before the topic if it describes
+    the object.
     """
     main, _, why, about = caused(chooser, "past")
     link = Link()
@@ -120,7 +120,7 @@ def because(chooser: Chooser) -> Draft:
 
 @construction(1.5)
 def so(chooser: Chooser) -> Draft:
-    """The bag was cheap, so Emi bought it. - かばんが安かったので、エミは買いました。"""
+    """Reason and consequence. Example: The bag was cheap, so Emi bought it. - かばんが安かったので、エミは買いました。"""
     main, thing, why, about = caused(chooser, "past")
     first = Clause(why.head, about, why.mode)
     link = Link()
@@ -139,7 +139,7 @@ def so(chooser: Chooser) -> Draft:
 
 @construction(1.5)
 def condition(chooser: Chooser) -> Draft:
-    """If the bag is cheap, Emi will buy it. - かばんが安かったら、エミは買います。"""
+    """Condition. Example: If the bag is cheap, Emi will buy it. - かばんが安かったら、エミは買います。"""
     main, thing, why, about = caused(chooser, "future", negated=False)
     link = Link()
     doer = main.subject
@@ -162,7 +162,8 @@ def condition(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def when(chooser: Chooser) -> Draft:
-    """When Ken came to the park, Emi was playing tennis. - ケンが公園へ来た時、エミはテニスをしていました。"""
+    """Two simultaneous events. Example: When Ken came to the park, Emi was playing tennis. -
+    ケンが公園へ来た時、エミはテニスをしていました。"""
     arrival = verb(chooser.pick(("come to", "arrive at", "call", "go to", "open", "close")), None)
     first = chooser.event(arrival, Mode("past"), chooser.person(), timed=0.0, placed=0.0, accompanied=0.0)
     going_on = [one for one in verbs(without=("punctual", "stative")) if one.english not in ("grow", "visit")]
@@ -177,13 +178,13 @@ def when(chooser: Chooser) -> Draft:
 
 FIRSTS = frozenset(sequel.first for sequel in SEQUELS)
 PREPARING = frozenset(("wash", "cut", "fix"))
-"""First actions that are optional, so that 'washed it before he ate it' is informative."""
+"""Optional first actions, so that 'washed it before he ate it' is informative."""
 
 
 def _sequel(
     chooser: Chooser, first_mode: Mode, second_mode: Mode, *, later_first: bool = False, firsts: frozenset[str] = FIRSTS
 ) -> tuple[Clause, Clause]:
-    """Two actions on one object; the clause that comes second has pronouns."""
+    """Build two actions on one object; the clause that comes second has pronouns."""
     sequel = chooser.pick([sequel for sequel in SEQUELS if sequel.second != "wear" and sequel.first in firsts])
     entry = chooser.pick([thing for _, thing in takers(sequel.first, sequel.object) if takers_of(sequel.second, thing)])
     doer = protagonist(chooser)
@@ -201,7 +202,7 @@ def takers_of(name: str, thing: Noun) -> bool:
 
 @construction(1.2)
 def before(chooser: Chooser) -> Draft:
-    """Emi washed the apple before she ate it. - エミは食べる前に、りんごを洗いました。"""
+    """Two actions with 'before'. Example: Emi washed the apple before she ate it. - エミは食べる前に、りんごを洗いました。"""
     first, second = _sequel(chooser, Mode("past"), Mode("past"), firsts=PREPARING)
     link = Link()
     later = (*second.japanese(ja.dictionary, topic=None), Word("前に", link), Word("、"))
@@ -214,7 +215,8 @@ def before(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def after(chooser: Chooser) -> Draft:
-    """Emi ate the apple after she washed it. - エミはりんごを洗った後で、食べました。 Japanese names the object at its first mention."""
+    """Two actions with 'after'; Japanese names the object first. Example: Emi ate the apple after she washed it. -
+    エミはりんごを洗った後で、食べました。"""
     first, second = _sequel(chooser, Mode("past"), Mode("past"), later_first=True)
     link = Link()
     topic = (*second.subject.japanese, Word("は"))
@@ -226,7 +228,7 @@ def after(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def sequence(chooser: Chooser) -> Draft:
-    """Ken went to the bakery and bought bread. - ケンはパン屋へ行って、パンを買いました。"""
+    """Two successive actions. Example: Ken went to the bakery and bought bread. - ケンはパン屋へ行って、パンを買いました。"""
     scene = chooser.pick(
         [scene for scene in SCENES if "visit" in noun(scene.place).kinds and scene.verb not in ("work", "teach")]
     )
@@ -254,7 +256,7 @@ OPPOSITES += [{"interesting", "boring"}, {"quiet", "noisy"}, {"sweet", "sour"}, 
 
 @construction(1.5)
 def but(chooser: Chooser) -> Draft:
-    """Emi bought a book, but she did not read it. - エミは本を買いましたが、読みませんでした。"""
+    """Contrast of two actions. Example: Emi bought a book, but she did not read it. - エミは本を買いましたが、読みませんでした。"""
     link = Link()
     if chooser.chance(0.6):
         first, second = _sequel(chooser, Mode("past"), Mode("past", True))
@@ -281,7 +283,7 @@ def but(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def search_in_vain(chooser: Chooser) -> Draft:
-    """Leo looked for the key, but he could not find it. - レオは鍵を探しましたが、見つけられませんでした。"""
+    """Search without success. Example: Leo looked for the key, but he could not find it. - レオは鍵を探しましたが、見つけられませんでした。"""
     looking, finding = verb("look for", noun("key")), verb("find", noun("key"))
     entry = chooser.pick(nouns(*looking.object))
     doer = protagonist(chooser)
@@ -297,7 +299,8 @@ def search_in_vain(chooser: Chooser) -> Draft:
 
 @construction(1.5)
 def thought(chooser: Chooser) -> Draft:
-    """Emi thinks that the movie is interesting. - エミは映画が面白いと思っています。 I think - 思います."""
+    """Thought about a quality. Example: Emi thinks that the movie is interesting. - エミは映画が面白いと思っています。 I think -
+    思います."""
     subject = chooser.subject(("person", "named"))
     about, said = described(chooser, asked=True)
     while (
@@ -323,5 +326,5 @@ def thought(chooser: Chooser) -> Draft:
 
 
 def progressive_of(one: Verb) -> ja.Predicate:
-    """Thoughts and statements of others are progressive: 思っている, 言っている."""
+    """Make the predicate of others' thoughts and statements progressive: 思っている, 言っている."""
     return ja.progressive(one.predicate)

@@ -1,4 +1,4 @@
-"""Giving and receiving. The direction relative to the speaker determines the Japanese verb (あげる, くれる, もらう)."""
+"""Build sentences of giving and receiving; the direction relative to the speaker selects あげる, くれる or もらう."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GIVING = tuple(
 
 
 def toward(giver: NounPhrase, taker: NounPhrase, one: Verb) -> ja.Predicate:
-    """The verb towards the speaker's side: くれる for あげる, てくれる with other verbs; otherwise the verb itself."""
+    """Return the verb towards the speaker's side: くれる for あげる, てくれる with other verbs; otherwise the verb itself."""
     inward = taker.speaker_side and not giver.speaker_side
     if taker.person == 1 and giver.person != 1:
         inward = True
@@ -27,7 +27,7 @@ def toward(giver: NounPhrase, taker: NounPhrase, one: Verb) -> ja.Predicate:
 
 
 def _parties(chooser: Chooser) -> tuple[NounPhrase, NounPhrase]:
-    """Two different people, often including the speaker."""
+    """Choose two different people, often including the speaker."""
     draw = chooser.pick(("I", "me", "named", "named", "named"))
     other = chooser.subject(("named",), speaker=False)
     if draw == "I":
@@ -38,7 +38,7 @@ def _parties(chooser: Chooser) -> tuple[NounPhrase, NounPhrase]:
 
 
 def giving(chooser: Chooser, one: Verb, giver: NounPhrase, taker: NounPhrase, mode: Mode, thing: NounPhrase) -> Clause:
-    """Ken gave Emi a book, or: Ken gave a book to Emi."""
+    """Build a clause of giving. Example: Ken gave Emi a book, or: Ken gave a book to Emi."""
     direct = marked(thing, "", "を", 1, 7)
     recipient = marked(taker, "", "に", 0, 6) if chooser.chance(0.6) else marked(taker, "to", "に", 2, 6)
     return Clause(verb_head(one, toward(giver, taker, one)), giver, mode, (direct, recipient))
@@ -46,7 +46,7 @@ def giving(chooser: Chooser, one: Verb, giver: NounPhrase, taker: NounPhrase, mo
 
 @construction(2.5)
 def give(chooser: Chooser) -> Draft:
-    """Ken gave Emi a book. - ケンはエミに本をあげました。 gave me - くれました, lent me - 貸してくれました."""
+    """Giving. Example: Ken gave Emi a book. - ケンはエミに本をあげました。 gave me - くれました, lent me - 貸してくれました."""
     one = chooser.pick(GIVING)
     giver, taker = _parties(chooser)
     thing = chooser.thing(chooser.pick(nouns(*one.object)), giver, owned=one.english in ("show", "lend"), counted=0.12)
@@ -60,7 +60,7 @@ def give(chooser: Chooser) -> Draft:
 
 @construction(0.8)
 def give_question(chooser: Chooser) -> Draft:
-    """Did Ken give Emi a ring? - ケンはエミに指輪をあげましたか。"""
+    """Question about giving. Example: Did Ken give Emi a ring? - ケンはエミに指輪をあげましたか。"""
     one = chooser.pick(GIVING)
     giver = chooser.subject(("named",), speaker=False)
     taker = chooser.person(giver)
@@ -72,7 +72,7 @@ def give_question(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def receive(chooser: Chooser) -> Draft:
-    """Emi received a letter from Ken. - エミはケンから手紙をもらいました。"""
+    """Receiving. Example: Emi received a letter from Ken. - エミはケンから手紙をもらいました。"""
     one = verb("receive", noun("ring"))
     taker = chooser.subject(("named",))
     giver = chooser.person(taker)

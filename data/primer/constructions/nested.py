@@ -1,4 +1,4 @@
-"""Nested clauses: relative clauses in comparisons in reasons, reasons in reported speech."""
+"""Build nested clauses: relative clauses in comparisons in reasons, reasons in reported speech."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ BAD = ("expensive", "difficult", "acidic", "bitter", "boring")
 
 
 def _judged(chooser: Chooser, names: tuple[str, ...]) -> tuple[Verb, Noun, Adjective]:
-    """How a thing was obtained, and one of the named qualities that suit it."""
+    """Choose how a thing was obtained, the thing, and one of the named qualities that suits it."""
     one, _, entry = made_thing(chooser)
     options = [said for said in suiting(entry, names) if told_of(one, said)]
     return (one, entry, chooser.pick(options)) if options else _judged(chooser, names)
 
 
 def _inviting(one: Verb, other: Verb, entry: Noun) -> list[Adjective]:
-    """Qualities that are a reason for the second action on a thing obtained by the first: a fresh apple is bought and
-    eaten."""
+    """Return the qualities that are a reason for the second action on a thing obtained by the first: a fresh apple is
+    bought and eaten."""
     wanted = [said for cause in causes(other, entry) if not cause.negative for said in suiting(entry, cause.adjectives)]
     return [said for said in wanted if told_of(one, said)]
 
 
 @construction(1.2)
 def because_of_compared_relatives(chooser: Chooser) -> Draft:
-    """Emi ate the cake that Ken made because it was sweeter than the cake that Anna made. - アンナが作ったケーキより甘かったので、…。
+    """Reason that compares two relative clauses. Example: Emi ate the cake that Ken made because it was sweeter than
+    the cake that Anna made. - アンナが作ったケーキより甘かったので、…。
 
     The standard of comparison comes first and identifies the kind of thing, so the main clause names the thing.
     """
@@ -53,8 +54,8 @@ def because_of_compared_relatives(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def preferring_relatives_because(chooser: Chooser) -> Draft:
-    """Emi prefers the cake that Ken made to the cake that Anna made because it is sweeter (or: because it is too
-    expensive)."""
+    """Preference between two relative clauses, with its reason. Example: Emi prefers the cake that Ken made to the cake
+    that Anna made because it is sweeter (or: because it is too expensive)."""
     how = chooser.pick(("more", "less", "too"))
     one, entry, said = _judged(chooser, GOOD if how == "more" else BAD)
     subject = protagonist(chooser)
@@ -67,7 +68,8 @@ def preferring_relatives_because(chooser: Chooser) -> Draft:
 
 @construction(1.0)
 def condition_of_relative(chooser: Chooser) -> Draft:
-    """If the book that Ken bought is interesting, Emi will read it. - ケンが買った本が面白かったら、エミは読みます。"""
+    """Condition about a relative clause. Example: If the book that Ken bought is interesting, Emi will read it. -
+    ケンが買った本が面白かったら、エミは読みます。"""
     one, other, entry = made_thing(chooser)
     options = _inviting(one, other, entry)
     if not options:
@@ -86,7 +88,7 @@ def condition_of_relative(chooser: Chooser) -> Draft:
 
 @construction(0.8)
 def question_about_relative(chooser: Chooser) -> Draft:
-    """Did you read the book that Ken bought? - ケンが買った本を読みましたか。"""
+    """Question about a relative clause. Example: Did you read the book that Ken bought? - ケンが買った本を読みましたか。"""
     one, other, entry = made_thing(chooser)
     subject = pronoun("you") if chooser.chance(0.6) else chooser.person()
     thing, inner = made_by(chooser, one, entry, subject)
@@ -96,7 +98,7 @@ def question_about_relative(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def reported_reason(chooser: Chooser) -> Draft:
-    """Ken says that he slept because he was tired. - ケンは疲れていたので寝たと言っています。"""
+    """Reported speech with a reason. Example: Ken says that he slept because he was tired. - ケンは疲れていたので寝たと言っています。"""
     main, thing, why, about = caused(chooser, "past")
     speaker = main.subject
     said = Clause(main.head, again(speaker), main.mode, main.complements)

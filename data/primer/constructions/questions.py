@@ -1,4 +1,4 @@
-"""Yes-no questions, questions with a question word, and questions with an answer."""
+"""Build yes-no questions, questions with a question word, and questions with an answer."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ def _asked_event(chooser: Chooser, subject: NounPhrase | None = None) -> Clause:
 
 @construction(2.0)
 def yes_no_question(chooser: Chooser) -> Draft:
-    """Did Emi read the letter? - エミは手紙を読みましたか。"""
+    """Yes-no question. Example: Did Emi read the letter? - エミは手紙を読みましたか。"""
     clause = _asked_event(chooser)
     return Draft(clause.english(), clause.japanese(), (clause,), "?")
 
 
 @construction(1.0)
 def question_to_you(chooser: Chooser) -> Draft:
-    """Did you buy the tickets yesterday? - 昨日切符を買いましたか。 Japanese omits 'you'."""
+    """Yes-no question to the listener; Japanese omits 'you'. Example: Did you buy the tickets yesterday? -
+    昨日切符を買いましたか。"""
     clause = _asked_event(chooser, pronoun("you"))
     return Draft(clause.english(), clause.japanese(), (clause,), "?")
 
 
 @construction(1.0)
 def what_question(chooser: Chooser) -> Draft:
-    """What did Ken eat in the park? - ケンは公園で何を食べましたか。"""
+    """Question about the object. Example: What did Ken eat in the park? - ケンは公園で何を食べましたか。"""
     tense = chooser.pick(("past", "past", "future"))
     barred = ("accident", "stative") if tense == "future" else ("stative",)
     one = chooser.pick(
@@ -61,7 +62,7 @@ WHAT |= frozenset(
 
 @construction(1.0)
 def who_question(chooser: Chooser) -> Draft:
-    """Who broke the clock? - 誰が時計を壊しましたか。"""
+    """Question about the subject. Example: Who broke the clock? - 誰が時計を壊しましたか。"""
     one = chooser.pick([one for one in verbs(without=("stative",)) if "person" in one.subject])
     clause = chooser.event(one, Mode("past"), asked("who", "誰"), timed=0.4, accompanied=0.0)
     return Draft(clause.english(), clause.japanese(topic="が"), (clause,), "?")
@@ -69,7 +70,7 @@ def who_question(chooser: Chooser) -> Draft:
 
 @construction(0.8)
 def where_question(chooser: Chooser) -> Draft:
-    """Where did Ken play tennis? - ケンはどこでテニスをしましたか。"""
+    """Question about the place. Example: Where did Ken play tennis? - ケンはどこでテニスをしましたか。"""
     one = chooser.pick([one for one in verbs() if one.english in SOMEWHERE])
     subject = pronoun("you") if chooser.chance(0.3) else chooser.subject(one.subject, speaker=False)
     clause = chooser.event(one, Mode("past"), subject, question=True, placed=0.0)
@@ -85,7 +86,7 @@ SOMEWHERE = frozenset(scene.verb for scene in SCENES) - {"run", "walk", "plant"}
 
 @construction(0.5)
 def where_to(chooser: Chooser) -> Draft:
-    """Where did Emi go last week? - エミは先週どこへ行きましたか。"""
+    """Question about the destination. Example: Where did Emi go last week? - エミは先週どこへ行きましたか。"""
     go = verb("go to")
     subject = pronoun("you") if chooser.chance(0.2) else chooser.subject(go.subject, speaker=False)
     tense = chooser.pick(("past", "future"))
@@ -100,7 +101,7 @@ def where_to(chooser: Chooser) -> Draft:
 
 @construction(0.8)
 def when_question(chooser: Chooser) -> Draft:
-    """When did Ken buy the camera? - ケンはいつカメラを買いましたか。"""
+    """Question about the time. Example: When did Ken buy the camera? - ケンはいつカメラを買いましたか。"""
     one = chooser.pick(verbs(without=("stative",)))
     subject = pronoun("you") if chooser.chance(0.3) else chooser.subject(one.subject, speaker=False)
     clause = chooser.event(one, Mode("past"), subject, question=True, timed=0.0, placed=0.1)
@@ -112,7 +113,7 @@ def when_question(chooser: Chooser) -> Draft:
 
 @construction(1.0)
 def how_many(chooser: Chooser) -> Draft:
-    """How many oranges did Hana buy? - ハナはオレンジを何個買いましたか。"""
+    """Question about a number. Example: How many oranges did Hana buy? - ハナはオレンジを何個買いましたか。"""
     name = chooser.pick(
         ("buy", "eat", "make", "read", "cut", "bake", "draw", "find", "wash", "choose", "sell", "carry")
     )
@@ -136,7 +137,7 @@ def how_many(chooser: Chooser) -> Draft:
 
 @construction(0.8)
 def question_and_answer(chooser: Chooser) -> Draft:
-    """Did Emi eat the cake? Yes, she did. - エミはケーキを食べましたか。はい、食べました。"""
+    """Yes-no question with its answer. Example: Did Emi eat the cake? Yes, she did. - エミはケーキを食べましたか。はい、食べました。"""
     subject = chooser.person()
     one = chooser.pick([one for one in verbs(without=("stative",)) if "person" in one.subject])
     clause = chooser.event(one, Mode("past"), subject, question=True, accompanied=0.0)

@@ -1,4 +1,4 @@
-"""Relative clauses: after the noun in English, before it in Japanese."""
+"""Build relative clauses: after the noun in English, before the noun in Japanese."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from data.primer.lexicon import (
 
 
 def made_by(chooser: Chooser, one: Verb, entry: Noun, *others: NounPhrase) -> tuple[NounPhrase, Clause]:
-    """the cake that Ken made - ケンが作ったケーキ."""
+    """Build a noun phrase with an object relative clause. Example: the cake that Ken made - ケンが作ったケーキ."""
     doer = chooser.person(*others)
     gap = marked(asked("", ""), "", one.particle, 0, 7)
     clause = Clause(verb_head(one), doer, Mode("past"), (gap,))
@@ -39,7 +39,7 @@ def made_by(chooser: Chooser, one: Verb, entry: Noun, *others: NounPhrase) -> tu
 
 
 def who(chooser: Chooser) -> tuple[NounPhrase, Clause]:
-    """the woman who bought the hat - 帽子を買った女の人."""
+    """Build a noun phrase with a subject relative clause. Example: the woman who bought the hat - 帽子を買った女の人."""
     role = chooser.pick(nouns("person"))
     one = chooser.pick([one for one in verbs() if "person" in one.subject])
     blank = asked("", "", animate=True)
@@ -53,7 +53,7 @@ def who(chooser: Chooser) -> tuple[NounPhrase, Clause]:
 
 
 def made_thing(chooser: Chooser) -> tuple[Verb, Verb, Noun]:
-    """First action, second action, object: make, eat, cake."""
+    """Choose first action, second action and object, e.g. make, eat, cake."""
     sequel = chooser.pick(SEQUELS)
     entry = chooser.pick([thing for _, thing in takers(sequel.first, sequel.object) if takers_of(sequel.second, thing)])
     return verb(sequel.first, entry), verb(sequel.second, entry), entry
@@ -61,7 +61,7 @@ def made_thing(chooser: Chooser) -> tuple[Verb, Verb, Noun]:
 
 @construction(2.0)
 def object_relative(chooser: Chooser) -> Draft:
-    """Emi ate the cake that Ken made. - エミはケンが作ったケーキを食べました。"""
+    """Object relative clause. Example: Emi ate the cake that Ken made. - エミはケンが作ったケーキを食べました。"""
     one, other, entry = made_thing(chooser)
     subject = chooser.subject(("person", "named"))
     thing, inner = made_by(chooser, one, entry, subject)
@@ -71,7 +71,7 @@ def object_relative(chooser: Chooser) -> Draft:
 
 @construction(1.5)
 def object_relative_quality(chooser: Chooser) -> Draft:
-    """The cake that Ken made was sweet. - ケンが作ったケーキは甘かったです。"""
+    """Quality of an object relative clause. Example: The cake that Ken made was sweet. - ケンが作ったケーキは甘かったです。"""
     one, _, entry = made_thing(chooser)
     thing, inner = made_by(chooser, one, entry)
     said = chooser.pick([said for said in adjectives_for(entry) if told_of(one, said)])
@@ -86,7 +86,7 @@ def told_of(one: Verb, said: Adjective) -> bool:
 
 @construction(1.5)
 def subject_relative(chooser: Chooser) -> Draft:
-    """The woman who bought the hat was tired. - 帽子を買った女の人は疲れていました。"""
+    """Subject relative clause as subject. Example: The woman who bought the hat was tired. - 帽子を買った女の人は疲れていました。"""
     person, inner = who(chooser)
     assert isinstance(person.entry, Noun)
     options = [said for said in adjectives_for(person.entry) if "person" in said.kinds]
@@ -98,7 +98,7 @@ def subject_relative(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def meeting_who(chooser: Chooser) -> Draft:
-    """Ken met the woman who lives in Tokyo. - ケンは東京に住んでいる女の人に会いました。"""
+    """Subject relative clause as object. Example: Ken met the woman who lives in Tokyo. - ケンは東京に住んでいる女の人に会いました。"""
     one = verb(chooser.pick(("meet", "help", "wait for")), nouns("friend")[0])
     person, inner = who(chooser)
     subject = chooser.subject(("person", "named"))
@@ -110,7 +110,8 @@ def meeting_who(chooser: Chooser) -> Draft:
 
 @construction(1.0)
 def compared_relatives(chooser: Chooser) -> Draft:
-    """The cake that Ken made is sweeter than the cake that Emi made. - ケンが作ったケーキはエミが作ったケーキより甘いです。"""
+    """Comparison of two relative clauses. Example: The cake that Ken made is sweeter than the cake that Emi made. -
+    ケンが作ったケーキはエミが作ったケーキより甘いです。"""
     one, _, entry = made_thing(chooser)
     first, inner = made_by(chooser, one, entry)
     second, other = made_by(chooser, one, entry, inner.subject)
@@ -122,14 +123,15 @@ def compared_relatives(chooser: Chooser) -> Draft:
 
 
 def causes(one: Verb, entry: Noun) -> list[Reason]:
-    """Qualities of the thing that are a reason for the action or against it."""
+    """Return the qualities of the thing that are a reason for or against the action."""
     found = [cause for cause in REASONS if cause.verb == one.english and cause.object and not cause.of_subject]
     return [cause for cause in found if any(thing is entry for _, thing in takers(cause.verb, str(cause.object)))]
 
 
 @construction(1.2)
 def because_of_relative(chooser: Chooser) -> Draft:
-    """Emi did not eat the cake that Ken made because it was sour. - ケンが作ったケーキがすっぱかったので、エミは食べませんでした。"""
+    """Relative clause in a reason. Example: Emi did not eat the cake that Ken made because it was sour. -
+    ケンが作ったケーキがすっぱかったので、エミは食べませんでした。"""
     one, other, entry = made_thing(chooser)
     reasons = [cause for cause in causes(other, entry) if suiting(entry, cause.adjectives)]
     if not reasons:

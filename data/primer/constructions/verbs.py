@@ -1,4 +1,4 @@
-"""Verbs with modality: wish, ability, permission, duty, request, experience, liking."""
+"""Build sentences with modality: wish, ability, permission, duty, request, experience, liking."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COMMON = UNWISHED | {
     ),
     *("sleep", "rest", "walk", "run", "work", "hide", "play", "get up", "sing", "clean", "wear"),
 }
-"""Actions that everybody has done, which are not an experience: not 'Ken has never slept'. For food see `experience`."""
+"""Actions that everybody has done and that are no experience: not 'Ken has never slept'. For food see `experience`."""
 
 
 def _person(chooser: Chooser, you: float = 0.0) -> NounPhrase:
@@ -56,7 +56,7 @@ def _human(*without: str) -> list[Verb]:
 
 @construction(2.0)
 def wish(chooser: Chooser) -> Draft:
-    """I want to read a novel. - 私は小説を読みたいです。 Ken wants to … - ケンは…たがっています。"""
+    """Wish for an action. Example: I want to read a novel. - 私は小説を読みたいです。 Ken wants to … - ケンは…たがっています。"""
     subject = chooser.subject(("person", "named"))
     if chooser.chance(0.35):
         subject = pronoun("I")
@@ -67,7 +67,7 @@ def wish(chooser: Chooser) -> Draft:
 
 @construction(0.6)
 def wish_question(chooser: Chooser) -> Draft:
-    """Do you want to drink tea? - お茶を飲みたいですか。"""
+    """Question about a wish. Example: Do you want to drink tea? - お茶を飲みたいですか。"""
     one = chooser.pick([one for one in _human(*AT_WILL) if one.english not in UNWISHED])
     clause = chooser.event(one, Mode("present", modality="want"), pronoun("you"), question=True)
     return Draft(clause.english(), clause.japanese(), (clause,), "?")
@@ -75,7 +75,7 @@ def wish_question(chooser: Chooser) -> Draft:
 
 @construction(1.0)
 def wanted_thing(chooser: Chooser) -> Draft:
-    """Taro wants a new bicycle. - タロウは新しい自転車をほしがっています。 I want … - 私は…がほしいです。"""
+    """Wish for a thing. Example: Taro wants a new bicycle. - タロウは新しい自転車をほしがっています。 I want … - 私は…がほしいです。"""
     one = verb("want", noun("watch"))
     entry = chooser.pick(nouns(*one.object))
     subject = pronoun("I") if chooser.chance(0.35) else chooser.subject(("person", "named"))
@@ -89,7 +89,7 @@ def wanted_thing(chooser: Chooser) -> Draft:
 
 @construction(1.5)
 def ability(chooser: Chooser) -> Draft:
-    """Lucy can play the piano. - ルーシーはピアノを弾くことができます。 Short form: 弾けます."""
+    """Ability. Example: Lucy can play the piano. - ルーシーはピアノを弾くことができます。 Short form: 弾けます."""
     one = chooser.pick(verbs(without=("nocan", "accident", "stative")))
     mode = Mode(chooser.pick(("present", "present", "past")), chooser.chance(0.45), "can", chooser.chance(0.15))
     if not mode.negative and (mode.contracted or mode.tense == "past"):
@@ -99,7 +99,7 @@ def ability(chooser: Chooser) -> Draft:
 
 @construction(0.6)
 def ability_question(chooser: Chooser) -> Draft:
-    """Can you read French? - フランス語を読めますか。"""
+    """Question about an ability. Example: Can you read French? - フランス語を読めますか。"""
     one = chooser.pick(_human("nocan", *AT_WILL))
     subject = pronoun("you") if chooser.chance(0.5) else chooser.subject(one.subject, speaker=False)
     mode = Mode("present", modality="can")
@@ -109,7 +109,7 @@ def ability_question(chooser: Chooser) -> Draft:
 
 @construction(1.5)
 def duty(chooser: Chooser) -> Draft:
-    """Ken must do his homework. - ケンは…しなければなりません。 does not have to - しなくてもいいです."""
+    """Duty. Example: Ken must do his homework. - ケンは…しなければなりません。 does not have to - しなくてもいいです."""
     modality = chooser.pick(("must", "have to"))
     negative = modality == "have to" and chooser.chance(0.4)
     tense = "past" if modality == "have to" and not negative and chooser.chance(0.3) else "present"
@@ -120,7 +120,7 @@ def duty(chooser: Chooser) -> Draft:
 
 @construction(0.8)
 def prohibition(chooser: Chooser) -> Draft:
-    """You must not touch the lion. - ライオンに触ってはいけません。"""
+    """Prohibition. Example: You must not touch the lion. - ライオンに触ってはいけません。"""
     mode = Mode("present", True, "must")
     subject = _person(chooser, you=0.7)
     one = chooser.pick([one for one in _human(*AT_WILL) if one.english not in HARMLESS])
@@ -129,7 +129,7 @@ def prohibition(chooser: Chooser) -> Draft:
 
 @construction(0.8)
 def permission(chooser: Chooser) -> Draft:
-    """You may eat the cake. - ケーキを食べてもいいです。 May I …? - …てもいいですか。"""
+    """Permission. Example: You may eat the cake. - ケーキを食べてもいいです。 May I …? - …てもいいですか。"""
     one = chooser.pick(_human(*AT_WILL))
     asked = chooser.chance(0.5)
     subject = pronoun("I", dropped=True) if asked else pronoun("you")
@@ -140,7 +140,7 @@ def permission(chooser: Chooser) -> Draft:
 
 @construction(1.0)
 def request(chooser: Chooser) -> Draft:
-    """Please close the window. - 窓を閉めてください。 Please do not … - …ないでください。"""
+    """Request. Example: Please close the window. - 窓を閉めてください。 Please do not … - …ないでください。"""
     mode = Mode("present", chooser.chance(0.35), NONFINITE)
     one = chooser.pick(
         [one for one in _human(*AT_WILL) if one.english not in ("borrow", "ride", "chase", "choose", "meet")]
@@ -151,7 +151,7 @@ def request(chooser: Chooser) -> Draft:
 
 @construction(1.0)
 def suggestion(chooser: Chooser) -> Draft:
-    """Let's play tennis in the park tomorrow. - 明日公園でテニスをしましょう。"""
+    """Suggestion. Example: Let's play tennis in the park tomorrow. - 明日公園でテニスをしましょう。"""
     one = chooser.pick(
         [one for one in verbs(without=AT_WILL) if "together" in one.features and one.english != "come to"]
     )
@@ -162,7 +162,7 @@ def suggestion(chooser: Chooser) -> Draft:
 
 @construction(0.8)
 def experience(chooser: Chooser) -> Draft:
-    """Mary has been to Kyoto. She has never eaten sushi. - …たことがあります。"""
+    """Experience. Example: Mary has been to Kyoto. She has never eaten sushi. - …たことがあります。"""
     one = chooser.pick([one for one in _human("stative", "accident") if one.english not in COMMON or _tasting(one)])
     subject = chooser.subject(("person", "named"))
     mode = Mode("present", chooser.chance(0.45), "experience")
@@ -176,11 +176,11 @@ def _tasting(one: Verb) -> bool:
     return one.english == "eat" and "food" in one.object
 
 
-# Nominalised clauses: の for a noun, に for a purpose.
+# Nominalised clauses: の as a noun, に for a purpose.
 
 
 CHORES = frozenset(("open", "close", "call", "wait for", "order", "come to", "carry", "use"))
-"""Actions that are hardly liked for their own sake."""
+"""Actions that people hardly like for their own sake."""
 
 
 def _doing(chooser: Chooser, subject: NounPhrase) -> Clause:
@@ -190,7 +190,7 @@ def _doing(chooser: Chooser, subject: NounPhrase) -> Clause:
 
 @construction(1.2)
 def liking_to(chooser: Chooser) -> Draft:
-    """Sam likes swimming in the sea. - サムは海で泳ぐのが好きです。"""
+    """Liking of an activity. Example: Sam likes swimming in the sea. - サムは海で泳ぐのが好きです。"""
     subject = chooser.subject(("person", "named"))
     doing = _doing(chooser, subject)
     like = verb(chooser.pick(("like", "like", "love")), noun("dog"))
@@ -205,7 +205,7 @@ def liking_to(chooser: Chooser) -> Draft:
 
 @construction(1.0)
 def purpose(chooser: Chooser) -> Draft:
-    """Emi went to the library to borrow a book. - エミは本を借りに図書館へ行きました。"""
+    """Purpose of a journey. Example: Emi went to the library to borrow a book. - エミは本を借りに図書館へ行きました。"""
     scene = chooser.pick([scene for scene in SCENES if "visit" in noun(scene.place).kinds and scene.verb in ERRANDS])
     subject = chooser.subject(("person", "named"))
     tense = chooser.pick(("past", "past", "future"))
@@ -226,7 +226,7 @@ ERRANDS = frozenset(
 
 
 def scene_event(chooser: Chooser, name: str, kind: str | None, subject: NounPhrase, mode: Mode) -> Clause:
-    """A typical event at a place, without the name of the place."""
+    """Build a typical event at a place, without the name of the place."""
     if kind is None:
         one = verb(name)
         complements = (chooser.object(one, subject, 0.0),) if one.transitive else ()
@@ -246,7 +246,7 @@ def scene_event(chooser: Chooser, name: str, kind: str | None, subject: NounPhra
 
 @construction(0.8)
 def while_doing(chooser: Chooser) -> Draft:
-    """Tom studied while listening to music. - トムは音楽を聞きながら勉強しました。"""
+    """Sentence with a while-clause. Example: Tom studied while listening to music. - トムは音楽を聞きながら勉強しました。"""
     subject = chooser.subject(("person", "named"))
     main, kind, aside, thing = chooser.pick(SIDE_BY_SIDE)
     tense = chooser.pick(("past", "past", "future"))

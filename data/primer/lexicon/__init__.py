@@ -1,4 +1,4 @@
-"""The lexicon. The tables are the tab-separated files in this folder, with one entry per line.
+"""Load the lexicon from the tab-separated tables in this folder, with one entry per line.
 
 To add a word, add a line. A verb or an adjective lists the `kinds` of noun (or single nouns) that it accepts, so that
 people eat food and dogs do not read.
@@ -20,7 +20,7 @@ class Noun:
 
     english: str
     plural: str | None
-    """None for a mass noun, which takes neither 'a' nor a number."""
+    """Plural form; None for a mass noun, which takes neither 'a' nor a number."""
     writing: str
     reading: str
     counter: str | None
@@ -28,7 +28,7 @@ class Noun:
 
     @property
     def animate(self) -> bool:
-        """Whether it is a person or an animal: いる, not ある."""
+        """Whether the noun is a person or an animal: いる, not ある."""
         return bool(self.kinds & {"person", "animal"})
 
 
@@ -43,7 +43,7 @@ class Name:
 
     @property
     def family(self) -> bool:
-        """Whether it is the speaker's family: gifts to them are くれる, as to the speaker."""
+        """Whether the name belongs to the speaker's family: gifts to them are くれる, as to the speaker."""
         return self.english.startswith("my ")
 
 
@@ -64,12 +64,12 @@ class Verb:
 
     @property
     def transitive(self) -> bool:
-        """Whether it takes an object (or a goal)."""
+        """Whether the verb takes an object (or a goal)."""
         return bool(self.object)
 
     @property
     def predicate(self) -> Predicate:
-        """The Japanese predicate, for inflection."""
+        """Return the Japanese predicate, for inflection."""
         return verb_predicate(self.writing, self.kind)
 
 
@@ -86,21 +86,21 @@ class Adjective:
 
     @property
     def comparative(self) -> str | None:
-        """The -er form or 'better'; None when the comparative is made with 'more'."""
+        """Return the -er form or 'better'; None if the comparative is formed with 'more'."""
         if "more" in self.features:
             return None
         return "better" if "better" in self.features else english.comparative(self.english)
 
     @property
     def superlative(self) -> str | None:
-        """The -est form or 'best'; None when the superlative is made with 'most'."""
+        """Return the -est form or 'best'; None if the superlative is formed with 'most'."""
         if "more" in self.features:
             return None
         return "best" if "better" in self.features else english.superlative(self.english)
 
     @property
     def predicate(self) -> Predicate:
-        """The Japanese predicate, for inflection."""
+        """Return the Japanese predicate, for inflection."""
         return adjective_predicate(self.writing, self.kind)
 
 
@@ -116,7 +116,7 @@ class Time:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """An activity at a place: a verb, and the kind of object if it is restricted."""
+    """An activity at a place: a verb, and the kind of object if restricted."""
 
     place: str
     verb: str
@@ -125,7 +125,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Position:
-    """under - の下, with the kinds of landmarks and of things located there."""
+    """A position relative to a landmark (under - の下), with the kinds of landmarks and of things located there."""
 
     english: str
     writing: str
@@ -136,7 +136,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scale:
-    """Qualities for and against things of a kind."""
+    """Qualities for and against the things of a kind."""
 
     kind: str
     good: tuple[str, ...]
@@ -145,7 +145,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reason:
-    """Reason to do something or not: a quality of the subject or of the object."""
+    """A reason for or against an action: a quality of the subject or of the object."""
 
     verb: str
     object: str | None
@@ -165,7 +165,7 @@ class Sequel:
 
 @cache
 def verb_predicate(writing: str, kind: str) -> Predicate:
-    """The predicate of a verb: 勉強する is 勉強 (content) + する (inflected); 好きな and ほしい are adjectives in Japanese."""
+    """Split a verb into a predicate: 勉強する is 勉強 (content) + する (inflected); 好きな and ほしい are Japanese adjectives."""
     if kind in ("na", "i"):
         return adjective_predicate(writing, kind)
     if kind == "suru" and writing != "する":
@@ -175,7 +175,7 @@ def verb_predicate(writing: str, kind: str) -> Predicate:
 
 @cache
 def adjective_predicate(writing: str, kind: str) -> Predicate:
-    """静かな -> 静か + だ, お腹がすいている -> お腹がすい + ている, 高い unchanged."""
+    """Split an adjective into a predicate: 静かな -> 静か + だ, お腹がすいている -> お腹がすい + ている, 高い unchanged."""
     if kind in ("na", "no"):
         return Predicate(writing[:-1], "", "da", writing[-1])
     if kind == "state":
@@ -184,7 +184,7 @@ def adjective_predicate(writing: str, kind: str) -> Predicate:
 
 
 def _rows(table: str) -> list[dict[str, str]]:
-    """The lines of a table as dictionaries; '#' starts a comment line; a missing last cell is empty."""
+    """Return the lines of a table as dictionaries; '#' starts a comment line; a missing last cell is empty."""
     path = Path(__file__).with_name(f"{table}.tsv")
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     header = lines[0].split("\t")
@@ -280,20 +280,20 @@ def is_a(noun: Noun | Name, kinds: tuple[str, ...]) -> bool:
 
 @cache
 def nouns(*kinds: str) -> tuple[Noun, ...]:
-    """All nouns that have one of the kinds, in the order of the table."""
+    """Return all nouns that belong to one of the kinds, in the order of the table."""
     return tuple(noun for noun in NOUNS if is_a(noun, kinds))
 
 
 @cache
 def noun(name: str) -> Noun:
-    """The noun with this English form."""
+    """Return the noun with this English form."""
     return next(entry for entry in NOUNS if entry.english == name)
 
 
 @cache
 def verb(name: str, thing: Noun | None = None) -> Verb:
-    """The verb with this English form for the object ('wear' is 着る for a shirt, かぶる for a hat); without an object, the
-    intransitive verb if there is one."""
+    """Return the verb with this English form for the object ('wear' is 着る for a shirt, かぶる for a hat); without an
+    object, the intransitive verb if there is one."""
     candidates = [entry for entry in VERBS if entry.english == name]
     for entry in candidates:
         if is_a(thing, entry.object) if thing else not entry.transitive:
@@ -305,13 +305,13 @@ def verb(name: str, thing: Noun | None = None) -> Verb:
 
 @cache
 def adjective(name: str) -> Adjective:
-    """The adjective with this English form."""
+    """Return the adjective with this English form."""
     return next(entry for entry in ADJECTIVES if entry.english == name)
 
 
 @cache
 def takers(name: str, kind: str) -> tuple[tuple[Verb, Noun], ...]:
-    """The verb with this English form, paired with each noun of the kind that it accepts."""
+    """Return the verb with this English form, paired with each noun of the kind that it accepts."""
     return tuple(
         (entry, thing) for entry in VERBS if entry.english == name for thing in nouns(kind) if is_a(thing, entry.object)
     )
@@ -319,22 +319,22 @@ def takers(name: str, kind: str) -> tuple[tuple[Verb, Noun], ...]:
 
 @cache
 def without_preposition(entry: Verb) -> Verb:
-    """The verb without its preposition: go to -> go, for 'where did he go'."""
+    """Return the verb without its preposition: go to -> go, for 'where did he go'."""
     first = {form: getattr(entry, form).split()[0] for form in ("english", "past", "participle")}
     return replace(entry, **first)
 
 
 def suiting(entry: Noun | Name, names: tuple[str, ...]) -> list[Adjective]:
-    """The named adjectives that suit the noun."""
+    """Return the named adjectives that suit the noun."""
     return [adjective(name) for name in names if is_a(entry, adjective(name).kinds)]
 
 
 @cache
 def adjectives_for(entry: Noun | Name) -> tuple[Adjective, ...]:
-    """All adjectives that suit the noun."""
+    """Return all adjectives that suit the noun."""
     return tuple(adjective for adjective in ADJECTIVES if is_a(entry, adjective.kinds))
 
 
 def lemmas() -> int:
-    """Number of entries in the tables."""
+    """Return the number of entries in the tables."""
     return sum(len(table) for table in (NOUNS, NAMES, CITIES, VERBS, ADJECTIVES, TIMES))
