@@ -310,7 +310,7 @@ def test_a_device_that_is_not_there_is_named_by_its_setting(shell: Run) -> None:
     done = shell("generate run=runs/gpt prompt=x device=cuda")
     assert (done.returncode, done.stderr) == (
         2,
-        "error: device=cuda: torch sees no CUDA GPU here; device=cpu always works\n",
+        "error: device=cuda: torch found no CUDA GPU; device=cpu always works\n",
     )
 
 

@@ -143,7 +143,7 @@ def test_a_full_gpu_is_one_line_with_a_remedy(tmp_path: Path) -> None:
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(0.001)
     try:
-        with pytest.raises(UserError, match=r"^out of memory \(.* more were asked for\): lower trainer\.batch_size"):
+        with pytest.raises(UserError, match=r"^out of memory \(tried to allocate .*\): lower trainer\.batch_size"):
             train(to_dataclass(composed, settings))
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)

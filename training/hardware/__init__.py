@@ -1,1 +1,1 @@
-"""Device, number formats, memory, kernels and compilation: what depends on the machine."""
+"""Hardware-dependent code: device, number formats, memory, kernels and compilation."""

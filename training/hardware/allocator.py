@@ -1,4 +1,4 @@
-"""The CPU's memory allocator: freed blocks are reused, large tensors lie on huge pages."""
+"""The CPU's memory allocator: reuse freed blocks and back large tensors with huge pages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pathlib import Path
 
 @cache
 def keep_freed_memory() -> None:
-    """Ask glibc to reuse freed blocks instead of returning them to the system, and Linux to back them with huge pages.
+    """Configure glibc to reuse freed blocks instead of returning them to the system, and Linux to back them with huge
+    pages.
 
-    Activations come and go in every step; by default each large one is mapped and zeroed by the kernel anew, 10-25 % of
-    a step. With pages of 4 kB, looking up addresses takes another 5 % of a step that works on gigabytes.
+    Activations are allocated and freed in every step; by default the kernel maps and zeroes each large one again, which
+    takes 10-25 % of a step. With 4 kB pages, address translation takes another 5 % of a step that uses gigabytes.
     """
     if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL("libc.so.6")
@@ -28,7 +29,7 @@ def keep_freed_memory() -> None:
 
 
 def addresses_are_free() -> bool:
-    """Whether a process may reserve as many addresses as it likes: neither a limit nor an account of them is kept."""
+    """Whether a process may reserve unlimited address space: no resource limit and no strict overcommit accounting."""
     import resource
 
     limits = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
@@ -37,12 +38,12 @@ def addresses_are_free() -> bool:
 
 
 def use_huge_pages(libc: ctypes.CDLL) -> None:
-    """Let half as much heap as there is memory grow in pages of 2 MB, where Linux grants them on request. Takes no
-    memory yet.
+    """Back the heap, up to half of physical memory, with 2 MB pages where Linux grants them on request. Uses no memory
+    yet.
 
-    The request is for addresses, so the heap is extended here, marked, and freed again for the allocations to come. The
-    last block stays, or the C library would return what lies before it; being never touched, it takes addresses alone.
-    What the heap has once held then stays with the process, as the next step would ask for it again.
+    The request applies to addresses, so the heap is extended, marked, and freed again for later allocations. The last
+    block stays allocated, or the C library would return the memory below it; it is never touched and uses only address
+    space. Memory that the heap has once used stays with the process, since the next step needs it again.
     """
     libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
     libc.free.argtypes = [ctypes.c_void_p]

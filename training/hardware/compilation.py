@@ -1,4 +1,4 @@
-"""torch.compile where it pays: when, and what is compiled."""
+"""torch.compile: whether a run repays compilation, and what is compiled."""
 
 from __future__ import annotations
 
@@ -25,32 +25,31 @@ from training.hardware.out_of_memory import is_out_of_memory
 from training.loss import batch_loss, loss_and_gradient
 
 BatchLoss = Callable[..., Tensor]
-"""`batch_loss` or a compiled form of it."""
+"""`batch_loss` or its compiled form."""
 
 _MINUTES = 5.0
-"""Shortest run that is compiled on a CPU. On two cores compiling a GPT of 4 to 6 layers takes 5 s where it was done
-before and 25-35 s where not, a translator 18 and 43 s; steps then take 0.65 to 0.75 times as long."""
+"""Minimum run length for compilation on a CPU. On two cores, compiling a GPT of 4 to 6 layers takes 5 s with a warm
+cache and 25-35 s with a cold one, a translator 18 and 43 s; steps then take 0.65 to 0.75 times as long."""
 
 _MINUTES_PER_LAYER = 0.5
-"""A GPT's code takes 6 s a layer to make."""
+"""Minimum run length for each layer of a GPT, which takes 6 s to compile."""
 
 _GRAPH_PARAMETERS = 30_000_000
-"""Below so many the kernels of a GPU's step are so short that starting them takes longer: a CUDA graph starts all at
-once."""
+"""Parameters below which a GPU's kernels are shorter than their launches; a CUDA graph launches all of them at once."""
 
 _TRIAL_CALLS = 3
-"""Calls that show whether compiled code works: the first makes it, CUDA graphs are recorded in the second and played in
-the third."""
+"""Calls after which compiled code is known to work: the first compiles, the second records CUDA graphs, the third
+replays them."""
 
 _CPU_FLOPS = {torch.bfloat16: 0.6e12, torch.float32: 0.1e12}
-"""What training uses of two cores, to guess from the size of a run how long it takes. A guess, not a measurement: a run
-that is resumed has to come to the same decision."""
+"""FLOP/s of training on two cores, for estimating the duration of a run. A constant rather than a measurement, so that
+a resumed run makes the same decision."""
 
 
 class TrainingLoss:
-    """`training.loss.batch_loss` of a micro-batch with its gradients; compiled where that pays.
+    """`training.loss.batch_loss` and its gradients for a micro-batch, compiled if the run repays compilation.
 
-    A compilation that fails on this machine is given up with one line.
+    If compilation fails on this machine, one line is logged and training continues uncompiled.
     """
 
     def __init__(
@@ -64,9 +63,10 @@ class TrainingLoss:
         self.say: Callable[[str], None] = print
 
     def backward(self, batch: Batch, targets: int) -> Tensor:
-        """Add the gradients of a micro-batch to the parameters' -> its summed loss, scalar float32, detached.
+        """Add the gradients of a micro-batch to the parameters' gradients -> its summed loss, scalar float32, detached.
 
-        targets: real tokens of the whole step, by which the loss is divided: 4 x 1 equals 1 x 4 with padding too.
+        targets: non-padding target tokens of the whole step, the divisor of the loss: 4 x 1 micro-batches then equal 1
+        x 4 despite padding.
         """
         if not self.compiling or self.calls >= _TRIAL_CALLS:
             return self._backward(batch, targets)
@@ -75,11 +75,11 @@ class TrainingLoss:
         self.calls += 1
         try:
             return self._backward(batch, targets)
-        except Exception as error:  # the compiler raises whatever its backend raises: no headers, no disk space
+        except Exception as error:  # the compiler's backend may raise anything: missing headers, no disk space
             if is_out_of_memory(error):
                 raise
             reason = str(error).strip().splitlines() or [type(error).__name__]
-            self.say(f"torch.compile failed ({reason[0][:120]}): training goes on without it")
+            self.say(f"torch.compile failed ({reason[0][:120]}): training continues without it")
         undo(self.model)
         self.compiling, self.compiled, self.batch_loss = False, False, batch_loss
         self.model.zero_grad()
@@ -87,7 +87,7 @@ class TrainingLoss:
 
     def _backward(self, batch: Batch, targets: int) -> Tensor:
         if self.compiled and batch.source is not None and batch.source_mask is None:
-            # One form of the blocks instead of two: compiling costs more than masks of batches that need none.
+            # Always pass a mask: an unneeded mask costs less than compiling the blocks a second time without one.
             batch = replace(batch, source_mask=torch.ones_like(batch.source, dtype=torch.bool))
         loss = self.batch_loss(self.model, batch.model_inputs, batch.targets, self.smoothing)
         (loss / targets).backward()
@@ -95,26 +95,26 @@ class TrainingLoss:
 
 
 def decide(config: TrainConfig, hardware: Hardware, flops_per_token: float) -> tuple[bool, str]:
-    """Whether to compile, and why, in words for the log."""
+    """Return whether to compile, and the reason for the log."""
     choice, device = config.trainer.compile, hardware.device.type
     if choice != "auto":
         return choice == "on", f"trainer.compile={choice}"
     if device == "cuda":
         steps = config.trainer.steps
-        return steps is None or steps >= 1000, "on a GPU runs of 1,000 steps and more"
+        return steps is None or steps >= 1000, "on a GPU only runs of at least 1,000 steps are compiled"
     if device != "cpu":
-        return False, f"not on {device}"
+        return False, f"not used on {device}"
     minutes = expected_minutes(config, hardware.dtype, flops_per_token)
     shortest = max(_MINUTES, _MINUTES_PER_LAYER * config.model.layers if config.task == "gpt" else 0.0)
     if minutes < shortest:
         return False, f"a run of about {minutes:.1f} minutes is too short to repay compilation"
     if not has_compiler():
-        return False, "there is no C++ compiler here"
+        return False, "no C++ compiler found"
     return True, f"a run of about {minutes:.1f} minutes repays compilation"
 
 
 def expected_minutes(config: TrainConfig, dtype: torch.dtype, flops_per_token: float) -> float:
-    """How long the run will take on two cores, by its budget of minutes or by its floating-point operations."""
+    """Estimate the duration of the run on two cores, from its time budget or its floating-point operations."""
     trainer = config.trainer
     budgets = [] if trainer.minutes is None else [trainer.minutes]
     if trainer.steps is not None:
@@ -125,33 +125,34 @@ def expected_minutes(config: TrainConfig, dtype: torch.dtype, flops_per_token: f
 
 
 def has_compiler() -> bool:
-    """Whether there is a C++ compiler, which code for a CPU needs."""
+    """Whether a C++ compiler is installed, which compilation for a CPU requires."""
     return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))
 
 
 def compiled_loss(model: GPT | EncoderDecoder) -> BatchLoss:
-    """`batch_loss` in compiled form; the code is made at its first use. For evaluation see `eagerly`.
+    """Return the compiled form of `batch_loss`, which compiles on first use. For evaluation see `eagerly`.
 
-    A GPT's batches have one shape: all of it becomes one piece of code. Lengths of sentences vary, which makes code for
-    any length, and slow to compile: a translator is compiled block by block, in place, those of a kind at once.
+    All batches of a GPT have one shape, so the whole loss is compiled into one graph. Sentence lengths vary, and graphs
+    for dynamic shapes are slow to compile: a translator is compiled block by block, in place, once for each kind of
+    block.
     """
     import torch._dynamo
     import torch.compiler.config
 
     device = next(model.parameters()).device
     options = cpu_options() if device.type == "cpu" else {}
-    # Code on disk is found again by what it computes, not by what it was made for: attention kernels, or vectors of a
-    # CPU. Loops for short vectors, translated again for long ones, write beyond their buffers.
+    # The key of torch's disk cache lacks the target: the attention kernels, or the vector width of a CPU. Loops written
+    # for short vectors and recompiled for long ones write beyond their buffers.
     torch.compiler.config.cache_key_tag = allowed_kernels() if device.type == "cuda" else vectors()
-    torch._dynamo.reset()  # an earlier run of a sweep left code of other shapes, of which there may be eight
+    torch._dynamo.reset()  # drops the shapes of an earlier run of a sweep; torch's limit is eight
     if isinstance(model, GPT):
         if not uses_graphs(model, device):
             return torch.compile(batch_loss, fullgraph=True, dynamic=False, options=options)
         return _replayed(
             torch.compile(batch_loss, fullgraph=True, dynamic=False, options={**options, "triton.cudagraphs": True})
         )
-    # Some lengths get code of their own (1, multiples of 8 for some masks): 14 in a trial of 33 shapes; at the limit a
-    # run would end.
+    # Some lengths are specialised (1, multiples of 8 for some masks): 14 for 33 shapes in a trial. Reaching the limit
+    # would end the run.
     torch._dynamo.config.recompile_limit = 64
     for block in [*model.encoder, *model.decoder]:
         block.compile(fullgraph=True, dynamic=True, options=options)
@@ -159,17 +160,18 @@ def compiled_loss(model: GPT | EncoderDecoder) -> BatchLoss:
 
 
 def vectors() -> str:
-    """What code for a CPU is written for here: the vectors that the compiler takes and what its libraries may use."""
+    """Return the CPU target of compiled code: the vector instructions used by the compiler and those its libraries may
+    use."""
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
     return f"{pick_vec_isa()}, {instruction_set()}"
 
 
 def cpu_options() -> dict[str, Any]:
-    """Options of torch.compile for a CPU, where dropout masks are computed again in the backward pass.
+    """Return torch.compile's options for a CPU, with dropout masks recomputed in the backward pass.
 
-    By default they are kept as bytes, which are slow to read; computing them again is cheap: a fifth of the step (torch
-    2.13). They then need a seed that both passes share: `fallback_random`. A GPU's compiler does so by itself.
+    By default dropout masks are stored as bytes, which are slow to read; recomputation saves a fifth of the step (torch
+    2.13). It requires a seed shared by both passes: `fallback_random`. On a GPU the compiler does this by default.
     """
     import torch._functorch.config as partitioner
 
@@ -179,12 +181,12 @@ def cpu_options() -> dict[str, Any]:
 
 
 def uses_graphs(model: GPT | EncoderDecoder, device: torch.device) -> bool:
-    """Whether the step is recorded as a CUDA graph: a small model whose batches all have one shape."""
+    """Whether to record the step as a CUDA graph: a small model whose batches all have one shape."""
     return device.type == "cuda" and isinstance(model, GPT) and count_parameters(model) < _GRAPH_PARAMETERS
 
 
 def _replayed(compiled: BatchLoss) -> BatchLoss:
-    """`compiled`, whose every call may overwrite what the last one returned: gradients have been collected by then."""
+    """Wrap `compiled` so that each call may overwrite the previous output, whose gradients are already collected."""
 
     def batch_loss(*arguments: Any) -> Tensor:
         torch.compiler.cudagraph_mark_step_begin()
@@ -194,16 +196,16 @@ def _replayed(compiled: BatchLoss) -> BatchLoss:
 
 
 def undo(model: GPT | EncoderDecoder) -> None:
-    """Make `model` what it was before `compiled_loss`."""
+    """Undo `compiled_loss` on `model`."""
     for module in model.modules():
         module._compiled_call_impl = None
 
 
 @contextmanager
 def eagerly(compiled: bool) -> Iterator[None]:
-    """Within: no compiled code runs. An evaluation has other shapes in another mode, which are not worth compiling.
+    """Run eagerly inside the context. Evaluation uses other shapes and another mode, which are not worth compiling.
 
-    Where nothing is compiled, torch's compiler is not even imported: 70 MB and 0.7 s.
+    If nothing is compiled, torch's compiler is not imported, which saves 70 MB and 0.7 s.
     """
     if not compiled:
         yield

@@ -1,4 +1,4 @@
-"""The device that computes: the one that was asked for, if it is there and works, and its number format."""
+"""Choose the requested device, after checking that it works, and its number format."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L
 
 @dataclass(frozen=True)
 class Hardware:
-    """Where and how the run computes."""
+    """Device and number format of a run."""
 
     device: torch.device
     dtype: torch.dtype
-    """Number format of weights and activations; float32 master copies are kept beside bf16 weights."""
+    """Number format of weights and activations; bf16 weights have float32 master weights."""
     peak_flops: float | None
-    """Dense peak in FLOP/s where it is known, else None."""
+    """Dense peak in FLOP/s if known, else None."""
     description: str
 
 
 def choose_hardware(device: str, precision: str, threads: int | None, key: str = "trainer.device") -> Hardware:
-    """Pick device and number format by capability; the arguments are the settings of those names in `TrainerConfig`.
+    """Choose device and number format; the arguments are the settings of the same names in `TrainerConfig`.
 
-    threads: None takes the physical cores, as torch does, but no more than a container's quota. key: the setting that
-    names the device. Raises UserError when a device is asked for that is not there.
+    threads: None uses the physical cores, as torch does, limited by a container's quota. key: the setting that names
+    the device. Raises UserError if the requested device is unavailable.
     """
     chosen = choose_device(device, key)
     name = chosen.type
@@ -53,12 +53,12 @@ def choose_hardware(device: str, precision: str, threads: int | None, key: str =
 
 
 def choose_device(name: str, key: str = "trainer.device") -> torch.device:
-    """The device that a setting names: `cpu`, `cuda`, `cuda:N`, `mps`, or `auto` for a CUDA GPU where there is one,
-    else the CPU.
+    """Return the device for a setting: `cpu`, `cuda`, `cuda:N`, `mps`, or `auto` for a CUDA GPU if available, else the
+    CPU.
 
-    `auto` does not take Apple's GPUs, which this program has never been run on. A CUDA GPU becomes torch's current
-    device, so that kernels, CUDA graphs, random numbers and memory statistics are those of this GPU. key: the setting,
-    for messages. Raises UserError where the device is not there or does not compute.
+    `auto` ignores Apple GPUs, on which this program is untested. A CUDA GPU becomes torch's current device, so that
+    kernels, CUDA graphs, random numbers and memory statistics refer to it. key: the setting, for messages. Raises
+    UserError if the device is unavailable or fails.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -69,22 +69,22 @@ def choose_device(name: str, key: str = "trainer.device") -> torch.device:
 
 
 def _obstacle(device: torch.device) -> str | None:
-    """Why torch cannot compute on this device here, or None."""
+    """Return why torch cannot use this device, or None."""
     if device.type == "mps":
         return apple_gpu.obstacle()
     if device.type != "cuda":
         return None
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not there:
-        return "torch sees no CUDA GPU here"
+        return "torch found no CUDA GPU"
     if device.index >= there:
-        return "there is only cuda:0 here" if there == 1 else f"there are only cuda:0 to cuda:{there - 1} here"
+        return "the only CUDA GPU is cuda:0" if there == 1 else f"the CUDA GPUs are cuda:0 to cuda:{there - 1}"
     return None
 
 
 def _failure(device: torch.device) -> str | None:
-    """Why a first operation fails on a device that is there, or None: no kernels for this GPU, all its memory in use, a
-    lock on it."""
+    """Return why a first operation fails on an existing device (no kernels for this GPU, memory full, device locked),
+    or None."""
     try:
         if device.type == "cuda":
             torch.cuda.set_device(device)

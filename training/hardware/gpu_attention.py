@@ -1,8 +1,8 @@
-"""Which attention kernels a GPU may run, which ones it runs, and what would send it to the slow one.
+"""Choose the attention kernels of a GPU, report the ones that run, and reject configs that would use the slow one.
 
-The slow one, `math`, writes the whole matrix of weights to memory. Torch takes it without a word where no fused kernel
-fits; here it is left out, so that a run refuses to begin instead. The rules are those of torch's `sdp_utils.cpp`. On a
-CPU and on Apple's GPUs nothing here does anything: `model.fast.attention` knows what is fast there.
+The slow kernel, `math`, writes the whole attention matrix to memory. Torch uses it silently if no fused kernel supports
+the inputs; here it is excluded, and such a run raises UserError at the start. The rules follow torch's `sdp_utils.cpp`.
+On CPUs and Apple GPUs this module has no effect; see `model.fast.attention`.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ CUDNN, FLASH, EFFICIENT, MATH = (
 )
 
 _CUDNN_VERSION = 91500
-"""cuDNN is trusted with any sequence length above this version (9.15.0), and is then the fastest on Hopper and
+"""cuDNN versions above this one (9.15.0) are correct for all sequence lengths, and the fastest on Hopper and
 Blackwell."""
 
 _PACKAGES = {(9, 0): ("FA3", "FA4"), (10, 0): ("FA4",), (10, 3): ("FA4",)}
-"""FlashAttention by compute capability, the one to prefer first."""
+"""FlashAttention packages by compute capability, in order of preference."""
 
 _FAMILIES = ("flash", "fmha", "sdpa", "attention", "attn")
-"""What names of attention kernels contain, in small letters."""
+"""Lower-case substrings of the names of attention kernels."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What the attention of a training step asks of a kernel."""
+    """Requirements of a training step on an attention kernel."""
 
     dtype: torch.dtype
     head_width: int
     dropout: float = 0.0
     masked: bool = False
-    """Some keys are hidden: the padding of a source, other documents."""
+    """Whether some keys are masked: source padding or other documents."""
 
 
 def demands(config: TrainConfig, dtype: torch.dtype) -> list[Demand]:
-    """One for each kind of attention that training with `config` runs."""
+    """Return the requirements of each kind of attention in training with `config`."""
     model = config.model
     decoder = Demand(dtype, model.head_width, model.attention_dropout, masked=model.mask_documents)
     return [decoder] if config.task == "gpt" else [decoder, replace(decoder, masked=True)]
@@ -72,12 +72,12 @@ def demands(config: TrainConfig, dtype: torch.dtype) -> list[Demand]:
 def preferred(
     capability: tuple[int, int], cudnn: int | None, *, one_shape: bool, deterministic: bool, package: str | None
 ) -> list[SDPBackend]:
-    """The fused kernels to use, best first.
+    """Return the fused kernels to use, best first.
 
-    cudnn: version as `torch.backends.cudnn.version()` gives it. one_shape: every batch has the same shape and no mask.
-    For each new shape cuDNN makes a plan, which takes half a second (github.com/modelscope/FunASR/issues/3704); under a
-    mask its gradients may be NaN (github.com/pytorch/pytorch/issues/196678). package: the FlashAttention that was
-    activated. deterministic: cuDNN's backward pass is not.
+    cudnn: version as returned by `torch.backends.cudnn.version()`. one_shape: whether all batches have one shape and no
+    mask. For each new shape cuDNN builds a plan, which takes half a second (github.com/modelscope/FunASR/issues/3704);
+    with a mask its gradients may be NaN (github.com/pytorch/pytorch/issues/196678). package: the activated
+    FlashAttention package. deterministic: excludes cuDNN, whose backward pass is not deterministic.
     """
     newer = capability[0] in (9, 10) and (cudnn or 0) > _CUDNN_VERSION
     if newer and one_shape and not deterministic and package is None:
@@ -86,10 +86,10 @@ def preferred(
 
 
 def obstacle(demand: Demand, capability: tuple[int, int]) -> str | None:
-    """Why no fused kernel takes `demand`, naming the keys to change, or None where one does.
+    """Return why no fused kernel supports `demand`, naming the keys to change, or None if one does.
 
-    Flash pads heads to a multiple of 8 by itself, but takes neither masks nor float32 nor heads wider than 256. The
-    efficient kernel takes all of these, if heads are whole vectors of 16 bytes. Dropout stops neither.
+    Flash pads heads to a multiple of 8 but supports neither masks nor float32 nor heads wider than 256. The efficient
+    kernel supports all of these if heads are multiples of 16 bytes. Both support dropout.
     """
     half = demand.dtype == torch.bfloat16
     if half and capability < (8, 0):
@@ -102,30 +102,29 @@ def obstacle(demand: Demand, capability: tuple[int, int]) -> str | None:
         return None
     if demand.head_width % multiple:
         return (
-            f"model.heads: heads of width {demand.head_width} (model.width / model.heads) fit no fused attention kernel"
-            f" in {'bf16' if half else 'float32'}; choose a width that is a multiple of {multiple}"
+            f"model.heads: heads of width {demand.head_width} (model.width / model.heads) have no fused"
+            f" attention kernel in {'bf16' if half else 'float32'}; choose a width that is a multiple of {multiple}"
         )
     return None
 
 
-# --- on the machine
+# --- on this machine
 
 
 def training_kernels(config: TrainConfig, device: torch.device) -> AbstractContextManager[object]:
-    """Within, attention on a GPU runs the fused kernels of `preferred`, and code that is compiled keeps them."""
+    """Restrict attention on a GPU to the fused kernels of `preferred`; code compiled inside the context keeps them."""
     if device.type != "cuda":
         return nullcontext()
     return sdpa_kernel(_kernels(config, device), set_priority=True)
 
 
 def evaluation_kernels(device: torch.device) -> AbstractContextManager[object]:
-    """Within, attention on a GPU runs kernels that need no preparation for a new length; the slow one where
-    none fits."""
+    """Restrict attention on a GPU to kernels without setup per sequence length, with the slow kernel as fallback."""
     return sdpa_kernel([FLASH, EFFICIENT, MATH], set_priority=True) if device.type == "cuda" else nullcontext()
 
 
 def allowed_kernels() -> str:
-    """The kernels that are allowed where this is called, in words."""
+    """Describe the currently enabled kernels."""
     allowed = {
         "cudnn": torch.backends.cuda.cudnn_sdp_enabled(),
         current_flash_attention_impl() or "flash": torch.backends.cuda.flash_sdp_enabled(),
@@ -148,9 +147,10 @@ def _kernels(config: TrainConfig, device: torch.device) -> list[SDPBackend]:
 
 
 def check_attention(config: TrainConfig, hardware: Hardware) -> None:
-    """Raise UserError, with the key and the fix, where training on a GPU would fall to the slow kernel unasked.
+    """Raise UserError, with the key and the fix, if training on a GPU would use the slow kernel without being allowed
+    to.
 
-    Torch is asked, so that no rule of another version refuses what works here; our own rules name the reason.
+    Torch makes the decision, so that rules of another version cannot reject a working config; `obstacle` explains it.
     """
     if hardware.device.type != "cuda" or config.trainer.slow_attention:
         return
@@ -160,16 +160,15 @@ def check_attention(config: TrainConfig, hardware: Hardware) -> None:
         with sdpa_kernel([*_kernels(config, hardware.device), MATH], set_priority=True):
             choice = attention_backend(query, key, value, causal=mask is None, key_mask=mask, dropout=demand.dropout)
         if choice.endswith(MATH.name.lower()):
-            unknown = f"model.heads: torch has no fused attention kernel for heads of width {demand.head_width} here"
+            unknown = f"model.heads: torch has no fused attention kernel for heads of width {demand.head_width}"
             reason = obstacle(demand, capability) or unknown
             raise UserError(f"{reason}, or trainer.slow_attention=true to train with the slow kernel")
 
 
 def activate_flash_attention(dropout: float, device: torch.device) -> str | None:
-    """Let FlashAttention 3 or 4 stand in for torch's own flash kernel where its package is installed -> its name, or
-    None.
+    """Replace torch's flash kernel by FlashAttention 3 or 4 if a package is installed -> its name, or None.
 
-    Neither has dropout: with it, torch's own comes back.
+    Neither supports dropout: with dropout torch's own kernel is restored.
     """
     active = current_flash_attention_impl()
     if dropout:
@@ -182,15 +181,14 @@ def activate_flash_attention(dropout: float, device: torch.device) -> str | None
         if name in list_flash_attention_impls():
             try:
                 activate_flash_attention_impl(name)
-            except (ImportError, RuntimeError):  # not installed, or not with the kernels that torch needs
+            except (ImportError, RuntimeError):  # not installed, or without the kernels that torch needs
                 continue
             return name
     return None
 
 
 def describe_attention(config: TrainConfig, hardware: Hardware) -> str:
-    """What computes the attention of training, for the log: on a GPU the kernels that a profiler saw at the training
-    shape."""
+    """Describe the attention kernels of training for the log; on a GPU by profiling them at the training shape."""
     if hardware.device.type != "cuda":
         return training_attention(config.model, hardware)
     package = activate_flash_attention(config.model.attention_dropout, hardware.device)
@@ -198,13 +196,13 @@ def describe_attention(config: TrainConfig, hardware: Hardware) -> str:
         return _seen(config, hardware)
     try:
         return f"{_seen(config, hardware)}, {package} activated"
-    except Exception:  # what a package raises for a shape that it does not take
+    except Exception:  # packages may raise anything for unsupported shapes
         restore_flash_attention_impl()
-        return f"{_seen(config, hardware)}, {package} is installed but does not take this model"
+        return f"{_seen(config, hardware)}, {package} is installed but does not support this model"
 
 
 def training_attention(config: ModelConfig, hardware: Hardware) -> str:
-    """Which attention kernel training will really run, asked of torch with tensors like those of a training step."""
+    """Return the attention kernel that torch selects for tensors like those of a training step."""
     query, key = (
         torch.empty(
             1,
@@ -218,13 +216,14 @@ def training_attention(config: ModelConfig, hardware: Hardware) -> str:
         for heads in (config.heads, config.key_value_heads)
     )
     mask = None
-    if config.mask_documents:  # in code that is not compiled; see `model.fast.document_mask`
+    if config.mask_documents:  # only in uncompiled code; see `model.fast.document_mask`
         mask = torch.ones(1, config.context, config.context, dtype=torch.bool, device=hardware.device).tril()
     return attention_backend(query, key, key, causal=True, key_mask=mask, dropout=config.attention_dropout)
 
 
 def _seen(config: TrainConfig, hardware: Hardware) -> str:
-    """The kernels of one forward and backward pass of each kind of attention. The state of the random numbers stays."""
+    """Profile one forward and backward pass of each kind of attention and list its kernels. Preserves the random
+    state."""
 
     def once() -> None:
         for demand in demands(config, hardware.dtype):
@@ -233,17 +232,17 @@ def _seen(config: TrainConfig, hardware: Hardware) -> str:
             mixed.backward(torch.ones_like(mixed))
 
     with training_kernels(config, hardware.device), torch.random.fork_rng([hardware.device]):
-        once()  # what is prepared at the first call is not the kernel
+        once()  # warm-up: exclude one-time setup kernels
         names = kernels_of(once)
         if names is None:
-            return f"{training_attention(config.model, hardware)} (torch's choice; the profiler is not available)"
+            return f"{training_attention(config.model, hardware)} (selected by torch; the profiler is unavailable)"
     found = [name for name in names if any(family in name.lower() for family in _FAMILIES)]
-    return f"{', '.join(found or names)} (as the profiler saw them)"
+    return f"{', '.join(found or names)} (recorded by the profiler)"
 
 
 def kernels_of(work: Callable[[], None]) -> list[str] | None:
-    """Short names of the kernels that `work` runs on the GPU, each once, in order; None where the profiler
-    sees none."""
+    """Return the short names of the GPU kernels run by `work`, without duplicates, in order; None if profiling
+    fails."""
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile, supported_activities
 
@@ -254,19 +253,20 @@ def kernels_of(work: Callable[[], None]) -> list[str] | None:
             work()
             torch.cuda.synchronize()
         names = [short_name(event.name) for event in seen.events() or () if event.device_type == DeviceType.CUDA]
-    except RuntimeError:  # CUPTI, through which kernels are seen, may be missing or in use
+    except RuntimeError:  # CUPTI, which records kernels, may be missing or in use
         return None
     return list(dict.fromkeys(names)) or None
 
 
 def short_name(kernel: str) -> str:
-    """A kernel's name without return type, namespaces, template arguments and parameters, of at most 60 letters."""
+    """Return a kernel's name without return type, namespaces, template arguments and parameters, at most 60
+    characters."""
     bare = kernel.removeprefix("void ").replace("(anonymous namespace)::", "")
     return bare.split("<")[0].split("(")[0].split("::")[-1].strip()[:60]
 
 
 def _rows(config: TrainConfig) -> int:
-    """Rows of a micro-batch of full length."""
+    """Return the number of full-length rows in a micro-batch."""
     if config.task == "gpt":
         return config.trainer.batch_size
     return max(1, config.data.batch_tokens // (2 * config.model.context))
@@ -275,8 +275,8 @@ def _rows(config: TrainConfig) -> int:
 def _inputs(
     config: TrainConfig, demand: Demand, device: torch.device, rows: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Query [B, H, T, D], key and value [B, Hkv, T, D], laid out as the model's, and a mask [B, T] with padding, or
-    None."""
+    """Return query [B, H, T, D], key and value [B, Hkv, T, D] in the model's memory layout, and a padding mask [B, T]
+    or None."""
     model = config.model
     heads, shared, width = model.heads, model.key_value_heads, model.head_width
     fused = torch.zeros(

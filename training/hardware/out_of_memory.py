@@ -1,4 +1,4 @@
-"""Memory that runs out, on a GPU or on the CPU: one line with the settings that need less of it."""
+"""Convert out-of-memory errors of GPU or CPU to one line that lists the settings to reduce."""
 
 from __future__ import annotations
 
@@ -15,26 +15,25 @@ _WORDS = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocator failed. Only that of CUDA has an exception of its own; errors of the others are known by
-    their words."""
+    """Whether an allocator failed. Only CUDA has a dedicated exception; the others are recognised by their message."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(word in str(error) for word in _WORDS)
 
 
 @contextmanager
 def advised(advice: Callable[[], str]) -> Iterator[None]:
-    """Within, running out of memory raises UserError with `advice`, which is asked for only then."""
+    """Convert an out-of-memory error inside the context to UserError with `advice()`, which is called only then."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         size = re.search(r"tried to allocate ([\d.]+ \w+)", str(error), re.IGNORECASE)
-        asked = f" ({size[1]} more were asked for)" if size else ""
+        asked = f" (tried to allocate {size[1]})" if size else ""
         raise UserError(f"out of memory{asked}: {advice()}") from None
 
 
 def training_advice(config: TrainConfig) -> str:
-    """The settings to change so that training needs less memory."""
+    """Return the setting changes that reduce the memory of training."""
     trainer = config.trainer
     key, size = ("trainer.batch_size", trainer.batch_size)
     if config.task == "translate":
@@ -42,5 +41,5 @@ def training_advice(config: TrainConfig) -> str:
     ways = [f"lower {key} (now {size}) and raise trainer.accumulate (now {trainer.accumulate}) by the same factor"]
     if not trainer.recompute:
         ways.append("set trainer.recompute=true")
-    ways.append(f"choose a shorter model.context (now {config.model.context}) or a smaller model")
+    ways.append(f"use a shorter model.context (now {config.model.context}) or a smaller model")
     return ", or ".join(ways)

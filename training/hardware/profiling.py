@@ -1,4 +1,4 @@
-"""Where the time of a step goes: torch's profiler over a few early steps."""
+"""Profile a few early training steps with torch's profiler."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from training.run_folder.log import RunLog
 
 @contextmanager
 def profiler(run: Path, log: RunLog, device: torch.device) -> Iterator[profile]:
-    """Profile steps 5 to 10; a table of the slowest operators goes to the log, a trace for Perfetto to
-    `run/trace.json`."""
+    """Profile steps 5 to 10; log a table of the slowest operators and write a Perfetto trace to `run/trace.json`."""
 
     def report(finished: profile) -> None:
         with log.attempt("trace.json"):

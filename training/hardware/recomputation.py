@@ -1,4 +1,5 @@
-"""Activations that are computed twice instead of kept: memory for time (Chen et al. 2016)."""
+"""Activation checkpointing: recompute activations instead of storing them, trading time for memory (Chen et al.
+2016)."""
 
 from __future__ import annotations
 
@@ -14,10 +15,9 @@ from model.gpt import GPT
 
 
 def recompute_activations(model: GPT | EncoderDecoder) -> None:
-    """Let every block of `model` keep its input alone for the backward pass, which begins by running the block once
-    more.
+    """Make every block of `model` store only its input and rerun its forward pass during the backward pass.
 
-    Dropout drops the same again. Without gradients nothing is kept and nothing changes.
+    The rerun repeats the same dropout. Without gradients nothing is stored and nothing changes.
     """
     blocks = model.blocks if isinstance(model, GPT) else [*model.encoder, *model.decoder]
     for block in blocks:
@@ -25,13 +25,11 @@ def recompute_activations(model: GPT | EncoderDecoder) -> None:
 
 
 def _twice(block: nn.Module, *inputs: Any) -> Tensor:
-    """`block.forward` of its class. One function for all blocks, so that those of a kind are compiled once."""
+    """Checkpointed `forward` of a block. One function for all blocks, so that blocks of a kind are compiled once."""
 
     def forward(*inputs: Any) -> Tensor:
         return type(block).forward(block, *inputs)
 
-    if (
-        not torch.is_grad_enabled()
-    ):  # the checkpoint would read the state of the random numbers, which a CUDA graph forbids
+    if not torch.is_grad_enabled():  # checkpoint reads the random state, which a CUDA graph forbids
         return forward(*inputs)
     return checkpoint(forward, *inputs, use_reentrant=False)

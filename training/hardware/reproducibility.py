@@ -1,4 +1,4 @@
-"""Repeatable runs: deterministic kernels, and the random state that a checkpoint holds."""
+"""Reproducible runs: deterministic kernels, and the random state saved in checkpoints."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import torch
 
 
 def set_deterministic() -> None:
-    """Refuse kernels whose result depends on timing."""
+    """Disable kernels whose result depends on timing."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
 
 
 @contextmanager
 def process_settings_restored() -> Iterator[None]:
-    """Within: one of several runs; the threads and deterministic kernels that it sets for the whole process are not the
-    next one's."""
+    """Restore the thread count and the deterministic mode after one run of a sweep."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     try:
         yield
@@ -31,8 +30,8 @@ def process_settings_restored() -> Iterator[None]:
 
 
 def random_state(device: torch.device) -> dict[str, Any]:
-    """`{"cpu": state}`, and for another device `{…, "cuda": [state]}` by its type; states are [bytes] uint8
-    on the CPU."""
+    """Return `{"cpu": state}`, plus `{"cuda": [state]}` or similar for another device type; states are [bytes] uint8 on
+    the CPU."""
     state: dict[str, Any] = {"cpu": torch.get_rng_state()}
     if device.type != "cpu":
         state[device.type] = [torch.get_device_module(device).get_rng_state(device)]
@@ -40,11 +39,10 @@ def random_state(device: torch.device) -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any], device: torch.device) -> None:
-    """Go on with the numbers that would have followed there; on another kind of device, which has no state in it, with
-    fresh ones.
+    """Restore the random state; a device type that is not in it keeps its current random state.
 
-    One GPU stands for another. (Older checkpoints have a state for each GPU of the machine, of which the first was
-    used.)
+    The state of any GPU restores any other. Older checkpoints contain the states of all GPUs, of which the first was
+    used.
     """
     torch.set_rng_state(state["cpu"])
     for saved in state.get(device.type, [])[:1] if device.type != "cpu" else []:

@@ -1,1 +1,1 @@
-"""Optimisers, learning-rate schedules, and the copies of the weights that they update."""
+"""Optimisers, learning-rate schedules, and the model's weights with master and average copies."""

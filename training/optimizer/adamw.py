@@ -1,4 +1,4 @@
-"""AdamW (Loshchilov & Hutter 2019) by torch's own kernel."""
+"""AdamW (Loshchilov & Hutter 2019) on torch's functional kernel."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from training.optimizer.base import Group, State, StatefulOptimizer
 
 
 class AdamW(StatefulOptimizer):
-    """Steps and state are those of torch.optim.AdamW to the last bit."""
+    """AdamW with steps and state bit-identical to torch.optim.AdamW."""
 
     def __init__(
         self, groups: Sequence[Group], *, lr: float, betas: tuple[float, float], eps: float, fused: bool
     ) -> None:
-        """groups: `params` and `weight_decay` of each. fused: one pass over memory, where the device has the kernel."""
+        """groups: dicts with `params` and `weight_decay`. fused: use the single-pass kernel, if the device supports
+        it."""
         self.betas, self.eps, self.fused = betas, eps, fused
         super().__init__(groups, lr)
 
     def new_state(self, parameter: Tensor) -> State:
-        """The count of steps, where the kernel wants it, and the two moments."""
+        """Return the step count, on the device that the kernel requires, and both moments."""
         return {
             "step": torch.zeros((), device=parameter.device if self.fused else "cpu"),
             "exp_avg": torch.zeros_like(parameter),
@@ -30,7 +31,7 @@ class AdamW(StatefulOptimizer):
         }
 
     def update(self, group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[State]) -> None:
-        """One step of a group."""
+        """Update one parameter group in place."""
         adamw(
             parameters,
             gradients,

@@ -1,7 +1,7 @@
-"""What an optimiser is here: groups of parameters with settings, and a state for each parameter.
+"""Base class of the optimisers: parameter groups with settings, and a state for each parameter.
 
-`torch.optim.Optimizer` is the same with a hundred times the code, and imports torch's compiler at its first use to keep
-itself out of compiled code: 70 MB of the 300 MB that a small training process takes, and 0.7 s of its start.
+`torch.optim.Optimizer` provides the same with a hundred times the code and imports torch's compiler on first use, which
+costs 70 MB of the 300 MB of a small training process, and 0.7 s at startup.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ State = dict[str, Tensor]
 
 
 class StatefulOptimizer(ABC):
-    """Subclasses say what is remembered of a parameter and how a group of them is updated."""
+    """Base class; subclasses define the state of a parameter and the update of a group."""
 
     def __init__(self, groups: Sequence[Group], lr: float) -> None:
-        """groups: `params` of each, and settings; `lr` is set for all and may be changed between steps."""
+        """groups: dicts with `params` and settings. lr: initial rate of all groups; it may change between steps."""
         self.param_groups: list[Group] = [{"lr": lr, **group} for group in groups]
         self.state: list[State] = [self.new_state(p) for group in self.param_groups for p in group["params"]]
-        """In the order of the parameters, all groups counted through."""
+        """In parameter order across all groups."""
 
     @abstractmethod
     def new_state(self, parameter: Tensor) -> State:
-        """What is remembered of a parameter, before the first step."""
+        """Return the initial state of a parameter."""
 
     @abstractmethod
     def update(self, group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[State]) -> None:
-        """One step of a group, in place."""
+        """Update one parameter group in place."""
 
     @torch.no_grad()
     def step(self) -> None:
-        """One update of every parameter by the gradient in its `grad`."""
+        """Update every parameter with the gradient in its `grad`."""
         states = iter(self.state)
         for group in self.param_groups:
             parameters = group["params"]
             self.update(group, parameters, [p.grad for p in parameters], [next(states) for _ in parameters])
 
     def state_dict(self) -> list[State]:
-        """What is remembered of each parameter. Rates and decays are the configuration's, which may change on
-        resume."""
+        """Return the state of each parameter, without learning rates and decays, which a resume may change."""
         return self.state
 
     @torch.no_grad()
     def load_state_dict(self, saved: list[State]) -> None:
-        """Restore what `state_dict` gave. Raises ValueError where it is of other parameters or of another optimiser."""
+        """Restore the output of `state_dict`. Raises ValueError if it belongs to other parameters or another
+        optimiser."""
         if _shapes(saved) != _shapes(self.state):
             raise ValueError("the state is of other parameters, or of another optimiser")
         for state, restored in zip(self.state, saved, strict=True):

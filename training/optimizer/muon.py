@@ -1,4 +1,4 @@
-"""Muon (Jordan et al. 2024) for many small matrices: those of one shape are orthogonalised together."""
+"""Muon (Jordan et al. 2024) for many small matrices: matrices of the same shape are orthogonalised in one batch."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from torch import Tensor
 from training.optimizer.base import Group, State, StatefulOptimizer
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315
-"""Coefficients of the quintic iteration, steepest at zero (Jordan et al. 2024)."""
+"""Coefficients of the quintic iteration, chosen for the steepest slope at zero (Jordan et al. 2024)."""
 
 
 class Muon(StatefulOptimizer):
-    """`torch.optim.Muon` with its defaults, in batched products: half the time for a model of a few million
-    parameters, whose matrices are too small to keep two cores busy one by one.
+    """`torch.optim.Muon` with its defaults, using batched products: half the time for a model of a few million
+    parameters, whose individual matrices are too small to occupy two cores.
 
-    The update of a matrix [A, B] is its gradient's Nesterov momentum with all singular values set to about 1, times
-    √max(1, A/B).
+    The update of a matrix [A, B] is the Nesterov momentum of its gradient with all singular values set to about 1,
+    times √max(1, A/B).
     """
 
     def __init__(
         self, groups: Sequence[Group], *, lr: float, dtype: torch.dtype, momentum: float = 0.95, steps: int = 5
     ) -> None:
-        """groups: `params`, which are matrices, and `weight_decay` of each. dtype: of the orthogonalisation, bfloat16
-        where its products are fast, else float32. steps: iterations of the orthogonalisation."""
+        """groups: dicts with `params` (matrices) and `weight_decay`. dtype: of the orthogonalisation, bfloat16 if its
+        products are fast, else float32. steps: iterations of the orthogonalisation."""
         self.momentum, self.steps, self.dtype = momentum, steps, dtype
         super().__init__(groups, lr)
 
     def new_state(self, parameter: Tensor) -> State:
-        """The running mean of the gradients."""
+        """Return the momentum buffer: a running mean of the gradients."""
         return {"momentum_buffer": torch.zeros_like(parameter)}
 
     def update(self, group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[State]) -> None:
-        """One step of a group."""
+        """Update one parameter group in place."""
         momenta = [state["momentum_buffer"] for state in states]
         torch._foreach_lerp_(momenta, gradients, 1 - self.momentum)
         updates = torch._foreach_lerp(gradients, momenta, self.momentum)
@@ -50,7 +50,7 @@ class Muon(StatefulOptimizer):
 
 
 def _by_shape(matrices: list[Tensor]) -> list[list[int]]:
-    """Indices of the matrices of each shape."""
+    """Return the indices of the matrices of each shape."""
     shapes: defaultdict[torch.Size, list[int]] = defaultdict(list)
     for index, matrix in enumerate(matrices):
         shapes[matrix.shape].append(index)
@@ -58,9 +58,9 @@ def _by_shape(matrices: list[Tensor]) -> list[list[int]]:
 
 
 def orthogonalised(x: Tensor, steps: int = 5) -> Tensor:
-    """U Vᵀ for each x = U S Vᵀ of [N, A, B], A <= B, about: singular values come to lie between 0.7 and 1.2.
+    """Return approximately U Vᵀ for each x = U S Vᵀ of [N, A, B], A <= B; its singular values are between 0.7 and 1.2.
 
-    A Newton-Schulz iteration, which converges from bfloat16 too.
+    A Newton-Schulz iteration, which also converges in bfloat16.
     """
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
     if x.dtype == torch.float32 and 2 * x.shape[1] <= x.shape[2]:
@@ -73,10 +73,10 @@ def orthogonalised(x: Tensor, steps: int = 5) -> Tensor:
 
 
 def _gram_polynomial(gram: Tensor, steps: int) -> Tensor:
-    """The matrices Q [N, A, A] for which Q x is the result of the iteration, from x xᵀ [N, A, A] alone.
+    """Return the matrices Q [N, A, A] such that Q x is the result of the iteration, computed from x xᵀ [N, A, A] alone.
 
-    Each step multiplies x by a polynomial P of the present x xᵀ, which thereby becomes P x xᵀ P. For float32: small
-    singular values are lost when x xᵀ is rounded to bfloat16. Of the time of products with x it takes 0.6 for B = 4 A,
+    Each step multiplies x by a polynomial P of the current x xᵀ, which becomes P x xᵀ P. Requires float32: bfloat16
+    rounding of x xᵀ loses small singular values. Compared with products with x it takes 0.6 of the time for B = 4 A,
     0.85 for B = 2 A, and more than 1 below (CPU, A = 128 and 192).
     """
     product: Tensor | None = None

@@ -1,4 +1,4 @@
-"""The optimiser: AdamW for everything, or Muon for the matrices inside the blocks and AdamW for the rest."""
+"""The optimiser of a run: AdamW for all parameters, or Muon for the block matrices and AdamW for the rest."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from training.optimizer.weights import HIDDEN, OUTER, VECTORS, Weights, section
 
 
 class Optimizer:
-    """One or two optimisers behind one `step`, with clipping and learning rates set from outside each step.
+    """Combines one or two optimisers in a single `step` with gradient clipping and scheduled learning rates.
 
-    AdamW goes entry by entry, so that it is given whole sections of the weights as one long parameter each.
+    AdamW is elementwise, so each section of the weights is passed to it as one long parameter.
     """
 
     def __init__(self, config: OptimConfig, weights: Weights) -> None:
@@ -56,14 +56,14 @@ class Optimizer:
             )
         ]
         if muon:
-            # Decoupled decay is scaled by the learning rate; Muon's is larger, so the same strength needs a smaller
-            # factor.
+            # Decoupled decay is scaled by the learning rate, which is larger for Muon: reduce the factor accordingly.
             decay = config.weight_decay * config.lr / config.muon_lr
             group = {"params": muon, "weight_decay": decay, "peak": config.muon_lr}
             self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=fast_format(self.everything.device)))
 
     def step(self, factor: float) -> Tensor:
-        """One update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32."""
+        """Update at `factor` times the peak learning rates -> the gradient's L2 norm before clipping, scalar
+        float32."""
         norm = torch.nn.utils.get_total_norm(norm_chunks(self.gradient))
         if self.clip:
             torch.nn.utils.clip_grads_with_norm_(self.everything, self.clip, norm)
@@ -74,19 +74,19 @@ class Optimizer:
         return norm
 
     def state_dict(self) -> list[list[State]]:
-        """States of the optimisers, in order."""
+        """Return the states of the optimisers, in order."""
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def load_state_dict(self, states: list[list[State]]) -> None:
-        """Restore the moments; rates and decays stay those of the present config.
+        """Restore the optimiser states; learning rates and weight decays keep the current config.
 
-        Raises UserError where the state does not fit: it is of another kind of optimiser.
+        Raises UserError if the states do not match, e.g. because they come from a different kind of optimiser.
         """
         try:
             for optimizer, state in zip(self.optimizers, states, strict=True):
                 optimizer.load_state_dict(state)
-        except (ValueError, TypeError, AttributeError):  # more or fewer optimisers, other sizes, another form
+        except (ValueError, TypeError, AttributeError):  # different number of optimisers, sizes or structure
             raise UserError(
                 "the checkpoint's optimiser state does not fit this configuration (another optim.kind?); "
-                "generate.py and init_from=… read its weights, but its training cannot go on"
+                "generate.py and init_from=… can use its weights, but training cannot resume from it"
             ) from None

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: pure functions, nothing to save, nothing to restore."""
+"""Learning-rate schedules as pure functions without state."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import math
 from training.config import ScheduleConfig
 
 WARMUP_SHARE = 0.1
-"""Of a budget, the longest warm-up: always of minutes, and of steps where the warm-up is a default
+"""Maximum warm-up as a fraction of the budget: always for minutes, and for steps if the warm-up is a default
 (`training.composed_run`)."""
 
 
 def learning_rate_factor(config: ScheduleConfig, step: int, progress: float, warmed_up_time: float = 0.0) -> float:
-    """The share of the peak learning rate to use for the update from `step` to `step + 1`.
+    """Return the fraction of the peak learning rate for the update from `step` to `step + 1`.
 
-    There are two clocks. `progress` in [0, 1] is the part of the budget that is spent, step / steps or elapsed /
-    allowed time, evaluations and all starts included: a decay with an end goes by it, so that it ends when the budget
-    does. `warmed_up_time` is the share of a wall-clock budget that counts for warm-up (`Budget.share_warmed_up`), 0
-    without one: warm-up counts steps, and ends by this clock where they are slow. The decay of `inverse_sqrt`, which
-    has no end, goes on by the clock of the warm-up.
+    Schedules use two clocks. `progress` in [0, 1] is the fraction of the budget spent (steps, or elapsed time including
+    evaluations and all starts); decays with an end follow it, so that they end with the budget. `warmed_up_time` is the
+    fraction of a time budget that counts towards warm-up (`Budget.share_warmed_up`), 0 without one: warm-up counts
+    steps, but ends earlier by time if steps are slow. `inverse_sqrt`, which has no end, continues on the warm-up clock.
     """
     warmed_up = max((step + 1) / (config.warmup + 1), warmed_up_time / WARMUP_SHARE)  # 1 at the peak
     if warmed_up < 1:
@@ -26,7 +25,7 @@ def learning_rate_factor(config: ScheduleConfig, step: int, progress: float, war
     progress = min(max(progress, 0.0), 1.0)
     if config.kind == "constant":
         return 1.0
-    if config.kind == "inverse_sqrt":  # Vaswani et al. 2017, section 5.3, with the peak at the end of the warm-up
+    if config.kind == "inverse_sqrt":  # Vaswani et al. 2017, section 5.3, peak at the end of warm-up
         return 1 / math.sqrt(warmed_up)
     if config.kind == "cosine":  # Loshchilov & Hutter 2017
         return config.final + (1 - config.final) * 0.5 * (1 + math.cos(math.pi * progress))

@@ -1,7 +1,7 @@
-"""The copies of the weights: those that compute, their float32 masters, and their running average.
+"""The copies of the weights: the compute copy, its float32 master weights, and their running average.
 
-Each copy is one long tensor, of which the parameters are parts. What is done to all of them (a sum, a norm, an update,
-a copy) is then one operation instead of one for each: a quarter of the step's fixed cost in a small model.
+Each copy is one flat tensor of which the parameters are views. An operation on all parameters (sum, norm, update, copy)
+is then one call instead of one per parameter, which saves a quarter of the fixed cost of a step in a small model.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from torch import Tensor, nn
 from configs.errors import UserError
 
 _ALIGNMENT = 64
-"""Entries: parts begin at multiples of 256 bytes in float32, 128 in bfloat16, as matrix products like them."""
+"""Entries: parameters start at multiples of 256 bytes in float32 and 128 in bfloat16, for fast matrix products."""
 
 HIDDEN, OUTER, VECTORS = "hidden matrices", "embeddings and heads", "vectors"
 SECTIONS = (HIDDEN, OUTER, VECTORS)
-"""Parameters that optimisers treat alike lie side by side, in this order: matrices are decayed, vectors are not;
-matrices inside the network suit Muon, those at its ends AdamW (Jordan et al. 2024)."""
+"""Parameters that optimisers treat alike are contiguous, in this order: matrices are decayed, vectors are not; hidden
+matrices suit Muon, embeddings and heads suit AdamW (Jordan et al. 2024)."""
 
 
 def section(name: str, parameter: Tensor) -> str:
-    """Which of SECTIONS a parameter belongs to."""
+    """Return which of SECTIONS a parameter belongs to."""
     if parameter.ndim < 2:
         return VECTORS
     return OUTER if "embedding" in name or name.startswith("head.") or parameter.ndim > 2 else HIDDEN
 
 
 class Weights:
-    """Parameters of `model` in the dtype that computes, with float32 masters that the optimiser updates.
+    """Parameters of `model` in the compute dtype, with float32 master weights that the optimiser updates.
 
-    In float32 the model's own parameters are the masters. In bf16 the masters live beside them:
-    an update of relative size 1e-3 would vanish in bf16's 8 bits of mantissa (Micikevicius et al. 2018).
+    In float32 the model's parameters are the master weights. In bf16 the master weights are separate: an update of
+    relative size 1e-3 would vanish in bf16's 8 bits of mantissa (Micikevicius et al. 2018).
     """
 
     def __init__(self, model: nn.Module, dtype: torch.dtype, ema: float) -> None:
@@ -58,7 +58,7 @@ class Weights:
             torch._foreach_copy_(self.masters, list(named.values()))
         model.to(dtype)
         self.separate = dtype != torch.float32
-        self.flat_computing = self.flat_masters.to(dtype)  # in float32 the same tensor
+        self.flat_computing = self.flat_masters.to(dtype)  # the same tensor in float32
         self.computing = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.compute_with(self.flat_computing)
         self.gradient = torch.zeros_like(self.flat_masters)
@@ -69,7 +69,7 @@ class Weights:
         self.updates = 0
 
     def parts(self, flat: Tensor) -> list[Tensor]:
-        """Views of a long tensor in the shapes of the parameters, in the model's order."""
+        """Return views of a flat tensor in the shapes of the parameters, in the model's order."""
         return [
             flat[self.starts[name] : self.starts[name] + shape.numel()].view(shape)
             for name, shape in zip(self.names, self.shapes, strict=True)
@@ -77,18 +77,18 @@ class Weights:
 
     @property
     def average(self) -> list[Tensor]:
-        """The averaged parameters; empty where no average is kept."""
+        """The averaged parameters; empty without averaging."""
         return [] if self.flat_average is None else self.parts(self.flat_average)
 
     @torch.no_grad()
     def collect_gradients(self) -> None:
-        """Add the gradients of one micro-batch to `gradient` in float32 and free them; after an update begin
-        from zero."""
+        """Add the gradients of one micro-batch to `gradient` in float32 and free them; the first after an update
+        overwrites."""
         found = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.computing]
         if self.gradient_is_old:
             torch._foreach_copy_(self.gradients, found)
         else:
-            for total, gradient in zip(self.gradients, found, strict=True):  # a list in float32 would be a copy of all
+            for total, gradient in zip(self.gradients, found, strict=True):  # foreach would copy all to float32 first
                 total.add_(gradient)
         self.gradient_is_old = False
         for parameter in self.computing:
@@ -96,22 +96,22 @@ class Weights:
 
     @torch.no_grad()
     def publish(self) -> None:
-        """After an update of the masters: refresh the computing copy and the average."""
+        """Refresh the compute copy and the average after an update of the master weights."""
         self.updates += 1
         self.gradient_is_old = True
         if self.separate:
             self.flat_computing.copy_(self.flat_masters)
         if self.flat_average is not None:
-            # Early on a long memory would average in the random start: the decay grows to its value with the updates.
+            # A ramp-up of the decay keeps the random initialisation out of the average.
             decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
             self.flat_average.lerp_(self.flat_masters, 1 - decay)
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Within: the model computes with the weights that are evaluated and saved (the average, where one is kept).
+        """Compute with the weights that are evaluated and saved (the average, if one is kept) inside the context.
 
-        The parameters are views of another tensor meanwhile, and no copy of the weights is written to: an exception at
-        any point, a signal's too, leaves masters and average as they are.
+        The parameters become views of another tensor and no copy of the weights is modified, so that an exception or a
+        signal at any point leaves master weights and average intact.
         """
         if self.flat_average is None:
             yield
@@ -123,16 +123,16 @@ class Weights:
             self.compute_with(self.flat_computing)
 
     def compute_with(self, flat: Tensor) -> None:
-        """Make the model's parameters views of `flat`, which has the dtype that computes."""
+        """Make the model's parameters views of `flat`, which has the compute dtype."""
         for parameter, part in zip(self.computing, self.parts(flat), strict=True):
             parameter.data = part
 
     def best(self) -> dict[str, Tensor]:
-        """The float32 weights to generate with: the average where one is kept, else the masters."""
+        """Return the float32 weights for generation: the average if one is kept, else the master weights."""
         return dict(zip(self.names, self.average or self.masters, strict=True))
 
     def state_dict(self) -> dict[str, object]:
-        """What `best()` does not hold."""
+        """Return the state that `best()` does not contain."""
         masters = dict(zip(self.names, self.masters, strict=True)) if self.decay else None
         return {"updates": self.updates, "masters": masters, "starts": self.starts}
 
@@ -140,13 +140,13 @@ class Weights:
     def load_state_dict(self, state: dict, best: dict[str, Tensor]) -> None:
         """Restore from `state_dict()` and the saved `best()`.
 
-        Raises UserError where the parts lie elsewhere: the optimiser's long tensors would then be those of other
+        Raises UserError if the layout differs: the optimiser's flat state would then be applied to the wrong
         parameters.
         """
         if state.get("starts") != self.starts:
             raise UserError(
-                "the checkpoint was written by an older version of this program, which kept the optimiser's state in"
-                " another order; generate.py and init_from=… read its weights, but its training cannot go on"
+                "the checkpoint was written by an older version of this program, which stored the optimiser's state"
+                " in another order; generate.py and init_from=… can use its weights, but training cannot resume from it"
             )
         self.updates = state["updates"]
         self.fill(self.flat_masters, state["masters"] or best)
@@ -156,5 +156,5 @@ class Weights:
             self.flat_computing.copy_(self.flat_masters)
 
     def fill(self, flat: Tensor, named: dict[str, Tensor]) -> None:
-        """Copy parameters into a long tensor."""
+        """Copy named parameters into a flat tensor."""
         torch._foreach_copy_(self.parts(flat), [named[name].to(flat.device) for name in self.names])

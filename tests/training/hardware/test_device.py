@@ -38,9 +38,9 @@ def test_other_names_are_refused_before_torch_sees_them(name: str) -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="what a machine without a GPU says")
 def test_a_device_that_is_not_there_is_named_with_the_setting() -> None:
     """Guards: advice to set a key that the program does not have."""
-    with pytest.raises(UserError, match=r"^trainer\.device=cuda:1: torch sees no CUDA GPU here; trainer\.device=cpu"):
+    with pytest.raises(UserError, match=r"^trainer\.device=cuda:1: torch found no CUDA GPU; trainer\.device=cpu"):
         choose_hardware("cuda:1", "auto", None)
-    with pytest.raises(UserError, match=r"^device=mps: torch sees no Apple GPU here; device=cpu"):
+    with pytest.raises(UserError, match=r"^device=mps: torch found no Apple GPU; device=cpu"):
         choose_hardware("mps", "auto", None, key="device")
     assert choose_device("auto") == CPU
 
@@ -49,10 +49,10 @@ def test_a_gpu_of_another_number_is_refused_with_those_that_are_there(monkeypatc
     """Guards: "invalid device ordinal" after a run folder was made."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(UserError, match="there are only cuda:0 to cuda:1 here"):
+    with pytest.raises(UserError, match="the CUDA GPUs are cuda:0 to cuda:1"):
         choose_device("cuda:2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(UserError, match="there is only cuda:0 here"):
+    with pytest.raises(UserError, match="the only CUDA GPU is cuda:0"):
         choose_device("cuda:1")
 
 
