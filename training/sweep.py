@@ -106,7 +106,7 @@ def best_evaluation(run: Path) -> dict[str, float]:
         found = [{key: json.loads(line)[key] for key in RANKED_BY} for line in lines]
         return min(found, key=lambda record: record["val/loss"], default={})
     except (ValueError, LookupError, TypeError) as error:
-        raise UserError(f"{path}: damaged, so the run cannot be ranked ({error})") from error
+        raise UserError(f"{path}: damaged, the run cannot be ranked ({error})") from error
 
 
 def run_name(config: TrainConfig, varied: dict[str, str]) -> str:

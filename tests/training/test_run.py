@@ -149,7 +149,7 @@ def test_a_finished_run_on_other_data_has_no_best_loss(train: Train, tmp_path: P
     )
     said = train("resume=runs/run", "data.path=other.txt")
     assert "already at step 6: all steps are done" in said
-    assert "best validation loss: none, no evaluation since it was reset\n" in said
+    assert "best validation loss: none, not evaluated since the reset\n" in said
 
 
 def test_a_new_run_may_start_from_any_checkpoint(train: Train) -> None:
@@ -173,7 +173,7 @@ def test_a_checkpoint_that_is_not_there_is_answered_with_those_that_are(train: T
     """Guards: `resume=…/step-…` mistyped and another step taken."""
     train(*TEXT, "name=run", "trainer.test=false")
     said = train("resume=runs/run/checkpoints/step-00000005")
-    assert said == "error: runs/run/checkpoints/step-00000005: no such checkpoint; there are step-00000006\n"
+    assert said == "error: runs/run/checkpoints/step-00000005: no such checkpoint; available: step-00000006\n"
     assert "no such run folder" in train("resume=runs/other/checkpoints/step-00000005")
 
 
@@ -226,7 +226,7 @@ def test_a_folder_without_symbolic_links_is_refused_before_training(
         said = train(*TEXT, "name=run")
     assert (
         said
-        == "error: runs/run: symbolic links cannot be made there (Operation not permitted); choose another folder with"
+        == "error: runs/run: cannot create symbolic links there (Operation not permitted); choose another folder with"
         " runs=…\n"
     )
     assert "finished" in train(*TEXT, "name=run", "trainer.test=false")
@@ -272,5 +272,5 @@ def test_a_folder_that_holds_anything_else_is_never_touched(train: Train, conten
     path.write_text("{}", encoding="utf-8")
     if content != "config.yaml":  # a start's, apart from that
         (Path("runs/run") / ".lock").touch()
-    assert "runs/run exists already" in train(*TEXT, "name=run")
+    assert "runs/run already exists" in train(*TEXT, "name=run")
     assert path.read_text(encoding="utf-8") == "{}"

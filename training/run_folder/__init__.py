@@ -1,1 +1,1 @@
-"""The files of a run: config, checkpoints, logs, event files."""
+"""Files of a run folder: config, checkpoints, logs and event files."""

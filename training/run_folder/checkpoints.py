@@ -1,13 +1,12 @@
-"""Checkpoints: written whole or not at all, loadable without unpickling anything.
+"""Atomic checkpoints that load without unpickling code.
 
-    checkpoints/step-00000500/weights.safetensors   the weights to generate with
-                              state.pt              what training needs besides them
+    checkpoints/step-00000500/weights.safetensors   the weights for generation
+                              state.pt              the remaining training state
                               state.json            the counters (`training.progress.Progress`)
     checkpoints/last, best                          symbolic links to two of the steps
 
-A checkpoint's weights and state are never changed once it has its name. `last` is pointed at a step as soon as it is
-complete; that it is the best is known after its evaluation only: `record_evaluation` then replaces state.json and
-points `best`.
+Weights and state of a named checkpoint never change. `last` is set as soon as a checkpoint is complete; whether it is
+the best is known only after its evaluation, when `record_evaluation` replaces state.json and sets `best`.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ from training.hardware.out_of_memory import is_out_of_memory
 
 WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
 LOOKS = 20
-"""Times a checkpoint that is not there is looked for: while training replaces one, a listing may show neither the old
-nor the new."""
+"""Attempts to find a missing checkpoint: while training replaces one, a listing may show neither the old nor the
+new."""
 
 STEP_NAME = re.compile(r"step-(\d+)(-\d+)?")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was read."""
+    """A loaded checkpoint."""
 
     path: Path
     step: int
@@ -50,19 +49,19 @@ class Checkpoint:
 
 
 class NotSaved(UserError):
-    """A checkpoint could not be written; those that were there before are untouched."""
+    """A checkpoint could not be written; existing checkpoints are intact."""
 
 
 def save_checkpoint(
     folder: Path, step: int, weights: dict[str, Tensor], state: dict, progress: dict, *, keep: int
 ) -> Path:
-    """Write `folder/step-…`, point `last` at it, drop older ones -> the new checkpoint.
+    """Write `folder/step-…`, set `last` to it, delete older checkpoints -> the new checkpoint.
 
-    progress: counters, plain numbers. They become state.json, and `load_state` returns them as `state["progress"]`.
-    The files are written to a temporary folder, flushed and renamed: a process killed at any moment leaves the previous
-    checkpoint in place and at most a `.tmp-…` entry, removed by the next save. A step that is there already (of another
-    training from an earlier step, say) keeps its files until no link points at it, and the new one is named `step-…-2`.
-    Raises NotSaved, with nothing left behind, where the disk is full or the folder cannot be written.
+    progress: counters, plain numbers, saved in state.json; `load_state` returns them as `state["progress"]`. The files
+    are written to a temporary folder, flushed and renamed: a process killed at any time leaves the previous checkpoint
+    intact and at most a `.tmp-…` entry, which the next save removes. An existing step (e.g. of an earlier training run
+    from an earlier step) is kept until no link refers to it, and the new one is named `step-…-2`. Raises NotSaved,
+    leaving no files behind, if the disk is full or the folder is not writable.
     """
     names = (f"step-{step:08d}{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
     final = next(folder / name for name in names if not (folder / name).exists())
@@ -85,7 +84,7 @@ def save_checkpoint(
 
 
 def write_files(folder: Path, step: int, weights: dict[str, Tensor], state: dict, progress: dict) -> None:
-    """Write the three files of a checkpoint; one random text in two of them tells that they belong together."""
+    """Write the three files of a checkpoint; a random id stored in two of them identifies files of the same save."""
     save = secrets.token_hex(8)
     contiguous = {name: tensor.contiguous().cpu() for name, tensor in weights.items()}
     save_file(contiguous, folder / WEIGHTS, metadata={"step": str(step), "save": save})
@@ -96,25 +95,25 @@ def write_files(folder: Path, step: int, weights: dict[str, Tensor], state: dict
 
 
 def write_state(state: dict, path: Path) -> None:
-    """`torch.save` into a file that is ours: what the system refuses is an OSError then, and the file is closed.
+    """Run `torch.save` on a file opened here, so that system errors are raised as OSError and the file is closed.
 
-    A file of torch's own says `unexpected pos 640 vs 534`, or `iostream error`, whatever the reason.
+    On a path, torch reports `unexpected pos 640 vs 534` or `iostream error` for any cause.
     """
     with path.open("wb") as file:
         try:
             torch.save(state, file)
-        except RuntimeError as error:  # `unexpected pos` again, of the archive's end after a write that was refused
+        except RuntimeError as error:  # `unexpected pos` while closing the archive after a failed write
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from None
             raise
 
 
 def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) -> None:
-    """Replace the counters of the last checkpoint by those after its evaluation, point `best` at it if it is, drop
-    older ones.
+    """Update the counters of the last checkpoint after its evaluation, set `best` to it if it is the best, delete older
+    ones.
 
-    The counters name the best step: where a kill comes between the two, `rewind` mends the link on resume.
-    Raises NotSaved, with the checkpoint as it was, where nothing can be written.
+    The counters contain the best step: after a kill between both writes, `rewind` repairs the link on resume. Raises
+    NotSaved, with the checkpoint unchanged, if writing fails.
     """
     checkpoint = (folder / "last").resolve()
     try:
@@ -127,50 +126,50 @@ def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) ->
 
 
 def to_json(progress: dict) -> str:
-    """The content of state.json."""
+    """Return the content of state.json."""
     return json.dumps(progress, indent=1, allow_nan=False) + "\n"
 
 
 def reason(error: Exception) -> str:
-    """Why a file was not written, without the program's own vocabulary."""
+    """Return why a file was not written, without internal details."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    text = str(error).rpartition("error: ")[2].partition(" (os error")[0]  # as safetensors says it
+    text = str(error).rpartition("error: ")[2].partition(" (os error")[0]  # format of safetensors' messages
     return textwrap.shorten(text or type(error).__name__, 100)
 
 
 def point(link: Path, target: str) -> None:
-    """Let the symbolic link `link` point at `target`, replacing an older one in a single step."""
+    """Set the symbolic link `link` to `target`, atomically replacing an older one."""
     temporary = link.with_name(f".tmp-{link.name}")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)
-    if link.is_dir() and not link.is_symlink():  # a copy of the run that followed the link
+    if link.is_dir() and not link.is_symlink():  # the run was copied with links resolved
         link.rename(link.with_name(f".tmp-copied-{link.name}"))
     temporary.replace(link)
 
 
 def drop_old(folder: Path, keep: int) -> None:
-    """Remove left-overs and all but the newest `keep` checkpoints that neither `last` nor `best` points at."""
+    """Delete temporary files and all but the newest `keep` checkpoints, except the targets of `last` and `best`."""
     try:
-        flush(folder)  # the links first
+        flush(folder)  # persist the links first
     except OSError:
-        return  # until they are on the disk for sure, what they pointed at before is needed; the next save tries again
+        return  # until the new links are on disk, keep the old targets; the next save retries
     used = {(folder / name).resolve() for name in ("last", "best")}
     old = sorted(path for path in folder.glob("step-*") if path.resolve() not in used)
     drop(old[: max(0, len(old) - keep)])
 
 
 def drop(paths: list[Path]) -> None:
-    """Remove checkpoints or links. Each is renamed first: neither a reader nor a later start meets half of one."""
+    """Delete checkpoints or links. Each is renamed first, so that no process finds a partial checkpoint."""
     for path in paths:
-        with suppress(OSError):  # it goes another time
+        with suppress(OSError):  # retried by a later save
             path.rename(path.with_name(f".tmp-dropped-{path.name}"))
     for folder in {path.parent for path in paths}:
         remove_left_overs(folder)
 
 
 def remove_left_overs(folder: Path) -> None:
-    """Remove `.tmp-…` entries; what cannot be removed now (NFS keeps files that are being read) goes another time."""
+    """Delete `.tmp-…` entries; those that cannot be deleted yet (NFS keeps open files) are left for the next call."""
     for left_over in folder.glob(".tmp-*"):
         if left_over.is_dir() and not left_over.is_symlink():
             shutil.rmtree(left_over, ignore_errors=True)
@@ -180,11 +179,10 @@ def remove_left_overs(folder: Path) -> None:
 
 
 def rewind(checkpoint: Path, best_step: int | None) -> list[str]:
-    """Make `checkpoint` the last of its run and `best` the best up to it -> the names of the later ones, which are
-    dropped.
+    """Set `last` to `checkpoint` and `best` to the best one up to it, delete later checkpoints -> their names.
 
-    best_step: the step that `best` pointed at then; None if not known (runs written before it was saved). Where that
-    checkpoint is gone, none is the best until the next evaluation.
+    best_step: target of `best` at that time; None if unknown (older runs did not save it). If that checkpoint is gone,
+    there is no best one until the next evaluation.
     """
     folder, step = checkpoint.parent, checkpoint_step(checkpoint)
     if (folder / "last").resolve() != checkpoint:
@@ -201,7 +199,7 @@ def rewind(checkpoint: Path, best_step: int | None) -> list[str]:
 
 
 def best_until(folder: Path, step: int, best_step: int | None) -> Path | None:
-    """The best checkpoint of the training up to `step`, or None where it is gone."""
+    """Return the best checkpoint up to `step`, or None if it is gone."""
     linked, named = folder / "best", folder / f"step-{best_step or 0:08d}"
     if (linked / SUMMARY).exists():
         linked_step = checkpoint_step(linked)
@@ -211,20 +209,19 @@ def best_until(folder: Path, step: int, best_step: int | None) -> Path | None:
 
 
 def has_checkpoint(run: Path) -> bool:
-    """Whether there is anything to go on from."""
+    """Whether the run has a checkpoint to resume from."""
     return any(run.glob(f"checkpoints/step-*/{SUMMARY}"))
 
 
 def left_to_go_on(run: Path) -> str:
-    """What there is to go on from, once what has ended training is mended."""
+    """Describe the checkpoint from which the run can be resumed, for an error message."""
     if not has_checkpoint(run):
         return "nothing had been saved yet"
-    return f"the checkpoint of step {checkpoint_step(checkpoint_path(run))} is kept: resume={run} goes on from it"
+    return f"the checkpoint of step {checkpoint_step(checkpoint_path(run))} is kept: continue with resume={run}"
 
 
 def checkpoint_path(run: Path, which: str = "last") -> Path:
-    """The folder of a run's checkpoint: `last`, `best` or the name of a step; raises UserError naming what is
-    missing."""
+    """Return the folder of a checkpoint: `last`, `best` or the name of a step. Raises UserError if it is missing."""
     folder = run / "checkpoints"
     wanted = folder / which
     complete: list[Path] = []
@@ -236,21 +233,21 @@ def checkpoint_path(run: Path, which: str = "last") -> Path:
             break
     if not complete:
         raise UserError(
-            f"{run}: no checkpoint in it. Is it a run folder (runs/<name>), and did the run reach its first evaluation?"
+            f"{run}: contains no checkpoint. Is it a run folder (runs/<name>), and has the run been evaluated once?"
         )
     if which not in ("last", "best"):
         names = ", ".join(path.name for path in complete)
-        raise UserError(f"{wanted}: no such checkpoint; there are {names}")
-    return complete[-1].resolve()  # a copy made without symbolic links still has its newest checkpoint
+        raise UserError(f"{wanted}: no such checkpoint; available: {names}")
+    return complete[-1].resolve()  # a copy without symbolic links: use the newest checkpoint
 
 
 def checkpoint_step(checkpoint: Path) -> int:
-    """The step a checkpoint was written at; a copy of the run may have lost the folder's name."""
+    """Return the step of a checkpoint from its counters; in a copied run the folder's name may differ."""
     return int(load_progress(checkpoint)["step"])
 
 
 def load_progress(checkpoint: Path) -> dict:
-    """The counters of a checkpoint."""
+    """Load the counters of a checkpoint."""
     check_opens(checkpoint / SUMMARY)
     try:
         progress = json.loads((checkpoint / SUMMARY).read_text(encoding="utf-8"))
@@ -260,10 +257,10 @@ def load_progress(checkpoint: Path) -> dict:
 
 
 def read_checkpoint(run: Path, which: str) -> Checkpoint:
-    """Read a run's checkpoint: `last`, `best` or the name of a step.
+    """Load a checkpoint of a run: `last`, `best` or the name of a step.
 
-    A process that trains the run may drop it meanwhile: then `last` and `best` are already another one, which is read
-    instead. Raises UserError where there is none, or a file of it is damaged.
+    If a training process deletes it meanwhile, `last` and `best` already refer to another one, which is loaded instead.
+    Raises UserError if there is none or a file is damaged.
     """
     while True:
         path = checkpoint_path(run, which)
@@ -275,41 +272,39 @@ def read_checkpoint(run: Path, which: str) -> Checkpoint:
 
 
 def load_weights(checkpoint: Path) -> dict[str, Tensor]:
-    """The weights of a checkpoint, float32, on the CPU."""
+    """Load the weights of a checkpoint, float32, on the CPU."""
     check_opens(checkpoint / WEIGHTS)
     try:
         return load_file(checkpoint / WEIGHTS)
-    except (OSError, SafetensorError, RuntimeError) as error:  # the last where the file vanishes while it is opened
+    except (OSError, SafetensorError, RuntimeError) as error:  # RuntimeError if the file is deleted while it is opened
         raise UserError(damaged(checkpoint / WEIGHTS, error)) from error
 
 
 def load_state(checkpoint: Path) -> dict:
-    """The training state of a checkpoint: tensors and plain values only, on the CPU.
+    """Load the training state of a checkpoint: only tensors and plain values, on the CPU.
 
-    Raises UserError where it is damaged, or was not saved together with the weights beside it. An allocator's error
-    passes.
+    Raises UserError if the state is damaged or belongs to another save than the weights. Out-of-memory errors
+    propagate.
     """
     check_opens(checkpoint / STATE)
     try:
         state = torch.load(checkpoint / STATE, map_location="cpu", weights_only=True)
-    except (
-        Exception
-    ) as error:  # torch raises a dozen kinds for a damaged archive; all of them mean the same to the user
+    except Exception as error:  # torch raises many types for a damaged archive
         if is_out_of_memory(error):
             raise
         raise UserError(damaged(checkpoint / STATE, error)) from error
     progress, saved = load_progress(checkpoint), weights_metadata(checkpoint)
-    # Checkpoints of before have no `save`; then equal steps must do.
+    # Older checkpoints have no `save`: compare the steps alone.
     if state.pop("save", None) != saved.get("save") or int(saved.get("step", progress["step"])) != progress["step"]:
         raise UserError(
-            f"{checkpoint}: {WEIGHTS} and {STATE} were not saved together, training cannot go on from them. To mend it:"
-            f" {fix(checkpoint)}."
+            f"{checkpoint}: {WEIGHTS} and {STATE} were not saved together, so training cannot resume from them."
+            f" To fix it: {fix(checkpoint)}."
         )
     return state | {"progress": progress}
 
 
 def weights_metadata(checkpoint: Path) -> dict[str, str]:
-    """What is noted beside the weights: `step`, and `save`, which the state of the same save has too."""
+    """Return the metadata of the weights file: `step`, and `save`, the id shared with the state of the same save."""
     try:
         with safe_open(checkpoint / WEIGHTS, "pt") as file:
             return file.metadata() or {}
@@ -318,7 +313,8 @@ def weights_metadata(checkpoint: Path) -> dict[str, str]:
 
 
 def check_opens(path: Path) -> None:
-    """Refuse a file that the system does not open: it may be whole. One that is not there is left to what reads it."""
+    """Raise UserError if a file exists but cannot be opened; its content may be intact. A missing file is left to the
+    reader."""
     try:
         path.open("rb").close()
     except FileNotFoundError:
@@ -328,13 +324,13 @@ def check_opens(path: Path) -> None:
 
 
 def damaged(path: Path, error: Exception) -> str:
-    """What to say of a file that cannot be read, and what to do about it."""
+    """Return the error message for an unreadable file, with the fix."""
     cause = textwrap.shorten(str(error).strip() or type(error).__name__, 100)
-    return f"{path}: missing or damaged ({cause}). To mend it: {fix(path.parent)}."
+    return f"{path}: missing or damaged ({cause}). To fix it: {fix(path.parent)}."
 
 
 def fix(checkpoint: Path) -> str:
-    """What to do about a checkpoint that cannot be used."""
+    """Return how to recover from an unusable checkpoint."""
     others = sorted(path.name for path in checkpoint.parent.glob("step-*") if path != checkpoint)
     if others:
         return f"delete {checkpoint} to fall back to {others[-1]}"

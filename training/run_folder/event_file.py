@@ -1,7 +1,7 @@
-"""TensorBoard's event file.
+"""Write TensorBoard event files.
 
-Written without torch's `SummaryWriter`, whose background thread ends with a traceback on a full disk and leaves half a
-record: TensorBoard reads no further in that file.
+torch's `SummaryWriter` is not used: on a full disk its background thread dies with a traceback and leaves a truncated
+record, after which TensorBoard ignores the rest of the file.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from training.run_folder.growing_file import GrowingFile
 
 
 class EventFile:
-    """A new event file in a folder, which is one run to TensorBoard and may hold event files of earlier starts."""
+    """A new event file in a folder, which is one run in TensorBoard and may contain event files of earlier starts."""
 
     def __init__(self, folder: Path, step: int) -> None:
-        """step: the last one that was trained before; TensorBoard drops later points of the earlier files."""
+        """step: the last completed step; TensorBoard drops later points of the earlier files."""
         goes_on = any(folder.glob("events.out.tfevents.*"))
-        with suppress(OSError):  # the file says so
+        with suppress(OSError):  # GrowingFile reports the error
             folder.mkdir(exist_ok=True)
         name = f"events.out.tfevents.{time.time():017.6f}.{socket.gethostname()}.{os.getpid()}"
         self.file = GrowingFile(folder / name)
@@ -35,14 +35,14 @@ class EventFile:
             self.add(Event(step=step + 1, session_log=SessionLog(status=SessionLog.START)))
 
     def add_summary(self, summary: Summary, step: int) -> None:
-        """Append points, a text or a picture of a step."""
+        """Append scalars, text or images of a step."""
         self.add(Event(summary=summary, step=step))
 
     def add(self, event: Event) -> None:
-        """Append an event of now."""
+        """Append an event with the current time."""
         event.wall_time = time.time()
         self.records.write(event.SerializeToString())
 
     def close(self) -> None:
-        """Try a last time to write what could not be written."""
+        """Make a final attempt to write pending data."""
         self.file.close()

@@ -1,4 +1,4 @@
-"""Files of a run that grow while it trains: a full disk does not end the training, and loses none of their lines."""
+"""Append-only files of a run: a full disk neither ends training nor loses lines."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from training.run_folder.terminal import say
 
 
 class GrowingFile:
-    """Bytes are appended at once and whole. What cannot be written is kept in memory, told once, and written when it
-    can be."""
+    """Appends bytes immediately and completely. Data that cannot be written is buffered, reported once, and retried."""
 
     def __init__(self, path: Path, *, durable: bool = False) -> None:
-        """durable: what was written is on the disk, whatever happens then; slow, for few lines."""
+        """durable: flush every write to disk; slow, for small amounts of data."""
         self.path, self.durable = path, durable
         self.waiting = b""
 
     def write(self, data: bytes) -> None:
-        """Append `data`, after what could not be written before."""
+        """Append `data` after any buffered data."""
         told, self.waiting = bool(self.waiting), self.waiting + data
         try:
             append_whole(self.path, self.waiting, durable=self.durable)
@@ -28,11 +27,12 @@ class GrowingFile:
         except OSError as error:
             if not told:
                 say(
-                    f"warning: {self.path} cannot be written ({error.strerror}): training goes on, the write is retried"
+                    f"warning: {self.path} cannot be written ({error.strerror}): training continues, the write is"
+                    " retried"
                 )
 
     def close(self) -> None:
-        """Try a last time, and say what is lost."""
+        """Make a final attempt to write and report lost data."""
         if self.waiting:
             self.write(b"")
         if self.waiting:
@@ -40,7 +40,7 @@ class GrowingFile:
 
 
 def append_whole(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Append all of `data`, or nothing: half a line or half a record would spoil those that follow."""
+    """Append all of `data` or nothing: a partial line or record would corrupt the following ones."""
     with path.open("ab", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         try:

@@ -1,4 +1,4 @@
-"""A run folder becomes a trained model again, with its config and tokenizers."""
+"""Load a run folder as a trained model with its config and tokenizers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Model = GPT | EncoderDecoder
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A trained model with all it needs to be used."""
+    """A trained model with the config and tokenizers to use it."""
 
     folder: Path
     config: TrainConfig
@@ -32,7 +32,7 @@ class LoadedRun:
 
 
 def load_run(run: Path, which: str = "best") -> LoadedRun:
-    """Load a run for use: float32 on the CPU, in evaluation mode."""
+    """Load a run for inference: float32 on the CPU, in evaluation mode."""
     config, tokenizers = load_config(run), load_tokenizers(run)
     checkpoint = read_checkpoint(run, which)
     model = build_model(config, tokenizers)
@@ -41,7 +41,7 @@ def load_run(run: Path, which: str = "best") -> LoadedRun:
 
 
 def build_model(config: TrainConfig, tokenizers: list[Tokenizer]) -> Model:
-    """A freshly initialised model for the task, in float32 on the CPU."""
+    """Build a newly initialised model for the task, in float32 on the CPU."""
     if config.task == "gpt":
         return GPT(config.model, tokenizers[0].vocab_size, tokenizers[0].eos_id)
     source, target = tokenizers[0], tokenizers[-1]
@@ -55,11 +55,11 @@ def load_into(model: Model, weights: dict[str, Tensor], origin: Path) -> None:
     missing, foreign = sorted(parameters.keys() - weights.keys()), sorted(weights.keys() - parameters.keys())
     if missing or foreign:
         raise UserError(
-            f"{origin}: holds another model: {(missing or foreign)[0]} is"
+            f"{origin}: contains a different model: {(missing or foreign)[0]} is"
             f" {'missing' if missing else 'not part of this config'}"
         )
     for name, parameter in parameters.items():
         if parameter.shape != weights[name].shape:
             have, need = tuple(weights[name].shape), tuple(parameter.shape)
-            raise UserError(f"{origin}: holds another model: {name} has shape {have}, this config needs {need}")
+            raise UserError(f"{origin}: contains a different model: {name} has shape {have}, this config needs {need}")
         parameter.copy_(weights[name])

@@ -1,4 +1,4 @@
-"""Everything a run says: the terminal and log.txt, TensorBoard, metrics.jsonl."""
+"""Output of a run: terminal, log.txt, TensorBoard and metrics.jsonl."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from training.run_folder.terminal import say
 
 METRICS = "metrics.jsonl"
 VALIDATION = "val"
-"""Folder in the run folder with event files of its own. TensorBoard draws one curve a run into a chart, so the
-validation loss shares the chart of the training loss as the run `NAME/val`, as Keras has it."""
+"""Subfolder of the run folder with separate event files. TensorBoard draws one curve per run into a chart, so the
+validation loss is logged as the run `NAME/val`, as in Keras, to share a chart with the training loss."""
 
 
 class RunLog:
-    """Writes into one run folder.
+    """Writes the logs of one run folder.
 
-    Going on with a run drops the curves after `step` and the evaluations after `evaluated_step`, so that they join
-    without a fold.
+    Resuming a run drops curve points after `step` and evaluations after `evaluated_step`, so that the curves continue
+    without overlap.
     """
 
     def __init__(self, run: Path, step: int, evaluated_step: int = 0) -> None:
@@ -42,27 +42,27 @@ class RunLog:
         self.held: list[tuple[EventFile, Summary, int]] | None = None
 
     def line(self, message: str) -> None:
-        """One line on the terminal and in log.txt."""
+        """Write one line to the terminal and log.txt."""
         say(message)
         self.detail(message)
 
     def detail(self, text: str) -> None:
-        """Text for log.txt alone: tables that would push the lines worth reading off the terminal."""
+        """Write text to log.txt only, e.g. tables that would clutter the terminal."""
         self.text.write(f"{text}\n".encode(errors="surrogateescape"))
 
     @contextmanager
     def attempt(self, what: str) -> Iterator[None]:
-        """Within: what training can do without. A failure is one line, with its traceback in log.txt."""
+        """Run optional work: log any exception as one warning, with the traceback in log.txt, and continue."""
         try:
             yield
         except Exception as error:
             reason = textwrap.shorten(f"{type(error).__name__}: {error}", 200)
-            self.line(f"warning: no {what} this time ({reason}); log.txt has the details")
+            self.line(f"warning: {what} skipped after an error ({reason}); see log.txt for details")
             self.detail(traceback.format_exc())
 
     def scalars(self, values: Mapping[str, float | None], step: int) -> None:
-        """Points of TensorBoard curves; None is left out. `train/loss` and `val/loss` share the chart `loss`, the first
-        in the alphabet of charts."""
+        """Write points of TensorBoard curves, skipping None. `train/loss` and `val/loss` share the chart `loss`, the
+        first in alphabetical order."""
         found = {"loss" if tag == "train/loss" else tag: value for tag, value in values.items() if value is not None}
         validation_loss = found.pop("val/loss", None)
         self.show(Summary(value=[summary.scalar(tag, value).value[0] for tag, value in found.items()]), step)
@@ -71,9 +71,9 @@ class RunLog:
 
     @contextmanager
     def whole_or_nothing(self) -> Iterator[None]:
-        """Within: TensorBoard gets nothing until the end, and nothing at all where an exception comes first.
+        """Buffer TensorBoard output until the end of the context and discard it after an exception.
 
-        What is made up for after a resume would stand there twice.
+        Otherwise work repeated after a resume would appear twice.
         """
         held: list[tuple[EventFile, Summary, int]] = []
         self.held = held
@@ -85,46 +85,48 @@ class RunLog:
             events.add_summary(shown, step)
 
     def show(self, shown: Summary, step: int, events: EventFile | None = None) -> None:
-        """Write into TensorBoard, now or at the end of `whole_or_nothing`."""
+        """Write a summary to TensorBoard, immediately or at the end of `whole_or_nothing`."""
         if self.held is None:
             (events or self.events).add_summary(shown, step)
         else:
             self.held.append((events or self.events, shown, step))
 
     def metrics(self, record: dict) -> None:
-        """One line of metrics.jsonl, on the disk at once: an evaluation that a checkpoint counts as done is not
+        """Write one line of metrics.jsonl and flush it to disk: an evaluation recorded in a checkpoint is not
         repeated."""
         self.lines.write(f"{json.dumps(finite(record), ensure_ascii=False, allow_nan=False)}\n".encode())
 
     def settings(self, name: str, values: dict[str, float | str]) -> None:
-        """What TensorBoard's HParams tab compares runs by, beside the last point of every curve."""
+        """Write the settings for TensorBoard's HParams tab, which lists them alongside the last point of every
+        curve."""
         shown = {key: as_unicode(value) if isinstance(value, str) else value for key, value in values.items()}
         self.show(hparams_pb(shown, trial_id=as_unicode(name)), 0)
 
     def markdown(self, tag: str, text: str, step: int) -> None:
-        """Text for TensorBoard's Text tab, which sorts by tag: about, results, samples, settings, tables, versions."""
+        """Write text to TensorBoard's Text tab, which sorts by tag: about, results, samples, settings, tables,
+        versions."""
         self.show(summary.text(tag, as_unicode(text)), step)
 
     def table(self, name: str, text: str, step: int) -> Path:
-        """A table too long for the terminal, into `<name>.txt` and TensorBoard's Text tab -> the file."""
+        """Write a table that is too long for the terminal to `<name>.txt` and TensorBoard's Text tab -> the file."""
         path = self.run / f"{name}.txt"
         write_whole(path, f"{text}\n".encode())
         self.markdown(f"tables/{name}", text, step)
         return path
 
     def image(self, tag: str, pixels: np.ndarray, step: int) -> None:
-        """A picture [height, width, 3] uint8 for TensorBoard's Images tab."""
+        """Write an image [height, width, 3] uint8 to TensorBoard's Images tab."""
         self.show(summary.image(tag, pixels, dataformats="HWC"), step)
 
     def close(self) -> None:
-        """Try a last time to write what a full disk has refused."""
+        """Make a final attempt to write data that a full disk has rejected."""
         for file in (self.lines, self.events, self.validation, self.text):
             file.close()
 
 
 @contextmanager
 def opened_log(run: Path, step: int, evaluated_step: int) -> Iterator[RunLog]:
-    """The log of a run, closed at the end; Ctrl-C is a line in it."""
+    """Open the log of a run and close it at the end; Ctrl-C is logged as one line."""
     log = RunLog(run, step, evaluated_step)
     try:
         yield log
@@ -136,12 +138,12 @@ def opened_log(run: Path, step: int, evaluated_step: int) -> Iterator[RunLog]:
 
 
 def truncate_metrics(path: Path, step: int) -> None:
-    """Drop lines after `step`, and what a kill or a power cut has left of a line."""
+    """Drop lines after `step` and lines truncated by a kill or a power failure."""
     if not path.exists():
         return
     content, kept = path.read_bytes(), []
     for line in content.splitlines():
-        with suppress(ValueError, TypeError, KeyError):  # no JSON, or none of ours
+        with suppress(ValueError, TypeError, KeyError):  # not JSON, or not a metrics record
             if json.loads(line)["step"] <= step:
                 kept.append(line + b"\n")
     if b"".join(kept) != content:
@@ -149,19 +151,19 @@ def truncate_metrics(path: Path, step: int) -> None:
 
 
 def finite(record: dict) -> dict:
-    """JSON has no infinity: a perplexity that is too large for a number is null."""
+    """Replace infinite and NaN values by None, since JSON cannot represent them."""
     return {
         key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in record.items()
     }
 
 
 def as_unicode(text: str) -> str:
-    """Text for TensorBoard, which takes UTF-8 alone: a path in another encoding shows a mark for each byte."""
+    """Convert text to valid UTF-8 for TensorBoard: undecodable bytes of a path become replacement characters."""
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def code_block(text: str, width: int | None = None) -> str:
-    """Text as Markdown that keeps every line as it is; with a `width`, a longer line goes on in the next."""
+    """Format text as a Markdown code block; with `width`, longer lines are wrapped."""
     lines = text.splitlines()
     if width is not None:
         wrapped = (textwrap.wrap(line, width, replace_whitespace=False, drop_whitespace=False) for line in lines)
@@ -170,7 +172,7 @@ def code_block(text: str, width: int | None = None) -> str:
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table with aligned columns; bars and line breaks inside cells are defused."""
+    """Format a Markdown table with aligned columns; pipes and line breaks inside cells are escaped."""
     lines = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in (header, *rows)]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * width for width in widths])
@@ -180,7 +182,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def short(number: float) -> str:
-    """12345 as 12.3k, 1234567 as 1.23M."""
+    """Format 12345 as 12.3k and 1234567 as 1.23M."""
     for size, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(number) >= size:
             return f"{number / size:.3g}{suffix}"
@@ -188,7 +190,7 @@ def short(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as 1:23 or 2:03:04."""
+    """Format seconds as 1:23 or 2:03:04."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

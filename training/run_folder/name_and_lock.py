@@ -1,4 +1,4 @@
-"""The folder of a new run gets a free name; a lock keeps a second process from training in it."""
+"""Create the folder of a new run under an unused name, and lock it against a second training process."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ OF_A_START = (
     "trace.json",
     "checkpoints",
 )
-"""What a start leaves in the folder before its first checkpoint, besides the log and the lock; a dot begins the name of
-a part."""
+"""Files that a run may contain before its first checkpoint, besides log and lock; a leading dot marks temporary
+files."""
 
 
 @contextmanager
 def create(config: TrainConfig) -> Iterator[Path]:
-    """Make the run's folder, and lock it within; raises UserError when that name is taken.
+    """Create and lock the run folder; raises UserError if the name is taken.
 
-    The folder of a start that ended before its first checkpoint is used again.
+    The folder of a run that ended before its first checkpoint is reused.
     """
     run = make_folder(config)
     with locked(run):
@@ -52,20 +52,20 @@ def create(config: TrainConfig) -> Iterator[Path]:
 
 
 def check_links(run: Path) -> None:
-    """Refuse a file system without symbolic links (exFAT, some network shares) now, not when the first checkpoint is
-    saved."""
+    """Reject a file system without symbolic links (exFAT, some network shares) at the start rather than at the first
+    checkpoint."""
     link = run / ".tmp-link"
     try:
         link.symlink_to("config.yaml")
         link.unlink()
     except OSError as error:
         raise UserError(
-            f"{run}: symbolic links cannot be made there ({error.strerror}); choose another folder with runs=…"
+            f"{run}: cannot create symbolic links there ({error.strerror}); choose another folder with runs=…"
         ) from error
 
 
 def make_folder(config: TrainConfig) -> Path:
-    """The folder of that name, or of the next free one where the config gives no name."""
+    """Create the folder with the configured name, or the next unused name if none is configured."""
     runs, base = expanded(config.runs), base_name(config)
     number = 1
     while True:
@@ -77,22 +77,22 @@ def make_folder(config: TrainConfig) -> Path:
             return run
         except FileExistsError:
             if not runs.is_dir():
-                raise UserError(f"runs={runs}: is a file, a folder is needed") from None
+                raise UserError(f"runs={runs}: is a file, but must be a folder") from None
             if config.name is not None:
                 check_free(config)
                 return run
             number += 1
         except OSError as error:
-            raise UserError(f"{run}: cannot be made: {error.strerror}") from error
+            raise UserError(f"{run}: cannot be created: {error.strerror}") from error
 
 
 def base_name(config: TrainConfig) -> str:
-    """The name of a run, but for the number that makes it a free one."""
+    """Return the name of a run without its uniqueness number."""
     return config.name or config.experiment or f"{config.task}-{config.data.source}"
 
 
 def check_free(config: TrainConfig) -> None:
-    """Refuse a taken name before any work is done."""
+    """Reject a taken name before any work is done."""
     run = expanded(config.runs) / (config.name or "")
     if config.name is None or not run.exists():
         return
@@ -104,7 +104,8 @@ def check_free(config: TrainConfig) -> None:
 
 
 def leavings(run: Path) -> list[Path] | None:
-    """The files of a start that ended before its first checkpoint; None where the folder holds anything else."""
+    """Return the files of a run that ended before its first checkpoint, or None if the folder contains anything
+    else."""
     found = [path for path in run.iterdir() if path.name not in (".lock", "log.txt")]
     known = all(any(fnmatch(path.name, pattern) for pattern in OF_A_START) for path in found)
     saved = [path for path in run.glob("checkpoints/*") if not path.name.startswith(".tmp-")]
@@ -113,15 +114,15 @@ def leavings(run: Path) -> list[Path] | None:
 
 
 def taken(run: Path) -> str:
-    """What to say of a run that is there already."""
+    """Return the error message for an existing run."""
     if has_checkpoint(run):
-        return f"{run} exists already: resume={run} goes on with it, another name=… starts afresh"
-    return f"{run} exists already, without a checkpoint to go on from: delete it, or choose another name=…"
+        return f"{run} already exists: continue it with resume={run}, or choose another name=…"
+    return f"{run} already exists, without a checkpoint to resume from: delete it, or choose another name=…"
 
 
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
-    """Within: no other process trains this run; raises UserError when one does, or there is no such folder."""
+    """Hold the training lock of a run; raises UserError if another process holds it or the folder does not exist."""
     if not run.is_dir():
         raise UserError(f"{run}: no such run folder{similar_run(run)}")
     lock = FileLock(run / ".lock")

@@ -1,4 +1,4 @@
-"""The `config.yaml` of a run: plain values, nothing in it is looked up or executed."""
+"""The `config.yaml` of a run: plain values without interpolation or code execution."""
 
 from __future__ import annotations
 
@@ -16,71 +16,70 @@ from configs.whole_file import write_whole
 from training.config import TrainConfig
 
 FORMAT = 2
-"""Version of what weights mean, in every config.yaml. Since 2 rotary positions turn the entries i and i + D/2 of a head
-as a pair; before, 2i and 2i + 1 (a file without a version). Other weights fit the model all the same, and give
-nonsense."""
+"""Version of the weight semantics, stored in every config.yaml. Since version 2 rotary positions rotate entries i and i
++ D/2 of a head as a pair; before (files without a version) 2i and 2i + 1. Weights of another version load, but produce
+garbage."""
 
 
 def to_yaml(config: TrainConfig) -> str:
-    """The complete config; a text is written as it is, `${` included, and means just that when it is read."""
+    """Return the complete config as YAML; strings are literal, including `${`."""
     return yaml.safe_dump(asdict(config), sort_keys=False, allow_unicode=True)
 
 
 def to_omegaconf(config: TrainConfig) -> DictConfig:
-    """The config for OmegaConf, which checks types and takes new settings; its texts mean themselves."""
+    """Convert the config to OmegaConf, which checks types and applies settings; strings are literal."""
     return OmegaConf.merge(OmegaConf.structured(TrainConfig), literal(asdict(config)))  # type: ignore[return-value]
 
 
 def save_config(config: TrainConfig, run: Path) -> None:
-    """Write the complete config, replacing an older one in a single step."""
+    """Write the complete config, atomically replacing an older one."""
     write_whole(run / "config.yaml", f"format: {FORMAT}\n{to_yaml(config)}".encode())
 
 
 def load_config(run: Path) -> TrainConfig:
-    """The config a run was trained with; raises UserError when `run` is no run folder, or its weights mean something
-    else today."""
+    """Load the config of a run; raises UserError if `run` is not a run folder or its weights have incompatible
+    semantics."""
     path = run / "config.yaml"
     if not run.is_dir():
         raise UserError(f"{run}: no such run folder{similar_run(run)}")
     if not path.exists():
-        raise UserError(f"{run}: no config.yaml in it, so it is not a run folder{similar_run(run)}")
+        raise UserError(f"{run}: contains no config.yaml, so it is not a run folder{similar_run(run)}")
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
         if not isinstance(loaded, dict) or not loaded:
             raise UserError(f"{path}: is empty; copy the run again")
         version = loaded.pop("format", 1)
         if isinstance(loaded.get("data"), dict):
-            loaded["data"].setdefault("valid_tokens", None)  # before there was this limit: other losses do not compare
+            loaded["data"].setdefault("valid_tokens", None)  # older runs had no limit; a limit changes the loss
         loaded = OmegaConf.create(literal(loaded))
         if missing := sorted(OmegaConf.missing_keys(loaded)):
-            raise UserError(f"{path}: {missing[0]}=??? stands for a missing value; write one, or leave the line out")
+            raise UserError(f"{path}: {missing[0]}=??? marks a missing value; set it, or delete the line")
         config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(TrainConfig), loaded))
     except (OmegaConfBaseException, yaml.YAMLError, OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as a config: {str(error).splitlines()[0]}") from error
     assert isinstance(config, TrainConfig)
     if not isinstance(version, int) or version > FORMAT:
         raise UserError(
-            f"{run}: was written by a newer version of this program (format {version}, here {FORMAT}): use that one"
+            f"{run}: was written by a newer version of this program (format {version}, here {FORMAT}): use that version"
         )
     if config.model.position == "rotary" and version != FORMAT:
         raise UserError(
-            f"{run}: was trained when rotary positions paired other entries of a head (format {version}, now {FORMAT}),"
-            " so that its weights would give nonsense: train it again, or use it with the version of the program that"
-            " trained it"
+            f"{run}: was trained with a different pairing of rotary positions (format {version}, now {FORMAT}), so its"
+            " weights would produce garbage: train it again, or use the version of this program that trained it"
         )
     return config
 
 
 def run_and_checkpoint(path: Path, otherwise: str = "last") -> tuple[Path, str]:
-    """A run folder, or one of its checkpoints (`runs/x/checkpoints/best`) -> the run and the checkpoint's name."""
+    """Split a run folder, or one of its checkpoints (`runs/x/checkpoints/best`), into the run and the checkpoint's
+    name."""
     if path.parent.name == "checkpoints" and not (path / "config.yaml").exists():
         return path.parent.parent, path.name
     return path, otherwise
 
 
 def similar_run(run: Path) -> str:
-    """` (did you mean …?)` with the run that is around when `run` is not one: in `runs`, beside it or above it; or
-    nothing."""
+    """Return ` (did you mean …?)` with a similar run in `runs`, next to `run` or above it, or an empty string."""
     around = [*Path("runs").glob("*/config.yaml"), *run.parent.glob("*/config.yaml")]
     above = [parent for parent in run.parents if (parent / "config.yaml").is_file()]
     by_name = {path.parent.name: path.parent for path in reversed(around)}

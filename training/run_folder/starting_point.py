@@ -1,4 +1,4 @@
-"""Where a training begins: random weights, the weights of another run, or a checkpoint of the run that goes on."""
+"""Initial state of training: random weights, the weights of another run, or a checkpoint of a resumed run."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from training.trainer import Trainer
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """What a training starts from. Nothing has been written yet."""
+    """Initial state of training. Creating it writes no files."""
 
     config: TrainConfig
     checkpoint: Checkpoint | None = None
-    """Holds the weights to start from; None: the weights are random."""
+    """Checkpoint with the initial weights; None for random weights."""
     tokenizers: list[Tokenizer] | None = None
-    """Those of the checkpoint's run; None: they are trained."""
+    """Tokenizers of the checkpoint's run; None to train new ones."""
     state: dict | None = None
-    """Of the optimiser, the data stream and the counters, where a run goes on."""
+    """State of the optimiser, the data stream and the counters of a resumed run."""
     run: Path | None = None
-    """The folder of the run that goes on, locked."""
+    """Folder of the resumed run, locked."""
 
     def load_weights(self, model: Model) -> None:
-        """Copy the checkpoint's weights into the model. Raises UserError where they do not fit."""
+        """Copy the checkpoint's weights into the model. Raises UserError if they do not fit."""
         if self.checkpoint is not None:
             load_into(model, self.checkpoint.weights, self.checkpoint.path)
 
 
 @contextmanager
 def starting_point(config: TrainConfig) -> Iterator[StartingPoint]:
-    """What `config.resume` or `config.init_from` name, or nothing; within, no other process trains a run that goes on.
+    """Load the run of `config.resume` or `config.init_from`, if set; a resumed run is locked inside the context.
 
-    Raises UserError where the new run's name is taken, or the other run cannot be read.
+    Raises UserError if the new run's name is taken or the other run cannot be read.
     """
     if config.resume:
         run, which = run_and_checkpoint(expanded(config.resume), "last")
-        with locked(run):  # before anything is read: another process that trains it writes newer checkpoints
+        with locked(run):  # before reading: another training process would write newer checkpoints
             checkpoint = read_checkpoint(run, which)
             state, tokenizers = load_state(checkpoint.path), load_tokenizers(run)
             yield StartingPoint(replace(config, resume=None), checkpoint, tokenizers, state, run)
@@ -65,7 +65,8 @@ def starting_point(config: TrainConfig) -> Iterator[StartingPoint]:
 
 
 def with_shape_of(origin: TrainConfig, config: TrainConfig) -> TrainConfig:
-    """`config` with the shape and the tokenizer of the run whose weights it starts from; only dropout may differ."""
+    """Return `config` with the architecture and tokenizer of the run that provides the weights; only dropout may
+    differ."""
     if config.task != origin.task:
         raise UserError(f"init_from={config.init_from}: was trained with task={origin.task}, not task={config.task}")
     shape = replace(origin.model, dropout=config.model.dropout, attention_dropout=config.model.attention_dropout)
@@ -74,8 +75,8 @@ def with_shape_of(origin: TrainConfig, config: TrainConfig) -> TrainConfig:
 
 @contextmanager
 def opened_folder(start: StartingPoint) -> Iterator[tuple[TrainConfig, Path]]:
-    """The config with the run's name, and its folder, which no other process trains within: a new one, or the one of
-    the run that goes on. Raises UserError."""
+    """Yield the config, with the run's name, and the locked run folder: a new one, or the folder of the resumed run.
+    Raises UserError."""
     if start.run is not None:
         yield start.config, start.run
         return
@@ -86,16 +87,16 @@ def opened_folder(start: StartingPoint) -> Iterator[tuple[TrainConfig, Path]]:
 def restore(
     start: StartingPoint, trainer: Trainer, data: PreparedText | PreparedPairs, changes: Sequence[str]
 ) -> list[str]:
-    """Put a training that goes on, and its folder, where the checkpoint was written -> lines for the log.
+    """Restore the trainer and the run folder of a resumed run to the checkpoint -> lines for the log.
 
-    `changes`: what the config has otherwise than before.
+    changes: settings that differ from the saved config.
     """
     if start.run is None or start.checkpoint is None or start.state is None:
         return []
     trainer.restore(start.checkpoint.weights, start.state)
     notes = [f"resumed with {', '.join(changes)}"] if changes else []
     notes += go_back(start.run, start.checkpoint, trainer.progress)
-    # Checkpoints of before have the key of the training data alone; of the others nothing is known then.
+    # Older checkpoints contain only the key of the training data.
     before = dict(zip(data.keys, start.state["data"].split(), strict=False))
     changed = {part for part, key in before.items() if key != data.keys[part]}
     if "train" in changed:
@@ -111,8 +112,8 @@ def restore(
 
 
 def go_back(run: Path, checkpoint: Checkpoint, progress: Progress) -> list[str]:
-    """Drop what the run has from after `checkpoint`, and the best loss where its checkpoint is gone -> lines for the
-    log."""
+    """Drop everything that the run wrote after `checkpoint`, and the best loss if its checkpoint is gone -> lines for
+    the log."""
     notes = []
     if dropped := rewind(checkpoint.path, progress.best_step):
         notes.append(
@@ -126,7 +127,7 @@ def go_back(run: Path, checkpoint: Checkpoint, progress: Progress) -> list[str]:
 
 
 def save_inputs(run: Path, config: TrainConfig, data: PreparedText | PreparedPairs) -> None:
-    """Save what the weights need to be used, besides themselves: config, tokenizers, a translator's source alphabet."""
+    """Save everything that the weights need for use: config, tokenizers, and the source alphabet of a translator."""
     save_tokenizers(data.tokenizers, run)
     if config.task == "translate":
         save_source_alphabet(data.rows("train"), run)

@@ -1,4 +1,4 @@
-"""What the log says of training: one informative line, and the same numbers as curves."""
+"""Training progress for the log: one line per report, with the same values as curves."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from training.progress import Progress
 from training.run_folder.log import RunLog, duration, short
 
 RISEN = 1.01
-"""Last over best validation loss from which on the end of a run warns: less is noise."""
+"""Ratio of last to best validation loss above which the end of a run logs a note; smaller increases are noise."""
 
 
 LARGE_SHARE = 0.25
-"""Of the time since the evaluation before, what a long evaluation takes when a note is written."""
+"""Minimum fraction of the time since the previous evaluation that a long evaluation takes for a note to be logged."""
 
 
 @dataclass
 class StepReport:
-    """What is known at a step. Loss and norm may still be on their way from the device; all else is of that moment."""
+    """Values of a report. Loss and norm may still be in transfer from the device; all others are final."""
 
     step: int
     steps: int | None
-    """The budget, where it is one of steps."""
+    """Step budget, if set."""
     minutes: float | None
-    """The budget, where it is one of minutes, and more of it is spent than of the steps."""
+    """Time budget, if set and further spent than the step budget."""
     share_done: float
-    """Of the budget."""
+    """Fraction of the budget spent."""
     learning_rate: float
     milliseconds: float
-    """Per step, mean of the interval."""
+    """Mean per step over the interval."""
     tokens_per_second: float
     utilisation: float | None
-    """Of the peak FLOP/s, where that is known."""
+    """Fraction of the peak FLOP/s, if the peak is known."""
     epoch: float
     remaining: float
-    """Seconds, NaN where nobody knows."""
+    """Estimated seconds left; NaN if unknown."""
     targets: int
-    """Tokens that the loss is a sum over."""
+    """Number of tokens in the loss sum."""
     loss_and_norm: HostCopy
 
     def write(self, log: RunLog) -> None:
-        """Into the log and TensorBoard. Raises UserError when the loss is not finite."""
+        """Write the report to the log and TensorBoard. Raises UserError if the loss is not finite."""
         total, norm = self.loss_and_norm.values()
         loss = total / max(1, self.targets)
         check_finite("training loss", loss, self.step)
@@ -72,23 +72,23 @@ class StepReport:
 
 
 def long_evaluation(config: TrainConfig, seconds: float, training: float) -> str | None:
-    """A note where an evaluation took a large part of the time, `training` being the seconds of the steps before it."""
+    """Return a note if an evaluation took a large fraction of the time. training: seconds of the steps before it."""
     share = seconds / (seconds + training)
     if seconds < LONG or share < LARGE_SHARE:
         return None
     interval = "trainer.evaluate_every" if config.trainer.evaluate_minutes is None else "trainer.evaluate_minutes"
     sizes = "data.valid_tokens" + (" and trainer.evaluate_sentences" if config.task == "translate" else "")
     return (
-        f"note: this evaluation took {seconds:.0f} s, {100 * share:.0f} % of the time since the one before; a higher"
-        f" {interval} makes evaluations rarer, a lower {sizes} shorter"
+        f"note: this evaluation took {seconds:.0f} s, {100 * share:.0f} % of the time since the previous one; raise"
+        f" {interval} for fewer evaluations, or lower {sizes} for shorter ones"
     )
 
 
 def final_lines(progress: Progress) -> list[str]:
-    """The best validation loss with its step, and a warning where the last one is clearly worse."""
+    """Return the best validation loss with its step, and a warning if the last one is clearly worse."""
     best, last = progress.best_loss, progress.evaluated_loss
     if not math.isfinite(best):
-        return ["best validation loss: none, no evaluation since it was reset"]
+        return ["best validation loss: none, not evaluated since the reset"]
     at = "" if progress.best_step is None else f" at step {progress.best_step}"
     lines = [f"best validation loss {best:.4f} nats per token{at}"]
     if last is not None and last > RISEN * best:

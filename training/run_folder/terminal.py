@@ -1,4 +1,4 @@
-"""Lines on the terminal while something runs."""
+"""Print lines to the terminal above a progress bar."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from configs.program import silence
 
 
 def say(message: str) -> None:
-    """One line on standard output, above a progress bar. Work goes on where nobody reads it: `train.py … | head`, or a
-    full disk."""
+    """Print one line to standard output, above a progress bar. Continue silently if the output is closed (`| head`) or
+    the disk is full."""
     try:
         tqdm.write(message, file=sys.stdout)
         sys.stdout.flush()

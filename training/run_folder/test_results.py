@@ -1,4 +1,4 @@
-"""`test.json`: the scores of the test splits, and the step whose checkpoint was tested."""
+"""`test.json`: scores of the test splits, and the step of the tested checkpoint."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from training.run_folder.log import finite
 
 
 def write_test(run: Path, step: int, figures: dict[str, float]) -> None:
-    """`test.json`: what the test splits gave, and with which step's checkpoint."""
+    """Write `test.json` with the test scores and the step of the tested checkpoint."""
     text = json.dumps(finite({"step": step, **figures}), indent=1, allow_nan=False) + "\n"
     write_whole(run / "test.json", text.encode())
 
 
 def tested_step(run: Path) -> int | None:
-    """The step whose checkpoint `test.json` is about, or None when there is no such file, or a damaged one: the test is
-    repeated then."""
+    """Return the step of the checkpoint tested in `test.json`, or None if the file is missing or damaged; the test is
+    then repeated."""
     try:
         return int(json.loads((run / "test.json").read_text(encoding="utf-8"))["step"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
@@ -25,6 +25,6 @@ def tested_step(run: Path) -> int | None:
 
 
 def forget_test_after(run: Path, step: int) -> None:
-    """Remove `test.json` where it is about a checkpoint after `step`: that step is about to be trained again."""
+    """Delete `test.json` if it tests a checkpoint after `step`, which will be trained again."""
     if (tested_step(run) or 0) > step:
         (run / "test.json").unlink()

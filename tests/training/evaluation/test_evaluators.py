@@ -62,7 +62,7 @@ def test_what_decorates_an_evaluation_may_fail_and_what_measures_may_not(
     points = EventAccumulator(str(tmp_path / "val")).Reload().Scalars("loss")
     assert [point.value for point in points] == pytest.approx([loss])
     shown = capsys.readouterr().out
-    assert "warning: no attention maps this time (" in shown
+    assert "warning: attention maps skipped after an error (" in shown
     assert "Traceback" not in shown
     assert "Traceback" in (tmp_path / "log.txt").read_text(encoding="utf-8")
     with torch.no_grad():
@@ -123,4 +123,4 @@ def test_a_part_of_the_test_that_fails_costs_no_score(make: Make, tmp_path: Path
     evaluator.test(1)
     evaluator.log.close()
     assert json.loads((tmp_path / "test.json").read_text(encoding="utf-8"))["test/loss"] > 0
-    assert "warning: no importance of heads this time (" in (tmp_path / "log.txt").read_text(encoding="utf-8")
+    assert "warning: importance of heads skipped after an error (" in (tmp_path / "log.txt").read_text(encoding="utf-8")

@@ -186,7 +186,7 @@ def test_a_step_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path
     save(tmp_path, 10, keep=1)
     save(tmp_path, 20, keep=1)
     assert checkpoint_path(tmp_path, "step-00000010").name == "step-00000010"
-    with pytest.raises(UserError, match=r"step-00000015: no such checkpoint; there are step-00000010, step-00000020"):
+    with pytest.raises(UserError, match=r"step-00000015: no such checkpoint; available: step-00000010, step-00000020"):
         checkpoint_path(tmp_path, "step-00000015")
 
 
@@ -253,7 +253,7 @@ def test_a_damaged_file_is_named_with_the_fix(tmp_path: Path, file: str, damage:
 
 @pytest.mark.parametrize("file", ["weights.safetensors", "state.pt", "state.json"])
 def test_what_cannot_be_opened_is_not_to_be_deleted(tmp_path: Path, file: str) -> None:
-    """Guards: `To mend it: delete …` for a checkpoint that is whole, where permission or the network file
+    """Guards: `To fix it: delete …` for a checkpoint that is whole, where permission or the network file
     system fails."""
     save(tmp_path, 10, keep=1)
     checkpoint = save(tmp_path, 20, keep=1)

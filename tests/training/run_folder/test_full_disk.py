@@ -170,7 +170,7 @@ def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_
     refused = (
         3 if isinstance(disk, Limit) else 2
     )  # log.txt and TensorBoard; metrics.jsonl has room in a page of its own
-    assert said.count(f"{disk.refusal}): training goes on, the write is retried") == refused
+    assert said.count(f"{disk.refusal}): training continues, the write is retried") == refused
     assert said.count(f"{disk.refusal}); training continues, next attempt in 60 seconds") == 1
     assert said.count("step 6 is saved: the disk is writable again") == 1
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
@@ -218,8 +218,8 @@ def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) 
         return 1.0 / step
 
     said = (
-        rf"of step-00000004 could not be saved \({disk.refusal}\); the checkpoint of step 4 is kept: resume=.* goes on"
-        r" from it"
+        rf"of step-00000004 could not be saved \({disk.refusal}\); the checkpoint of step 4 is kept: continue with"
+        r" resume="
     )
     with pytest.raises(UserError, match=said):
         train(each, folder, evaluate)
@@ -236,7 +236,7 @@ def test_a_program_that_cannot_save_leaves_with_2_and_goes_on_when_it_can(progra
     assert limited.returncode == 2, limited.stdout
     assert (
         limited.stderr == "error: the checkpoint of step 9 could not be saved (File too large); "
-        "the checkpoint of step 6 is kept: resume=runs/run goes on from it\n"
+        "the checkpoint of step 6 is kept: continue with resume=runs/run\n"
     )
     assert "Traceback" not in limited.stdout
     run = book.parent / "runs" / "run"

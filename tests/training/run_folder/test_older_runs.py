@@ -32,7 +32,7 @@ def test_rotary_weights_of_an_older_format_are_refused(program: Run, book: Path)
     ):
         done = program(script, *arguments)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith("error: runs/old: was trained when rotary positions paired other entries")
+        assert done.stderr.startswith("error: runs/old: was trained with a different pairing of rotary positions")
         assert "train it again" in done.stderr
         assert done.stderr.count("\n") == 1
     assert config.read_text(encoding="utf-8") == before
