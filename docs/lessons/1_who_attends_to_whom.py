@@ -1,4 +1,4 @@
-"""Lesson 1. Who attends to whom: attention as a table of shares, its three kinds, and why scores are divided by √D.
+"""Lesson 1. Who attends to whom: attention as a table of weights, its three kinds, and why scores are divided by √D.
 
 Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 """
@@ -8,10 +8,10 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 #
 # Attention(Q, K, V) = softmax(Q Kᵀ / √D) V.
 #
-# Three letters, three roles: a token's **query** is what it looks for, its **key** is what it offers to those who look,
-# its **value** is what it hands over when it is looked at. The softmax turns the scores of one query into shares that
-# sum to 1. This lesson is about these shares: the *attention weights*, a table with a row for each query and a
-# column for each key.
+# The three letters are three roles of a token: its **query** describes what the token is looking for, its **key** what
+# it offers to other tokens, and its **value** is the information that it passes on. The softmax turns the scores of one
+# query into weights that sum to 1. This lesson is about these *attention weights*: a table with a row for each query
+# and a column for each key.
 
 # %%
 import numpy as np
@@ -26,11 +26,11 @@ from model.fast.attention import attention_backend
 ENGLISH, JAPANESE = ["nah", "I", "d", "win"], ["いいえ", "勝つ", "さ"]
 
 # %% [markdown]
-# The text invents three tables by hand:
+# The text uses three hand-made tables:
 #
-# - **self-attention**: a sentence looks at itself;
-# - **causal self-attention**: the same, but nobody looks into the future, so the upper triangle is 0. A model that is
-#   to predict the next word must not see it;
+# - **self-attention**: a sentence attends to itself;
+# - **causal self-attention**: the same, but no token attends to later tokens, so the upper triangle is 0. A model that
+#   learns to predict the next word must not see it;
 # - **cross-attention**: the queries come from one sentence, the keys from another.
 
 # %%
@@ -39,22 +39,22 @@ CAUSAL = torch.tensor([[1.0, 0.0, 0.0, 0.0], [0.2, 0.8, 0.0, 0.0], [0.8, 0.1, 0.
 CROSS = torch.tensor([[0.9, 0.05, 0.05], [0.3, 0.6, 0.1], [0.33, 0.33, 0.33], [0.15, 0.8, 0.05]])
 
 # %% [markdown]
-# ## Queries and keys that make these tables
+# ## Queries and keys that produce these tables
 #
-# A table like this is never written down in a model; it comes out of queries and keys. Which ones would give just
-# these? Take the unit vectors as keys: then a query's numbers *are* its scores. A softmax undoes a logarithm, so query
-# = √D · log(weights) does it (√D, because attention will divide by it). Where the text has 0, the mask will put it:
-# what a causal query would like from the future makes no difference.
+# A model does not store such a table; it computes the table from queries and keys. Which queries and keys produce
+# exactly these tables? Use the unit vectors as keys: then the components of a query *are* its scores. Since the softmax
+# inverts the logarithm, query = √D · log(weights) (√D, because attention divides by it). The zeros in the causal table
+# come from the mask, so the scores of future keys have no effect.
 
 
 # %%
 def queries_for(weights: torch.Tensor) -> torch.Tensor:
-    """Queries [1, 1, Q, K] that share their attention like `weights` [Q, K] among the K unit vectors."""
+    """Return queries [1, 1, Q, K] whose attention weights over K unit vectors are `weights` [Q, K]."""
     return weights.clamp(min=1e-9).log()[None, None] * weights.shape[1] ** 0.5
 
 
 def weights_of(weights: torch.Tensor, causal: bool = False) -> np.ndarray:
-    """What `reference_attention` makes of those queries: its weights [1, Q, K], one head."""
+    """Return the weights [1, Q, K] (one head) of `reference_attention` for these queries."""
     units = torch.eye(weights.shape[1])[None, None]  # [1, 1, K, K]
     return reference_attention(queries_for(weights), units, units, causal=causal)[1][0].numpy()
 
@@ -65,8 +65,8 @@ compare("causal self-attention", CAUSAL, causal_weights[0], digits=2)
 compare("cross-attention", CROSS, cross_weights[0], digits=2)
 
 # %% [markdown]
-# One row differs, in the third digit: the text writes .33 three times, which sums to .99. A softmax cannot do that: its
-# rows sum to 1, so ours has .3333.
+# One row differs in the third digit: the text prints .33 three times, which sums to .99. The rows of a softmax sum to
+# 1, so ours has .3333.
 
 # %%
 row_sums = [weights[0].sum(axis=1) for weights in (self_weights, causal_weights, cross_weights)]
@@ -75,18 +75,18 @@ show("rows sum to", [sums.round(6).tolist() for sums in row_sums])
 show("upper triangle of the causal map:", upper_triangle.tolist())
 
 # %% [markdown]
-# ## Asking for a weight
+# ## Querying a weight
 #
-# A `Recording` holds such tables for a whole model: training runs write them at every evaluation. It is asked by token.
-# `kind` says which attention: `encoder` (everybody sees everybody), `decoder` (causal) or `cross`. A sample knows one
-# source, so the map to the Japanese is a second sample.
+# A `Recording` holds such tables for a whole model; training runs record one at every evaluation. Weights are looked up
+# by token. `kind` selects the attention: `encoder` (every token attends to every token), `decoder` (causal) or `cross`.
+# A sample has one source, so the map to the Japanese sentence is a second sample.
 
 # %%
 english, japanese = (tokens(range(len(words)), words, frozenset()) for words in (ENGLISH, JAPANESE))
 
 
 def sample(source: Tokens, weights: dict[Key, np.ndarray]) -> Sample:
-    """The English beside a source, with maps that no model made: so nothing was predicted."""
+    """Return a sample of the English sentence and a source, with hand-made maps and hence no predictions."""
     nothing = tokens((), (), frozenset())
     return Sample(english, nothing, source, losses=(), predictions=(), weights=weights, norms={})
 
@@ -136,8 +136,9 @@ picture(
 # %% [markdown]
 # ## The same as a graph
 #
-# Tokens are nodes, weights are arrows from the one who looks to the one who is looked at. The arrows have a direction:
-# 'win' gives 'I' 50 %, 'I' gives 'win' 20 %. The causal graph has arrows to the past and to oneself only.
+# Tokens are nodes, and weights are arrows from the query token to the key token. The arrows are directed: 'win' gives
+# 'I' a weight of 50 %, 'I' gives 'win' 20 %. In the causal graph, every arrow points to the token itself or to an
+# earlier token.
 
 # %%
 picture(
@@ -156,9 +157,9 @@ picture(
 # %% [markdown]
 # ## Why √D
 #
-# A score is a sum of D products. If all numbers are independent with mean 0 and variance 1, each product has variance
-# 1, and the sum has variance D: the wider the head, the larger the scores, and a softmax of large scores looks at one
-# key alone, with hardly any gradient to learn another choice. Dividing by √D brings the variance back to 1.
+# A score is a sum of D products. If all components are independent with mean 0 and variance 1, each product has
+# variance 1, and the sum has variance D: the wider the head, the larger the scores. A softmax of large scores puts
+# nearly all weight on one key and has hardly any gradient. Dividing by √D brings the variance back to 1.
 
 # %%
 generator = torch.Generator().manual_seed(1234)
@@ -187,13 +188,13 @@ picture(
 )
 
 # %% [markdown]
-# ## Flash attention: the same function, another schedule
+# ## Flash attention: the same function, computed differently
 #
-# The table has T × S entries for every head, and moving it through memory costs more than computing it. Flash attention
-# (Dao et al. 2022) takes the keys block by block, keeps a running maximum and sum for each softmax, and never holds the
-# table. Nothing about the result changes: below, `attention` (fused) against `reference_attention` (the table, spelled
-# out), with the gradients. The price: a fused kernel has no weights to show, so maps are recorded through the
-# reference.
+# The table has T × S entries for each head, and moving it through memory costs more time than computing it. Flash
+# attention (Dao et al. 2022) processes the keys block by block, keeps a running maximum and sum for each softmax, and
+# never stores the table. The result is the same: the next cell compares `attention` (fused) with `reference_attention`,
+# which computes the table, in values and gradients. The price: a fused kernel does not return the weights, so maps are
+# recorded with the reference.
 
 # %%
 q, k, v = torch.randn(3, 1, 4, 128, 64, generator=generator).unbind()

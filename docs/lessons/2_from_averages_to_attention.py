@@ -1,4 +1,4 @@
-"""Lesson 2. From averages to attention: one step at a time, from a plain mean to a causal self-attention module.
+"""Lesson 2. From averages to attention: from the mean to a causal self-attention module, one step at a time.
 
 Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 """
@@ -6,9 +6,9 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 # %% [markdown]
 # # From averages to attention
 #
-# Three tokens, each a vector of five numbers. Each is to learn something from the others: its new vector shall be a
-# mixture of theirs. The question of the whole lesson is *with which weights*. The numbers are drawn as in the text, so
-# that each step can be held against it.
+# Given three tokens, each a vector of five numbers, every token should collect information from the others: its new
+# vector is a weighted sum of their vectors. The whole lesson is about one question: *which weights?* The random numbers
+# are the same as in the text, so that each step can be compared with it.
 
 # %%
 import torch
@@ -34,9 +34,9 @@ compare(
 # %% [markdown]
 # ## Step 1: equal weights
 #
-# The plainest mixture of all tokens up to one's own is their mean. Our attention can do that: a query of zeros asks
-# nothing, so it has the same score, 0, with every key, and a softmax of equal scores is equal shares. (The two leading
-# ones in the shapes are batch and heads.)
+# The simplest choice is the mean of all tokens up to the current one. Our attention can compute it: a query of zeros
+# has the same score, 0, with every key, and the softmax of equal scores gives equal weights. (The two leading ones in
+# the shapes are batch and heads.)
 
 # %%
 averages, equal_weights = reference_attention(torch.zeros(1, 1, 3, 5), T[None, None], T[None, None], causal=True)
@@ -47,8 +47,8 @@ compare("mean of tokens 0, 1 and 2", [0.2284, 1.0488, 0.2356, -0.3326, -0.6148],
 # %% [markdown]
 # ## Step 2: weights from the tokens themselves
 #
-# Not every token matters equally. A first idea: weigh by similarity, and measure it by the dot product. All nine at
-# once are T Tᵀ; the mixture is that times T.
+# Not every token is equally relevant. A first idea is to weight tokens by their similarity, measured by the dot
+# product. All nine dot products are T Tᵀ; multiplied by T they give the weighted sums.
 
 # %%
 similarity = T @ T.T
@@ -65,14 +65,14 @@ compare(
 )
 
 # %% [markdown]
-# Three things are wrong. Each token likes itself best (the diagonal), although it has nothing to learn there. The
-# scores are symmetric: a verb could not look for its subject without the subject looking for its verb as much. And
-# nothing keeps the mixture at the size of what was mixed: 12.3 out of numbers around 2.
+# There are three problems. Each token has the highest score with itself (the diagonal), although it learns nothing new
+# there. The scores are symmetric: a verb cannot attend to its subject without the subject attending equally to the
+# verb. And the scale grows: numbers around 2 become 12.3.
 #
-# ## Step 3: asking and offering are two things
+# ## Step 3: separate queries and keys
 #
-# So each token gets two further vectors, both by a matrix that a model would learn: the query, what it looks for, and
-# the key, what others find it by. Scores are queries times keys.
+# So each token gets two further vectors, each from a matrix that a model would learn: the query, which describes what
+# the token is looking for, and the key, which describes what it offers. Scores are dot products of queries and keys.
 
 # %%
 W_K, W_Q = torch.randn(5, 4), torch.randn(5, 4)
@@ -91,10 +91,10 @@ scores = Q @ K.T
 compare("scores Q Kᵀ", [[-2.5809, 8.8498, -6.9600], [1.5185, -4.5739, -4.2686], [-2.2135, -0.1601, -6.6347]], scores)
 
 # %% [markdown]
-# ## Step 4: scale, hide the future, softmax
+# ## Step 4: scale, mask the future, softmax
 #
-# Dividing by √4 keeps the scores at size 1 whatever the width (lesson 1 measures it). The future gets the score
-# -∞: its exponential is exactly 0, so the softmax gives it nothing and shares all among the rest.
+# Dividing by √4 keeps the scores at unit scale for every width (measured in lesson 1). Future tokens get the score -∞:
+# its exponential is exactly 0, so the softmax gives these tokens no weight and distributes all weight over the others.
 
 # %%
 scaled = scores * 4**-0.5
@@ -106,8 +106,8 @@ compare("causal weights", [[1.0000, 0.0000, 0.0000], [0.9546, 0.0454, 0.0000], [
 # %% [markdown]
 # ## Step 5: values
 #
-# What a token hands over need not be the token itself either: a third matrix makes its value. The last line is all of
-# it in one call of ours, and in one of the fused kernel.
+# The information that a token passes on need not be its own vector either: a third matrix computes its value. The last
+# line computes everything in one call of our reference implementation, and in one call of the fused kernel.
 
 # %%
 W_V = torch.randn(5, 4)
@@ -130,13 +130,13 @@ show(
 # %% [markdown]
 # ## Step 6: the module of a real model
 #
-# `CausalSelfAttention` is what the blocks of our GPT are made of. Its heads lie side by side in vectors of the model's
-# width, so five numbers in and four out do not fit: it is square. We pad. Width 8, two heads of width 4: the tokens get
-# three zeros, head 0 the matrices of the text, head 1 zeros, and the projection that joins the heads is the identity.
-# Nothing is added to the computation but zeros.
+# The blocks of our GPT use `CausalSelfAttention`. Its heads are concatenated to vectors of the model's width, so input
+# and output have the same size; five numbers in and four out do not fit, and we pad. With width 8 and two heads of
+# width 4, the tokens get three zeros, head 0 gets the matrices of the text, head 1 gets zeros, and the output
+# projection is the identity. The padding does not change the result.
 #
-# The three matrices are one in the module, because one large product is faster than three; its rows are the queries of
-# all heads, then the keys, then the values. And `nn.Linear` computes x Wᵀ, hence the transposes.
+# The module stores the three matrices as one, because one large product is faster than three; its rows are the queries
+# of all heads, then the keys, then the values. `nn.Linear` computes x Wᵀ, hence the transposes.
 
 # %%
 config = ModelConfig(width=8, heads=2, qk_norm=False)

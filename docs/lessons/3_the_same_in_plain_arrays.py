@@ -1,5 +1,5 @@
-"""Lesson 3. The same in plain arrays: attention in four lines of NumPy, in double precision, and what scaling does to
-variance.
+"""Lesson 3. The same in plain arrays: attention in four lines of NumPy, in double precision, and the effect of scaling
+on the variance.
 
 Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 """
@@ -8,7 +8,8 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 # # The same in plain arrays
 #
 # No modules, no gradients: four tokens, queries, keys and values of width 8, and NumPy. The text drew its numbers
-# without a seed but printed them, so they are given here and everything after them can be checked to eight digits.
+# without a seed but printed them. They are copied here, so that everything computed from them can be compared to eight
+# digits.
 
 # %%
 import numpy as np
@@ -42,7 +43,7 @@ v = np.array(
         [0.5936924, -0.6305729, -0.95026899, 0.87634056, -1.56283632, 0.3099347, -0.36928654, 1.2784266],
     ]
 )
-DIGITS = 5e-8  # the numbers above are rounded too: of a sum of eight products seven digits are sure
+DIGITS = 5e-8  # the numbers above are rounded too, so a sum of eight products is exact to seven digits
 
 # %% [markdown]
 # ## Attention in four lines
@@ -87,12 +88,11 @@ WEIGHTS = [
 compare("causal weights", WEIGHTS, weights, 8, DIGITS)
 
 # %% [markdown]
-# ## The same from our blocks
+# ## The same with our functions
 #
-# `attention` keeps the precision of what it is given, here float64, so it can be held against all eight digits. It
-# returns no weights, but there is a way to see them: give it unit vectors as values, and what comes out is the weights
-# themselves. `reference_attention` computes in float32 whatever it is given, like the models, so it agrees to about six
-# digits.
+# `attention` computes in the precision of its inputs, here float64, so it can be compared to all eight digits. It does
+# not return the weights, but with unit vectors as values its outputs are the weights. `reference_attention` always
+# computes in float32, like the models, so it agrees to about six digits.
 
 # %%
 query, key, value = (torch.from_numpy(x)[None, None] for x in (q, k, v))  # [B, H, L, d] with one text and one head
@@ -118,7 +118,7 @@ show(f"in float32, by reference_attention, they differ by at most {np.abs(refere
 show("rows sum to", our_weights.sum(axis=1).round(12).tolist())
 
 # %% [markdown]
-# The first token can only look at itself, so its output is its own value, `v[0]`, number by number.
+# The first token can only attend to itself, so its output is exactly its own value, `v[0]`.
 
 # %%
 show("first output equals v[0]:", np.array_equal(ours[0], v[0]))
@@ -126,10 +126,10 @@ show("first output equals v[0]:", np.array_equal(ours[0], v[0]))
 # %% [markdown]
 # ## A mask that adds 1
 #
-# The text adds a mask that is -∞ for the future and, being made from a triangle of ones, 1 for the past. So all visible
-# scores of a row grow by 1. No harm: e^(s+1) = e · eˢ, and the factor e is above and below the fraction. A softmax only
-# knows differences. (Two small wants of the trick: a 0 would say more plainly what is meant; and a softmax should
-# subtract the largest score first, or large scores overflow. Torch's does.)
+# The text adds a mask that is -∞ for the future and, because it is made from a triangle of ones, 1 for the past. So all
+# visible scores of a row grow by 1. This is harmless: e^(s+1) = e · eˢ, and the factor e cancels in the fraction, since
+# a softmax depends only on differences of scores. (Two small flaws: a mask of 0 would be clearer; and a softmax should
+# subtract the largest score first, or large scores overflow. Torch's softmax does.)
 
 # %%
 mask = np.tri(4)
@@ -154,8 +154,8 @@ picture(
 # %% [markdown]
 # ## Variance, in this draw and in many
 #
-# Dividing by √d divides the variance by d, here 8, exactly. It is the product that is divided; dividing both q and k by
-# √d would be once too often.
+# Dividing the scores by √d divides their variance by d, here 8, exactly. Only the product is divided; dividing both q
+# and k by √d would scale twice.
 
 # %%
 compare("variance of q", 1.3772888688, q.var(), 10, DIGITS)
@@ -166,14 +166,14 @@ compare("variance of the scaled scores", 0.3054125602, scaled.var(), 10, DIGITS)
 show(f"ratio: {scores.var() / scaled.var():.12f}")
 
 # %% [markdown]
-# But was 2.44 not to be 8? Sixteen scores are few. Drawn again many times, their variance is 8 · 15/16 = 7.5 on average
-# (the variance around the mean of 16 numbers is 15/16 of the true one), 0.94 when scaled, and the text's draw turns out
-# to be an unusually quiet one.
+# But should 2.44 not be 8? Sixteen scores are a small sample. Over many draws, the variance of the scores is 8 · 15/16
+# = 7.5 on average (the variance around the mean of 16 numbers is 15/16 of the true variance), 0.94 after scaling, and
+# the text's draw is unusually low.
 
 # %%
 generator = np.random.default_rng(0)
 many_q, many_k = generator.standard_normal((2, 20_000, 4, 8))
-many = (many_q @ many_k.transpose(0, 2, 1)).var(axis=(1, 2))  # a variance for each draw
+many = (many_q @ many_k.transpose(0, 2, 1)).var(axis=(1, 2))  # the variance of each draw
 mean_variance, mean_scaled_variance = many.mean(), many.mean() / 8
 quieter = (many < scores.var()).mean()
 show(f"mean variance over 20,000 draws: {mean_variance:.2f}, scaled {mean_scaled_variance:.2f}")

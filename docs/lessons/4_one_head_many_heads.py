@@ -1,4 +1,4 @@
-"""Lesson 4. One head, many heads: similarity, one map of ten tokens, four heads that look for different things.
+"""Lesson 4. One head, many heads: similarity, one map of ten tokens, four heads with different features.
 
 Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 """
@@ -6,10 +6,10 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 # %% [markdown]
 # # One head, many heads
 #
-# ## How alike are two vectors?
+# ## How similar are two vectors?
 #
-# The dot product answers with length and direction in one number. Divided by both lengths only the direction is left:
-# the cosine. Attention uses the plain dot product, so a longer key speaks louder.
+# The dot product combines length and direction in one number. Divided by both lengths, it is the cosine, which depends
+# on direction only. Attention uses the plain dot product, so a longer key has larger scores.
 
 # %%
 import numpy as np
@@ -38,8 +38,8 @@ compare("y at length 1", [0.227, 0.397, 0.549, 0.700], y_unit, 3)
 # %% [markdown]
 # ## Ten tokens, eight features
 #
-# A sentence whose pronoun is a riddle: what is less acidic? The text gives each word eight hand-made features instead
-# of learned ones. They have no names there; by who has them, we call them:
+# A sentence with an ambiguous pronoun: what is less acidic? The text gives each word eight hand-made features instead
+# of learned ones. It does not name them; we name them after the words that have them:
 
 # %%
 WORDS = ["I", "prefer", "apple", "over", "orange", "because", "it", "is", "less", "acidic"]
@@ -63,8 +63,8 @@ picture("4_features", heat_map(X.numpy(), WORDS, FEATURES, "Ten tokens, eight fe
 # %% [markdown]
 # ## One head
 #
-# The encoder's `SelfAttention` with one head, and unit matrices for all its projections: queries, keys and values are
-# the features themselves. The text prints no weights, only pictures, so we hold ours against its formula in NumPy.
+# We use the encoder's `SelfAttention` with one head and identity matrices for all projections: queries, keys and values
+# are the features themselves. The text shows weights only in pictures, so we compare ours with its formula in NumPy.
 
 # %%
 module = SelfAttention(ModelConfig(width=8, heads=1, qk_norm=False), "encoder", layer=0)
@@ -77,7 +77,7 @@ single_weights = seen.weights["encoder", 0][0, 0]  # [T, T]
 
 
 def by_the_formula(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights [T, T] and outputs [T, D] for queries, keys and values that are all the same features [T, D]."""
+    """Return weights [T, T] and outputs [T, D], with the features [T, D] as queries, keys and values."""
     scores = features @ features.T / np.sqrt(features.shape[1])
     weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     return weights, weights @ features
@@ -95,17 +95,17 @@ picture(
 show(f"largest score: {(X @ X.T).max() / 8**0.5:.2f}; largest weight: {single_weights.max():.2f}; even shares: 0.10")
 
 # %% [markdown]
-# Every row shares almost evenly: vectors of length about 1, divided by √8, give no score above 0.42, and a softmax of
-# small scores is flat. What stands out is each token itself, and the two fruits for each other. 'it' looks at the
-# orange a hair more than at the apple, only because the orange has more of the acidity that 'it' has a little of.
+# Every row is almost uniform: vectors of length about 1, divided by √8, give no score above 0.42, and the softmax of
+# small scores is flat. Each token stands out for itself, and the two fruits for each other. 'it' attends slightly more
+# to the orange than to the apple, only because the orange has more of the acidity feature, of which 'it' has a little.
 #
 # ## Four heads
 #
-# A head sees part of the features only and has a softmax of its own, so it can specialise. The text gives its four
-# heads their features by hand; a model learns which. Two things to notice: the heads differ in width, and each divides
-# by the square root of its *own* width (√1, √2, √3, √2). The heads of our modules all have one width, as in nearly
-# every transformer, so here we call the function behind them once per head. Side by side the outputs have 1 + 2 + 3 + 2
-# = 8 numbers again; feature 2, the fruit, is in two heads, feature 0, the person, in none.
+# A head uses only some of the features and has its own softmax, so it can specialise. The text assigns the features to
+# its four heads by hand; a model learns the assignment. Two details: the heads differ in width, and each divides by the
+# square root of its *own* width (√1, √2, √3, √2). In our modules, as in nearly every transformer, all heads have the
+# same width, so here we call the underlying function once per head. Concatenated, the outputs again have 1 + 2 + 3 + 2
+# = 8 numbers; feature 2, the fruit, is in two heads, feature 0, the person, in none.
 
 # %%
 HEADS = {
@@ -140,11 +140,12 @@ picture(
 )
 
 # %% [markdown]
-# ## Asking the heads
+# ## Querying the heads
 #
-# As a `Recording`, like those of a training run, the four can be asked by word. The pronoun head sends 'it' to itself
-# first and then to both fruits alike: these features cannot say which one is meant. That follows from 'less', and a
-# model has to learn it; docs/primer.md has such sentences with the answer known.
+# In a `Recording`, as written by a training run, the weights of the four heads can be looked up by word. In the pronoun
+# head, 'it' attends most to itself and then equally to both fruits: these features cannot resolve the pronoun. The
+# antecedent follows from 'less', and a model has to learn that; docs/primer.md has such sentences with gold
+# antecedents.
 
 # %%
 sentence, nothing = tokens(range(10), WORDS, frozenset()), tokens((), (), frozenset())
@@ -169,8 +170,8 @@ for query, key, head in questions:
 # %% [markdown]
 # ## Activation strength
 #
-# How much does a token have after attention? The length (L2 norm) of its output. A recording keeps it per head; as the
-# heads stand side by side, the length of all of them is the root of the sum of squares.
+# How strong is a token's output after attention? We measure its length (L2 norm). A recording keeps the length for each
+# head; since the heads are concatenated, the total length is the root of the sum of squares.
 
 # %%
 single_strength = np.linalg.norm(single_output.numpy(), axis=1)
@@ -181,8 +182,8 @@ for word, one, many in zip(WORDS, single_strength, multi_strength, strict=True):
     show(f"{word:<8} one head {one:.3f}   four heads {many:.3f}")
 
 # %% [markdown]
-# The fruits gain most: two heads look for the fruit feature, and it now counts twice. Even 'I' gains, although no head
-# has its feature. With only zeros left to ask with, it averages all tokens, and their fruit counts twice there too.
+# The fruits gain most: two heads use the fruit feature, so it now counts twice. Even 'I' gains, although no head has
+# its feature: its queries are all zeros, so it averages all tokens, and their fruit feature counts twice as well.
 
 # %%
 picture(

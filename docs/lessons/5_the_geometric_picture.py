@@ -1,4 +1,4 @@
-"""Lesson 5. The geometric picture: queries ask, keys answer, values add; from there to the next word.
+"""Lesson 5. The geometric picture: queries ask, keys answer, values add; then from tokens to the next word.
 
 Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 """
@@ -7,17 +7,17 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 # # The geometric picture
 #
 # A word's vector is a point in space, and the same word starts at the same point in every sentence: the animal, the
-# unit of chemistry and the spot on the skin are one *mole*. Attention moves it: other words add to it what they know.
-# Queries ask, keys answer, values add.
+# unit of chemistry and the spot on the skin are all *mole*. Attention moves the point: other words add their
+# information to it. Queries ask, keys answer, values add.
 #
-# (The text writes words as columns; its softmax runs down the columns and its mask hides what lies below the diagonal.
-# Ours are rows, as in the other lessons: the same tables, turned over.)
+# (The text writes words as columns, so its softmax runs down the columns and its mask hides the entries below the
+# diagonal. Ours are rows, as in the other lessons: the same tables, transposed.)
 #
 # ## A head by hand: nouns collect their adjectives
 #
-# Seven words. Each vector says which word it is, whether it is an adjective or a noun, and where it stands. The query
-# of a noun asks "an adjective?", and everybody asks "near me?"; keys are the vectors as they are; the value of an
-# adjective is its meaning, all others have nothing to give.
+# Seven words. Each vector encodes the identity of the word, whether it is an adjective or a noun, and its position. The
+# query of a noun matches adjectives, and all queries prefer nearby words; keys are the vectors themselves; the value of
+# an adjective is its meaning, and all other values are zero.
 
 # %%
 import torch
@@ -35,17 +35,17 @@ from model.recording import record_attention
 
 WORDS = ["a", "shy", "blue", "bird", "left", "old", "barns"]
 SHY, BLUE, BIRD, OLD, BARNS = 1, 2, 3, 5, 6
-ADJECTIVE, NOUN, POSITIONS = 7, 8, slice(9, 16)  # the columns after one for each word
+ADJECTIVE, NOUN, POSITIONS = 7, 8, slice(9, 16)  # the columns after the seven word columns
 
 x = torch.zeros(7, 16)
 x[:, :7] = x[:, POSITIONS] = torch.eye(7)
 x[[SHY, BLUE, OLD], ADJECTIVE] = 1
 x[[BIRD, BARNS], NOUN] = 1
 
-asks = torch.zeros(16, 16)  # [asked by, asked for], in scores
+asks = torch.zeros(16, 16)  # [query feature, key feature], as scores
 asks[NOUN, ADJECTIVE] = 8
 asks[POSITIONS, POSITIONS] = -1.2 * (torch.arange(7)[:, None] - torch.arange(7)).abs()
-asks *= 4  # attention will divide by √16
+asks *= 4  # attention divides by √16
 gives = torch.zeros(16)
 gives[[SHY, BLUE, OLD]] = 1
 
@@ -75,10 +75,10 @@ for noun in (BIRD, BARNS):
 # %% [markdown]
 # ## The value map has low rank
 #
-# What one head adds is W_V x, from width C to width C, but it goes through the D numbers of the head: first down,
-# then up, W_V = W_up W_down, a matrix of rank D with 2 C D numbers instead of C². In the module the down-parts are the
-# value rows of the fused projection. The up-parts of all heads, side by side, *are* the output projection. So the
-# output is a sum: each head adds its own W_up (weights · W_down x).
+# A head adds W_V x, which maps width C to width C, but passes through the D numbers of the head: first down, then up.
+# W_V = W_up W_down is a matrix of rank D with 2 C D numbers instead of C². In the module, the down-parts are the value
+# rows of the fused projection. The up-parts of all heads, side by side, *are* the output projection. So the output is a
+# sum: each head adds its own W_up (weights · W_down x).
 
 # %%
 torch.manual_seed(0)
@@ -99,8 +99,8 @@ show(f"value maps of 24 x 24 = 576 numbers and rank {ranks}, made of {up[0].nume
 # %% [markdown]
 # ## From words to the next word
 #
-# Now a whole model learns what *mole* means: six sentences, a GPT of one layer with two heads, a second of training.
-# Only the adjective tells what the mole will do, so the model has to carry it over.
+# Now a whole model learns what *mole* means: six sentences, a GPT with one layer and two heads, one second of training.
+# Only the adjective determines what the mole does, so the model has to carry this information to the noun.
 
 # %%
 SENTENCES = [
@@ -126,8 +126,8 @@ for step in range(151):
     optimizer.step()
 
 # %% [markdown]
-# (It cannot get below log(6) / 3 = 0.60: after "a", each of the six adjectives is as likely.) The whole pipeline, one
-# step a line: tokens, vectors, blocks of attention and MLP with their norms, logits, softmax, word.
+# (The loss cannot fall below log(6) / 3 = 0.60: after "a", the six adjectives are equally likely.) The whole pipeline,
+# one step per line: tokens, vectors, blocks of attention and MLP with their norms, logits, softmax, word.
 
 # %%
 gpt.eval()
@@ -149,8 +149,8 @@ series = {"… furry mole": of_verbs[0], "… pure mole": of_verbs[2], "… dark
 picture("5_next_word", bars(verbs, series, "What comes next?", "probability of the next word, by adjective"))
 
 # %% [markdown]
-# Where did the point go? Before the block *mole* is one vector; behind it there are six, in three places. (The plane is
-# that of the first two principal components.) And the maps tell by which way: *mole* looks at its adjective.
+# Where did the point move? Before the block, *mole* is one vector; after the block there are six, in three places. (The
+# plane is spanned by the first two principal components.) The attention maps show how: *mole* attends to its adjective.
 
 # %%
 with torch.no_grad():
@@ -183,10 +183,10 @@ for sample, sentence in enumerate(SENTENCES):
     show(f"'mole' attends '{adjective}': {shares[0]:.0%} in head 0, {shares[1]:.0%} in head 1")
 
 # %% [markdown]
-# ## Masking: one pass, a lesson for every prefix
+# ## Masking: one pass trains on every prefix
 #
-# Because nobody sees the future, what a GPT says at position t of a long text is what it would say if the text ended
-# there. One pass over a sentence trains on all its beginnings at once.
+# Because no token sees the future, the prediction of a GPT at position t of a long text equals its prediction for the
+# text truncated at t. One pass over a sentence trains on all its prefixes at once.
 
 # %%
 with torch.no_grad():
@@ -197,8 +197,9 @@ show("each prefix by itself differs from the one pass by at most", f"{max(prefix
 # %% [markdown]
 # ## Cross-attention has no such mask
 #
-# A translator has read the whole source before it writes, so its cross-attention sees all of it. We change one
-# token and watch which predictions change: the last source token changes all, the last target token none before it.
+# A translator reads the whole source before it generates, so its cross-attention sees the complete source. We change
+# one token and observe which predictions change: the last source token changes all of them, the last target token none
+# before it.
 
 # %%
 torch.manual_seed(0)

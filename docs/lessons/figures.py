@@ -1,7 +1,7 @@
-"""What a lesson shows: its explanations, numbers beside those of the texts, and pictures.
+"""Print the explanations and numbers of a lesson, compare the numbers with those of the texts, and draw pictures.
 
-Run as a script, a lesson prints each Markdown cell before what the next cells show. Pictures are saved in `images/`
-beside this file, or in the folder named by the environment variable `LESSON_IMAGES`.
+Run as a script, a lesson prints each Markdown cell before the output of the next cells. Pictures are saved in `images/`
+next to this file, or in the folder given by the environment variable `LESSON_IMAGES`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from attention_maps.draw.heat_map import LABEL, NAME, SUBTITLE, TITLE
 from attention_maps.draw.surface import DPI, INK, LINE, MUTED, PAPER, colours
 
 COLOURS = ("#3a69d2", "#e0913a", "#4a9c7d")
-"""Blue is that of the heat maps; the other two differ from it and from each other for every kind of colour vision."""
+"""The blue of the heat maps, and two colours that differ from it and from each other for all kinds of colour vision."""
 
 
 EXPLAINED: dict[str, int] = {}
-"""Lines of a lesson whose explanations have been printed, by its path."""
+"""Number of lines whose explanations have been printed, by path of the lesson."""
 
 
 def explain() -> None:
-    """Print the Markdown cells above the line that a lesson has reached, each once. A notebook shows them itself."""
+    """Print the Markdown cells above the current line of a lesson, each once. In a notebook, print nothing."""
     frame = inspect.currentframe()
     while frame is not None and (frame.f_code.co_filename == __file__ or frame.f_code.co_name != "<module>"):
         frame = frame.f_back
@@ -51,15 +51,15 @@ def explain() -> None:
 
 
 def show(*values: object) -> None:
-    """Print, after the explanation above."""
+    """Print the values, after the explanations above the current line."""
     explain()
     print(*values)
 
 
 def compare(name: str, text: ArrayLike, ours: ArrayLike, digits: int = 4, within: float | None = None) -> None:
-    """Print a number or a matrix of the text beside ours, to the text's digits, and whether they agree.
+    """Print a number or a matrix of the text alongside ours, to the precision of the text, and whether they agree.
 
-    within: the largest difference that counts as agreement; by default half a unit of the last digit.
+    within: the largest difference that counts as agreement; default: half a unit of the last digit.
     """
     explain()
     theirs, mine = np.atleast_2d(np.asarray(text, float)), np.atleast_2d(np.asarray(ours, float))
@@ -77,8 +77,8 @@ def compare(name: str, text: ArrayLike, ours: ArrayLike, digits: int = 4, within
 
 
 def picture(name: str, pixels: np.ndarray) -> Image.Image:
-    """Save an image [h, w, 3] uint8 as `name`.png and return it: a notebook shows what the last line of a
-    cell returns."""
+    """Save an image [h, w, 3] uint8 as `name`.png and return it, because a notebook displays the result of a
+    cell's last line."""
     explain()
     folder = Path(os.environ.get("LESSON_IMAGES", Path(__file__).parent / "images"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def picture(name: str, pixels: np.ndarray) -> Image.Image:
 
 
 def beside(*images: np.ndarray) -> np.ndarray:
-    """Several images [h, w, 3] uint8 in one row, their tops aligned."""
+    """Join images [h, w, 3] uint8 in one row, with their tops aligned."""
     height = max(map(len, images))
     return np.hstack([np.pad(i, ((0, height - len(i)), (0, 0), (0, 0)), constant_values=255) for i in images])
 
@@ -97,7 +97,7 @@ def beside(*images: np.ndarray) -> np.ndarray:
 def bars(
     labels: Sequence[str], series: Mapping[str, Sequence[float]], title: str, subtitle: str = "", digits: int = 2
 ) -> np.ndarray:
-    """A group of bars per label, one bar of each series, with its value on top; an image [h, w, 3] uint8."""
+    """Draw a group of bars per label, one bar per series with its value on top. Returns an image [h, w, 3] uint8."""
     figure, axes = _chart(max(72 * len(labels) + 110, 560), 340, title, subtitle)
     width = 0.84 / len(series)
     for number, (name, values) in enumerate(series.items()):
@@ -124,7 +124,7 @@ def bars(
 def curves(
     x: Sequence[float], series: Mapping[str, Sequence[float]], title: str, subtitle: str = "", x_name: str = ""
 ) -> np.ndarray:
-    """Lines over positive x and y, both logarithmic to base 2; an image [h, w, 3] uint8."""
+    """Draw lines over positive x and y on log2 scales. Returns an image [h, w, 3] uint8."""
     figure, axes = _chart(560, 360, title, subtitle)
     for colour, (name, values) in zip(COLOURS, series.items(), strict=False):
         axes.plot(x, values, "o-", color=colour, label=name, markersize=5, linewidth=1.8)
@@ -140,7 +140,7 @@ def curves(
 def graphs(
     panels: Mapping[str, tuple[np.ndarray, Sequence[str], Sequence[str]]], title: str, subtitle: str = ""
 ) -> np.ndarray:
-    """Maps [Q, K] as graphs, side by side: an arrow from each query to each key, as thick and dark as its weight.
+    """Draw maps [Q, K] as graphs, side by side; arrows from query to key are thicker and darker for larger weights.
 
     panels: name -> (weights, query labels, key labels). Returns an image [h, w, 3] uint8.
     """
@@ -165,7 +165,7 @@ def graphs(
 
 
 def arrows(start: np.ndarray, groups: Mapping[str, np.ndarray], name: str, title: str, subtitle: str) -> np.ndarray:
-    """Arrows in a plane from one point [2] to the points [N, 2] of each group, which share a label and a colour."""
+    """Draw arrows in a plane from a point [2] to the points [N, 2] of each group (one label and colour per group)."""
     figure, axes = _chart(560, 400, title, subtitle)
     axes.set_axis_off()
     axes.set_aspect("equal", adjustable="datalim")
@@ -181,13 +181,13 @@ def arrows(start: np.ndarray, groups: Mapping[str, np.ndarray], name: str, title
     freest = min(np.arange(0, 2 * np.pi, 0.1), key=lambda angle: max(np.cos(angle - other) for other in directions))
     _name_point(axes, name, start, 30 * np.cos(freest), 16 * np.sin(freest))
     axes.plot(*start, "o", color=INK, markersize=7)
-    axes.plot(*np.vstack(list(groups.values())).T, "none")  # arrows alone do not widen the limits
+    axes.plot(*np.vstack(list(groups.values())).T, "none")  # arrows alone do not extend the limits
     axes.margins(0.16, 0.12)
     return _pixels(figure)
 
 
 def _name_point(axes: Axes, text: str, point: np.ndarray, right: float, up: float) -> None:
-    """Write a text beside a point, at a distance in points."""
+    """Write a text at an offset (in points) from a point of the plane."""
     axes.annotate(
         text,
         (point[0], point[1]),
@@ -201,7 +201,7 @@ def _name_point(axes: Axes, text: str, point: np.ndarray, right: float, up: floa
 
 
 def _chart(width: int, height: int, title: str, subtitle: str) -> tuple[Figure, Axes]:
-    """Axes under a title, in the look of the heat maps; sizes in pixels."""
+    """Create axes below a title, in the style of the heat maps; sizes in pixels."""
     figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor=PAPER)
     figure.text(18 / width, 1 - 32 / height, title, fontproperties=font(TITLE, bold=True), color=INK)
     figure.text(18 / width, 1 - 53 / height, subtitle, fontproperties=font(SUBTITLE), color=MUTED)
@@ -215,7 +215,7 @@ def _chart(width: int, height: int, title: str, subtitle: str) -> tuple[Figure, 
 
 
 def _legend(axes: Axes) -> None:
-    """Names of the series, above the axes, where no bar or line can run into them."""
+    """Draw the names of the series above the axes, so that no bar or line overlaps them."""
     axes.legend(
         frameon=False,
         prop=font(SUBTITLE),
