@@ -1,1 +1,1 @@
-"""What is measured at an evaluation: losses, translations, heads, attention maps."""
+"""Evaluation: held-out loss, translation scores, attention heads and attention maps."""

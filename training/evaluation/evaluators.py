@@ -1,4 +1,4 @@
-"""What is measured, shown and recorded at an evaluation: one class per task."""
+"""Evaluation during and after training: one evaluator class per task."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from training.run_folder.test_results import write_test
 
 
 class Evaluator(ABC):
-    """What both tasks share: the held-out loss, and the attention maps of the same few examples every time."""
+    """Base of both tasks: held-out loss, and attention maps of the same few examples at every evaluation."""
 
     shown: str
-    """What `show` shows."""
+    """Name of the output of `show`, for messages."""
     headline: str
-    """The figure of a test split that TensorBoard compares runs by."""
+    """Test metric by which TensorBoard compares runs."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Evaluator(ABC):
         self.attention = AttentionRecorder(config, prepared, model, run, log)
 
     def evaluate(self, step: int, metrics: dict) -> float:
-        """Measure the validation split, show samples, record maps; adds to the metrics record -> loss in nats per
+        """Evaluate on the validation split, show samples, record maps, add to the metrics record -> loss in nats per
         token."""
         loss = held_out_loss(self.model, self.batches("valid"), self.prepared.bytes("valid"))
         check_finite("validation loss", loss.per_token, step)
@@ -74,12 +74,12 @@ class Evaluator(ABC):
         return loss.per_token
 
     def test_splits(self) -> list[str]:
-        """Splits that training never looked at, not even to choose a checkpoint."""
+        """Return the splits used neither for training nor for checkpoint selection."""
         return [split for split in self.prepared.splits if split not in ("train", "valid")]
 
     def test(self, step: int) -> None:
-        """Measure the test splits with the model as it is; the figures go to `test.json` and the Text tab, the
-        headlines to the HParams tab, which takes scalars alone."""
+        """Evaluate the current model on the test splits; write all metrics to `test.json` and the Text tab, and the
+        headline metrics to the HParams tab, which supports only scalars."""
         results: dict[str, dict[str, float]] = {}
         with self.log.whole_or_nothing():
             for split in self.test_splits():
@@ -100,19 +100,19 @@ class Evaluator(ABC):
 
     @abstractmethod
     def batches(self, split: str) -> Iterable[Batch]:
-        """The whole split, in order."""
+        """Return the batches of the whole split, in order."""
 
     @abstractmethod
     def show(self, step: int) -> Scores | None:
-        """Samples or translations to read; scores where there are references."""
+        """Log samples or translations; return scores if there are references."""
 
     @abstractmethod
     def test_split(self, split: str, step: int) -> dict[str, float]:
-        """Measure one split, say what came out, and return the figures by name."""
+        """Evaluate one split, log the result and return the metrics by name."""
 
 
 class TextEvaluator(Evaluator):
-    """Language modelling: samples to read, loss on the test splits."""
+    """Language modelling: samples, and loss on the test splits."""
 
     shown, headline = "samples", "loss"
 
@@ -122,11 +122,11 @@ class TextEvaluator(Evaluator):
         self.model: GPT = model
 
     def batches(self, split: str) -> Iterable[Batch]:
-        """Windows over the whole split."""
+        """Return windows over the whole split."""
         return self.prepared.evaluation(split, self.config.trainer.batch_size)
 
     def show(self, step: int) -> None:
-        """Write samples into TensorBoard's Text tab, the first one into the log too."""
+        """Write samples to TensorBoard's Text tab, and the first one to the log."""
         count = self.config.trainer.samples
         if count:
             length = min(200, 2 * self.config.model.context)
@@ -135,7 +135,7 @@ class TextEvaluator(Evaluator):
             self.log.line("sample: " + texts[0].strip().replace("\n", " / ")[:300])
 
     def test_split(self, split: str, step: int) -> dict[str, float]:
-        """Loss, perplexity and bits per byte."""
+        """Return loss, perplexity and bits per byte, plus pronoun accuracies if the split has gold labels."""
         loss = held_out_loss(self.model, self.batches(split), self.prepared.bytes(split))
         self.log.line(
             f"{split}: loss {loss.per_token:.4f} | perplexity {loss.perplexity:.2f} | {loss.bits_per_byte:.4f} bits per"
@@ -152,7 +152,7 @@ class TextEvaluator(Evaluator):
 
 
 class PairEvaluator(Evaluator):
-    """Translation: BLEU, chrF and exact match, a table to read, baselines beside the test scores."""
+    """Translation: BLEU, chrF and exact match, sample translations, and baselines for the test scores."""
 
     shown, headline = "translations and their scores", "chrf"
 
@@ -166,11 +166,11 @@ class PairEvaluator(Evaluator):
         self.valid_rows = prepared.rows("valid")[: config.trainer.evaluate_sentences]
 
     def batches(self, split: str) -> Iterable[Batch]:
-        """All pairs of the split, bucketed by length."""
+        """Return all pairs of the split, bucketed by length."""
         return self.prepared.evaluation(split, self.config.data.batch_tokens)
 
     def show(self, step: int) -> Scores | None:
-        """Translate the first validation sentences greedily; the first few are shown beside their references."""
+        """Translate the first validation sentences greedily and show the first few with their references."""
         if not self.valid_rows["source"]:
             return None
         scores, examples = translate_rows(self.model, self.tokenizers, self.valid_rows, TranslationConfig(beam_size=1))
@@ -181,7 +181,8 @@ class PairEvaluator(Evaluator):
         return scores
 
     def test_split(self, split: str, step: int) -> dict[str, float]:
-        """Scores beside the baselines, as a table; all translations go to `translations.<split>.tsv`."""
+        """Log the scores alongside the baselines as a table and write all translations to
+        `translations.<split>.tsv`."""
         trainer = self.config.trainer
         options = TranslationConfig(trainer.beam_size, trainer.length_penalty)
         rows = self.prepared.rows(split)[:]
@@ -200,7 +201,7 @@ class PairEvaluator(Evaluator):
 
 
 def results_table(results: dict[str, dict[str, float]], step: int) -> str:
-    """The figures of all test splits as Markdown: a line for each figure, a column for each split."""
+    """Format the metrics of all test splits as Markdown: a row per metric, a column per split."""
     names = dict.fromkeys(name for found in results.values() for name in found)
     lines = [[name, *(f"{found[name]:.4f}" if name in found else "" for found in results.values())] for name in names]
     return table([f"checkpoint of step {step}", *results], lines)
@@ -209,7 +210,7 @@ def results_table(results: dict[str, dict[str, float]], step: int) -> str:
 def evaluator_for(
     config: TrainConfig, prepared: PreparedText | PreparedPairs, model: GPT | EncoderDecoder, run: Path, log: RunLog
 ) -> Evaluator:
-    """The evaluator of the config's task."""
+    """Return the evaluator for the config's task."""
     if isinstance(prepared, PreparedText):
         assert isinstance(model, GPT)
         return TextEvaluator(config, prepared, model, run, log)

@@ -1,4 +1,4 @@
-"""The test at the end of a run: the test splits, with the best checkpoint."""
+"""Final test of a run: evaluate the best checkpoint on the test splits."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from training.run_folder.test_results import tested_step
 
 
 def final_test(run: Path, model: Model, evaluator: Evaluator, device: torch.device, compiled: bool) -> None:
-    """Load the best checkpoint into the model and test it, unless `test.json` has that already: an interrupted test is
-    made up for on resume. `compiled`: whether training has compiled the model."""
+    """Load the best checkpoint into the model and test it, unless `test.json` already covers it; a resume repeats an
+    interrupted test. compiled: whether training compiled the model."""
     with eagerly(compiled), evaluation_kernels(device):
         best = checkpoint_path(run, "best")
         step = checkpoint_step(best)

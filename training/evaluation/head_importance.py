@@ -1,5 +1,5 @@
-"""How much worse a model gets without a head: one pass over validation batches for every head, so only when
-asked for."""
+"""Head importance: the loss increase without a head. Needs a pass over validation batches per head, so it is
+optional."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from model.recording import head_places, silence_head
 from training.loss import token_losses
 
 BATCHES = 32
-"""Validation batches, spread evenly, that every head is silenced on at most."""
+"""Maximum number of validation batches, evenly spaced, on which every head is ablated."""
 
 
 def head_importance(model: GPT | EncoderDecoder, batches: Iterable[Batch]) -> dict[str, list[list[float]]]:
-    """Rise of the loss in nats per token when a head adds nothing, `[kind][layer][head]` (Michel et al. 2019, one head
-    at a time).
+    """Return the loss increase in nats per token when a head is ablated, `[kind][layer][head]` (Michel et al. 2019, one
+    head at a time).
 
-    Below 0: the model is better without it. Heads that do the same work cover for each other, so all may look
-    dispensable.
+    Negative values: the model is better without the head. Redundant heads compensate for each other, so all of them may
+    look dispensable.
     """
     device = next(model.parameters()).device
-    every = list(batches)  # sorted by length for pairs: the first ones alone would be the shortest sentences
+    every = list(batches)  # pairs are sorted by length, so the first batches have the shortest sentences
     places = sorted({round(number * (len(every) - 1) / (BATCHES - 1)) for number in range(BATCHES)})
     kept = [every[place].to(device) for place in places]
     importance: dict[str, list[list[float]]] = {}
@@ -47,6 +47,6 @@ def head_importance(model: GPT | EncoderDecoder, batches: Iterable[Batch]) -> di
 
 
 def mean_loss(model: GPT | EncoderDecoder, batches: list[Batch]) -> float:
-    """Nats per token."""
+    """Mean loss per token, in nats."""
     losses = torch.stack([token_losses(model, batch.model_inputs, batch.targets).sum() for batch in batches])
     return math.fsum(losses.tolist()) / sum(batch.target_tokens for batch in batches)

@@ -1,5 +1,5 @@
-"""What heads get right on the embedded corpus, where word alignments and antecedents are known: for the log, the curves
-and the tab."""
+"""Scores of attention heads on the built-in corpus, with its gold word alignments and antecedents, for the log, the
+curves and the tab."""
 
 from __future__ import annotations
 
@@ -24,44 +24,44 @@ from model.recording import record_attention
 from training.run_folder.log import table
 
 BATCH = 16
-"""Sentences or stories in one forward pass."""
+"""Sentences or stories per forward pass."""
 
 
 class Case(NamedTuple):
-    """A row with what the model reads of it."""
+    """A row with the model inputs."""
 
     row: dict[str, Any]
     source: list[int]
-    """Ids for the encoder; none for a GPT."""
+    """Encoder input ids; empty for a GPT."""
     target: list[int]
 
 
 @dataclass(frozen=True)
 class HeadScores:
-    """Read-outs with their baselines, and the same for every head."""
+    """Read-outs with their baselines, and the measures of every head."""
 
     scores: list[Score]
     measures: Measures
     count: int
-    """Pairs, or pronouns."""
+    """Number of pairs or pronouns."""
 
     def best(self) -> list[Score]:
-        """The best read-out of each measure."""
+        """Return the best read-out of each measure."""
         measures = dict.fromkeys(score.measure for score in self.scores)
         return [_best(s for s in self.scores if s.measure == measure and s.kind is not None) for measure in measures]
 
     def best_guess(self, measure: str) -> Score:
-        """The best of the simple rules that know nothing of the model."""
+        """Return the best rule-based baseline, excluding chance."""
         guesses = (s for s in self.scores if s.measure == measure and s.kind is None and s.name != "chance")
         return _best(guesses)
 
     def named(self, measure: str, name: str) -> Score:
-        """A read-out or a guess by name."""
+        """Return a read-out or baseline by name."""
         return next(score for score in self.scores if (score.measure, score.name) == (measure, name))
 
 
 def _best(scores: Iterable[Score]) -> Score:
-    """The best of scores of one measure: the lowest error, the highest accuracy."""
+    """Return the best score of one measure: lowest error or highest accuracy."""
     return min(scores, key=lambda score: score.value if score.measure == "alignment_error" else -score.value)
 
 
@@ -73,15 +73,16 @@ def alignment_scores(
     lenient: bool = True,
     chosen: HeadScores | None = None,
 ) -> HeadScores | None:
-    """Alignment error rate of the cross-attention against gold links between words; None where no row fits.
+    """Alignment error rate of the cross-attention against gold word alignments; None if no row fits the context.
 
-    Rows have `source`, `target`, `words` and `alignment` as those of the embedded corpus. `lenient`: a particle may go
-    with its noun and an article too (`data.tokens.word_alignment.possible`); without, every link is sure or wrong.
-    `chosen`: scores of another split, whose best head is measured here, best or not.
+    rows: `source`, `target`, `words` and `alignment` as in the built-in corpus. lenient: a particle or an article may
+    also take the links of its noun (`data.tokens.word_alignment.possible`); otherwise every link outside the gold
+    alignment is an error. chosen: scores of another split, whose best head is evaluated here instead of this split's
+    best.
     """
     source, target = tokenizers[0], tokenizers[-1]
     tally, diagonal = AlignmentTally(), AlignmentTally()
-    hits, drawn = 0.0, 0  # of a guess that links every target word to any source word
+    hits, drawn = 0.0, 0  # of a random baseline that links every target word to any source word
     cases = (
         Case(row, [*source.encode(row["source"]), source.eos_id], [target.bos_id, *target.encode(row["target"])])
         for row in rows
@@ -123,10 +124,11 @@ def alignment_scores(
 def maps(
     model: GPT | EncoderDecoder, cases: Iterable[Case], kind: str, padding: int
 ) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
-    """Each row with its weights [L,H,Q,K] of one kind; rows longer than the model's context are left out."""
+    """Yield each row with its attention weights [L,H,Q,K] of one kind; rows longer than the model's context are
+    skipped."""
     context = model.config.context
     fitting = [case for case in cases if max(len(case.source), len(case.target)) <= context]
-    fitting.sort(key=lambda case: len(case.target))  # little padding
+    fitting.sort(key=lambda case: len(case.target))  # reduces padding
     device = next(model.parameters()).device
     for start in range(0, len(fitting), BATCH):
         batch = fitting[start : start + BATCH]
@@ -155,23 +157,23 @@ def _listed(heads: np.ndarray) -> list[list[float]]:
 
 
 AMONG = ("antecedent", "antecedent_agreeing")
-"""What the antecedent is sought among, as two measures: everybody and everything that the story has named before, or
-those of them that agree with the pronoun, often only one."""
+"""Two measures with different candidate sets for the antecedent: all nouns mentioned before, or those that agree with
+the pronoun, often only one."""
 
 ROWS = {"reads": "read", "predicts": "written"}
-"""A pronoun has two rows: the one that reads it, and the one before, which writes it."""
+"""The two attention rows of a pronoun: the one that reads it, and the preceding one, which predicts it."""
 
 
 def antecedent_scores(
     model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]], *, chosen: HeadScores | None = None
 ) -> HeadScores | None:
-    """How often heads look from a pronoun at what it means; None where no story fits. `chosen` as in
+    """Accuracy of heads in attending from a pronoun to its antecedent; None if no story fits the context. chosen: as in
     `alignment_scores`."""
     tallies = {(rows, measure): AntecedentTally() for rows in ROWS for measure in AMONG}
     asked: dict[str, list[Pronoun]] = {measure: [] for measure in AMONG}
     cases = (Case(story, [], [tokenizer.eos_id, *tokenizer.encode(story["text"])]) for story in stories)
     for story, weights in maps(model, cases, "decoder", tokenizer.pad_id):
-        spans = [(-1, -1), *tokenizer.spans(story["text"])[1]]  # the eos in front covers no character
+        spans = [(-1, -1), *tokenizer.spans(story["text"])[1]]  # the leading eos covers no characters
         for agreeing in pronouns(story, story["text"]):
             span, everything = (agreeing.start, agreeing.end), set(range(len(story["names"])))
             whole = with_candidates(story, story["text"], span, agreeing.antecedent, everything)
@@ -194,14 +196,13 @@ def antecedent_scores(
         guesses["chance"] = _mean(1 / len(pronoun.candidates) for pronoun in found)
         scores += [Score(measure, name, 100 * value) for name, value in guesses.items()]
     better = {m: np.maximum(*(tallies[rows, m].accuracies()[:-1, :-1] for rows in ROWS)) for m in AMONG}
-    measures = {
-        measure: {"decoder": _listed(heads)} for measure, heads in better.items()
-    }  # each head in its better row
+    # Each head is reported by its better row.
+    measures = {measure: {"decoder": _listed(heads)} for measure, heads in better.items()}
     return HeadScores(scores, measures, len(asked["antecedent"]))
 
 
 def _place(heads: np.ndarray, measure: str, name: str, chosen: HeadScores | None) -> tuple[int, int]:
-    """Layer and head with the largest value, or those that were chosen under this name elsewhere."""
+    """Return layer and head of the largest value, or those selected under this name on another split."""
     if chosen is None:
         layer, head = np.unravel_index(heads.argmax(), heads.shape)
         return int(layer), int(head)
@@ -221,13 +222,13 @@ def _mean(values: Iterable[float]) -> float:
 
 TITLES = {
     "alignment_error": "alignment error rate of cross-attention, {count} pairs",
-    "antecedent": "antecedents found by decoder heads, {count} pronouns, among all nouns before",
-    "antecedent_agreeing": "antecedents found by decoder heads, {count} pronouns, among nouns that agree",
+    "antecedent": "antecedents found by decoder heads, {count} pronouns, among all preceding nouns",
+    "antecedent_agreeing": "antecedents found by decoder heads, {count} pronouns, among agreeing nouns",
 }
 
 
 def describe(split: str, found: HeadScores) -> str:
-    """Markdown: for each measure its read-outs with their baselines, and every head."""
+    """Format as Markdown, for each measure, the read-outs with their baselines and the scores of every head."""
     parts = []
     for measure, kinds in found.measures.items():
         title = f"{split}: {TITLES[measure].format(count=found.count)}"
@@ -241,7 +242,7 @@ def describe(split: str, found: HeadScores) -> str:
 
 
 def compared(split: str, found: HeadScores, score: Score) -> str:
-    """One line: a read-out that was chosen elsewhere, beside the best simple rule and chance."""
+    """Format one line: a read-out selected on validation, compared with the best rule-based baseline and chance."""
     guess, chance = found.best_guess(score.measure), found.named(score.measure, "chance")
     return (
         f"{split}: {TITLES[score.measure].format(count=found.count)}: {score.value:.1f} % by {described(score)}, chosen"
@@ -251,16 +252,16 @@ def compared(split: str, found: HeadScores, score: Score) -> str:
 
 IN_SHORT = {
     "alignment_error": "alignment error rate of cross-attention",
-    "antecedent": "antecedents found by heads among all nouns before",
-    "antecedent_agreeing": "among nouns that agree",
+    "antecedent": "antecedents found by heads among all preceding nouns",
+    "antecedent_agreeing": "among agreeing nouns",
 }
 
 
 def in_short(found: HeadScores, score: Score) -> str:
-    """A read-out in a few words, beside chance."""
+    """Format a read-out briefly, compared with chance."""
     return f"{IN_SHORT[score.measure]} {score.value:.1f} % (chance {found.named(score.measure, 'chance').value:.1f} %)"
 
 
 def described(score: Score) -> str:
-    """A read-out by name, a single head with its place."""
+    """Return the name of a read-out, with layer and head for a single head."""
     return score.name if score.head is None else f"{score.name} (layer {score.layer}, head {score.head})"

@@ -1,4 +1,4 @@
-"""The held-out loss: one full pass over a split."""
+"""Held-out loss: one full pass over a split."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from training.loss import token_losses
 
 @dataclass(frozen=True)
 class HeldOutLoss:
-    """Cross-entropy of every token of a split."""
+    """Total cross-entropy of a split."""
 
     nats: float
     """Sum over all tokens."""
     tokens: int
     bytes: int
-    """Length of the same text in UTF-8, which no tokenizer changes."""
+    """UTF-8 length of the same text, independent of the tokenizer."""
 
     @property
     def per_token(self) -> float:
-        """Mean in nats."""
+        """Mean loss per token, in nats."""
         return self.nats / self.tokens
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean, infinite where that overflows."""
+        """exp of the mean loss; infinite on overflow."""
         return math.exp(self.per_token) if self.per_token < 700 else math.inf
 
     @property
     def bits_per_byte(self) -> float:
-        """Comparable between vocabularies."""
+        """Loss in bits per UTF-8 byte, comparable across vocabularies."""
         return self.nats / math.log(2) / self.bytes
 
 
 def held_out_loss(model: GPT | EncoderDecoder, batches: Iterable[Batch], split_bytes: int) -> HeldOutLoss:
-    """One full pass: the same tokens every time, each counted once."""
+    """Compute the loss of one full pass, which counts each token once."""
     device = next(model.parameters()).device
     losses, tokens = [], 0
     for batch in tqdm(batches, desc="validation", leave=False, disable=None, delay=2, unit="batch"):

@@ -1,5 +1,5 @@
-"""Attention maps of a run: recorded at evaluations, measured against gold where the corpus knows it, kept beside the
-event files."""
+"""Attention maps of a run: record them at evaluations, score heads against gold labels, save them with the event
+files."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from training.evaluation.recorded_examples import pair_examples, text_examples
 from training.run_folder.log import RunLog, table
 
 TOLERANCE = 0.05
-"""Largest deviation of the recorded weights from the fused kernel, as a share of the largest output: bfloat16 rounds to
-1 in 256, and the sum of many such values is off by a few times that."""
+"""Maximum deviation of the recorded attention from the fused kernel, as a fraction of the largest output: bfloat16
+rounds to 1 in 256, and a sum of many such values deviates by a few times that."""
 
 
 class AttentionRecorder:
@@ -51,29 +51,29 @@ class AttentionRecorder:
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
 
     def record(self, step: int) -> None:
-        """Store the maps, their measures as curves, and one picture; nothing where there is nothing to look at."""
+        """Save the maps, their measures as curves, and one image; skipped if there are no examples and no scores."""
         attention = self.config.attention
         recording = self.recording(step)
         if not recording.samples and not recording.scores:
             return
         if recording.deviation > TOLERANCE:
             self.log.line(
-                f"warning: attention maps of step {step} are not what the fused kernel computes (off by"
-                f" {recording.deviation:.1%} of the largest output): please report this with the log line that names"
+                f"warning: attention maps of step {step} deviate from the fused kernel's output (by"
+                f" {recording.deviation:.1%} of the largest value): please report this with the log line that names"
                 " the kernel"
             )
         store.save(recording, self.run)
         if attention.keep is not None:
             store.thin(self.run, attention.keep)
-        # The prefix also sorts these many charts behind the curves that people look for first.
+        # The prefix sorts these many charts after the main curves.
         self.log.scalars({f"val_{tag}": value for tag, value in scalars(recording.measures).items()}, step)
         if attention.image and recording.samples:
-            from attention_maps.draw.canvas import Canvas  # matplotlib: 30 MB and 0.3 s, which no start need wait for
+            from attention_maps.draw.canvas import Canvas  # imported late: matplotlib takes 30 MB and 0.3 s
 
             self.log.image("maps", for_images(recording).draw(Canvas), step)
 
     def recording(self, step: int, measured: Measures | None = None) -> Recording:
-        """The maps of all examples and what heads get right; `measured` is kept with them."""
+        """Record the maps of all examples and score the heads; `measured` is added to the measures."""
         gold = self.head_scores("valid", self.config.attention.scored)
         labels = self.prepared.tokenizers[-1]
         return record(
@@ -88,18 +88,18 @@ class AttentionRecorder:
         )
 
     def examples(self) -> list[Example]:
-        """The probes and the first validation examples."""
+        """Return the probes and the first validation examples."""
         if isinstance(self.prepared, PreparedText):
             return text_examples(self.config.attention, self.prepared, gold=self.gold("valid") is not None)
         assert isinstance(self.model, EncoderDecoder)
         return pair_examples(self.config.attention, self.prepared, self.model)
 
     def gold(self, split: str) -> Any:
-        """The rows of a split with gold labels; None without them, or where heads are not scored."""
+        """Return the rows of a split with gold labels; None if there are none or head scoring is off."""
         return self.prepared.gold(split) if self.config.attention.scored else None
 
     def head_scores(self, split: str, count: int | None = None, chosen: HeadScores | None = None) -> HeadScores | None:
-        """Scores of heads on the first `count` rows of a split (None: on all), where it has gold labels."""
+        """Score the heads on the first `count` rows of a split (None: all rows); None without gold labels."""
         gold = self.gold(split)
         if gold is None:
             return None
@@ -109,10 +109,11 @@ class AttentionRecorder:
         return antecedent_scores(self.model, self.prepared.tokenizers[0], rows, chosen=chosen)
 
     def test(self, split: str, step: int) -> dict[str, float]:
-        """Score the heads on a split: a line for the log, all read-outs in `heads.<split>.txt` -> a figure for each
-        measure.
+        """Score the heads on a split -> the value of each measure; write a log line, and all read-outs to
+        `heads.<split>.txt`.
 
-        Head and read-out are those that are best on the validation split: picking them here would flatter.
+        Heads and read-outs are selected on the validation split: selecting them on the test split would inflate the
+        scores.
         """
         chosen = self.chosen if self.config.attention.enabled else None
         found = self.head_scores(split, chosen=chosen) if chosen else None
@@ -126,11 +127,11 @@ class AttentionRecorder:
 
     @cached_property
     def chosen(self) -> HeadScores | None:
-        """The whole validation split's scores, by which heads and read-outs are chosen for the test splits."""
+        """Scores on the full validation split, which select the heads and read-outs for the test splits."""
         return self.head_scores("valid")
 
     def measure_importance(self, step: int, batches: Iterable[Batch]) -> None:
-        """Say what each head is worth to the model as it is, and keep it with the maps of `step`, recorded anew."""
+        """Log the importance of each head, and save it with newly recorded maps of `step`."""
         importance = head_importance(self.model, batches)
         tables = []
         for kind, layers in importance.items():
@@ -153,5 +154,5 @@ class AttentionRecorder:
         )
 
     def forget_after(self, step: int) -> None:
-        """Resuming: drop the maps of steps that are about to be taken again."""
+        """On resume, delete the maps of steps that will be trained again."""
         store.remove_after(self.run, step)

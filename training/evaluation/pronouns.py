@@ -1,8 +1,8 @@
-"""Which noun a language model takes a pronoun for, on the embedded stories, where the answer is known.
+"""Pronoun resolution of a language model on the built-in stories, which have gold antecedents.
 
-The pronoun is replaced by each noun that it could mean, and the model takes the one after which the rest of the story
-is most probable (Trinh & Le 2018, "A Simple Method for Commonsense Reasoning", partial scoring: the noun itself does
-not count, so that frequent names have no advantage).
+The pronoun is replaced by each candidate noun, and the model's answer is the candidate after which the rest of the
+story is most likely (Trinh & Le 2018, "A Simple Method for Commonsense Reasoning", partial scoring: the noun itself is
+not scored, so that frequent names have no advantage).
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from training.loss import token_losses
 from training.run_folder.log import table
 
 BATCH_TOKENS = 8192
-"""Tokens scored at once."""
+"""Tokens scored per batch."""
 
 
 @dataclass(frozen=True)
 class PronounScores:
-    """How many pronouns are understood, in percent."""
+    """Accuracies of pronoun resolution, in percent."""
 
     count: int
     left_out: int
-    """Pronouns of stories that do not fit into the model's context; no figure here counts them."""
+    """Pronouns of stories longer than the model's context, excluded from all figures."""
     model: float
     guesses: dict[str, float]
-    """The same for guesses that need no understanding."""
+    """Accuracies of baselines that ignore the meaning."""
     chance: float
-    """Drawing one of the candidates."""
+    """Accuracy of a random candidate."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A pronoun, and for each noun that it could mean the story up to that noun and the rest."""
+    """A pronoun, and for each candidate noun the story up to and including the noun, and the rest."""
 
     pronoun: Pronoun
     texts: dict[int, tuple[str, str]]
 
 
 def choice(story: dict[str, Any], pronoun: Pronoun) -> Choice:
-    """A pronoun of a row of stories with each candidate in its place."""
+    """Substitute each candidate for a pronoun of a story row."""
     text, texts = story["text"], {}
     for referent in pronoun.candidates:
         name = story["names"][referent]
@@ -58,13 +58,13 @@ def choice(story: dict[str, Any], pronoun: Pronoun) -> Choice:
 
 
 def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, str]]) -> list[float | None]:
-    """Natural log of the probability of the second part of each text, to its end, after the first; None for a text
-    longer than the model's context."""
+    """Return the natural-log probability of the second part of each text, including its end, given the first; None for
+    texts longer than the model's context."""
     device = next(model.parameters()).device
     firsts, rests = (tokenizer.encode_batch([text[part] for text in texts]) for part in (0, 1))
     documents = [[tokenizer.eos_id, *first, *rest, tokenizer.eos_id] for first, rest in zip(firsts, rests, strict=True)]
     fitting = [number for number, document in enumerate(documents) if len(document) <= model.config.context + 1]
-    fitting.sort(key=lambda number: len(documents[number]))  # little padding
+    fitting.sort(key=lambda number: len(documents[number]))  # reduces padding
     size = max(1, BATCH_TOKENS // (model.config.context + 1))
     batches = [fitting[start : start + size] for start in range(0, len(fitting), size)]
     scores: list[float | None] = [None] * len(texts)
@@ -82,10 +82,9 @@ def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, s
 
 
 def score_pronouns(model: GPT, tokenizer: Tokenizer, choices: Iterable[Choice]) -> PronounScores | None:
-    """Resolve pronouns of stories; None where there is none to resolve. The model is used as it is: the caller puts it
-    into `eval()`.
+    """Resolve pronouns of stories; None if there are no pronouns to score. The caller sets `eval()`.
 
-    Candidates that English calls the same (the plate that broke and the new one) are one answer.
+    Candidates with the same English name (the plate that broke and the new one) count as one answer.
     """
     asked = list(choices)
     scores = iter(log_probabilities(model, tokenizer, [text for one in asked for text in one.texts.values()]))
@@ -116,8 +115,8 @@ def score_pronouns(model: GPT, tokenizer: Tokenizer, choices: Iterable[Choice]) 
 def pronoun_report(
     model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]], split: str
 ) -> tuple[str, str, dict[str, float]]:
-    """How often the model resolves the pronouns of `stories` -> a line for the log, a table with the baselines, and
-    accuracies in percent by name; where no pronoun was scored the last two are empty."""
+    """Score the pronouns of `stories` -> a log line, a table with the baselines, and accuracies in percent by name; the
+    last two are empty if no pronoun is scored."""
     asked: dict[str, tuple[str, list[Choice]]] = {
         "pronouns": ("only meaning decides", []),
         "pronouns_contested": ("more than one noun agrees", []),
@@ -140,7 +139,7 @@ def pronoun_report(
     )
     left_out = sum(score.left_out for score in columns)
     if left_out:
-        report += f"\n\nLeft out: {left_out} pronouns of stories longer than model.context={model.config.context}."
+        report += f"\n\nSkipped: {left_out} pronouns of stories longer than model.context={model.config.context}."
     shown = (f"{s.model:.1f} % where {asked[key][0]} (chance {s.chance:.1f} %)" for key, s in found.items())
     summary = f"{split}: right antecedents of pronouns: {', '.join(shown)}"
     return summary, report, {key: score.model for key, score in found.items()}

@@ -1,5 +1,4 @@
-"""Which texts and pairs have their attention recorded: the probes of the config, and the same few validation examples
-every time."""
+"""Examples whose attention is recorded: the probes of the config, and the same few validation examples every time."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from model.encoder_decoder import EncoderDecoder
 
 
 def text_examples(attention: AttentionConfig, prepared: PreparedText, gold: bool) -> list[Example]:
-    """Texts, each read from its beginning; those of the embedded corpus (`gold`) know whom their pronouns mean."""
+    """Return the text examples; texts of the built-in corpus (`gold`) include the antecedents of their pronouns."""
     tokenizer = prepared.tokenizer
     examples = [text_example(tokenizer, text, name) for name, text in _named("probe", attention.probes)]
     if not gold:
@@ -33,15 +32,15 @@ def text_examples(attention: AttentionConfig, prepared: PreparedText, gold: bool
 def text_example(
     tokenizer: Tokenizer, text: str, name: str = "", antecedents: Sequence[Sequence[int]] | None = None
 ) -> Example:
-    """A text after an eos, as every document in training. `antecedents`: spans [pronoun start, end, noun start, end] in
-    characters."""
+    """Return a text after an eos token, like every document in training. antecedents: spans [pronoun start, end, noun
+    start, end] in characters."""
     ids, spans = tokenizer.spans(text)
     known = None if antecedents is None else _antecedents("reads", antecedents, [(-1, -1), *spans])
     return Example.text([tokenizer.eos_id, *ids], tokenizer, name, known)
 
 
 def pair_examples(attention: AttentionConfig, prepared: PreparedPairs, model: EncoderDecoder) -> list[Example]:
-    """Pairs; a probe that is given without its translation is shown with the one that the model makes now."""
+    """Return the pair examples; a probe without a translation is paired with the model's current translation."""
     tokenizers = [prepared.source_tokenizer, prepared.target_tokenizer]
     probes = [[side.strip() for side in probe.split("|||", 1)] for probe in attention.probes]
     alone = [sides[0] for sides in probes if len(sides) == 1 or not sides[1]]
@@ -61,13 +60,13 @@ def pair_examples(attention: AttentionConfig, prepared: PreparedPairs, model: En
 def translated_example(
     tokenizers: Sequence[Tokenizer], sentence: str, translation: Translation, name: str = ""
 ) -> Example:
-    """A sentence with the very tokens that a model translated it into."""
+    """Return a sentence with the exact tokens of the model's translation."""
     source, target = tokenizers[0], tokenizers[-1]
     return Example.pair(source.encode(sentence), translation.tokens, source, target, name)
 
 
 def pair_example(tokenizers: Sequence[Tokenizer], row: dict[str, Any], name: str = "") -> Example:
-    """A row with `source` and `target`; its gold columns `alignment` and `antecedents` go with it where it has them."""
+    """Return a row with `source` and `target`, including the gold columns `alignment` and `antecedents` if present."""
     source, target = tokenizers[0], tokenizers[-1]
     (source_ids, source_spans), (target_ids, target_spans) = source.spans(row["source"]), target.spans(row["target"])
     return Example.pair(

@@ -1,4 +1,4 @@
-"""Sample texts, written at each evaluation."""
+"""Sample texts generated at each evaluation."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from training.hardware.number_format import decoding_format
 
 
 def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, count: int, seed: int, max_tokens: int) -> list[str]:
-    """Sample texts from one prompt; an empty prompt means: begin a document. Leaves model and global random state
-    alone."""
+    """Generate `count` texts from one prompt; an empty prompt starts a document. Leaves model and global random state
+    unchanged."""
     first = next(model.parameters())
     ready = prepare(model, decoding_format(first.device, sum(p.numel() for p in model.parameters())))
     config = SamplingConfig(max_tokens=max_tokens)

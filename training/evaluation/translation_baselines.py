@@ -1,4 +1,4 @@
-"""Translations that need no model, whose scores a model has to beat."""
+"""Translation baselines without a model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from data.prepare import PreparedPairs
 from training.evaluation.translation_scores import Scores, score
 
 REMEMBERED = 200_000
-"""Training pairs among which the translation memory looks for the nearest: 2 ms for each sentence on one core."""
+"""Maximum number of training pairs in the translation memory: 2 ms per sentence on one core."""
 
 
 def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]) -> dict[str, Scores]:
-    """Scores of answers that need no learning, from the training split: `REMEMBERED` of its pairs, evenly spread, if it
+    """Return the scores of baselines that use only the training split: `REMEMBERED` evenly spaced pairs of it, if it
     has more."""
     train = prepared.rows("train")
     kept = train.select(range(0, len(train), -(-len(train) // REMEMBERED)))
@@ -32,8 +32,7 @@ def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]
 
 
 class TranslationMemory:
-    """Answers with the translation of the most similar training sentence: Jaccard similarity over sets of lower-cased
-    words."""
+    """Returns the translation of the most similar training sentence: Jaccard similarity of lower-cased word sets."""
 
     def __init__(self, sources: list[str], targets: list[str]) -> None:
         self.targets = targets
@@ -48,7 +47,7 @@ class TranslationMemory:
         self.sizes = np.array(sizes)
 
     def translate(self, source: str) -> str:
-        """The target of the nearest training source, the first one of equals."""
+        """Return the target of the nearest training source; ties go to the first."""
         query = words(source)
         rows = [self.postings[word] for word in query if word in self.postings]
         shared = np.bincount(np.concatenate(rows), minlength=len(self.sizes)) if rows else np.zeros(len(self.sizes))
@@ -56,10 +55,10 @@ class TranslationMemory:
 
 
 def words(sentence: str) -> set[str]:
-    """Lower-cased words, punctuation stripped."""
+    """Return the lower-cased words without punctuation."""
     return {word for raw in sentence.lower().split() if (word := raw.strip(".,!?;:\"'()"))} or {sentence}
 
 
 def constant_sentence(targets: list[str]) -> str:
-    """The most frequent training target: what a model says that ignores its input."""
+    """Return the most frequent training target: the output of a model that ignores its input."""
     return Counter(targets).most_common(1)[0][0]

@@ -15,19 +15,20 @@ from training.run_folder.log import table
 
 @dataclass(frozen=True)
 class Scores:
-    """Corpus scores of one set of translations, all in percent."""
+    """Corpus-level scores of a set of translations, in percent."""
 
     bleu: float
-    """BLEU over characters (sacreBLEU `tok:char`): Japanese has no spaces, and other tokenizers need a dictionary."""
+    """Character-level BLEU (sacreBLEU `tok:char`): Japanese has no spaces, and other tokenizers require a
+    dictionary."""
     chrf: float
     """chrF2."""
     exact: float
-    """Share of translations equal to the reference, character by character."""
+    """Percentage of translations identical to the reference."""
 
 
 def score(hypotheses: list[str], references: list[str]) -> Scores:
     """Score translations against one reference each."""
-    from sacrebleu.metrics import BLEU, CHRF  # 6 MB, for translations alone
+    from sacrebleu.metrics import BLEU, CHRF  # 6 MB, needed only for translation
 
     exact = sum(h == r for h, r in zip(hypotheses, references, strict=True)) / max(1, len(references))
     return Scores(
@@ -38,7 +39,7 @@ def score(hypotheses: list[str], references: list[str]) -> Scores:
 
 
 def signatures() -> str:
-    """The sacreBLEU signatures, without which the numbers mean nothing."""
+    """Return the sacreBLEU signatures, which make the scores reproducible."""
     from sacrebleu.metrics import BLEU, CHRF
 
     bleu, chrf = BLEU(tokenize="char"), CHRF()
@@ -59,18 +60,18 @@ class TranslationExample:
 def translate_rows(
     model: EncoderDecoder, tokenizers: list[Tokenizer], rows: dict[str, list[str]], config: TranslationConfig
 ) -> tuple[Scores, list[TranslationExample]]:
-    """Translate `rows` (columns source and target), score them and return them for reading."""
+    """Translate `rows` (columns source and target) and return the scores and the examples."""
     hypotheses = translate_all(model, tokenizers, rows["source"], config)
     examples = list(map(TranslationExample, rows["source"], rows["target"], hypotheses))
     return score(hypotheses, rows["target"]), examples
 
 
 def translation_table(examples: list[TranslationExample]) -> str:
-    """Source, reference and hypothesis beside each other, as Markdown."""
+    """Format sources, references and hypotheses as a Markdown table."""
     return table(["source", "reference", "hypothesis"], [[e.source, e.reference, e.hypothesis] for e in examples])
 
 
 def write_translations(path: Path, examples: list[TranslationExample]) -> None:
-    """Every translation of a split as a TSV with a header: source, reference, hypothesis."""
+    """Write all translations of a split to a TSV file with the header source, reference, hypothesis."""
     rows = ["source\treference\thypothesis", *(f"{e.source}\t{e.reference}\t{e.hypothesis}" for e in examples)]
     write_whole(path, "".join(row + "\n" for row in rows).encode())
