@@ -107,7 +107,7 @@ compare("causal weights", [[1.0000, 0.0000, 0.0000], [0.9546, 0.0454, 0.0000], [
 # ## Step 5: values
 #
 # The information that a token passes on need not be its own vector either: a third matrix computes its value. The last
-# line computes everything in one call of our reference implementation, and in one call of the fused kernel.
+# lines repeat the computation in one call of our reference implementation, and in one call of the fused kernel.
 
 # %%
 W_V = torch.randn(5, 4)

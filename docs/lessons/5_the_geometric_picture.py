@@ -75,7 +75,7 @@ for noun in (BIRD, BARNS):
 # %% [markdown]
 # ## The value map has low rank
 #
-# A head adds W_V x, which maps width C to width C, but passes through the D numbers of the head: first down, then up.
+# A head adds W_V x. W_V maps width C to width C, but through the D numbers of the head: first down, then up. So
 # W_V = W_up W_down is a matrix of rank D with 2 C D numbers instead of C². In the module, the down-parts are the value
 # rows of the fused projection. The up-parts of all heads, side by side, *are* the output projection. So the output is a
 # sum: each head adds its own W_up (weights · W_down x).

@@ -76,7 +76,7 @@ def quality_question(chooser: Chooser) -> Draft:
 
 
 def more(said: Adjective, link: Link, degree: Link | None = None) -> Parts:
-    """Build the comparative: the adjective gets `link` (bigger), 'more' gets `degree` (more interesting)."""
+    """Build the comparative, e.g. bigger, more interesting: the adjective carries `link`, 'more' carries `degree`."""
     short = said.comparative
     return (Word(short, link, True),) if short else (Word("more", degree), Word(said.english, link, True))
 
@@ -92,7 +92,7 @@ OPINIONS = frozenset(
     "expensive cheap delicious interesting difficult easy useful cute good beautiful important famous fast slow heavy"
     " light".split()
 )
-"""Qualities that can compare things of different kinds."""
+"""Qualities in which things of different kinds can be compared."""
 
 
 def _comparable(thing: Noun) -> list[Adjective]:
@@ -104,8 +104,7 @@ MIXED = frozenset(("gift", "machine"))
 
 
 def compared(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective]:
-    """Choose two people, two things with the same noun (this bag, that bag; Ken's dog, Emi's dog), or two things of a
-    kind."""
+    """Choose two people, two things of one name (this bag, that bag; Ken's dog, Emi's dog) or two things of one kind."""
     draw = chooser.pick(("people", "owners", "this", "kinds"))
     if draw == "people":
         said = adjective(chooser.pick(("tall", "kind", "gentle", "smart", "brave", "serious", "busy", "strong")))
@@ -262,8 +261,7 @@ def becoming(chooser: Chooser) -> Draft:
 
 
 def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
-    """Choose two things of a kind, a quality, and its role: 'more' of a good quality, 'less' of a bad quality, or 'too'
-    much of a bad quality."""
+    """Choose two things of a kind, a quality, and its role: 'more' if good, 'less' or 'too' if bad."""
     scale = chooser.pick(SCALES)
     if scale.kind in MIXED or (chooser.chance(0.3) and scale.kind in ("container", "top", "book", "instrument")):
         thing = chooser.pick([thing for thing in nouns(scale.kind) if thing.plural])
@@ -341,8 +339,8 @@ def preference_because(chooser: Chooser) -> Draft:
     """Preference with its reason. Example: Emi prefers the apple over the orange because it is less acidic. -
     …。オレンジほどすっぱくないからです。
 
-    Only the meaning identifies the antecedent of 'it': the preferred thing is less acidic or sweeter; the rejected
-    thing is too acidic.
+    Only the meaning identifies the antecedent of 'it': the preferred thing is less acidic or sweeter, the
+    other thing too acidic.
     """
     better, worse, said, how = _rivals(chooser)
     subject = _judge(chooser)

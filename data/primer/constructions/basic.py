@@ -63,8 +63,7 @@ CASUAL = ("I", "he", "she", "we", "they")
 
 @construction(0.8)
 def casual_plan(chooser: Chooser) -> Draft:
-    """Plan in casual style (contracted English, plain Japanese). Example: She'll go to the zoo tomorrow. -
-    彼女は明日動物園へ行く。"""
+    """Plan in casual style (plain Japanese). Example: She'll go to the zoo tomorrow. - 彼女は明日動物園へ行く。"""
     planned = [one for one in verbs(without=("accident", "stative")) if one.english not in UNPLANNED]
     one = chooser.pick([one for one in planned if "person" in one.subject])
     subject = noun_phrases.pronoun(chooser.pick(CASUAL))

@@ -39,8 +39,7 @@ def again(phrase: NounPhrase) -> NounPhrase:
 
 
 def particular(chooser: Chooser, one: Verb, entry: Noun, *, known: bool = False) -> NounPhrase:
-    """Build an object that a pronoun can refer to later: a bag, the bag, this bag, without an adjective. `known`:
-    definite, since the sentence describes it."""
+    """Build an object without adjective for later pronouns: a bag, the bag, this bag. `known`: definite."""
     if one.english == "go to":
         return chooser.goal(entry)
     if known:
@@ -57,7 +56,7 @@ def acting(doer: NounPhrase, one: Verb, thing: NounPhrase | None, mode: Mode) ->
 
 
 def aside(clause: Clause, said: Parts, *, about: NounPhrase) -> Parts:
-    """Write the Japanese main clause with an adverbial clause `about` its subject or its object.
+    """Return the Japanese main clause with an adverbial clause `about` its subject or its object.
 
     A shared subject appears once, as the topic of both clauses. An object appears in the adverbial clause only. If the
     adverbial clause omitted the object, it would describe the subject (女の子は…有名だったので).
@@ -73,7 +72,7 @@ def aside(clause: Clause, said: Parts, *, about: NounPhrase) -> Parts:
 
 
 def reason(why: Clause, link: Link, *, comma: bool = True) -> Parts:
-    """Write the reason with …ので、; the caller adds the subject."""
+    """Return the reason with …ので、; the caller adds the subject."""
     stop = (Word("、"),) if comma else ()
     return (*why.japanese(ja.before_node, topic=None), Word("ので", link), *stop)
 
@@ -109,8 +108,7 @@ def caused(
 def because(chooser: Chooser) -> Draft:
     """Main clause and reason. Example: Ken drank water because he was thirsty. - ケンはのどがかわいていたので、水を飲みました。
 
-    The reason comes first in Japanese: after the topic if it describes the subject, before the topic if it describes
-    the object.
+    The reason comes first in Japanese: after the topic if it describes the subject, else before the topic.
     """
     main, _, why, about = caused(chooser, "past")
     link = Link()
@@ -162,8 +160,7 @@ def condition(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def when(chooser: Chooser) -> Draft:
-    """Two simultaneous events. Example: When Ken came to the park, Emi was playing tennis. -
-    ケンが公園へ来た時、エミはテニスをしていました。"""
+    """Event during another. Example: When Ken came to the park, Emi was playing tennis. - ケンが公園へ来た時、エミはテニスをしていました。"""
     arrival = verb(chooser.pick(("come to", "arrive at", "call", "go to", "open", "close")), None)
     first = chooser.event(arrival, Mode("past"), chooser.person(), timed=0.0, placed=0.0, accompanied=0.0)
     going_on = [one for one in verbs(without=("punctual", "stative")) if one.english not in ("grow", "visit")]
@@ -215,8 +212,7 @@ def before(chooser: Chooser) -> Draft:
 
 @construction(1.2)
 def after(chooser: Chooser) -> Draft:
-    """Two actions with 'after'; Japanese names the object first. Example: Emi ate the apple after she washed it. -
-    エミはりんごを洗った後で、食べました。"""
+    """Two actions with 'after'. Example: Emi ate the apple after she washed it. - エミはりんごを洗った後で、食べました。"""
     first, second = _sequel(chooser, Mode("past"), Mode("past"), later_first=True)
     link = Link()
     topic = (*second.subject.japanese, Word("は"))
@@ -299,8 +295,7 @@ def search_in_vain(chooser: Chooser) -> Draft:
 
 @construction(1.5)
 def thought(chooser: Chooser) -> Draft:
-    """Thought about a quality. Example: Emi thinks that the movie is interesting. - エミは映画が面白いと思っています。 I think -
-    思います."""
+    """Thought. Example: Emi thinks that the movie is interesting. - エミは映画が面白いと思っています。 I think - 思います."""
     subject = chooser.subject(("person", "named"))
     about, said = described(chooser, asked=True)
     while (

@@ -25,8 +25,7 @@ def _judged(chooser: Chooser, names: tuple[str, ...]) -> tuple[Verb, Noun, Adjec
 
 
 def _inviting(one: Verb, other: Verb, entry: Noun) -> list[Adjective]:
-    """Return the qualities that are a reason for the second action on a thing obtained by the first: a fresh apple is
-    bought and eaten."""
+    """Return the qualities that are a reason for the second action, e.g. of a fresh apple that is bought and eaten."""
     wanted = [said for cause in causes(other, entry) if not cause.negative for said in suiting(entry, cause.adjectives)]
     return [said for said in wanted if told_of(one, said)]
 

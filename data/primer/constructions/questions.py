@@ -27,8 +27,7 @@ def yes_no_question(chooser: Chooser) -> Draft:
 
 @construction(1.0)
 def question_to_you(chooser: Chooser) -> Draft:
-    """Yes-no question to the listener; Japanese omits 'you'. Example: Did you buy the tickets yesterday? -
-    昨日切符を買いましたか。"""
+    """Question with 'you', which Japanese omits. Example: Did you buy the tickets yesterday? - 昨日切符を買いましたか。"""
     clause = _asked_event(chooser, pronoun("you"))
     return Draft(clause.english(), clause.japanese(), (clause,), "?")
 

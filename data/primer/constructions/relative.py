@@ -130,7 +130,7 @@ def causes(one: Verb, entry: Noun) -> list[Reason]:
 
 @construction(1.2)
 def because_of_relative(chooser: Chooser) -> Draft:
-    """Relative clause in a reason. Example: Emi did not eat the cake that Ken made because it was sour. -
+    """Relative clause with a reason. Example: Emi did not eat the cake that Ken made because it was sour. -
     ケンが作ったケーキがすっぱかったので、エミは食べませんでした。"""
     one, other, entry = made_thing(chooser)
     reasons = [cause for cause in causes(other, entry) if suiting(entry, cause.adjectives)]

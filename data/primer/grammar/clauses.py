@@ -210,7 +210,7 @@ class Clause:
         return (Word(auxiliary, ending), Word("never" if perfect else "not", ending)), tuple(rest)
 
     def english(self, *, subject: bool = True, gap: Complement | None = None) -> Parts:
-        """Write the clause in English order, without final punctuation and without `gap`, a complement expressed
+        """Return the clause in English order, without final punctuation and without `gap`, a complement expressed
         elsewhere."""
         said = [complement for complement in self.complements if complement is not gap]
         middle = [part for complement in said if complement.english_rank == MIDDLE for part in complement.english]
@@ -226,17 +226,17 @@ class Clause:
         return (Word(form, self.head.link, True), *(part for complement in tail for part in complement.english))
 
     def infinitive(self) -> Parts:
-        """Write the infinitive without 'to'. Example: borrow a book."""
+        """Return the infinitive without 'to'. Example: borrow a book."""
         assert self.head.verb is not None
         return self._bare(self.head.verb.english)
 
     def gerund(self) -> Parts:
-        """Write the gerund. Example: swimming in the sea."""
+        """Return the gerund. Example: swimming in the sea."""
         assert self.head.verb is not None
         return self._bare(en.ing(self.head.verb.english))
 
     def imperative(self, opening: str) -> Parts:
-        """Write the imperative; its first words link to the Japanese ending. Example: please do not open the window."""
+        """Return the imperative; its first words link to the Japanese ending. Example: please do not open the window."""
         negation = (Word("do not", self.ending),) if self.mode.negative else ()
         return (Word(opening, self.ending), *negation, *self.infinitive())
 
@@ -259,7 +259,7 @@ class Clause:
     def japanese(
         self, form: ja.Form | None = None, *, topic: str | None = "は", skip: tuple[Complement, ...] = ()
     ) -> Parts:
-        """Write the clause in Japanese word order.
+        """Return the clause in Japanese word order.
 
         `form`: inflection at the end (default: polite, or plain when contracted); `topic`: particle of the subject,
         None omits the subject; `skip`: complements that are expressed elsewhere.
@@ -273,7 +273,7 @@ class Clause:
         return (*said, *self.ended(form))
 
     def ended(self, form: ja.Form | None = None) -> Parts:
-        """Write the inflected predicate alone: the stem linked to the content word, the ending to the English
+        """Return the inflected predicate alone: the stem linked to the content word, the ending to the English
         auxiliaries, if any."""
         past = self.mode.tense == "past"
         if form is None:
