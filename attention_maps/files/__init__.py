@@ -1,1 +1,1 @@
-"""Recordings on disk: written by safetensors, read with checks that trust no byte."""
+"""Write recordings as safetensors files and read them with strict validation."""

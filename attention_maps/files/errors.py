@@ -1,4 +1,4 @@
-"""Errors of requests: the message is one sentence, `code` the HTTP status."""
+"""Define request errors: the message is one sentence, `code` the HTTP status."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ class Refusal(Exception):
 
 
 class NotThere(Refusal):
-    """The requested thing does not exist, or no longer."""
+    """The requested resource does not exist or was removed."""
 
     code = 404
 
 
 class Damaged(Refusal):
-    """A file is not a whole recording; the message says what is wrong with it."""
+    """A file is not a complete, valid recording; the message states the defect."""
 
     code = 422

@@ -8,5 +8,5 @@ FOLDER = "attention"
 STEP = r"step_(?P<step>[0-9]{8}|[1-9][0-9]{8,14})"
 GENERATED = r"generated_(?P<generated>[0-9]{5}|[1-9][0-9]{5,14})"
 RECORDING = re.compile(rf"(?:{STEP}|{GENERATED})\.safetensors")
-"""A number has one spelling, so that number and file name are the same; 15 digits are exact in a browser. No `=` or `,`
-in a name: TensorBoard and Hydra split at them."""
+"""Each number has exactly one file name. At most 15 digits, which a browser represents exactly. No `=` or `,` in a
+name, because TensorBoard and Hydra split at them."""

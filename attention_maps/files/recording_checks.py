@@ -1,7 +1,7 @@
-"""What a recording holds, checked so that a reader can rely on its structure. All functions raise Damaged.
+"""Validate the structure of a recording. All functions raise Damaged.
 
-Tensors are `<sample>/<kind>/<layer>` float16 [H,Q,K], `/norms` [H,Q] and `/values` [H,K] beside them, and
-`<sample>/<kind>/rollout` [Q,K]; metadata are JSON texts. H heads, Q queries, K keys.
+Tensors are float16: `<sample>/<kind>/<layer>` [H,Q,K] with `<sample>/<kind>/<layer>/norms` [H,Q] and `/values` [H,K],
+and `<sample>/<kind>/rollout` [Q,K]; metadata are JSON strings. H heads, Q queries, K keys.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ FORMAT = "chumoku-attention"
 VERSION = "1"
 
 MOST_MEASURES = 64
-LONGEST_NAME = 64  # characters of a measure's; curves repeat all measures for each step
+LONGEST_NAME = 64  # characters of a measure's name; curves repeat all names for each step
 
 KINDS = ("encoder", "decoder", "cross")
 AXES = {"weights": "HQK", "norms": "HQ", "values": "HK", "rollout": "QK"}
-"""What is stored of a map, and its axes."""
+"""Axes of each stored tensor type."""
 
 NUMBER = "0|[1-9][0-9]{0,4}"
 NAME = re.compile(rf"({NUMBER})/({'|'.join(KINDS)})/(?:({NUMBER})(?:/(norms|values))?|rollout)")
 
 Kinds = dict[str, dict[str, int]]
-"""{"cross": {"layers": 3, "heads": 4}}: the shape of the model as far as it was recorded."""
+"""Numbers of layers and heads of the recorded kinds: {"cross": {"layers": 3, "heads": 4}}."""
 
 Matrices = dict[str, list[list[Any]]]
 """One value per head, by kind: [layer][head]."""
 
 
 def check_format(header: Header) -> None:
-    """Refuse other safetensors files, and recordings of another format."""
+    """Reject other safetensors files and recordings of another format version."""
     found = header.metadata.get("format"), header.metadata.get("version")
-    need(found[0] == FORMAT, "a safetensors file, but not an attention recording of this project")
+    need(found[0] == FORMAT, "a safetensors file, but not an attention recording")
     need(found[1] == VERSION, f"recording format {found[1]}; this program reads {VERSION}")
 
 
 def tensor_name(sample: int, kind: str, layer: int, what: str) -> str:
-    """The name under which something of AXES is stored; the rollout is of all layers together."""
+    """Name of the tensor of type `what`, a key of AXES; `layer` is ignored for the rollout."""
     if what == "rollout":
         return f"{sample}/{kind}/rollout"
     return f"{sample}/{kind}/{layer}" + ("" if what == "weights" else f"/{what}")
 
 
 def read_meta(header: Header) -> dict[str, Any]:
-    """All that is not a tensor: step, samples, kinds, measures, labels and scores."""
+    """Read everything except the tensors: step, samples, kinds, measures, labels and scores."""
     kinds = read_kinds(header)
     return {
         "step": read_step(header),
@@ -63,22 +63,22 @@ def read_meta(header: Header) -> dict[str, Any]:
 
 
 def check_tensor(name: str, tensor: Tensor, what: str) -> None:
-    """Refuse a tensor that is no float16 with the axes of `what`, or is empty."""
+    """Reject a tensor that is empty, not float16, or without the axes of `what`."""
     right = tensor.dtype == "F16" and len(tensor.shape) == len(AXES[what]) and 0 not in tensor.shape
     need(right, f"{name} is {tensor.dtype} {list(tensor.shape)} instead of F16 [{','.join(AXES[what])}]")
 
 
 def read_step(header: Header) -> int:
-    """The training step."""
+    """Read the training step."""
     text = header.metadata.get("step", "")
-    need(text.isascii() and text.isdecimal() and len(text) < 16, "its step is no whole number")
+    need(text.isascii() and text.isdecimal() and len(text) < 16, "its step is not an integer")
     return int(text)
 
 
 def read_kinds(header: Header) -> Kinds:
-    """Layers and heads of each kind: no layer is missing, and it is the same for every sample.
+    """Read the numbers of layers and heads of each kind: layers are contiguous and equal for all samples.
 
-    A recording without samples has those that were measured.
+    For a recording without samples, the numbers come from the measures.
     """
     heads: dict[int, dict[str, dict[int, int]]] = {}  # by sample, kind, layer
     for name, tensor, sample, kind, layer, what in maps(header):
@@ -86,9 +86,9 @@ def read_kinds(header: Header) -> Kinds:
         if layer is not None:
             count = heads.setdefault(sample, {}).setdefault(kind, {}).setdefault(layer, tensor.shape[0])
             whole = count == tensor.shape[0] and tensor_name(sample, kind, layer, "weights") in header.tensors
-            need(whole, f"{name} does not fit the weights beside it")
+            need(whole, f"{name} does not match its weights")
     if not heads:
-        need(_parsed(header, "samples", None) == [], "there are no maps in it")
+        need(_parsed(header, "samples", None) == [], "it contains no maps")
         return _measured_kinds(header)
     for sample, kinds in heads.items():
         for kind, layers in kinds.items():
@@ -101,22 +101,22 @@ def read_kinds(header: Header) -> Kinds:
 
 
 def _measured_kinds(header: Header) -> Kinds:
-    """By the first matrix of each kind; `read_measures` compares the others with it."""
+    """Shapes of the first matrix of each kind; `read_measures` compares all others with these."""
     kinds: Kinds = {}
     measures = _parsed(header, "measures", {})
     for by_kind in measures.values() if isinstance(measures, dict) else ():
         for kind, matrix in by_kind.items() if isinstance(by_kind, dict) else ():
             if kind in KINDS and isinstance(matrix, list) and matrix and isinstance(matrix[0], list) and matrix[0]:
                 kinds.setdefault(kind, {"layers": len(matrix), "heads": len(matrix[0])})
-    need(bool(kinds), "there are neither maps nor measures in it")
+    need(bool(kinds), "it contains neither maps nor measures")
     return {kind: kinds[kind] for kind in KINDS if kind in kinds}
 
 
 def read_samples(header: Header) -> list[dict[str, Any]]:
-    """The samples, with as many tokens as their maps have rows and columns; there may be none."""
+    """Read the samples, whose token counts match the rows and columns of their maps; the list may be empty."""
     listed = _parsed(header, "samples", None)
     if not isinstance(listed, list):
-        need(False, "there are no samples in it")
+        need(False, "it contains no samples")
     samples = [check_sample(entry, f"sample {number}") for number, entry in enumerate(listed)]
     mapped = set()
     for name, tensor, number, kind, _, what in maps(header):
@@ -125,45 +125,45 @@ def read_samples(header: Header) -> list[dict[str, Any]]:
         sizes = {"Q": source if kind == "encoder" else reads, "K": reads if kind == "decoder" else source}
         expected = [sizes.get(axis, size) for axis, size in zip(AXES[what], tensor.shape, strict=True)]
         need(
-            list(tensor.shape) == expected, f"{name} has the shape {list(tensor.shape)}, its tokens ask for {expected}"
+            list(tensor.shape) == expected, f"{name} has the shape {list(tensor.shape)}, its tokens require {expected}"
         )
         if what == "weights":
             mapped.add(number)
-    need(len(mapped) == len(samples), "there are samples without maps")
+    need(len(mapped) == len(samples), "it contains samples without maps")
     return samples
 
 
 def read_measures(header: Header, kinds: Kinds) -> dict[str, Matrices]:
-    """Numbers for every head by measure and kind; None where a head has none. Older recordings have no measures."""
+    """Read one number per head by measure and kind; None if it is missing. Older recordings have no measures."""
     measures = _parsed(header, "measures", {})
-    need(isinstance(measures, dict), "its measures are no JSON object")
-    need(len(measures) <= MOST_MEASURES, f"it has {len(measures)} measures, more than the {MOST_MEASURES} read here")
+    need(isinstance(measures, dict), "its measures are not a JSON object")
+    need(len(measures) <= MOST_MEASURES, f"it has {len(measures)} measures, more than the limit of {MOST_MEASURES}")
     need(all(len(name) <= LONGEST_NAME for name in measures), f"a measure's name has over {LONGEST_NAME} characters")
     return {name: _matrices(given, kinds, is_number_or_none, f"measure {name}") for name, given in measures.items()}
 
 
 def read_labels(header: Header, kinds: Kinds) -> Matrices:
-    """What each head does, in a word or two, by kind; "" for nothing in particular. Older recordings have no labels."""
+    """Read the label of each head by kind; "" for a head without a label. Older recordings have no labels."""
     return _matrices(_parsed(header, "labels", {}), kinds, is_text, "labels")
 
 
 def read_scores(header: Header, kinds: Kinds) -> list[dict[str, Any]]:
-    """Read-outs of heads against gold, and baselines, which have no kind. Older recordings have no scores."""
+    """Read the scores of heads and baselines against gold labels; baselines have no kind. Older files have none."""
     scores = _parsed(header, "scores", [])
-    need(isinstance(scores, list), "its scores are no list")
+    need(isinstance(scores, list), "its scores are not a list")
     return [_score(score, kinds, f"score {number}") for number, score in enumerate(scores)]
 
 
 def read_deviation(header: Header) -> float:
-    """Largest difference between the maps and what the model computed; 0 in older recordings, NaN if it was
-    no number."""
+    """Read the largest difference between the maps and the model's own computation; 0 in older recordings, NaN for
+    null."""
     deviation = _parsed(header, "deviation", 0.0)
-    need(is_number_or_none(deviation), "its deviation is no number")
+    need(is_number_or_none(deviation), "its deviation is not a number")
     return math.nan if deviation is None else float(deviation)
 
 
 class Map(NamedTuple):
-    """One tensor that belongs to a map; `layer` is None for the rollout."""
+    """One tensor of a map; `layer` is None for the rollout."""
 
     name: str
     tensor: Tensor
@@ -174,14 +174,14 @@ class Map(NamedTuple):
 
 
 def maps(header: Header) -> Iterator[Map]:
-    """The tensors that belong to maps, as their names say."""
+    """Iterate over the tensors of maps, identified by name."""
     for name, tensor in header.tensors.items():
         match = NAME.fullmatch(name)
         if match and match[3]:
             yield Map(name, tensor, int(match[1]), match[2], int(match[3]), match[4] or "weights")
         elif match:
             yield Map(name, tensor, int(match[1]), match[2], None, "rollout")
-        # Anything else is something that a later version stores.
+        # Other tensors may come from a later version.
 
 
 def _parsed(header: Header, name: str, absent: object) -> Any:
@@ -189,26 +189,26 @@ def _parsed(header: Header, name: str, absent: object) -> Any:
 
 
 def _matrices(given: Any, kinds: Kinds, is_right: Callable[[object], bool], where: str) -> Matrices:
-    need(isinstance(given, dict), f"{where}: something must be given for each kind")
+    need(isinstance(given, dict), f"{where}: must be a JSON object by kind")
     for kind, matrix in given.items():
         need(kind in kinds, f"{where}: there are no {kind} maps")
         layers, heads = kinds[kind]["layers"], kinds[kind]["heads"]
         shaped = isinstance(matrix, list) and len(matrix) == layers
         shaped = shaped and all(isinstance(row, list) and len(row) == heads for row in matrix)
         need(shaped, f"{where}: {kind} must have {layers} layers with {heads} heads")
-        need(all(is_right(value) for row in matrix for value in row), f"{where}: {kind} has a wrong value")
+        need(all(is_right(value) for row in matrix for value in row), f"{where}: {kind} has an invalid value")
     return given
 
 
 def _score(score: Any, kinds: Kinds, where: str) -> dict[str, Any]:
-    need(isinstance(score, dict), f"{where} is no JSON object")
+    need(isinstance(score, dict), f"{where} is not a JSON object")
     kind, layer, head, value = (score.get(key) for key in ("kind", "layer", "head", "value"))
     need(is_text(score.get("measure")) and is_text(score.get("name")), f"{where} needs a measure and a name")
     need("value" in score and is_number_or_none(value), f"{where} has no value")
-    need(kind is None or (is_text(kind) and kind in kinds), f"{where} is about maps that are not there")
+    need(kind is None or (is_text(kind) and kind in kinds), f"{where} refers to a kind that is not recorded")
     extent = kinds[kind] if kind is not None else {"layers": 0, "heads": 0}
-    need(layer is None or is_whole(layer, 0, extent["layers"] - 1), f"{where} names a layer that is not there")
-    need(head is None or is_whole(head, 0, extent["heads"] - 1), f"{where} names a head that is not there")
+    need(layer is None or is_whole(layer, 0, extent["layers"] - 1), f"{where} refers to a layer that is not recorded")
+    need(head is None or is_whole(head, 0, extent["heads"] - 1), f"{where} refers to a head that is not recorded")
     return {
         "measure": score["measure"],
         "name": score["name"],

@@ -1,4 +1,4 @@
-"""The samples of a recording: tokens, losses, predictions and gold links, checked so that a reader can rely on them."""
+"""Validate the samples of a recording: tokens, losses, predictions and gold links."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from attention_maps.files.json_checks import is_list, is_number_or_none, is_text, is_whole, need
 
 Tokens = dict[str, list[Any]]
-"""`ids`, `pieces` and `special` marks (0 or 1), as many of each."""
+"""`ids`, `pieces` and `special` marks (0 or 1), lists of equal length."""
 
 
 def check_sample(entry: Any, where: str) -> dict[str, Any]:
-    """One sample as a recording describes it; what an older one lacks is None. Raises Damaged, naming `where`.
+    """Validate one sample; fields missing in older recordings become None. Raises Damaged with the prefix `where`.
 
-    Only what is known here is handed on: what a later version may add has not been checked.
+    Unknown keys, which a later version may add, are dropped because they are not validated.
     """
-    need(isinstance(entry, dict), f"{where} is no JSON object")
+    need(isinstance(entry, dict), f"{where} is not a JSON object")
     reads, predicts = (
         _tokens(entry.get("reads"), f"{where}, reads"),
         _tokens(entry.get("predicts"), f"{where}, predicts"),
@@ -26,12 +26,12 @@ def check_sample(entry: Any, where: str) -> dict[str, Any]:
     need(rows > 0, f"{where} reads no tokens")
     need(rows - 1 <= predicted <= rows, f"{where} reads {rows} tokens and predicts {predicted}")
     losses, predictions = entry.get("losses"), entry.get("predictions")
-    need(is_list(losses, is_number_or_none) and len(losses) == predicted, f"{where} needs a loss for what it predicts")
+    need(is_list(losses, is_number_or_none) and len(losses) == predicted, f"{where} needs one loss per prediction")
     need(is_list(predictions, _is_guesses) and len(predictions) == rows, f"{where} needs predictions for each row")
     name, length, source_length = entry.get("name"), entry.get("length"), entry.get("source_length")
     need(is_text(name), f"{where} has no name")
-    need(is_whole(length, 0) and is_whole(source_length, 0), f"{where} has no proper lengths")
-    need(type(entry.get("truncated")) is bool, f"{where} does not say whether it was truncated")
+    need(is_whole(length, 0) and is_whole(source_length, 0), f"{where} has invalid lengths")
+    need(type(entry.get("truncated")) is bool, f"{where} has no boolean 'truncated'")
     return {
         "name": name,
         "reads": reads,
@@ -50,15 +50,15 @@ def check_sample(entry: Any, where: str) -> dict[str, Any]:
 def _tokens(entry: Any, where: str) -> Tokens:
     need(isinstance(entry, dict), f"{where}: there are no tokens")
     ids, pieces, special = entry.get("ids"), entry.get("pieces"), entry.get("special")
-    need(is_list(ids, is_whole), f"{where}: ids must be whole numbers")
-    need(is_list(pieces, is_text), f"{where}: pieces must be texts")
+    need(is_list(ids, is_whole), f"{where}: ids must be integers")
+    need(is_list(pieces, is_text), f"{where}: pieces must be strings")
     need(is_list(special, lambda mark: mark in (0, 1)), f"{where}: special marks must be 0 or 1")
     need(len(ids) == len(pieces) == len(special), f"{where}: each token needs an id, a piece and a special mark")
     return {"ids": ids, "pieces": pieces, "special": [int(mark) for mark in special]}
 
 
 def _is_guesses(row: Any) -> bool:
-    """[[id, piece, probability], …]."""
+    """Whether a row of predictions has the form [[id, piece, probability], …]."""
 
     def is_guess(guess: Any) -> bool:
         if not isinstance(guess, list) or len(guess) != 3:

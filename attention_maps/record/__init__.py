@@ -1,1 +1,1 @@
-"""From a model to recordings of its attention, and what can be measured of them."""
+"""Record the attention of a model and measure its heads."""

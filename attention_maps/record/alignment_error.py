@@ -1,4 +1,4 @@
-"""Alignment error rate (AER) of every head, against gold word alignments.
+"""Compute the alignment error rate (AER) of every head against gold word alignments.
 
 Shapes: L layers, H heads, Q queries, K keys. Rates are [L+1,H+1]: index H of a layer is the mean of its heads, and
 [L,H] the mean of all heads of all layers.
@@ -22,18 +22,18 @@ WordLinks = set[tuple[int, int]]
 
 
 def of_words(weights: np.ndarray, queries: Sequence[Group], keys: Sequence[Group]) -> np.ndarray:
-    """Weights between tokens [...,Q,K] as weights between words: mean over a query's tokens, sum over a key's."""
+    """Convert weights [...,Q,K] from tokens to words: mean over the tokens of a query, sum over those of a key."""
     rows = np.stack([weights[..., list(group), :].mean(axis=-2) for group in queries], axis=-2)
     return np.stack([rows[..., list(group)].sum(axis=-1) for group in keys], axis=-1)
 
 
 @dataclass
 class AlignmentTally:
-    """Links of every head counted over sentence pairs. AER = 1 − (|A∩S| + |A∩P|) / (|A| + |S|) with sure links S,
-    possible ones P that contain them, and the head's own A (Och & Ney 2003)."""
+    """Link counts of every head over sentence pairs. AER = 1 − (|A∩S| + |A∩P|) / (|A| + |S|) with sure links S,
+    possible links P ⊇ S, and the links A of the head (Och & Ney 2003)."""
 
     sure: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
-    """Per (rows, read-out), how many sure links every head found, [L+1,H+1]."""
+    """Sure links that every head found, [L+1,H+1], per (rows, read-out)."""
     possible: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
     found: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
     gold: int = 0
@@ -47,8 +47,8 @@ class AlignmentTally:
         sure: WordLinks,
         possible: WordLinks,
     ) -> None:
-        """Count one pair. `weights` [L,H,Q,K] of cross-attention, row i predicting token i of the target; groups in
-        tokens; links are (source word, target word)."""
+        """Count one sentence pair. `weights`: cross-attention [L,H,Q,K], where row i predicts target token i;
+        `targets`, `sources`: token positions of each word; links are (source word, target word)."""
         gold = _matrix(sure, len(targets), len(sources))
         allowed = gold | _matrix(possible, len(targets), len(sources))
         last = weights.shape[2] - 1
@@ -56,7 +56,7 @@ class AlignmentTally:
         for rows, groups in (("predicts", targets), ("reads", shifted)):
             words = of_words(with_means(weights), groups, sources)
             for name, read in READOUTS.items():
-                links = read(words[:, -1:] if name == "grown" else words)  # growing is slow: of the means alone
+                links = read(words[:, -1:] if name == "grown" else words)  # growing is slow: only the means over heads
                 for counter, counted in (
                     (self.sure, links & gold),
                     (self.possible, links & allowed),
@@ -67,7 +67,7 @@ class AlignmentTally:
         self.pairs += 1
 
     def error_rates(self, rows: str = "predicts", readout: str = "argmax") -> np.ndarray:
-        """AER of every head in percent, [L+1,H+1]; `grown` of the means over heads alone, [L+1,1]."""
+        """AER of every head in percent, [L+1,H+1]; for `grown` only of the means over heads, [L+1,1]."""
         key = rows, readout
         return 100 * (1 - (self.sure[key] + self.possible[key]) / (self.found[key] + self.gold))
 

@@ -1,6 +1,6 @@
-"""Word alignments read out of cross-attention, and their notation.
+"""Extract word alignments from cross-attention and write them in Pharaoh format.
 
-Shapes: Q queries (rows; of a translation the target), K keys (columns; the source).
+Shapes: Q queries (rows: the target of a translation), K keys (columns: the source).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 from attention_maps.record.chosen_map import ChosenMap
 
 Readout = Literal["argmax", "mutual", "grown", "threshold"]
-"""`argmax`: every query with the key it attends to most. `mutual`: of these, the pairs in which the query is also the
-one that attends most to that key. `grown`: these, and pairs beside them that are strongest from one side (grow-diag,
-Koehn et al. 2003). `threshold`: every pair of at least a given weight."""
+"""`argmax`: link every query to the key with the largest weight. `mutual`: keep the links that are the argmax in both
+directions. `grown`: add adjacent pairs that are the argmax in one direction (grow-diag, Koehn et al. 2003).
+`threshold`: link every pair of at least a given weight."""
 
 
 def alignment(chosen: ChosenMap, readout: Readout = "argmax", threshold: float = 0.5) -> list[tuple[int, int]]:
-    """Links of a whole map: sorted pairs (key, query), which for a translation are (source, target) positions.
+    """Links of a map: sorted pairs (key, query), which are (source, target) positions for a translation.
 
-    Special tokens take no part: the largest weight is sought among the others.
+    Special tokens are excluded before the argmax.
     """
     words = [row for row, special in enumerate(chosen.queries.special) if not special]
     others = [column for column, special in enumerate(chosen.keys.special) if not special]
@@ -30,7 +30,7 @@ def alignment(chosen: ChosenMap, readout: Readout = "argmax", threshold: float =
 
 
 def links(weights: np.ndarray, readout: Readout, threshold: float = 0.5) -> list[tuple[int, int]]:
-    """(row, column) of the linked pairs of a map [Q,K]; never one of weight 0 or NaN. The first of equals wins."""
+    """Linked (row, column) pairs of a map [Q,K]; never with weight 0 or NaN. The first of equal weights wins."""
     weights = np.nan_to_num(weights, nan=0.0)
     if not weights.size:
         return []
@@ -40,23 +40,23 @@ def links(weights: np.ndarray, readout: Readout, threshold: float = 0.5) -> list
 
 
 def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
-    """ "0-0 1-2": source-target, counted from 0, as Pharaoh, GIZA++ and fast_align write it."""
+    """Links in the format of Pharaoh, GIZA++ and fast_align: "0-0 1-2", source-target, counted from 0."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
 def mutual(weights: np.ndarray) -> np.ndarray:
-    """bool like `weights` [...,Q,K]: the pairs whose weight is the largest in its row and in its column."""
+    """Mask [...,Q,K] bool of the pairs whose weight is the largest in both row and column."""
     return _best(weights, -1) & _best(weights, -2)
 
 
 def argmax(weights: np.ndarray) -> np.ndarray:
-    """bool like `weights` [...,Q,K]: every query with the key it attends to most."""
+    """Mask [...,Q,K] bool of the largest weight in each row."""
     return _best(weights, -1)
 
 
 def grown(weights: np.ndarray) -> np.ndarray:
-    """bool like `weights` [...,Q,K]: the mutual pairs, and those of either side that touch them (grow-diag, Koehn et
-    al. 2003)."""
+    """Mask [...,Q,K] bool of the mutual pairs and adjacent pairs that are the argmax in one direction (grow-diag,
+    Koehn et al. 2003)."""
     linked, either = mutual(weights), _best(weights, -1) | _best(weights, -2)
     flat_links, flat_either = linked.reshape(-1, *linked.shape[-2:]), either.reshape(-1, *linked.shape[-2:])
     for links, candidates in zip(flat_links, flat_either, strict=True):
@@ -65,7 +65,7 @@ def grown(weights: np.ndarray) -> np.ndarray:
 
 
 def _grow(links: np.ndarray, candidates: np.ndarray) -> None:
-    """Add in place, while there are any, candidates that touch a link and whose row or column has none yet."""
+    """Add candidates adjacent to a link whose row or column has no link yet, in place, until none is left."""
     while True:
         padded = np.pad(links, 1)
         beside = sum(
@@ -89,4 +89,4 @@ def _best(weights: np.ndarray, axis: int) -> np.ndarray:
 
 
 READOUTS = {"argmax": argmax, "mutual": mutual, "grown": grown}
-"""Functions that read links between words out of a map."""
+"""Functions that extract links from a map without a threshold."""

@@ -1,4 +1,4 @@
-"""An example to record: token ids with the pieces that label its maps."""
+"""Define an example to record: token ids and the pieces that label the maps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 from attention_maps.record.recording import Antecedents, Link
 
 Pieces = Callable[[list[int]], list[str]]
-"""Readable pieces of token ids, one each."""
+"""Converts token ids to readable pieces, one per id."""
 
 
 class Tokenizer(Protocol):
@@ -17,49 +17,49 @@ class Tokenizer(Protocol):
 
     @property
     def bos_id(self) -> int:
-        """Begins every target."""
+        """First token of every target."""
 
     @property
     def eos_id(self) -> int:
-        """Ends every source and target."""
+        """Last token of every source and target."""
 
     def pieces(self, ids: list[int]) -> list[str]:
-        """Readable pieces of token ids, one each."""
+        """Convert token ids to readable pieces, one per id."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """One text or pair to record, as ids and as the pieces that will label the map."""
+    """One text or translation pair to record: token ids and the pieces that label the maps."""
 
     target_ids: Sequence[int]
-    """What the decoder reads."""
+    """Decoder input."""
 
     target_pieces: Sequence[str]
 
     next_ids: Sequence[int]
-    """The expected next token at each position; may be one shorter than `target_ids` (the end of a plain text)."""
+    """Gold next token at each position; may be one shorter than `target_ids` (at the end of a plain text)."""
 
     next_pieces: Sequence[str]
 
     source_ids: Sequence[int] | None = None
-    """What the encoder reads; None for a GPT."""
+    """Encoder input; None for a GPT."""
 
     source_pieces: Sequence[str] | None = None
 
     name: str = ""
-    """For titles and menus: `probe 1`, `valid 3`."""
+    """Display name: `probe 1`, `valid 3`."""
 
     links: Sequence[Link] | None = None
-    """Gold word alignment, where it is known: positions in source and `next_ids`."""
+    """Gold word alignment, if available: positions in source and `next_ids`."""
 
     antecedents: Antecedents | None = None
-    """Gold antecedents of pronouns, where they are known."""
+    """Gold antecedents of pronouns, if available."""
 
     @classmethod
     def text(
         cls, ids: Sequence[int], tokenizer: Tokenizer, name: str = "", antecedents: Antecedents | None = None
     ) -> Example:
-        """A running text for a GPT: each token should predict the one after it."""
+        """A text for a GPT: each token predicts the next token."""
         reads = list(ids)
         pieces = tokenizer.pieces(reads)
         return cls(reads, pieces, reads[1:], pieces[1:], name=name, antecedents=antecedents)
@@ -75,9 +75,10 @@ class Example:
         links: Sequence[Link] | None = None,
         antecedents: Antecedents | None = None,
     ) -> Example:
-        """A translation as the model is trained on it: source + eos; bos + target is read, target + eos predicted.
+        """A translation pair as in training: the encoder reads source + eos, the decoder reads bos + target and
+        predicts target + eos.
 
-        The ids come without bos and eos. Each side is labelled by its own tokenizer.
+        `source_ids` and `target_ids` exclude bos and eos. Each side is labelled by its own tokenizer.
         """
         source = [*source_ids, source_tokenizer.eos_id]
         reads, predicts = [target_tokenizer.bos_id, *target_ids], [*target_ids, target_tokenizer.eos_id]
@@ -95,7 +96,7 @@ class Example:
         )
 
     def cut(self, length: int) -> Example:
-        """The first `length` tokens of each side."""
+        """Truncate each side to the first `length` tokens."""
         return replace(
             self,
             target_ids=self.target_ids[:length],

@@ -1,8 +1,7 @@
-"""Measures of each head, cheap enough for every evaluation, and labels derived from them.
+"""Compute measures of each head, cheap enough for every evaluation, and derive labels from the measures.
 
-The functions on weights [H,Q,K] return one number per head [H]. Rows of a causal map that can see only one
-key (the first) are left out everywhere: they have no choice, and would count as perfectly sharp, first-token and
-diagonal at once.
+The functions on weights [H,Q,K] return one number per head [H]. The first row of a causal map is always skipped: its
+only key gets all the attention, so that it would count as zero-entropy, first-token and diagonal at once.
 """
 
 from __future__ import annotations
@@ -15,22 +14,21 @@ from attention_maps.record.recording import KINDS, Kind, Measures, Sample
 
 
 def entropy(weights: np.ndarray) -> np.ndarray:
-    """Mean entropy of the rows in nats: 0 for one key, log(K) for uniform attention; exp(entropy) keys in effect."""
+    """Mean entropy of the rows in nats: 0 for one key, log(K) if uniform; exp(entropy) is the effective key count."""
     weights = weights.astype(np.float64)
     logs = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
     return -(weights * logs).sum(axis=2).mean(axis=1)
 
 
 def key_mass(weights: np.ndarray, keys: Sequence[int]) -> np.ndarray:
-    """Mean share of attention that goes to these keys: [0] the first token (the usual sink), or all special tokens."""
+    """Mean attention (0 to 1) to these keys: [0] for the first token (the usual sink), or all special tokens."""
     return weights.astype(np.float64)[:, :, list(keys)].sum(axis=2).mean(axis=1)
 
 
 def diagonal_mass(weights: np.ndarray, queries: Sequence[int], offset: int = 0) -> np.ndarray:
-    """Mean share of attention that goes `offset` tokens to the right of the query: 0 itself, -1 the token before it.
+    """Mean attention (0 to 1) to the key at `offset` from the query: 0 is the token itself, -1 the previous token.
 
-    `queries` are the tokens' positions that the rows of `weights` stand for; rows whose key would lie outside are
-    left out.
+    `queries`: token positions of the rows of `weights`; rows whose key is out of range are skipped.
     """
     rows = [(row, query + offset) for row, query in enumerate(queries) if 0 <= query + offset < weights.shape[2]]
     if not rows:
@@ -40,21 +38,21 @@ def diagonal_mass(weights: np.ndarray, queries: Sequence[int], offset: int = 0) 
 
 
 def spread(weights: np.ndarray, visible: np.ndarray) -> np.ndarray:
-    """Entropy as a share of that of uniform attention over the `visible` keys [Q]: 0 for one key, 1 for uniform."""
+    """Entropy relative to uniform attention over `visible` keys per row [Q]: 0 for a single key, 1 for uniform."""
     return entropy(weights) / max(float(np.log(visible).mean()), 1e-9)
 
 
 def coverage(weights: np.ndarray, keys: Sequence[int]) -> np.ndarray:
-    """Share of these keys that are the argmax of some row."""
+    """Fraction of these keys that are the argmax of at least one row."""
     best = weights.argmax(axis=2)  # [H,Q]
     return np.array([len(set(row.tolist()) & set(keys)) for row in best]) / max(len(keys), 1)
 
 
 def rollout(layers: Sequence[np.ndarray]) -> np.ndarray:
-    """Attention rollout [Q,K] over the layers' means over heads, first layer first (Abnar & Zuidema 2020).
+    """Attention rollout [Q,K] (Abnar & Zuidema 2020); `layers`: head-averaged attention A [Q,K], first layer first.
 
-    Half of every token passes by the attention on the residual path, so each layer mixes with (A + 1) / 2, and the
-    layers' mixtures multiply. A heuristic: it knows nothing of values and of the MLPs.
+    The product over layers of (A + I) / 2, where I accounts for the residual connection. A heuristic: values and MLPs
+    are ignored.
     """
     mixed = np.eye(len(layers[0]))
     for weights in layers:
@@ -63,13 +61,13 @@ def rollout(layers: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def with_means(weights: np.ndarray) -> np.ndarray:
-    """[L,H,Q,K] to [L+1,H+1,Q,K]: the means over heads beside the heads, the means over layers below the layers."""
+    """Append the mean over heads, then the mean over layers: [L,H,Q,K] to [L+1,H+1,Q,K]."""
     beside = np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
     return np.concatenate([beside, beside.mean(axis=0, keepdims=True)], axis=0)
 
 
 def measures_of(sample: Sample, kind: Kind, layer: int) -> dict[str, np.ndarray]:
-    """All measures of one layer on one sample, each [H]; empty where no row has a choice."""
+    """All measures of one layer on one sample, each [H]; empty if no row has more than one key."""
     weights = sample.weights[kind, layer]
     start = 1 if kind == "decoder" else 0
     queries = range(start, weights.shape[1])
@@ -96,9 +94,9 @@ def measures_of(sample: Sample, kind: Kind, layer: int) -> dict[str, np.ndarray]
 def head_measures(samples: Sequence[Sample]) -> Measures:
     """Mean over samples of every measure, `[measure][kind][layer][head]`.
 
-    `entropy` in nats and `spread` (0 to 1); shares of attention from 0 to 1: `first` (the first key), `special` (bos,
-    eos and the like), where queries and keys are the same tokens `diagonal` (the token itself) and `previous`; of
-    cross-attention `coverage`, the share of source tokens that are the argmax of some row.
+    `entropy` in nats, `spread` (0 to 1); mean attention (0 to 1) to the `first` key and to `special` tokens. For
+    self-attention also `diagonal` (the token itself) and `previous`; for cross-attention `coverage`, the fraction of
+    source tokens that are the argmax of at least one row.
     """
     collected: dict[str, dict[str, dict[int, list[np.ndarray]]]] = {}
     for sample in samples:
@@ -116,8 +114,7 @@ def head_measures(samples: Sequence[Sample]) -> Measures:
 
 
 def head_labels(measures: Measures) -> dict[str, list[list[str]]]:
-    """A label for every head, `[kind][layer][head]`; empty where no rule fits. The first rule that fits names
-    it."""
+    """Label of every head, `[kind][layer][head]`, from the first matching rule; empty if no rule matches."""
     return {
         kind: [
             [
@@ -131,14 +128,14 @@ def head_labels(measures: Measures) -> dict[str, list[list[str]]]:
 
 
 def _label(head: dict[str, float]) -> str:
-    """The thresholds are conventions: half of the attention on one position stands out at a glance."""
+    """Label of one head from its measures. The thresholds are conventions: 0.5 is half of the attention."""
     if head.get("antecedent", 0) >= COREFERENCE:
         return "coreference"
     if "alignment_error" in head:
         if head["alignment_error"] <= ALIGNMENT:
             return "alignment"
     elif head.get("coverage", 0) >= 0.5 and head["spread"] <= 0.5 and head["special"] <= 0.3:
-        return "alignment"  # without gold: sharp, and over the whole source
+        return "alignment"  # without gold links: low entropy and high coverage
     for name, label in (("previous", "previous token"), ("first", "first token"), ("diagonal", "diagonal")):
         if head.get(name, 0) >= 0.5:
             return label
@@ -146,15 +143,15 @@ def _label(head: dict[str, float]) -> str:
 
 
 COREFERENCE = 50.0
-"""Percent of the pronouns whose antecedent gets more attention than any other referent mentioned before; on the
-embedded stories an untrained head reaches 30, always answering with the last subject 56."""
+"""Percentage of pronouns whose antecedent gets more attention than any other preceding referent. On the built-in
+stories an untrained head reaches 30 %; always choosing the last subject reaches 56 %."""
 
 ALIGNMENT = 50.0
-"""Alignment error rate in percent."""
+"""Maximum alignment error rate, in percent."""
 
 
 def scalars(measures: Measures) -> dict[str, float]:
-    """For charts, the mean over heads of each measure: `attention/<kind>/<layer>/<measure>`."""
+    """Mean of each measure over heads, as TensorBoard scalars named `attention/<kind>/<layer>/<measure>`."""
     return {
         f"attention/{kind}/{layer}/{name}": float(np.mean(heads))
         for name, kinds in measures.items()

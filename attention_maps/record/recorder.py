@@ -1,4 +1,4 @@
-"""From a model and examples (probes, validation rows) to a recording, without disturbing the training."""
+"""Record the attention of a model on examples (probes, validation rows) without side effects on training."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def record(
     scores: Sequence[Score] = (),
     measured: Measures | None = None,
 ) -> Recording:
-    """Every attention map of every example, with losses, likeliest next tokens and the heads' output norms.
+    """Record every attention map of every example, with losses, the most likely next tokens and head output norms.
 
-    The model runs in eval mode without gradients; its training mode, module by module, and the random state are as
-    before afterwards, so recording never changes what training does next. `model` is the bare one, not its compiled
-    wrapper. Examples run one by one: no padding can leak into a map, and a few short sentences cost little. `pieces`
-    spells the predicted tokens (the target tokenizer's method); without it they read `#17`. Sides longer than
-    `max_tokens` or the model's context are cut before the model sees them; the sample is then `truncated`. `scores` and
-    `measured` are results on more examples, stored with the maps. Raises ValueError for an
-    example that does not fit the model: a source for a GPT, none for a translator, or no tokens.
+    The model runs in eval mode without gradients. The training mode of each module and the random state are restored,
+    so recording does not affect training. `model`: the module itself, not the compiled wrapper. Examples run one at a
+    time, so that no padding enters a map. `pieces`: converts predicted ids to text (the target tokenizer's method);
+    if None, predictions are labelled `#17`. Sides longer than `max_tokens` or the model's context are truncated before
+    the forward pass, and the sample is marked `truncated`. `scores` and `measured`: results on more examples, stored
+    with the maps. Raises ValueError if an example does not match the model: a source for a GPT, no source for a
+    translation model, or no tokens.
     """
     device = next(model.parameters()).device
     spell = pieces or (lambda ids: [f"#{token}" for token in ids])
@@ -52,13 +52,13 @@ def record(
             example = whole.cut(cap)
             seen, logits = _forward(model, example, device)
             recorded.append(_sample(whole, example, seen, logits, special, spell, top))
-            deviation = float(torch.tensor([deviation, seen.deviation]).max())  # NaN stays
+            deviation = float(torch.tensor([deviation, seen.deviation]).max())  # keeps NaN
     measures = head_measures(recorded) | (measured or {})
     return Recording(step, tuple(recorded), measures, head_labels(measures), tuple(scores), deviation)
 
 
 def _forward(model: GPT | EncoderDecoder, example: Example, device: torch.device) -> tuple[AttentionRecording, Tensor]:
-    """Recorded attention, and the logits [T,V]."""
+    """Run the model on one example; return the recorded attention and the logits [T,V]."""
     target = torch.tensor([example.target_ids], device=device)  # [1,T]
     with record_attention(model) as seen:
         if example.source_ids is None:
@@ -96,7 +96,7 @@ def _sample(
 
 
 def _rollouts(seen: AttentionRecording) -> dict[str, np.ndarray]:
-    """Rollout of each kind of self-attention, over its layers in order."""
+    """Attention rollout [Q,K] float16 of each kind of self-attention over all layers."""
     layers = {
         kind: [seen.weights[key][0].mean(dim=0).cpu().numpy() for key in sorted(seen.weights) if key[0] == kind]
         for kind in ("encoder", "decoder")
@@ -108,7 +108,7 @@ def _check(model: GPT | EncoderDecoder, example: Example) -> None:
     name = f"example '{example.name}'" if example.name else "an example"
     translates = isinstance(model, EncoderDecoder)
     if translates and not example.source_ids:
-        raise ValueError(f"{name} has no source tokens, but the model translates")
+        raise ValueError(f"{name} has no source tokens, but the model is an encoder-decoder")
     if not translates and example.source_ids is not None:
         raise ValueError(f"{name} has a source, but the model is a GPT")
     if not example.target_ids:
@@ -118,7 +118,7 @@ def _check(model: GPT | EncoderDecoder, example: Example) -> None:
 
 
 def _predictions(logits: Tensor, spell: Pieces, top: int) -> tuple[tuple[Prediction, ...], ...]:
-    """The likeliest tokens of each row of `logits` [T,V]."""
+    """The `top` most likely tokens of each row of `logits` [T,V]."""
     best = logits.softmax(dim=-1).topk(min(top, logits.shape[-1]), dim=-1)
     rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return tuple(
@@ -128,5 +128,5 @@ def _predictions(logits: Tensor, spell: Pieces, top: int) -> tuple[tuple[Predict
 
 
 def _halved(tensors: dict[Key, Tensor]) -> dict[Key, np.ndarray]:
-    """As float16: half the file; the largest error, 2.4e-4, cannot be seen and hardly changes a measure."""
+    """Convert to float16 to halve the file; the maximum error, 2.4e-4, is invisible and hardly changes a measure."""
     return {key: tensor.half().cpu().numpy() for key, tensor in tensors.items()}

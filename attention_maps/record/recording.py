@@ -1,4 +1,4 @@
-"""A recording: the attention maps of a few examples at one training step, and questions to ask of it.
+"""Define a recording: the attention maps of a few examples at one training step, with methods to query the maps.
 
 Shapes: H heads, Q queries (rows), K keys (columns).
 """
@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 Kind = Literal["encoder", "decoder", "cross"]
-"""`encoder`: source attends to source. `decoder`: text (target) attends to its past. `cross`: target to source."""
+"""`encoder`: source to source. `decoder`: text or target to preceding tokens. `cross`: target to source."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -24,15 +24,15 @@ NAMES: dict[Kind, str] = {
 """Display names."""
 
 Rows = Literal["reads", "predicts"]
-"""A decoder row stands between two tokens: it `reads` one and `predicts` the next. For word alignment, `predicts` is
-the right name of a row; for "how much does 'win' attend to 'I'" it is `reads`."""
+"""Label of a decoder row: the token that the row `reads` or the next token, which the row `predicts`. Use `predicts`
+for word alignment and `reads` for self-attention ("how much does 'win' attend to 'I'")."""
 
 Key = tuple[str, int]
-"""Which matrix: its kind and its layer, counted from 0."""
+"""Kind and layer (counted from 0) of a matrix."""
 
 
 Link = tuple[int, int]
-"""A word of the source and one of the target that translate each other, as positions of tokens."""
+"""Token positions (source, target) of two words that translate each other."""
 
 Measures = dict[str, dict[str, list[list[float]]]]
 """`measures["entropy"]["cross"][layer][head]`; see `attention_maps.record.measures`."""
@@ -43,22 +43,22 @@ class Antecedents:
     """Gold antecedents of pronouns, in token positions."""
 
     side: Literal["reads", "source"]
-    """The side with the pronouns."""
+    """The side that contains the pronouns."""
 
     pairs: tuple[tuple[int, int, int, int], ...]
-    """[start, stop) of a pronoun and of its antecedent."""
+    """[start, stop) of each pronoun and [start, stop) of its antecedent."""
 
     def cut(self, length: int) -> Antecedents:
-        """Those that lie within the first `length` tokens."""
+        """Keep the pairs within the first `length` tokens."""
         return Antecedents(self.side, tuple(pair for pair in self.pairs if max(pair) <= length))
 
 
 @dataclass(frozen=True)
 class Score:
-    """One read-out of the maps, measured against gold on many examples, or a baseline beside it."""
+    """Score of one read-out of the maps, or of a baseline, against gold labels on many examples."""
 
     measure: str
-    """`alignment_error` (percent, lower is better) or `antecedent` (percent of the pronouns, higher is better)."""
+    """`alignment_error` (percent, lower is better) or `antecedent` (percentage of pronouns, higher is better)."""
 
     name: str
     """Display name: `mean of layer 1`, `nearest noun`."""
@@ -74,7 +74,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token ids with their readable pieces; `special` marks bos, eos, padding and the like."""
+    """Token ids with their readable pieces; `special` marks bos, eos, padding and other special tokens."""
 
     ids: tuple[int, ...]
     pieces: tuple[str, ...]
@@ -93,21 +93,20 @@ class Tokens:
         return Tokens(self.ids[:count], self.pieces[:count], self.special[:count])
 
     def find(self, token: str | int | range) -> range:
-        """Positions of a token: a text (one piece, or several in a row that spell it; `▁` at its ends is
-        ignored), an index, or a range.
+        """Positions of a token given as text (one or more consecutive pieces; leading and trailing `▁` are ignored),
+        index or range.
 
-        Raises LookupError when the text is absent, and also when it occurs more than once, naming the places: taking
-        the first one silently would answer another question than the one asked.
+        Raises LookupError if the text is absent or ambiguous; the message of the latter lists the positions.
         """
         if isinstance(token, range):
             if not token:
-                raise LookupError(f"from {token.start} up to {token.stop} there is no position")
+                raise LookupError(f"the range {token.start}:{token.stop} is empty")
             if min(token[0], token[-1]) < 0 or max(token[0], token[-1]) >= len(self):
-                raise LookupError(f"the positions {token[0]} to {token[-1]} are not inside the {len(self)} tokens")
+                raise LookupError(f"the positions {token[0]} to {token[-1]} are not within the {len(self)} tokens")
             return token
         if isinstance(token, int):
             if not -len(self) <= token < len(self):
-                raise LookupError(f"position {token} is not inside the {len(self)} tokens")
+                raise LookupError(f"position {token} is not within the {len(self)} tokens")
             return range(token % len(self), token % len(self) + 1)
         places = list(self._spellings(token.replace(" ", "▁").strip("▁")))
         if len(places) == 1:
@@ -115,7 +114,7 @@ class Tokens:
         if not places:
             raise LookupError(f"'{token}' is not among the tokens: {' '.join(self.pieces)}")
         listed = ", ".join(str(p.start) if len(p) == 1 else f"range({p.start}, {p.stop})" for p in places)
-        raise LookupError(f"'{token}' occurs {len(places)} times; give one of the positions instead: {listed}")
+        raise LookupError(f"'{token}' occurs {len(places)} times; use one of the positions {listed}")
 
     def _spellings(self, text: str) -> list[range]:
         bare = [piece.strip("▁") for piece in self.pieces]
@@ -136,7 +135,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A token the model thinks may come next, and how likely."""
+    """A candidate for the next token and its predicted probability."""
 
     id: int
     piece: str
@@ -144,79 +143,79 @@ class Prediction:
 
 
 class TokenWeight(NamedTuple):
-    """A token and its share of attention."""
+    """A token and its attention weight."""
 
     position: int
     piece: str
     weight: float
-    """Share of attention, 0 to 1."""
+    """Attention weight, 0 to 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Everything recorded of one example. Row i of a decoder or cross map reads `reads[i]` and predicts
+    """Recorded data of one example. Row i of a decoder or cross map reads `reads[i]` and predicts
     `predicts[i]`."""
 
     reads: Tokens
-    """What the decoder reads (translation: bos + target; GPT: the text)."""
+    """Decoder input (translation: bos + target; GPT: the text)."""
 
     predicts: Tokens
-    """The token that should come next at each position (translation: target + eos). May be one shorter than `reads`:
-    nothing is known to follow the last token of a plain text."""
+    """Gold next token at each position (translation: target + eos). May be one shorter than `reads`: the token
+    after the end of a plain text is unknown."""
 
     source: Tokens | None
-    """What the encoder reads; None for a GPT."""
+    """Encoder input; None for a GPT."""
 
     losses: tuple[float, ...]
-    """Nats lost on each token of `predicts`."""
+    """Cross-entropy of each token of `predicts`, in nats."""
 
     predictions: tuple[tuple[Prediction, ...], ...]
-    """For each row the likeliest next tokens, best first."""
+    """Most likely next tokens of each row, in descending order."""
 
     weights: dict[Key, np.ndarray] = field(repr=False)
     """Attention weights [H,Q,K] float16, rows sum to 1."""
 
     norms: dict[Key, np.ndarray] = field(repr=False)
-    """L2 norm of each head's output per query ("activation strength") [H,Q] float16, before the output projection. The
-    heads' outputs lie side by side, so all heads together have the norm sqrt(sum of squares over H)."""
+    """L2 norm of each head's output per query ("activation strength") [H,Q] float16, before the output projection. Head
+    outputs are concatenated, so the norm of all heads together is sqrt(sum of squares over H)."""
 
     name: str = ""
-    """Where it comes from, for titles and menus: `probe 1`, `valid 3`."""
+    """Display name: `probe 1`, `valid 3`."""
 
     length: int = 0
-    """Tokens on the decoder's side before cutting to the cap."""
+    """Number of decoder tokens before truncation."""
 
     source_length: int = 0
-    """Tokens of the source before cutting to the cap; 0 without a source."""
+    """Number of source tokens before truncation; 0 without a source."""
 
     values: dict[Key, np.ndarray] = field(default_factory=dict, repr=False)
-    """Norm of what each head adds for a key [H,K] float16, after the output projection (Kobayashi et al. 2020). Weight
-    times this is the key's contribution. Empty in files of an older version."""
+    """Norm of each head's value vector per key [H,K] float16, after the output projection (Kobayashi et al. 2020).
+    Weight times norm is the contribution of the key. Empty in files of an older version."""
 
     rollout: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
-    """Per kind (encoder, decoder), attention rollout over all layers [Q,K] float16 (Abnar & Zuidema 2020)."""
+    """Attention rollout over all layers [Q,K] float16 by kind (encoder, decoder) (Abnar & Zuidema 2020)."""
 
     links: tuple[Link, ...] | None = None
-    """Gold word alignment, where the corpus knows it: positions in `source` and in `predicts`."""
+    """Gold word alignment, if the corpus provides it: positions in `source` and in `predicts`."""
 
     antecedents: Antecedents | None = None
-    """Gold antecedents of the pronouns, where the corpus knows them."""
+    """Gold antecedents of the pronouns, if the corpus provides them."""
 
     @property
     def truncated(self) -> bool:
-        """The example was longer than the cap: its maps show the beginning only."""
+        """Whether the example was truncated: the maps cover only its beginning."""
         return self.length > len(self.reads) or self.source_length > len(self.source or ())
 
     def queries(self, kind: Kind, rows: Rows = "reads") -> Tokens:
-        """The tokens naming the rows of a map. `predicts` is for the decoder's maps alone."""
+        """Tokens that label the rows of a map. Raises ValueError for `predicts` with an encoder map."""
         if kind == "encoder":
             if rows == "predicts":
-                raise ValueError("an encoder predicts nothing: its rows can only be named by what they read")
+                raise ValueError("an encoder predicts nothing: use rows=reads")
             return self._source(kind)
         return self.reads if rows == "reads" else self.predicts
 
     def keys(self, kind: Kind) -> Tokens:
-        """The tokens naming the columns of a map."""
+        """Tokens that label the columns of a map."""
         return self.reads if kind == "decoder" else self._source(kind)
 
     def _source(self, kind: Kind) -> Tokens:
@@ -225,16 +224,16 @@ class Sample:
         return self.source
 
     def layers(self, kind: Kind) -> int:
-        """How many layers were recorded of this kind."""
+        """Number of recorded layers of this kind."""
         return sum(key[0] == kind for key in self.weights)
 
     def key(self, kind: Kind, layer: int) -> Key:
-        """The checked name of one matrix; negative layers count from the last. Raises LookupError naming what there
-        is."""
+        """Validated key of one matrix; negative layers count from the last. Raises LookupError that lists the
+        available ones."""
         layers = self.layers(kind)
         if not layers:
             recorded = ", ".join(k for k in KINDS if self.layers(k)) or "nothing"
-            raise LookupError(f"no '{kind}' maps in this recording; it holds: {recorded}")
+            raise LookupError(f"no '{kind}' maps in this recording; available: {recorded}")
         if not -layers <= layer < layers:
             raise LookupError(f"no {kind} layer {layer}: there are {layers}, counted from 0")
         return kind, layer % layers
@@ -242,7 +241,7 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """All maps of some examples at one step. Written by `recorder.record` or read by `store.load`."""
+    """All maps of some examples at one step, from `recorder.record` or `store.load`."""
 
     step: int
     samples: tuple[Sample, ...]
@@ -251,24 +250,24 @@ class Recording:
     """Measures of every head."""
 
     labels: dict[str, list[list[str]]] = field(default_factory=dict, repr=False)
-    """Labels of heads: `labels["decoder"][layer][head]`, empty where no rule fits."""
+    """Labels of heads: `labels["decoder"][layer][head]`, empty if no rule matches."""
 
     scores: tuple[Score, ...] = field(default=(), repr=False)
-    """Read-outs measured against gold, with baselines."""
+    """Scores of read-outs and baselines against gold labels."""
 
     deviation: float = 0.0
-    """Largest difference between the weights times the values and the fused kernel's output, as a share of the largest
-    output: about 1e-6 in float32, 1e-2 in bfloat16. More would mean that the maps are not what the model computes."""
+    """Maximum difference between weights times values and the fused kernel's output, relative to the largest output:
+    about 1e-6 in float32, 1e-2 in bfloat16. A larger value means that the maps do not match the model."""
 
     def maps(self, sample: int, kind: Kind, layer: int) -> np.ndarray:
-        """Attention weights of all heads of one layer [H,Q,K] float32; raises LookupError for what is not recorded."""
+        """Attention weights of all heads of one layer [H,Q,K] float32. Raises LookupError if they are not recorded."""
         if not -len(self.samples) <= sample < len(self.samples):
             raise LookupError(f"no sample {sample}: there are {len(self.samples)}, counted from 0")
         chosen = self.samples[sample]
         return chosen.weights[chosen.key(kind, layer)].astype(np.float32)
 
     def map(self, sample: int, kind: Kind, layer: int, head: int | None = None) -> np.ndarray:
-        """Attention weights of one head, or the mean of all, [Q,K] float32; raises LookupError like `maps`."""
+        """Attention weights of one head, or the mean over heads, [Q,K] float32. Raises LookupError like `maps`."""
         weights = self.maps(sample, kind, layer)
         if head is None:
             return weights.mean(axis=0)
@@ -287,12 +286,11 @@ class Recording:
         sample: int = 0,
         rows: Rows | None = None,
     ) -> float:
-        """How much does `query` attend to `key`? Between 0 and 1. `weight("win", "I", ...)`: "'win' attends 'I'".
+        """Attention weight from `query` to `key`, 0 to 1. Example: `weight("win", "I", ...)`.
 
-        `rows`: whether `query` names what a row reads or what it predicts. By default a word of a translation is what
-        its row predicts (where that word looked for its source), any other what it reads.
-        Words of several pieces: summed over the key's pieces, averaged over the query's. `head=None` is the heads'
-        mean.
+        `rows`: whether `query` is the token that a row reads or predicts; default: `predicts` for cross-attention,
+        `reads` otherwise. Weights are summed over the pieces of the key and averaged over the pieces of the query.
+        `head=None` is the mean over heads.
         """
         matrix = self.map(sample, kind, layer, head)
         chosen = self.samples[sample]
@@ -312,13 +310,13 @@ class Recording:
         rows: Rows | None = None,
         top: int = 3,
     ) -> list[TokenWeight]:
-        """The keys that `query` attends to most, or the queries that attend most to `key`: strongest first, at most
-        `top`, none of weight 0.
+        """The keys that `query` attends to most, or the queries that attend most to `key`: at most `top`, strongest
+        first, without weights of 0.
 
-        Words of several pieces, `head` and `rows` are treated as in `weight`; the other side is given piece by piece.
+        Words of several pieces, `head` and `rows` are treated as in `weight`; the result lists single pieces.
         """
         if (query is None) == (key is None):
-            raise ValueError("the strongest links of a query or of a key: give one of the two")
+            raise ValueError("give either query or key")
         matrix = self.map(sample, kind, layer, head)
         chosen = self.samples[sample]
         queries = chosen.queries(kind, rows or ("predicts" if kind == "cross" else "reads"))
@@ -332,5 +330,5 @@ class Recording:
 
 
 def tokens(ids: Sequence[int], pieces: Sequence[str], special_ids: frozenset[int]) -> Tokens:
-    """Tokens with the special ones marked."""
+    """Build `Tokens` that mark the ids in `special_ids` as special."""
     return Tokens(tuple(ids), tuple(pieces), tuple(token in special_ids for token in ids))

@@ -1,4 +1,4 @@
-"""Evaluation mode that leaves no trace: modes of modules and random state are restored afterwards."""
+"""Evaluation mode that restores the training mode of every module and the random state."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import nn
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; afterwards the random state, and each module's own mode, are as before: a
-    frozen part may have been in evaluation mode already."""
+    """Run the block in evaluation mode without gradients, then restore the random state and the mode of each module:
+    frozen modules may already have been in evaluation mode."""
     device, modes = next(model.parameters()).device, [(module, module.training) for module in model.modules()]
     accelerators = [] if device.type == "cpu" else [device]
     kept_random = torch.random.fork_rng(accelerators, device_type="cuda" if device.type == "cpu" else device.type)

@@ -183,9 +183,7 @@ def test_a_sample_of_one_token_predicts_nothing(
     store.save(Recording(1, (replace(sample, norms={}),)), tmp_path)
     settings = ["export", str(tmp_path), f"to={tmp_path / name}", *(["view=lines"] if name == "l.svg" else [])]
     assert guarded([*settings, "rows=predicts"]) == 2
-    assert (
-        capsys.readouterr().err == "error: sample=0: nothing is predicted in this sample; rows=reads names its rows\n"
-    )
+    assert capsys.readouterr().err == "error: sample=0: this sample has no predicted tokens; use rows=reads\n"
     assert guarded(settings) == 0
 
 

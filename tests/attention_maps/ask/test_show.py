@@ -106,8 +106,8 @@ def test_every_mistake_is_told_at_once(run: str, capsys: Capture) -> None:
     ]
     assert guarded(["show", run, "query=3:2", "key=0:9"]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "error: query=3:2: from 3 up to 2 there is no position",
-        "error: key=0:9: the positions 0 to 8 are not inside the 3 tokens",
+        "error: query=3:2: the range 3:2 is empty",
+        "error: key=0:9: the positions 0 to 8 are not within the 3 tokens",
     ]
     for long in ("sample", "step", "layer", "head", "query"):
         assert guarded(["show", run, f"{long}={'9' * 5000}"]) == 2
@@ -131,7 +131,7 @@ def test_a_broken_file_is_named(run: str, capsys: Capture) -> None:
     (file,) = store.steps(run).values()
     file.write_bytes(file.read_bytes()[:-7])
     assert guarded(["show", run]) == 2
-    assert "step_00001000.safetensors: cut off" in capsys.readouterr().err
+    assert "step_00001000.safetensors: truncated" in capsys.readouterr().err
     assert guarded(["list", run]) == 0
     assert "unreadable" in capsys.readouterr().out
 

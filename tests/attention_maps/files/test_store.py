@@ -111,7 +111,7 @@ def test_every_truncation_is_reported_with_the_file(lesson: Recording, tmp_path:
     whole = path.read_bytes()
     for length in [0, 1, 7, 8, 9, 100, len(whole) // 2, len(whole) - 1]:
         path.write_bytes(whole[:length])
-        with pytest.raises(store.RecordingError, match=r"step_00001000.safetensors: .*cut off"):
+        with pytest.raises(store.RecordingError, match=r"step_00001000.safetensors: .*truncated"):
             store.load(path)
 
 
@@ -125,7 +125,7 @@ def test_foreign_and_newer_files_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(store.RecordingError, match="recording format 2; this program reads 1"):
         store.load(path)
     path.write_bytes(struct.pack("<Q", 2**62) + b"{}")
-    with pytest.raises(store.RecordingError, match="cut off, or not safetensors"):
+    with pytest.raises(store.RecordingError, match="truncated or not safetensors"):
         store.load(path)
     with pytest.raises(FileNotFoundError, match="no such recording"):
         store.load(tmp_path / "absent.safetensors")
@@ -147,16 +147,16 @@ def _rewrite(path: Path, tensors: dict[str, np.ndarray | None], metadata: dict[s
         ({"0/cross/0": np.zeros((), np.float16)}, {}, "0/cross/0"),
         ({"1/cross/0": np.zeros((2, 4, 3), np.float16)}, {}, "its samples do not have the same maps"),
         ({"0/cross/0": None, "0/cross/0/norms": None}, {}, "layers are missing among the cross maps"),
-        ({"0/cross/0": None}, {}, "0/cross/0/norms does not fit the weights beside it"),
+        ({"0/cross/0": None}, {}, "0/cross/0/norms does not match its weights"),
         ({}, {"samples": "[{}]"}, "sample 0, reads: there are no tokens"),
-        ({}, {"samples": "not json"}, "is no JSON"),
+        ({}, {"samples": "not json"}, "is not valid JSON"),
         ({}, {"samples": "[" * 100_000}, "nested too deeply"),
-        ({}, {"samples": '{"a": 1}'}, "there are no samples"),
-        ({}, {"step": "soon"}, "its step is no whole number"),
-        ({}, {"step": "9" * 5000}, "its step is no whole number"),
+        ({}, {"samples": '{"a": 1}'}, "it contains no samples"),
+        ({}, {"step": "soon"}, "its step is not an integer"),
+        ({}, {"step": "9" * 5000}, "its step is not an integer"),
         ({}, {"measures": '{"entropy": {"cross": [[1]]}}'}, "entropy: cross must have 2 layers with 2 heads"),
         ({}, {"labels": '{"cross": [["", ""], [""]]}'}, "labels: cross must have 2 layers with 2 heads"),
-        ({}, {"deviation": "[]"}, "its deviation is no number"),
+        ({}, {"deviation": "[]"}, "its deviation is not a number"),
     ],
 )
 def test_damaged_contents_are_reported(
@@ -199,7 +199,7 @@ def test_a_number_beyond_all_numbers_is_refused(lesson: Recording, tmp_path: Pat
         (sample,) = json.loads(opened.metadata()["samples"])
     sample[place] = sample["reads"] | {"ids": [0, 0, 0, "1e400"]} if place == "reads" else [[0, "1e400"]]
     _rewrite(path, {}, {"samples": json.dumps([sample]).replace('"1e400"', "1e400")})
-    with pytest.raises(store.RecordingError, match=r"whole numbers|pairs of positions"):
+    with pytest.raises(store.RecordingError, match=r"must be integers|pairs of positions"):
         store.load(path)
 
 

@@ -280,7 +280,7 @@ def test_examples_must_fit_the_model(english: Tokenizer, japanese: Tokenizer) ->
     gpt, translator = make_gpt(english), make_translator(english, japanese)
     with pytest.raises(ValueError, match=r"'probe 1' has a source, but the model is a GPT"):
         record(gpt, [pair_example(english, japanese)], (), 0)
-    with pytest.raises(ValueError, match=r"'probe 1' has no source tokens, but the model translates"):
+    with pytest.raises(ValueError, match=r"'probe 1' has no source tokens, but the model is an encoder-decoder"):
         record(translator, [text_example(english)], (), 0)
     with pytest.raises(ValueError, match=r"'empty' has no tokens to read"):
         record(gpt, [Example.text([], english, "empty")], (), 0)

@@ -56,13 +56,13 @@ def test_negative_layers_count_from_the_last(lesson: Recording) -> None:
     [
         ({"layer": 2}, "no cross layer 2: there are 2"),
         ({"head": 2}, "no head 2: there are 2"),
-        ({"kind": "self"}, "it holds: encoder, decoder, cross"),
+        ({"kind": "self"}, "available: encoder, decoder, cross"),
         ({"key": "負ける"}, "'負ける' is not among the tokens: いいえ 勝つ さ"),
-        ({"key": 3}, "position 3 is not inside the 3 tokens"),
-        ({"key": range(2, 4)}, "the positions 2 to 3 are not inside the 3 tokens"),
-        ({"key": range(3, 1)}, "from 3 up to 1 there is no position"),
-        ({"key": range(10**30)}, "not inside the 3 tokens"),
-        ({"key": range(2, -(10**12), -1)}, "not inside the 3 tokens"),
+        ({"key": 3}, "position 3 is not within the 3 tokens"),
+        ({"key": range(2, 4)}, "the positions 2 to 3 are not within the 3 tokens"),
+        ({"key": range(3, 1)}, "the range 3:1 is empty"),
+        ({"key": range(10**30)}, "not within the 3 tokens"),
+        ({"key": range(2, -(10**12), -1)}, "not within the 3 tokens"),
     ],
 )
 def test_impossible_questions_say_what_there_is(lesson: Recording, change: dict, message: str) -> None:
@@ -84,7 +84,7 @@ def test_words_of_several_pieces_are_found() -> None:
 def test_a_word_that_occurs_twice_must_be_pointed_at() -> None:
     """Guards against the first 'the' silently answering for the second."""
     text = tokens(range(4), ["▁the", "▁cat", "▁the", "▁dog"], frozenset())
-    with pytest.raises(LookupError, match="'the' occurs 2 times; give one of the positions instead: 0, 2"):
+    with pytest.raises(LookupError, match="'the' occurs 2 times; use one of the positions 0, 2"):
         text.find("the")
     assert text.find(2) == range(2, 3)
     assert text.find(-1) == range(3, 4)

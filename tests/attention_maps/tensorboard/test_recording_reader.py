@@ -72,36 +72,36 @@ def second_sample(header: dict[str, Any], said: dict[str, Any]) -> None:
 
 
 WRONG: list[tuple[Change, str]] = [
-    (told("format", "pt"), "a safetensors file, but not an attention recording of this project"),
+    (told("format", "pt"), "a safetensors file, but not an attention recording"),
     (told("version", "2"), "recording format 2; this program reads 1"),
-    (told("step", "soon"), "its step is no whole number"),
-    (told("samples", None), "there are no samples in it"),
+    (told("step", "soon"), "its step is not an integer"),
+    (told("samples", None), "it contains no samples"),
     (told("samples", []), "0/cross/0 belongs to no sample"),
-    (told("samples", [1]), "sample 0 is no JSON object"),
-    (second_sample, "there are samples without maps"),
+    (told("samples", [1]), "sample 0 is not a JSON object"),
+    (second_sample, "it contains samples without maps"),
     (sample("reads", None), "sample 0, reads: there are no tokens"),
-    (sample("reads.ids", [2, 5, 6, 7.5]), "sample 0, reads: ids must be whole numbers"),
-    (sample("reads.ids", [2, 5, 6, True]), "sample 0, reads: ids must be whole numbers"),
-    (sample("reads.ids", [2, 5, 6, 2**60]), "sample 0, reads: ids must be whole numbers"),
-    (sample("source.pieces", ["a", "b", None]), "sample 0, source: pieces must be texts"),
+    (sample("reads.ids", [2, 5, 6, 7.5]), "sample 0, reads: ids must be integers"),
+    (sample("reads.ids", [2, 5, 6, True]), "sample 0, reads: ids must be integers"),
+    (sample("reads.ids", [2, 5, 6, 2**60]), "sample 0, reads: ids must be integers"),
+    (sample("source.pieces", ["a", "b", None]), "sample 0, source: pieces must be strings"),
     (sample("predicts.special", [0, 0, 0, 2]), "sample 0, predicts: special marks must be 0 or 1"),
     (sample("predicts.special", [0, 0, 0]), "sample 0, predicts: each token needs an id, a piece and a special mark"),
     (sample("reads", {"ids": [], "pieces": [], "special": []}), "sample 0 reads no tokens"),
     (sample("predicts", {"ids": [1], "pieces": ["a"], "special": [0]}), "sample 0 reads 4 tokens and predicts 1"),
     (sample("source", None), "sample 0: links must be pairs of positions"),
-    (without_gold(sample("source", None)), "0/cross/0 has the shape [2, 4, 3], its tokens ask for [2, 4, 0]"),
-    (without_gold(sample("source", {"ids": [1], "pieces": ["a"], "special": [0]})), "its tokens ask for [2, 4, 1]"),
-    (sample("losses", [0.5] * 3), "sample 0 needs a loss for what it predicts"),
-    (sample("losses", [0.5, 0.5, 0.5, "0.5"]), "sample 0 needs a loss for what it predicts"),
+    (without_gold(sample("source", None)), "0/cross/0 has the shape [2, 4, 3], its tokens require [2, 4, 0]"),
+    (without_gold(sample("source", {"ids": [1], "pieces": ["a"], "special": [0]})), "its tokens require [2, 4, 1]"),
+    (sample("losses", [0.5] * 3), "sample 0 needs one loss per prediction"),
+    (sample("losses", [0.5, 0.5, 0.5, "0.5"]), "sample 0 needs one loss per prediction"),
     (sample("predictions", []), "sample 0 needs predictions for each row"),
     (sample("predictions", [[[5, "I"]]] * 4), "sample 0 needs predictions for each row"),
     (sample("predictions", [[["5", "I", 0.5]]] * 4), "sample 0 needs predictions for each row"),
     (sample("predictions", [[[5, 5, 0.5]]] * 4), "sample 0 needs predictions for each row"),
     (sample("predictions", [[[5, "I", "0.5"]]] * 4), "sample 0 needs predictions for each row"),
     (sample("name", None), "sample 0 has no name"),
-    (sample("length", -1), "sample 0 has no proper lengths"),
-    (sample("source_length", "3"), "sample 0 has no proper lengths"),
-    (sample("truncated", 0), "sample 0 does not say whether it was truncated"),
+    (sample("length", -1), "sample 0 has invalid lengths"),
+    (sample("source_length", "3"), "sample 0 has invalid lengths"),
+    (sample("truncated", 0), "sample 0 has no boolean 'truncated'"),
     (sample("links", {}), "sample 0: links must be pairs of positions in source and predicts"),
     (sample("links", [[0]]), "sample 0: links must be pairs of positions"),
     (sample("links", [[3, 0]]), "sample 0: links must be pairs of positions"),
@@ -113,44 +113,44 @@ WRONG: list[tuple[Change, str]] = [
     (sample("antecedents.pairs", [[0, 1, 4, 5]]), "sample 0: antecedents must be pairs of spans"),
     (sample("antecedents.pairs", [[1, 1, 2, 3]]), "sample 0: antecedents must be pairs of spans"),
     (sample("antecedents.pairs", [[0, 1, 3, 2]]), "sample 0: antecedents must be pairs of spans"),
-    (tensor("0/cross/0", shape=[2, 3, 4]), "0/cross/0 has the shape [2, 3, 4], its tokens ask for [2, 4, 3]"),
+    (tensor("0/cross/0", shape=[2, 3, 4]), "0/cross/0 has the shape [2, 3, 4], its tokens require [2, 4, 3]"),
     (tensor("0/cross/0", shape=[24]), "0/cross/0 is F16 [24] instead of F16 [H,Q,K]"),
     (tensor("0/cross/0", dtype="I16"), "0/cross/0 is I16 [2, 4, 3] instead of F16 [H,Q,K]"),
-    (tensor("0/cross/0", shape=[4, 2, 3]), "0/cross/0/norms does not fit the weights beside it"),
-    (tensor("0/decoder/0/norms", shape=[4, 2]), "0/decoder/0/norms does not fit the weights beside it"),
-    (tensor("0/decoder/rollout", shape=[2, 8]), "0/decoder/rollout has the shape [2, 8], its tokens ask for [4, 4]"),
-    (renamed("0/cross/1", "0/cross/2"), "does not fit the weights beside it"),
-    (renamed("0/encoder/1", "1/encoder/1"), "does not fit the weights beside it"),
+    (tensor("0/cross/0", shape=[4, 2, 3]), "0/cross/0/norms does not match its weights"),
+    (tensor("0/decoder/0/norms", shape=[4, 2]), "0/decoder/0/norms does not match its weights"),
+    (tensor("0/decoder/rollout", shape=[2, 8]), "0/decoder/rollout has the shape [2, 8], its tokens require [4, 4]"),
+    (renamed("0/cross/1", "0/cross/2"), "does not match its weights"),
+    (renamed("0/encoder/1", "1/encoder/1"), "does not match its weights"),
     (tensor("0/cross/1", dtype=None), "tensor 0/cross/1 has no dtype"),
-    (tensor("0/cross/1", shape=24), "tensor 0/cross/1 has no proper shape"),
-    (tensor("0/cross/1", shape=[1] * 9), "tensor 0/cross/1 has no proper shape"),
-    (tensor("0/cross/1", shape=[-2, -4, 3]), "tensor 0/cross/1 has no proper shape"),
+    (tensor("0/cross/1", shape=24), "tensor 0/cross/1 has an invalid shape"),
+    (tensor("0/cross/1", shape=[1] * 9), "tensor 0/cross/1 has an invalid shape"),
+    (tensor("0/cross/1", shape=[-2, -4, 3]), "tensor 0/cross/1 has an invalid shape"),
     (tensor("0/cross/1", shape=[2, 4, 2]), "bytes, its shape [2, 4, 2] needs 32"),
-    (tensor("0/cross/1", data_offsets=[0]), "tensor 0/cross/1 has no proper offsets"),
-    (tensor("0/cross/1", data_offsets=[-48, 0]), "tensor 0/cross/1 has no proper offsets"),
+    (tensor("0/cross/1", data_offsets=[0]), "tensor 0/cross/1 has invalid offsets"),
+    (tensor("0/cross/1", data_offsets=[-48, 0]), "tensor 0/cross/1 has invalid offsets"),
     (tensor("0/cross/1", data_offsets=[48, 0]), "tensor 0/cross/1 ends before it begins"),
     (tensor("0/cross/1", data_offsets=[10, 58]), "begins at byte"),
     (tensor("0/cross/1", data_offsets=[2**40, 2**40 + 48]), "begins at byte"),
     (lambda header, said: header.update({"0/cross/1": []}), "tensor 0/cross/1 has no description"),
-    (told("measures", []), "its measures are no JSON object"),
-    (told("measures", {"entropy": []}), "measure entropy: something must be given for each kind"),
+    (told("measures", []), "its measures are not a JSON object"),
+    (told("measures", {"entropy": []}), "measure entropy: must be a JSON object by kind"),
     (told("measures", {"entropy": {"self": []}}), "measure entropy: there are no self maps"),
     (told("measures", {"entropy": {"cross": [[1, 2]]}}), "measure entropy: cross must have 2 layers with 2 heads"),
     (told("measures", {"entropy": {"cross": [[1, 2], [3]]}}), "measure entropy: cross must have 2 layers with 2 heads"),
-    (told("measures", {"entropy": {"cross": [[1, 2], [3, "4"]]}}), "measure entropy: cross has a wrong value"),
-    (told("measures", {str(number): {} for number in range(65)}), "it has 65 measures, more than the 64 read here"),
+    (told("measures", {"entropy": {"cross": [[1, 2], [3, "4"]]}}), "measure entropy: cross has an invalid value"),
+    (told("measures", {str(number): {} for number in range(65)}), "it has 65 measures, more than the limit of 64"),
     (told("measures", {"x" * 65: {}}), "a measure's name has over 64 characters"),
-    (told("labels", {"cross": [["", ""], ["", None]]}), "labels: cross has a wrong value"),
-    (told("scores", {}), "its scores are no list"),
-    (told("scores", [[]]), "score 0 is no JSON object"),
+    (told("labels", {"cross": [["", ""], ["", None]]}), "labels: cross has an invalid value"),
+    (told("scores", {}), "its scores are not a list"),
+    (told("scores", [[]]), "score 0 is not a JSON object"),
     (score(measure=1), "score 0 needs a measure and a name"),
     (score(name="absent"), "score 0 needs a measure and a name"),
     (score(value="absent"), "score 0 has no value"),
     (score(value="1"), "score 0 has no value"),
-    (score(kind="self"), "score 0 is about maps that are not there"),
-    (score(layer=2), "score 0 names a layer that is not there"),
-    (score(head=-1), "score 0 names a head that is not there"),
-    (score(kind=None), "score 0 names a layer that is not there"),
+    (score(kind="self"), "score 0 refers to a kind that is not recorded"),
+    (score(layer=2), "score 0 refers to a layer that is not recorded"),
+    (score(head=-1), "score 0 refers to a head that is not recorded"),
+    (score(kind=None), "score 0 refers to a layer that is not recorded"),
 ]
 
 
@@ -214,7 +214,7 @@ def test_a_file_without_maps_is_refused(tab: type[Tab], complete: Recording, tmp
             header[f"later/{name}"] = header.pop(name)
 
     write(store.save(complete, tmp_path), without_maps)
-    assert "there are no maps in it" in tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
+    assert "it contains no maps" in tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
 
 
 def test_a_recording_without_samples_is_what_was_measured(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
@@ -229,8 +229,8 @@ def test_a_recording_without_samples_is_what_was_measured(tab: type[Tab], comple
     assert shown.json("curves", run=".")["steps"] == [1000]
     assert "no tensor 0/cross/0" in shown.refused(404, "tensor", **where, sample=0, kind="cross", layer=0)
     for measures, reason in (
-        ({}, "there are neither maps nor measures in it"),
-        ({"entropy": {"cross": [[]]}}, "there are neither maps nor measures in it"),
+        ({}, "it contains neither maps nor measures"),
+        ({"entropy": {"cross": [[]]}}, "it contains neither maps nor measures"),
         ({"entropy": {"cross": [[1.0, 2.0], [3.0]]}}, "entropy: cross must have 2 layers with 2 heads"),
         (
             {"entropy": {"cross": [[1.0]]}, "first": {"cross": [[1.0, 2.0]]}},
@@ -266,7 +266,7 @@ def test_a_truncated_file_gets_the_reason(tab: type[Tab], complete: Recording, t
     shown = tab(tmp_path)
     for route in ("meta", "tensor"):
         asked = {"run": ".", "recording": "step_00001000", "sample": 0, "kind": "cross", "layer": 0}
-        assert "cut off" in shown.refused(422, route, **asked)
+        assert "truncated" in shown.refused(422, route, **asked)
 
 
 def test_what_is_too_large_is_not_read(
@@ -276,11 +276,11 @@ def test_what_is_too_large_is_not_read(
     path = store.save(complete, tmp_path)
     asked = {"run": ".", "recording": "step_00001000", "sample": 0, "kind": "cross", "layer": 0}
     monkeypatch.setattr("attention_maps.files.header.LARGEST_TENSOR", 40)
-    assert "a tensor of 48 bytes is more than the 40" in tab(tmp_path).refused(422, "tensor", **asked)
+    assert "a tensor has 48 bytes, more than the limit of 40" in tab(tmp_path).refused(422, "tensor", **asked)
     with path.open("r+b") as file:
         file.write(struct.pack("<Q", 2**40))
         file.truncate(2**41)
-    assert "more than the 33554432 that are read here" in tab(tmp_path).refused(422, "meta", **asked)
+    assert "more than the limit of 33554432" in tab(tmp_path).refused(422, "meta", **asked)
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_refused(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_refused(tmp_path: Path) -> None
     with opened(str(path)) as file:
         header = read_header(file)
         os.truncate(path, 100_000)
-        with pytest.raises(Damaged, match="cut off while it was being read"):
+        with pytest.raises(Damaged, match="truncated while it was being read"):
             read_tensor(file, header.tensors["0/cross/0"])
 
 

@@ -225,7 +225,7 @@ def test_a_pipe_does_not_hold_up_the_server(tab: type[Tab], logdir: Path) -> Non
     path = store.path(logdir / "translator", 1000)
     path.unlink()
     os.mkfifo(path)
-    assert "this is not a file" in shown.refused(404, "meta", run="translator", recording="step_00001000")
+    assert "this is not a regular file" in shown.refused(404, "meta", run="translator", recording="step_00001000")
     assert 1000 not in tab(logdir).json("index")["runs"]["translator"]["steps"]
 
 
