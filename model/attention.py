@@ -1,7 +1,7 @@
-"""Attention, softmax(Q Kᵀ / √D) V, and the three thin modules that use it.
+"""Define attention, softmax(Q Kᵀ / √D) V, and the three thin modules that use it.
 
-`reference_attention` is the definition, `attention` the same function by the fastest kernel. Every module calls it
-through its attribute `attend`, the hook that `model.recording` replaces.
+`reference_attention` is the definition; `attention` computes the same function with the fastest kernel. Every module
+calls `attention` through its attribute `attend`, the hook that `model.recording` replaces.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def reference_attention(
     key_mask: Tensor | None = None,
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """softmax(Q Kᵀ / √D) V and its weights, softmax(Q Kᵀ / √D) (Vaswani et al. 2017, equation 1), in float32.
+    """Return softmax(Q Kᵀ / √D) V and the weights softmax(Q Kᵀ / √D) (Vaswani et al. 2017, eq. 1), in float32.
 
-    query [B, H, T, D], key and value [B, Hkv, S, D] with Hkv dividing H (query head h reads key head h // (H / Hkv)).
-    causal: query t sees keys up to its own position; with T < S the queries are the last T positions (cached decoding).
-    key_mask [B, S] bool: True where a key is a real token; None when all are. Every query must see at least one key.
-    [B, T, S]: the keys that each query sees, whose order then means nothing (the hypotheses of a beam search, the
-    documents of a window). dropout: probability of dropping a weight; not 0 in training only. Returns the output
-    [B, H, T, D] and the weights [B, H, T, S].
+    query [B, H, T, D], key and value [B, Hkv, S, D] with Hkv dividing H (query head h uses key head h // (H / Hkv)).
+    causal: query t attends to keys up to its own position; if T < S, queries are the last T positions (KV cache).
+    key_mask bool, True = may be attended to: [B, S] for real tokens, None if all are; or [B, T, S] per query, which
+    makes the order of the keys irrelevant (beam hypotheses, packed documents). Every query needs at least one key.
+    dropout: probability of dropping a weight, nonzero only in training. Returns the output [B, H, T, D] and the
+    weights [B, H, T, S].
     """
     groups = query.shape[1] // key.shape[1]
     key = key.float().repeat_interleave(groups, dim=1)  # [B, H, S, D]
@@ -57,16 +57,16 @@ def attention(
     key_mask: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """The output of `reference_attention`, [B, H, T, D] in the query's dtype; arguments likewise."""
+    """Return the output of `reference_attention`, [B, H, T, D] in the query's dtype; the arguments are the same."""
     output, _ = reference_attention(query, key, value, causal=causal, key_mask=key_mask, dropout=dropout)
     return output.to(query.dtype)
 
 
 class Attention(nn.Module):
-    """What the three kinds share: heads, their output projection, and the hook of a recording."""
+    """The parts shared by all three modules: heads, the output projection and the hook for recording."""
 
     attend = staticmethod(attention)
-    """The hook: `record_attention` replaces it on single modules for a while."""
+    """The hook: `record_attention` temporarily replaces it on individual modules."""
 
     def __init__(self, config: ModelConfig, kind: str, layer: int) -> None:
         super().__init__()
@@ -81,29 +81,29 @@ class Attention(nn.Module):
     def _mix(
         self, query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False, key_mask: Tensor | None = None
     ) -> Tensor:
-        """Attention of all heads [B, H, T, D], projected: [B, T, C]."""
+        """Attend with all heads [B, H, T, D] and project the result to [B, T, C]."""
         probability = self.attention_dropout if self.training else 0.0
         mixed = self.attend(query, key, value, causal=causal, key_mask=key_mask, dropout=probability)  # [B, H, T, D]
         return self.output(mixed.transpose(1, 2).flatten(2))
 
 
 class SelfAttention(Attention):
-    """Every token of a sequence attends to all of them (encoder)."""
+    """Self-attention without a causal mask: every token attends to every token of the sequence (encoder)."""
 
     def __init__(self, config: ModelConfig, kind: str, layer: int) -> None:
         super().__init__(config, kind, layer)
         self.query_key_value = nn.Linear(
             config.width, (config.heads + 2 * self.kv_heads) * self.head_width, bias=config.bias
         )
-        # One gain for queries and keys alike: their product needs one, and both are then normalised in one pass.
+        # One gain for both queries and keys: only its product matters, and both are then normalised in one pass.
         self.query_key_norm = RMSNorm(self.head_width) if config.qk_norm else None
 
     def forward(self, x: Tensor, rotation: Tensor | None = None, key_mask: Tensor | None = None) -> Tensor:
-        """x [B, T, C] to [B, T, C]; rotation from `RotaryPositions`; key_mask [B, T] bool, True = real token."""
+        """Map x [B, T, C] to [B, T, C]; rotation from `RotaryPositions`; key_mask [B, T] bool, True = real token."""
         return self._mix(*self._heads(x, rotation), key_mask=key_mask)
 
     def _heads(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries [B, H, T, D], keys and values [B, Hkv, T, D], normalised and rotated."""
+        """Return queries [B, H, T, D], keys and values [B, Hkv, T, D]; queries and keys normalised and rotated."""
         fused = self.query_key_value(x).unflatten(-1, (-1, self.head_width))  # [B, T, H + 2 Hkv, D]
         if self.query_key_norm is None and rotation is None:
             query, key, value = fused.split((self.heads, self.kv_heads, self.kv_heads), dim=2)
@@ -118,14 +118,14 @@ class SelfAttention(Attention):
 
 
 class CausalSelfAttention(SelfAttention):
-    """Every token attends to itself and to those before it (decoder)."""
+    """Causal self-attention: every token attends to itself and to earlier tokens (decoder)."""
 
     def forward(  # type: ignore[override]
         self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None, documents: Tensor | None = None
     ) -> Tensor:
-        """x [B, T, C] to [B, T, C]. With a cache, x are the T tokens that follow those in it, all of one document.
+        """Map x [B, T, C] to [B, T, C]. With a cache, x holds the next T tokens of a single document.
 
-        documents: from `document_mask`, where rows hold several; None lets a token see all before it.
+        documents: mask from `document_mask` for rows of several documents; None lets a token attend to all before it.
         """
         query, key, value = self._heads(x, rotation)
         key_mask = documents
@@ -135,7 +135,7 @@ class CausalSelfAttention(SelfAttention):
 
 
 class CrossAttention(Attention):
-    """Tokens of the target attend to all tokens of the source. No rotation: the two have positions of their own."""
+    """Target tokens attend to all source tokens. No rotation: source and target have separate position indices."""
 
     def __init__(self, config: ModelConfig, kind: str, layer: int) -> None:
         super().__init__(config, kind, layer)
@@ -144,7 +144,7 @@ class CrossAttention(Attention):
         self.query_key_norm = RMSNorm(self.head_width) if config.qk_norm else None
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values [B, Hkv, S, D] of the encoder's output [B, S, C]; computed once per source."""
+        """Return keys and values [B, Hkv, S, D] of the encoder output [B, S, C]; computed once per source."""
         fused = self.key_value(memory).unflatten(-1, (-1, self.head_width))  # [B, S, 2 Hkv, D]
         key, value = fused.split(self.kv_heads, dim=2)
         if self.query_key_norm is not None:
@@ -152,7 +152,7 @@ class CrossAttention(Attention):
         return key.transpose(1, 2), value.transpose(1, 2)
 
     def forward(self, x: Tensor, key: Tensor, value: Tensor, source_mask: Tensor | None = None) -> Tensor:
-        """x [B, T, C] to [B, T, C]; key and value from `keys_values`; source_mask [B, S] bool, True = real token."""
+        """Map x [B, T, C] to [B, T, C]; key, value from `keys_values`; source_mask [B, S] bool, True = real token."""
         query = self.query(x).unflatten(-1, (-1, self.head_width))  # [B, T, H, D]
         if self.query_key_norm is not None:
             query = self.query_key_norm(query).to(value.dtype)

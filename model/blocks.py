@@ -1,4 +1,4 @@
-"""Transformer blocks, pre-norm: x + attention(norm(x)), then x + MLP(norm(x)) (Xiong et al. 2020, figure 1b)."""
+"""Pre-norm transformer blocks: x + attention(norm(x)), then x + MLP(norm(x)) (Xiong et al. 2020, figure 1b)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from model.layers import Dropout, FeedForward, make_norm
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention over the whole source, then the MLP."""
+    """Self-attention over the whole source, followed by the MLP."""
 
     def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
@@ -22,17 +22,17 @@ class EncoderBlock(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, rotation: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
-        """x [B, S, C] to [B, S, C]; mask [B, S] bool, True = real token."""
+        """Map x [B, S, C] to [B, S, C]; mask [B, S] bool, True = real token."""
         x = x + self.dropout(self.attention(self.attention_norm(x), rotation, mask))
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
     def residual_outputs(self) -> list[nn.Linear]:
-        """The layers whose output is added to the residual stream."""
+        """Return the layers whose output is added to the residual stream."""
         return [self.attention.output, self.feed_forward.project]
 
 
 class DecoderBlock(nn.Module):
-    """Causal self-attention, then the MLP."""
+    """Causal self-attention, followed by the MLP."""
 
     def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
@@ -45,13 +45,12 @@ class DecoderBlock(nn.Module):
     def forward(
         self, x: Tensor, rotation: Tensor | None = None, cache: KVCache | None = None, documents: Tensor | None = None
     ) -> Tensor:
-        """x [B, T, C] to [B, T, C]; with a cache, x are the tokens that follow those in it; documents as in
-        attention."""
+        """Map x [B, T, C] to [B, T, C]; cache and documents as in `CausalSelfAttention`."""
         x = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache, documents))
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
     def residual_outputs(self) -> list[nn.Linear]:
-        """The layers whose output is added to the residual stream."""
+        """Return the layers whose output is added to the residual stream."""
         return [self.attention.output, self.feed_forward.project]
 
 
@@ -71,11 +70,11 @@ class CrossDecoderBlock(DecoderBlock):
         rotation: Tensor | None = None,
         cache: KVCache | None = None,
     ) -> Tensor:
-        """x [B, T, C] to [B, T, C]; memory from `CrossAttention.keys_values`; source_mask [B, S] bool, True = real."""
+        """Map x [B, T, C] to [B, T, C]; memory from `CrossAttention.keys_values`; source_mask [B, S] bool."""
         x = x + self.dropout(self.attention(self.attention_norm(x), rotation, cache))
         x = x + self.dropout(self.cross_attention(self.cross_norm(x), *memory, source_mask))
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
     def residual_outputs(self) -> list[nn.Linear]:
-        """The layers whose output is added to the residual stream."""
+        """Return the layers whose output is added to the residual stream."""
         return [self.attention.output, self.cross_attention.output, self.feed_forward.project]

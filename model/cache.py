@@ -1,4 +1,4 @@
-"""The key/value cache: what attention has to remember so that each new token costs one step instead of a whole pass."""
+"""The key/value cache: with it, decoding a new token costs one step instead of a full forward pass."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from torch import Tensor
 
 
 class KVCache:
-    """Keys and values of the tokens so far, per layer, in memory laid out once.
+    """Keys and values of the tokens decoded so far, per layer, in memory allocated once.
 
-    The rows of a batch may be of different lengths (`set_lengths`); they then grow by one token at a time, each at its
-    own end, and a mask hides what lies behind the end of the shorter ones. For an encoder-decoder the cache also keeps
-    the source as the cross-attention sees it, so that the encoder runs once per sentence.
+    The rows of a batch may differ in length (`set_lengths`). Each row then grows by one token at a time at its own
+    end, and a mask hides the unused slots of shorter rows. For an encoder-decoder the cache also stores the keys and
+    values of the source for cross-attention, so that the encoder runs once per sentence.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        """The most tokens that a row can hold."""
+        """Maximum number of tokens per row."""
         self.length = 0
-        """Tokens in the longest row."""
+        """Number of tokens in the longest row."""
         self.row_lengths: Tensor | None = None
-        """Tokens in each row, [B] int64, where they differ; None while all rows are equally long."""
+        """Number of tokens in each row, [B] int64; None while all rows have the same length."""
         self.memory: list[tuple[Tensor, Tensor]] = []
-        """Per decoder layer, cross-attention's keys and values of the source, each [B, Hkv, S, D]; empty for a GPT."""
+        """Cross-attention keys and values of the source per decoder layer, each [B, Hkv, S, D]; empty for a GPT."""
         self.source_mask: Tensor | None = None
-        """[B, S] bool, True = real token of the source; None when all are."""
+        """[B, S] bool, True = real source token; None if there is no padding."""
         self._keys: list[Tensor] = []  # per layer [B, Hkv, capacity, D]
         self._values: list[Tensor] = []  # per layer [B, Hkv, capacity, D]
-        self._mask: Tensor | None = None  # what `append` returns as mask, for the step under way
+        self._mask: Tensor | None = None  # the mask that `append` returns during the current step
 
     def positions(self, tokens: int) -> tuple[int | Tensor, int]:
-        """Where the next `tokens` tokens stand: the first position, a number or [B], and how many positions follow."""
+        """Return the first position of the next `tokens` tokens (int or [B]) and the number of distinct positions."""
         return self.length if self.row_lengths is None else self.row_lengths, tokens
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Add keys and values [B, Hkv, T, D] of T new tokens to a layer and return all that it holds.
+        """Add keys and values [B, Hkv, T, D] of T new tokens to a layer and return all of the layer's keys and values.
 
-        Returns keys and values [B, Hkv, S, D] (views of the cache) and their mask, bool, None when all are seen: [B,
-        S], or [B, T, S] where it differs between the new tokens and their order means nothing. The tokens count from
-        `advance` on, which the model calls after its last layer. Raises ValueError when they do not fit.
+        Returns keys and values [B, Hkv, S, D] (views of the cache) and a bool mask: None if every key is visible, else
+        [B, S], or [B, T, S] if the mask differs between the new tokens and their order is irrelevant. The tokens are
+        counted by `advance`, which the model calls after its last layer. Raises ValueError if they do not fit.
         """
         batch, heads, tokens, width = key.shape
         end = self.length + tokens
         if end > self.capacity:
-            raise ValueError(f"the cache holds {self.capacity} tokens per row, {end} are needed")
+            raise ValueError(f"the cache holds {self.capacity} tokens per row, but {end} are needed")
         if layer == len(self._keys):
             self._keys.append(key.new_empty(batch, heads, self.capacity, width))
             self._values.append(value.new_empty(batch, heads, self.capacity, width))
@@ -56,8 +56,7 @@ class KVCache:
         else:
             if tokens != 1:
                 raise ValueError(f"rows of different lengths grow by one token at a time, not by {tokens}")
-            # Shorter rows leave the new column unwritten: hidden, but 0 times what uninitialised memory holds may be
-            # NaN.
+            # Zero the new column in shorter rows: it is masked, but 0 times uninitialised memory can be NaN.
             keys[:, :, self.length] = 0
             values[:, :, self.length] = 0
             rows = torch.arange(batch, device=key.device)
@@ -65,7 +64,7 @@ class KVCache:
             values[rows, :, self.row_lengths] = value[:, :, 0]
         if layer == 0:
             self._mask = self._make_mask(tokens)
-        return keys.narrow(2, 0, end), values.narrow(2, 0, end), self._mask  # narrow: half the time of an index
+        return keys.narrow(2, 0, end), values.narrow(2, 0, end), self._mask  # narrow: twice as fast as indexing
 
     def advance(self, tokens: int) -> None:
         """Count the tokens that every layer has appended."""
@@ -74,13 +73,13 @@ class KVCache:
             self.row_lengths = self.row_lengths + tokens
 
     def set_lengths(self, lengths: Sequence[int]) -> None:
-        """Keep the first `lengths[b]` tokens of row b: after a right-padded prompt, or to forget the last tokens."""
+        """Keep the first `lengths[b]` tokens of row b: after a right-padded prompt, or to drop the last tokens."""
         self.length = max(lengths)
         same = min(lengths) == self.length
         self.row_lengths = None if same else torch.tensor(lengths, device=self._keys[0].device)
 
     def keep(self, rows: Tensor) -> None:
-        """Make row i what row `rows[i]` was, its source too; `rows` [B'] int64 leaves out those that have finished."""
+        """Replace row i, including its source, by row `rows[i]`; `rows` [B'] int64 omits finished rows."""
         self._keys = [self._rows_of(store, rows) for store in self._keys]
         self._values = [self._rows_of(store, rows) for store in self._values]
         if self.row_lengths is not None:
@@ -90,7 +89,7 @@ class KVCache:
             self.source_mask = self.source_mask[rows]
 
     def replace_rows(self, rows: Tensor, other: KVCache) -> None:
-        """Overwrite rows [B'] by those of another cache of [B'] rows; `set_lengths` must follow."""
+        """Overwrite rows [B'] with the rows of another cache of B' rows; `set_lengths` must follow."""
         for mine, theirs in zip(self._keys + self._values, other._keys + other._values, strict=True):
             mine[rows, :, : other.length] = theirs[:, :, : other.length]
 
@@ -100,29 +99,30 @@ class KVCache:
         return torch.arange(self.length + tokens, device=self.row_lengths.device) <= self.row_lengths.unsqueeze(1)
 
     def _rows_of(self, store: Tensor, rows: Tensor) -> Tensor:
-        """Copy the filled part only: the rest of a fresh tensor costs nothing until it is written."""
+        """Copy only the filled part: the rest of a fresh tensor costs nothing until it is written."""
         selected = store.new_empty(len(rows), *store.shape[1:])
         torch.index_select(store[:, :, : self.length], 0, rows, out=selected[:, :, : self.length])
         return selected
 
 
 class BeamCache(KVCache):
-    """The cache of a beam search: a row is a sentence, and each step adds one token for each of its hypotheses.
+    """The cache of a beam search: a row is a sentence, and each step adds one token per hypothesis.
 
-    All of them stand at the same position. Nothing moves when hypotheses change places, die or divide: a table says
-    which tokens of the row each one descends from, and is all that `follow` reorders. Attention then takes a sentence's
-    hypotheses as queries of the same keys, a matrix product where rows of their own would be as many vector products.
+    All hypotheses are at the same position. No keys or values move when hypotheses are reordered, dropped or split: a
+    table marks the tokens of the row that belong to each hypothesis, and `follow` reorders only this table. Attention
+    then treats the hypotheses of a sentence as queries of the same keys: one matrix product instead of many
+    matrix-vector products.
     """
 
     def __init__(self, steps: int, beam_size: int) -> None:
-        """Room for `steps` tokens of each of `beam_size` hypotheses."""
+        """Allocate room for `steps` tokens of each of `beam_size` hypotheses."""
         super().__init__(steps * beam_size)
         self.steps = 0
-        """Tokens in each hypothesis."""
-        self._ancestors: Tensor | None = None  # [B, K, length] bool: what each hypothesis of the next step sees
+        """Number of tokens in each hypothesis."""
+        self._ancestors: Tensor | None = None  # [B, K, length] bool: tokens visible to each hypothesis in the next step
 
     def positions(self, tokens: int) -> tuple[int | Tensor, int]:
-        """All tokens of a step stand at one position."""
+        """Return one position for all tokens of the step."""
         return self.steps, 1
 
     def advance(self, tokens: int) -> None:
@@ -132,19 +132,19 @@ class BeamCache(KVCache):
         self._ancestors = self._mask
 
     def follow(self, parents: Tensor) -> None:
-        """Hypothesis k of sentence b will go on from what was hypothesis `parents[b, k]`; parents [B, K] int64."""
+        """Let hypothesis k of sentence b continue from hypothesis `parents[b, k]`; parents [B, K] int64."""
         assert self._ancestors is not None
         index = parents.unsqueeze(-1).expand(-1, -1, self.length)  # [B, K, length]
         self._ancestors = self._ancestors.gather(1, index)
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these sentences only."""
+        """Keep only these sentences."""
         super().keep(rows)
         if self._ancestors is not None:
             self._ancestors = self._ancestors[rows]
 
     def _make_mask(self, tokens: int) -> Tensor | None:
-        """[B, K, S]: each hypothesis sees its ancestors and itself."""
+        """Return the mask [B, K, S]: each hypothesis sees its ancestors and itself."""
         batch, device = self._keys[0].shape[0], self._keys[0].device
         own = torch.eye(tokens, dtype=torch.bool, device=device).expand(batch, -1, -1)  # [B, K, K]
         return own if self._ancestors is None else torch.cat((self._ancestors, own), dim=-1)

@@ -1,4 +1,4 @@
-"""From token ids to vectors with positions."""
+"""Embed token ids as vectors with positions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from model.positions import LearnedPositions, RotaryPositions, SinusoidalPositio
 
 
 class Embedding(nn.Module):
-    """Token vectors plus positions, where positions are added; dropout on the sum.
+    """Token embeddings plus additive positions, if the configuration uses them; dropout on the sum.
 
-    With sinusoidal positions, whose entries are of size 1, token vectors are scaled by √C (Vaswani et al. 2017, section
-    3.4): tied to the output projection they have to be small, and would drown in the positions.
+    Sinusoidal positions have entries of magnitude 1, so token vectors are scaled by √C (Vaswani et al. 2017, section
+    3.4): tied to the output projection they are small, and the positions would dominate them.
     """
 
     def __init__(self, config: ModelConfig, rows: int, tokens: nn.Embedding | None = None) -> None:
-        """rows: (padded) vocabulary size. tokens: an existing table to share instead of a new one."""
+        """rows: (padded) vocabulary size. tokens: an existing embedding table to share instead of a new one."""
         super().__init__()
         self.tokens = nn.Embedding(rows, config.width) if tokens is None else tokens
         self.positions: LearnedPositions | SinusoidalPositions | None = None
@@ -30,9 +30,9 @@ class Embedding(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, tokens: Tensor, start: Start = 0, length: int | None = None) -> Tensor:
-        """tokens [B, T] int64 that begin at position `start`; returns [B, T, C].
+        """Embed tokens [B, T] int64 that begin at position `start`; returns [B, T, C].
 
-        length: how many positions they take, T or 1: the hypotheses of a beam all stand at the same position.
+        length: number of distinct positions, T or 1 (all hypotheses of a beam are at the same position).
         """
         x = self.tokens(tokens)  # [B, T, C]
         if self.scale != 1.0:
@@ -43,5 +43,5 @@ class Embedding(nn.Module):
 
 
 def make_rotary(config: ModelConfig) -> RotaryPositions | None:
-    """The rotation that all layers of a stack share; None for positions that are added to the embedding."""
+    """Return the rotation shared by all layers of a stack; None if positions are added to the embedding."""
     return RotaryPositions(config.context, config.head_width) if config.position == "rotary" else None

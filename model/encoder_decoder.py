@@ -1,4 +1,4 @@
-"""An encoder-decoder: reads a source sentence as a whole, writes the target token by token (Vaswani et al. 2017)."""
+"""An encoder-decoder: encodes the source sentence, then decodes the target token by token (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from model.layers import make_norm
 
 
 class EncoderDecoder(nn.Module):
-    """Two stacks of blocks, joined by cross-attention in every decoder block."""
+    """An encoder and a decoder stack, joined by cross-attention in every decoder block."""
 
     def __init__(self, config: ModelConfig, source_vocab: int, target_vocab: int, *, shared: bool = False) -> None:
-        """shared: both sides use one vocabulary, and with `config.share_embeddings` one embedding table too.
+        """shared: both sides use one vocabulary, and with `config.share_embeddings` also one embedding table.
 
-        Raises ValueError naming every impossible key of the configuration.
+        Raises ValueError naming every invalid key of the configuration.
         """
         super().__init__()
         check(config)
@@ -49,13 +49,13 @@ class EncoderDecoder(nn.Module):
 
     @property
     def output_weight(self) -> Tensor:
-        """The output projection of the true vocabulary [V, C], without padding rows: for a fused loss on `features`."""
+        """The output projection [V, C] of the real vocabulary, without padding rows: for a fused loss on `features`."""
         return self.head.weight[: self.vocab_size]
 
     def encode(self, source: Tensor, source_mask: Tensor | None = None) -> Tensor:
-        """source [B, S] int64 to memory [B, S, C]; source_mask [B, S] bool, True = real token, None when all are.
+        """Encode source [B, S] int64 to memory [B, S, C]; source_mask [B, S] bool, True = real token, None if all are.
 
-        Each row needs a real token. What stands in memory at padding is of no meaning.
+        Each row needs at least one real token. Memory at padding positions is meaningless.
         """
         x = self.source_embedding(source)  # [B, S, C]
         rotation = None if self.rotary is None else self.rotary(0, source.shape[1])
@@ -64,17 +64,17 @@ class EncoderDecoder(nn.Module):
         return self.encoder_norm(x)
 
     def read(self, source: Tensor, source_mask: Tensor | None, cache: KVCache) -> None:
-        """Encode the source once and keep in the cache what the cross-attention of every layer needs of it."""
+        """Encode the source once and cache the cross-attention keys and values of every layer."""
         cache.memory = self._memory(self.encode(source, source_mask))
         cache.source_mask = source_mask
 
     def features(
         self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, cache: KVCache | None = None
     ) -> Tensor:
-        """source [B, S] and target [B, T] int64 to what the head reads, [B, T, C], after the final norm.
+        """Map source [B, S] and target [B, T] int64 to the output projection's input, [B, T, C] after the final norm.
 
-        target begins with bos; padding at its end needs no mask, because nothing before it sees it. With a cache (under
-        no_grad), `target` are the tokens that follow those in the cache, and the first call alone encodes the source.
+        target begins with bos; padding at its end needs no mask, because no earlier token attends to it. With a cache
+        (under no_grad), `target` holds the tokens after those in the cache; only the first call encodes the source.
         """
         if cache is None:
             return self._decode(target, self._memory(self.encode(source, source_mask)), source_mask, None)
@@ -85,26 +85,26 @@ class EncoderDecoder(nn.Module):
     def forward(
         self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, cache: KVCache | None = None
     ) -> Tensor:
-        """Logits [B, T, V] of the token after each of `target`; arguments as `features`."""
+        """Return logits [B, T, V] of the token after each token of `target`; arguments as in `features`."""
         return self.logits(self.features(source, target, source_mask, cache))
 
     def logits(self, features: Tensor) -> Tensor:
-        """features [..., C] to logits [..., V]; padding of the vocabulary is cut off."""
+        """Project features [..., C] to logits [..., V], without the padding rows of the vocabulary."""
         return self.head(features)[..., : self.vocab_size]
 
     def next_logits(self, tokens: Tensor, cache: KVCache) -> Tensor:
-        """Logits [B, T, V] after each of the tokens [B, T] that follow those in a cache that has read its source.
+        """Return logits [B, T, V] after each of the new tokens [B, T], given a cache that already holds the source.
 
-        In a `BeamCache` the T tokens are those of the hypotheses of each source, which see their own ancestors only.
+        In a `BeamCache` the T tokens are the hypotheses of each source; each attends to its own ancestors only.
         """
         return self.logits(self._decode(tokens, cache.memory, cache.source_mask, cache))
 
     def new_beam_cache(self, steps: int, beam_size: int) -> BeamCache:
-        """An empty cache for `beam_size` hypotheses of each source, `steps` tokens each."""
+        """Create an empty cache for `beam_size` hypotheses per source, `steps` tokens each."""
         return BeamCache(steps, beam_size)
 
     def new_cache(self, capacity: int | None = None) -> KVCache:
-        """An empty cache for `capacity` target tokens per row, by default the whole context."""
+        """Create an empty cache for `capacity` target tokens per row, by default the whole context."""
         return KVCache(self.config.context if capacity is None else capacity)
 
     def _memory(self, encoded: Tensor) -> list[tuple[Tensor, Tensor]]:

@@ -1,4 +1,4 @@
-"""A decoder-only language model: predicts each token from those before it (Radford et al. 2019)."""
+"""A decoder-only language model: predicts each token from the preceding tokens (Radford et al. 2019)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class GPT(nn.Module):
     """Embedding, `config.layers` causal blocks, a final norm, and a projection to the vocabulary."""
 
     def __init__(self, config: ModelConfig, vocab_size: int, eos_id: int | None = None) -> None:
-        """eos_id: the token that each document begins with; `config.mask_documents` needs it, nothing else does.
+        """eos_id: the token that begins each document; needed only for `config.mask_documents`.
 
-        Raises ValueError naming every impossible key of the configuration.
+        Raises ValueError naming every invalid key of the configuration.
         """
         super().__init__()
         check(config)
         if config.mask_documents and eos_id is None:
-            raise ValueError("model.mask_documents needs the id of the token that documents begin with (eos_id)")
+            raise ValueError("model.mask_documents needs the id of the token that begins each document (eos_id)")
         self.config = config
         self.vocab_size = vocab_size
         self.eos_id = eos_id
@@ -40,17 +40,17 @@ class GPT(nn.Module):
 
     @property
     def output_weight(self) -> Tensor:
-        """The output projection of the true vocabulary [V, C], without padding rows: for a fused loss on `features`."""
+        """The output projection [V, C] of the real vocabulary, without padding rows: for a fused loss on `features`."""
         return self.head.weight[: self.vocab_size]
 
     def features(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """tokens [B, T] int64 to what the head reads, [B, T, C], after the final norm.
+        """Map tokens [B, T] int64 to the input of the output projection, [B, T, C], after the final norm.
 
-        With a cache (under no_grad), `tokens` are those that follow the ones in the cache, which takes them in. Learned
-        positions raise ValueError beyond `config.context`; rotary and sinusoidal ones can be computed for any length,
-        but a model knows only those that it was trained on.
+        With a cache (under no_grad), `tokens` are the tokens after those in the cache, and are appended to it. Learned
+        positions raise ValueError beyond `config.context`; rotary and sinusoidal positions can be computed for any
+        length, but the model was trained only on lengths up to the context.
 
-        With `config.mask_documents` a row may hold several documents; what follows in a cache belongs to one.
+        With `config.mask_documents` a row may hold several documents; the tokens in a cache belong to one document.
         """
         start, length = (0, tokens.shape[1]) if cache is None else cache.positions(tokens.shape[1])
         x = self.embedding(tokens, start, length)  # [B, T, C]
@@ -63,19 +63,19 @@ class GPT(nn.Module):
         return self.norm(x)
 
     def forward(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        """tokens [B, T] int64 to logits [B, T, V] of the token after each; arguments as `features`."""
+        """Map tokens [B, T] int64 to logits [B, T, V] of the token after each; arguments as in `features`."""
         return self.logits(self.features(tokens, cache))
 
     def logits(self, features: Tensor) -> Tensor:
-        """features [..., C] to logits [..., V]; padding of the vocabulary is cut off."""
+        """Project features [..., C] to logits [..., V], without the padding rows of the vocabulary."""
         return self.head(features)[..., : self.vocab_size]
 
     def new_cache(self, capacity: int | None = None) -> KVCache:
-        """An empty cache for `capacity` tokens per row, by default the whole context."""
+        """Create an empty cache for `capacity` tokens per row, by default the whole context."""
         return KVCache(self.config.context if capacity is None else capacity)
 
     def _documents(self, tokens: Tensor) -> Tensor | None:
-        """What the tokens [B, T] see, for all layers; None for all that is before them."""
+        """Return the document mask of tokens [B, T] for all layers; None if every token sees all tokens before it."""
         if not self.config.mask_documents or self.eos_id is None:
             return None
         dropout = self.config.attention_dropout if self.training else 0.0

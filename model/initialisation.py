@@ -1,4 +1,4 @@
-"""How every parameter starts."""
+"""Initialise every parameter of a model."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def initialise(model: nn.Module, head: nn.Linear, config: ModelConfig) -> None:
     """Draw every parameter of a model from torch's default generator.
 
     parameter                              standard deviation     why
-    token embedding, untied `head`         0.02                   GPT-2 (Radford et al. 2019): small logits at the start
-    token embedding, sinusoidal positions  C^-½                   size 1 after the √C scaling of `Embedding`
+    token embedding, untied `head`         0.02                   GPT-2 (Radford et al. 2019): small initial logits
+    token embedding, sinusoidal positions  C^-½                   magnitude 1 after the √C scaling of `Embedding`
     learned positions                      0.02                   GPT-2
-    linear layers                          fan_in^-½              keeps the size of what passes through, at any width
-    last linear layer of a residual branch fan_in^-½ · N^-½       the sum of the N branches of a stack keeps size 1
-    gains of norms, biases                 1 and 0, no draw
+    linear layers                          fan_in^-½              preserves activation scale at any width
+    last linear layer of a residual branch fan_in^-½ · N^-½       the sum of the N branches of a stack keeps scale 1
+    norm gains, biases                     constants 1 and 0
 
-    N counts two branches per block, three where there is cross-attention; the scaling is GPT-2's.
+    N counts two branches per block, three with cross-attention; the scaling is GPT-2's.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear) and module is not head:

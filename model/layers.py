@@ -13,8 +13,8 @@ from model.fast.layers import fast_dropout, fast_rms_norm, fast_squared_relu
 
 @accelerated_by(fast_rms_norm)
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """x / RMS(x) * weight over the last dimension of x [..., C] (Zhang & Sennrich 2019); computed in float32 at
-    least."""
+    """Return x / RMS(x) * weight over the last dimension of x [..., C] (Zhang & Sennrich 2019), computed in float32 or
+    wider."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     scale = (wide.square().mean(dim=-1, keepdim=True) + eps).rsqrt()  # [..., 1]
     return (wide * scale * weight).to(x.dtype)
@@ -22,18 +22,18 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 @accelerated_by(fast_dropout)
 def dropout(x: Tensor, probability: float) -> Tensor:
-    """Zero each element with the given probability and scale the others so that the expectation stays."""
+    """Zero each element with the given probability and scale the others to preserve the expectation."""
     return F.dropout(x, probability)
 
 
 @accelerated_by(fast_squared_relu)
 def squared_relu(x: Tensor) -> Tensor:
-    """max(x, 0)² (So et al. 2021)."""
+    """Return max(x, 0)² (So et al. 2021)."""
     return F.relu(x).square()
 
 
 class RMSNorm(nn.Module):
-    """`rms_norm` with a trained gain. Input and output [..., width]."""
+    """`rms_norm` with a trained gain. Input and output are [..., width]."""
 
     def __init__(self, width: int, eps: float = 1e-6) -> None:
         super().__init__()
@@ -41,22 +41,22 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [..., width] to the same shape."""
+        """Normalise x [..., width]; same shape."""
         return rms_norm(x, self.weight, self.eps)
 
 
 def make_norm(config: ModelConfig) -> nn.Module:
-    """The normalisation named by `config.norm`, over the model width."""
+    """Create the normalisation layer selected by `config.norm`, over the model width."""
     if config.norm == "rms":
         return RMSNorm(config.width)
     return nn.LayerNorm(config.width, bias=config.bias)
 
 
 class Dropout(nn.Dropout):
-    """`dropout` while training, the identity in evaluation (Srivastava et al. 2014)."""
+    """Apply `dropout` in training and the identity in evaluation (Srivastava et al. 2014)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """x of any shape to the same shape."""
+        """Drop elements of x, which may have any shape; the shape stays the same."""
         return dropout(x, self.p) if self.training and self.p > 0 else x
 
 
@@ -75,7 +75,7 @@ class FeedForward(nn.Module):
         self.project = nn.Linear(hidden, config.width, bias=config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [..., C] to [..., C]."""
+        """Map x [..., C] to [..., C]."""
         x = self.expand(x)  # [..., hidden], twice that for swiglu
         if self.activation == "relu2":
             x = squared_relu(x)

@@ -1,4 +1,4 @@
-"""Which queries attend to which keys."""
+"""Compute which queries attend to which keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from model.fast.document_mask import document_blocks
 
 
 def visible_keys(query: Tensor, key: Tensor, causal: bool, key_mask: Tensor | None) -> Tensor | None:
-    """Which query may see which key: bool, broadcastable to [B, H, T, S]; None when every query sees every key."""
+    """Return which query sees which key: bool, broadcastable to [B, H, T, S]; None if every query sees every key."""
     queries, keys = query.shape[2], key.shape[2]
     if causal and queries > keys:
         raise ValueError(f"{queries} causal queries cannot be the last positions of {keys} keys")
@@ -25,11 +25,11 @@ def visible_keys(query: Tensor, key: Tensor, causal: bool, key_mask: Tensor | No
 
 @accelerated_by(document_blocks)
 def document_mask(tokens: Tensor, eos_id: int, *, head_width: int, dropout: float) -> Tensor:
-    """Which tokens [B, T] int64 of a window see each other: bool [B, T, T], each its own document up to itself.
+    """Return which tokens [B, T] int64 of a window see each other: bool [B, T, T], causal within each document.
 
-    A window may hold parts of several documents. Each begins with an eos, so that the tokens themselves say where: no
-    batch needs a field for it. Positions stay those of the window, as everywhere in training, where windows begin
-    anywhere in a text. head_width and dropout of the attention that the mask is for: other forms depend on them.
+    A window may hold parts of several documents. Each document begins with an eos, so the mask follows from the tokens
+    and needs no extra batch field. Positions stay those of the window, as everywhere in training, where windows begin
+    anywhere in a text. head_width and dropout describe the attention that uses the mask: faster forms depend on them.
     """
     document = (tokens == eos_id).cumsum(dim=1, dtype=torch.int32)  # [B, T], grows by one with each eos
     return (document.unsqueeze(2) == document.unsqueeze(1)).tril()

@@ -1,7 +1,7 @@
-"""Where a token stands: learned vectors, sinusoids, or rotations of queries and keys.
+"""Encode token positions: learned vectors, sinusoids, or rotations of queries and keys.
 
-Every class takes `start`, the position of the first token: an int, or a tensor [B] when the rows of a batch stand at
-different positions (cached decoding of prompts of different lengths).
+Every class has an argument `start`, the position of the first token: an int, or a tensor [B] if the rows of a batch are
+at different positions (cached decoding of prompts of different lengths).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Start = int | Tensor
 
 
 class LearnedPositions(nn.Module):
-    """One trained vector per position; there are `context` of them and no more."""
+    """One trained vector for each of `context` positions."""
 
     def __init__(self, context: int, width: int) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class LearnedPositions(nn.Module):
         self.weight = nn.Parameter(torch.empty(context, width))
 
     def forward(self, start: Start, length: int) -> Tensor:
-        """Vectors [T, C] for an int start, [B, T, C] for a start per row. Raises ValueError beyond the context."""
+        """Return vectors [T, C] for an int start, [B, T, C] for a tensor. Raises ValueError beyond the context."""
         if isinstance(start, Tensor):
             return self.weight[_positions(start, length)]
         if start + length > self.context:
@@ -39,10 +39,10 @@ class LearnedPositions(nn.Module):
 
 
 class _PositionTable(nn.Module, ABC):
-    """Rows computed from the position, kept for the first `context` positions and computed anew beyond them.
+    """A table computed from positions, stored for the first `context` positions and computed on demand beyond them.
 
-    The table stays float32 whatever the module is converted to (rounded to bfloat16 and back it would no longer be
-    what a freshly loaded model computes), and it is no part of the state: it follows from the configuration.
+    The table stays float32 when the module is converted to another dtype (a round trip through bfloat16 would change it
+    from what a freshly loaded model computes), and is not in the state dict: it follows from the configuration.
     """
 
     table: Tensor
@@ -55,7 +55,7 @@ class _PositionTable(nn.Module, ABC):
 
     @abstractmethod
     def compute(self, length: int) -> Tensor:
-        """The first `length` rows, float32 on the CPU."""
+        """Compute the first `length` rows, float32 on the CPU."""
 
     def rows(self, start: Start, length: int) -> Tensor:
         if isinstance(start, Tensor):
@@ -80,31 +80,31 @@ class SinusoidalPositions(_PositionTable):
         return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # [T, C]
 
     def forward(self, start: Start, length: int) -> Tensor:
-        """Vectors [T, C] (or [B, T, C]) float32; any length."""
+        """Return vectors [T, C] (or [B, T, C]) float32; any length."""
         return self.rows(start, length)
 
 
 class RotaryPositions(_PositionTable):
-    """Rotates each pair (i, i + D/2) of a head's query and key by p / 10000^(2i/D) (Su et al. 2021, equation 34).
+    """Rotate each pair (i, i + D/2) of a head's query and key by p / 10000^(2i/D) (Su et al. 2021, equation 34).
 
-    A score then depends on the distance of query and key alone. Which entries make a pair is a matter of naming: half a
-    head apart they are whole runs of memory. The forward pass returns the rotation, which all layers share; `rotate`
-    applies it.
+    Attention scores then depend only on the distance between query and key. The choice of pairs is a convention: half a
+    head apart, each half is contiguous in memory. The forward pass returns the rotation, which all layers share;
+    `rotate` applies it.
     """
 
     def compute(self, length: int) -> Tensor:
-        """Cosines and sines, [T, 2, D/2]."""
+        """Compute cosines and sines, [T, 2, D/2]."""
         angles = _angles(length, self.width)  # [T, D/2]
         return torch.stack((angles.cos(), angles.sin()), dim=1)
 
     def forward(self, start: Start, length: int) -> Tensor:
-        """The rotation [T, 2, 1, D/2] (or [B, T, 2, 1, D/2]) float32: cosines and sines for all heads; any length."""
+        """Return the rotation [T, 2, 1, D/2] (or [B, T, 2, 1, D/2]) float32: cosines and sines, shared by all heads."""
         return self.rows(start, length).unsqueeze(-2)
 
 
 @accelerated_by(fast_rotate)
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
-    """Rotate x [B, T, H, D] by a rotation from `RotaryPositions`; computed in x's dtype."""
+    """Rotate x [B, T, H, D] by a rotation from `RotaryPositions`; computed in the dtype of x."""
     cos, sin = rotation.to(x.dtype).unbind(-3)  # [T, 1, D/2] or [B, T, 1, D/2]
     first, second = x.chunk(2, dim=-1)  # [B, T, H, D/2]
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
@@ -115,9 +115,9 @@ def _positions(start: Tensor, length: int) -> Tensor:
 
 
 def _angles(length: int, width: int) -> Tensor:
-    """Angle of each position and frequency, [T, width/2] float32.
+    """Return the angle of each position and frequency, [T, width/2] float32.
 
-    Computed in float64, because float32 loses the phase of far positions; on the CPU, as not every device has it.
+    Computed in float64, because float32 loses the phase of distant positions; on the CPU, as not every device has it.
     """
     frequencies = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
     return torch.outer(torch.arange(length, dtype=torch.float64, device="cpu"), frequencies).float()

@@ -1,7 +1,7 @@
-"""Recording of attention: `record_attention` makes a model compute attention by its definition and keeps the weights.
+"""Record attention: `record_attention` makes a model compute attention by its definition and keeps the weights.
 
-Every attention module calls its `attend`, which is `attention`. That is the hook: inside a `with` block a recording
-replaces it on each module of a model, and outside of it no weight matrix is kept alive.
+Every attention module calls its attribute `attend`, by default `attention`. A recording replaces this hook on each
+module of a model inside a `with` block; outside of the block no weight matrix is kept alive.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from model.attention import Attention, attention, reference_attention
 
 @dataclass
 class AttentionRecording:
-    """What the heads did in the last forward pass; keys are (kind, layer), kind is decoder, encoder or cross."""
+    """Attention of all heads in the last forward pass; keys are (kind, layer), kind is decoder, encoder or cross."""
 
     weights: dict[tuple[str, int], Tensor] = field(default_factory=dict)
     """Attention weights [B, H, Q, K] float32: rows are queries and sum to 1."""
 
     outputs: dict[tuple[str, int], Tensor] = field(default_factory=dict)
-    """What each head found, [B, H, Q, D] float32: weights @ values, before the output projection."""
+    """Output of each head, [B, H, Q, D] float32: weights @ values, before the output projection."""
 
     values: dict[tuple[str, int], Tensor] = field(default_factory=dict)
-    """How much a key adds where it is looked at, [B, H, K] float32: the norm of its value after the head's part of the
-    output projection (Kobayashi et al. 2020). A sink that is looked at and adds nothing has a small one."""
+    """Norm of each key's contribution when attended to, [B, H, K] float32: its value after the head's part of the
+    output projection (Kobayashi et al. 2020). Small for an attention sink that contributes nothing."""
 
     deviation: float = 0.0
-    """Largest difference between weights @ values and what the fused kernel gives for the same heads, as a share of
-    the largest output: rounding only, or the weights are not those that the model uses."""
+    """Largest difference between weights @ values and the fused kernel's output for the same heads, as a fraction of
+    the largest output. More than rounding means that these are not the weights that the model uses."""
 
     def _attend(
         self,
@@ -47,7 +47,7 @@ class AttentionRecording:
         key_mask: Tensor | None = None,
         dropout: float = 0.0,
     ) -> Tensor:
-        """`reference_attention` that remembers; without dropout, whose noise says nothing about the heads."""
+        """Compute `reference_attention` and store the results; without dropout, which would only add noise."""
         place = module.kind, module.layer
         mixed, weights = reference_attention(query, key, value, causal=causal, key_mask=key_mask)
         self.weights[place] = weights.detach()
@@ -56,12 +56,12 @@ class AttentionRecording:
         with torch.no_grad():
             fused = attention(query, key, value, causal=causal, key_mask=key_mask).float()
             deviation = (mixed - fused).abs().max() / mixed.abs().max().clamp(min=1e-12)
-            self.deviation = float(torch.tensor([self.deviation, deviation]).max())  # NaN stays: the model diverged
+            self.deviation = float(torch.tensor([self.deviation, deviation]).max())  # max keeps NaN: the model diverged
         return mixed.to(query.dtype)
 
 
 def value_norms(module: Attention, value: Tensor) -> Tensor:
-    """value [B, Hkv, S, D] to the norm of what each head adds for it, ‖W_O v‖, [B, H, S] float32."""
+    """Return ‖W_O v‖ for each head and value, [B, H, S] float32: the norm of its contribution; value [B, Hkv, S, D]."""
     parts = module.output.weight.detach().float().unflatten(1, (module.heads, module.head_width))  # [C, H, D]
     gram = torch.einsum("chd,che->hde", parts, parts)  # [H, D, D]: ‖W v‖² = vᵀ (Wᵀ W) v, without vectors of width C
     value = value.float().repeat_interleave(module.heads // module.kv_heads, dim=1)  # [B, H, S, D]
@@ -70,13 +70,13 @@ def value_norms(module: Attention, value: Tensor) -> Tensor:
 
 @contextmanager
 def record_attention(model: nn.Module) -> Iterator[AttentionRecording]:
-    """Record the attention of every forward pass of `model` (not compiled) inside the block.
+    """Record the attention of every forward pass of `model` (not compiled) inside the block. Example:
 
     with torch.no_grad(), record_attention(model) as recording:
         model(tokens)
     recording.weights["decoder", 0]  # [B, H, T, T]
 
-    Afterwards the model is as before and only the recording holds the maps. One recording at a time per model.
+    On exit the model is restored and only the recording holds the maps. One recording at a time per model.
     """
     recording = AttentionRecording()
     modules = [module for module in model.modules() if isinstance(module, Attention)]
@@ -90,16 +90,16 @@ def record_attention(model: nn.Module) -> Iterator[AttentionRecording]:
 
 
 def head_places(model: nn.Module) -> list[tuple[str, int, int]]:
-    """(kind, layer, head) of every head, in the order of kinds and layers."""
+    """Return (kind, layer, head) of every head, ordered by kind and layer."""
     modules = [module for module in model.modules() if isinstance(module, Attention)]
     return sorted((module.kind, module.layer, head) for module in modules for head in range(module.heads))
 
 
 @contextmanager
 def silence_head(model: nn.Module, kind: str, layer: int, head: int) -> Iterator[None]:
-    """Let one head of `model` (not compiled) add nothing inside the block: its output is zero (Michel et al. 2019).
+    """Zero the output of one head of `model` (not compiled) inside the block (Michel et al. 2019).
 
-    Raises LookupError for a head that is not there.
+    Raises LookupError if the head does not exist.
     """
     modules = [module for module in model.modules() if isinstance(module, Attention)]
     found = [module for module in modules if (module.kind, module.layer) == (kind, layer) and head < module.heads]

@@ -1,4 +1,4 @@
-"""How large a model is and what it costs: parameters and floating-point operations."""
+"""Compute the size and cost of a model: parameters and floating-point operations."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from model.gpt import GPT
 
 
 def count_parameters(model: nn.Module) -> int:
-    """All trained numbers; a shared (tied) table counts once."""
+    """Count all trained parameters; a shared (tied) table counts once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def count_multiplied(model: nn.Module) -> int:
-    """Entries of weight matrices: the N of 6 N.
+    """Count the entries of weight matrices: the N of 6 N.
 
-    The output projection is one of them, tied or not. Tables that are only looked up (learned positions, token
-    embeddings that are not the output projection too), gains and biases are not.
+    The output projection counts, tied or not. Lookup tables (learned positions, token embeddings that are not tied to
+    the output projection), gains and biases do not.
     """
     matrices = {module.weight for module in model.modules() if isinstance(module, nn.Linear)}
     return sum(matrix.numel() for matrix in matrices)
 
 
 def training_flops(model: GPT | EncoderDecoder, target_length: int, source_length: int = 0) -> int:
-    """Floating-point operations of one forward and backward pass over one sequence (one pair).
+    """Return the floating-point operations of one forward and backward pass over one sequence (or pair).
 
-    The convention of Kaplan et al. 2020 (section 2.1) and Chowdhery et al. 2022 (PaLM, appendix B), 6 N + 12 L T C per
-    token: a weight costs a multiplication and an addition forwards and twice that backwards; scores and mixtures cost
-    2 T C each per token and layer forwards. N is `count_multiplied`. The causal half that a kernel may skip is counted;
-    norms, activations and softmax are not. Utilisation (MFU) by this count can be compared with published figures.
+    The convention of Kaplan et al. 2020 (section 2.1) and Chowdhery et al. 2022 (PaLM, appendix B) is 6 N + 12 L T C
+    per token: a weight costs a multiplication and an addition in the forward pass and twice that in the backward pass;
+    scores and weighted sums cost 2 T C each per token and layer in the forward pass. N is `count_multiplied`. The
+    causal half that a kernel may skip is counted; norms, activations and softmax are not. Model FLOPs utilisation (MFU)
+    by this count is comparable with published figures.
 
-    An encoder-decoder spends the weights of the encoder and of the cross-attention's keys and values on source tokens,
-    all others on target tokens, and has three attentions: S x S, T x T and T x S.
+    In an encoder-decoder, the weights of the encoder and of the cross-attention's keys and values apply to source
+    tokens, all others to target tokens; the three attentions cost S x S, T x T and T x S.
     """
     width, layers = model.config.width, model.config.layers
     multiplied = count_multiplied(model)
@@ -49,7 +50,8 @@ def training_flops(model: GPT | EncoderDecoder, target_length: int, source_lengt
 
 
 def flops_per_token(model: GPT | EncoderDecoder, length: int) -> float:
-    """`training_flops` per token of a sequence of `length`; of a pair, per source or target token, both of `length`."""
+    """Return `training_flops` per token of a sequence of `length`; for a pair, per source or target token, both of
+    `length`."""
     if isinstance(model, GPT):
         return training_flops(model, length) / length
     return training_flops(model, length, length) / (2 * length)

@@ -1,15 +1,15 @@
-"""Other forms of the functions that `model` defines: the same results, faster on some hardware.
+"""Faster forms of the functions that `model` defines: the same results, faster on some hardware.
 
-A definition that has one says so:
+A definition with a faster form is decorated with that form:
 
     @accelerated_by(fast_rotate)
     def rotate(x, rotation): ...
 
-A call of `rotate` then first asks `fast_rotate`, which returns the result, or None where it is no faster than the
-definition; then the definition computes it. Questions about devices, dtypes, gradients and compilation are asked here
-alone. The definition by itself is `inspect.unwrap(rotate)`: tests compare the two, values and gradients.
+A call of `rotate` first tries `fast_rotate`, which returns the result, or None if it is no faster than the definition;
+in that case the definition runs. Only this package branches on devices, dtypes, gradients and compilation. The plain
+definition is `inspect.unwrap(rotate)`: tests compare values and gradients of the two.
 
-`prepare` makes a model ready for decoding: it exchanges whole layers, not functions.
+`prepare` converts a model for decoding: it replaces whole layers, not functions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 def accelerated_by(form: Callable[..., Any]) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Decorate a definition: calls go to `form`, and where that returns None to the definition."""
+    """Decorate a definition: calls go to `form`, and to the definition if `form` returns None."""
 
     def decorate(definition: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         @wraps(definition)

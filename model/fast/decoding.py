@@ -1,10 +1,10 @@
-"""A model made ready for decoding: the same network, its frozen weights laid out once as a CPU's products read them.
+"""Prepare a model for decoding: the same network, with frozen weights stored in the layout of fast CPU kernels.
 
-bfloat16 halves what has to be read from memory for each token and runs on matrix units where the CPU has them; a layer
-whose weight is packed once takes half the time of one that is given the plain weight, which the library packs anew in
-each call. int8 halves the reading again: one scale for each output channel, and for the activations one for each row,
-so that no row depends on its neighbours. On a GPU the plain layers are the fast ones: there bf16 is a change of format
-alone, and what is launched between the products is saved by `generation.cuda.graph`.
+bfloat16 halves the memory read per token and uses matrix units if the CPU has them. A layer whose weight is packed once
+takes half the time of a layer with a plain weight, which the library packs again in every call. int8 halves the memory
+traffic again: one scale per output channel, and one scale per row of activations, so that rows stay independent. On a
+GPU the plain layers are the fastest: there bf16 only changes the format, and `generation.cuda.graph` removes the launch
+overhead between products.
 """
 
 from __future__ import annotations
@@ -21,25 +21,22 @@ from model.fast.packed_linear import Int8Linear, Int8Weights, PackedFloat32Linea
 from model.layers import RMSNorm
 
 FORMATS = ("float32", "bf16", "int8")
-"""Formats of the weights that `prepare` knows. Activations are bfloat16 for bf16 and for a single row of int8, else
-float32."""
+"""Weight formats of `prepare`. Activations are bfloat16 for bf16 and for a single row of int8, otherwise float32."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
 
 def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
-    """A copy of `model` in evaluation mode for decoding, its linear layers in one of `FORMATS`; gradients are not
-    possible.
+    """Return a copy of `model` for decoding: evaluation mode, no gradients, linear layers in one of `FORMATS`.
 
-    rows: how many texts will be written together, where that is known. For 1, int8 has a form of its own, twice as fast
-    for one row. (With more than 16 rows that form rounds otherwise; in all others a text depends on those beside it by
-    no more than the last bits of a product.) From 8 on, float32 weights are packed beside the plain ones: a twentieth
-    less time for a step while there are as many.
+    rows: number of texts generated together, if known. For 1 row, int8 has a separate form, twice as fast. (With more
+    than 16 rows, its rounding differs; in all other cases a text depends on the other rows only by the last bits of a
+    product.) From 8 rows on, float32 weights are packed in addition to the plain weights: a step of exactly this many
+    rows takes 5 % less time.
 
-    What is returned decodes and nothing else: it can be neither moved nor recorded, and shows no parameters of its
-    blocks.
+    The returned model only decodes: it cannot be moved or recorded, and exposes no parameters of its blocks.
 
-    Where the library lacks a kernel the same numbers are computed with plain ones: the rounding without the speed.
+    If the library lacks a kernel, plain kernels compute the same numbers: the same rounding without the speedup.
     """
     if weights not in FORMATS:
         raise ValueError(f"weights must be one of {', '.join(FORMATS)}, not {weights!r}")
@@ -56,7 +53,7 @@ def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
                 setattr(module, name, PackedLinear(child))
             elif isinstance(child, nn.Linear) and weights == "float32" and rows and packs_float32(child.weight, rows):
                 setattr(module, name, PackedFloat32Linear(child, rows))
-    if one_row:  # only now: the weights are rounded once, from the exact ones
+    if one_row:  # last: the weights are rounded once, from the exact values
         ready.to(torch.bfloat16)
     for module in list(ready.modules()):
         for name, child in module.named_children():
@@ -66,10 +63,9 @@ def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
 
 
 class DecodingRMSNorm(nn.Module):
-    """x / RMS(x) * weight in five short operations, half the time of `F.rms_norm`, which has no kernel of its own on a
-    CPU.
+    """x / RMS(x) * weight in five cheap operations, twice as fast as `F.rms_norm`, which has no CPU kernel.
 
-    RMS(x) = √(|x|² / C + ε) is hypot(|x|, √(C ε)) / √C: the squares never leave the library's norm and hypotenuse.
+    RMS(x) = √(|x|² / C + ε) is hypot(|x|, √(C ε)) / √C: the library's norm and hypot handle the squares internally.
     """
 
     def __init__(self, norm: RMSNorm) -> None:
@@ -79,7 +75,7 @@ class DecodingRMSNorm(nn.Module):
         self.floor = torch.tensor((width * norm.eps) ** 0.5, device=norm.weight.device)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [..., width] to the same shape and dtype."""
+        """Normalise x [..., width]; same shape and dtype."""
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
         gain = self.gain.to(x.dtype)
         return (x / torch.hypot(length, self.floor).to(x.dtype)).mul_(gain)

@@ -1,12 +1,12 @@
-"""Equals `model.masks.document_mask` and attention under it, in blocks for FlexAttention.
+"""Equals `model.masks.document_mask` and attention under it, as a block mask for FlexAttention.
 
-Taken: in compiled code for a GPU, windows of whole blocks, no attention dropout; there it is one fused kernel, which
-leaves out the blocks of other documents. Gain: not measured; see `docs/gpu.md`.
+Used: in compiled code for a GPU, for windows of whole blocks without attention dropout. One fused kernel then skips the
+blocks of other documents. Gain: not measured; see `docs/gpu.md`.
 
-Why FlexAttention on a GPU, not `varlen_attn`: its mask is made of blocks of a window, whose number is fixed, so that it
-fits into a model that is compiled whole with fixed shapes. The list of borders that variable-length attention reads is
-as long as a batch has documents; padded to a fixed length it either breaks on a batch with more, or starts a block of
-work for each document that could have been there.
+Why FlexAttention on a GPU and not `varlen_attn`: a window has a fixed number of mask blocks, so the mask fits a model
+that is compiled as a whole with fixed shapes. The list of document boundaries for variable-length attention has one
+entry per document; padded to a fixed length, it either fails on a batch with more documents, or launches work for every
+document that could have been there.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
 BLOCK = 128
-"""Queries and keys of a block: FlexAttention's own size."""
+"""Queries and keys per block: FlexAttention's default."""
 
 _NARROWEST_HEAD = 16
-"""FlexAttention's kernel multiplies tiles of 16 at least."""
+"""FlexAttention's kernel multiplies tiles of at least 16."""
 
 
 def document_blocks(tokens: Tensor, eos_id: int, *, head_width: int, dropout: float) -> BlockMask | None:
-    """The mask of tokens [B, T] int64 in blocks for `block_attention`, made once and shared by all layers.
+    """Return the mask of tokens [B, T] int64 as blocks for `block_attention`, built once and shared by all layers.
 
-    Elsewhere FlexAttention would compute the whole matrix of scores. It drops no weights, and windows of whole blocks
-    are the trodden path (its gradients were once NaN for others: pytorch issue 153799).
+    Returns None elsewhere, because FlexAttention would compute the whole score matrix. It does not support dropout, and
+    windows of whole blocks are the best tested case (its gradients were once NaN for others: pytorch issue 153799).
     """
     fits = tokens.shape[1] % BLOCK == 0 and head_width >= _NARROWEST_HEAD and dropout == 0.0
     return in_blocks(tokens, eos_id) if torch.compiler.is_compiling() and tokens.is_cuda and fits else None
 
 
 def in_blocks(tokens: Tensor, eos_id: int) -> BlockMask:
-    """The same on any device."""
+    """Build the block mask on any device."""
     from torch.nn.attention.flex_attention import create_block_mask
 
     document = (tokens == eos_id).cumsum(dim=1, dtype=torch.int32)  # [B, T]
@@ -50,10 +50,10 @@ def in_blocks(tokens: Tensor, eos_id: int) -> BlockMask:
 
 
 def block_attention(query: Tensor, key: Tensor, value: Tensor, mask: BlockMask) -> Tensor:
-    """`attention` under a mask in blocks, those of other documents left out: query [B, H, T, D], key and value [B, Hkv,
-    T, D]."""
+    """Compute `attention` under a block mask, skipping blocks of other documents: query [B, H, T, D], key and value
+    [B, Hkv, T, D]."""
     from torch.nn.attention.flex_attention import flex_attention
 
     mixed = flex_attention(query, key, value, block_mask=mask, enable_gqa=query.shape[1] != key.shape[1])
-    assert isinstance(mixed, Tensor)  # nothing else was asked for
+    assert isinstance(mixed, Tensor)  # no auxiliary output was requested
     return mixed

@@ -1,8 +1,8 @@
-"""Equals `model.attention.attention`, as three matrix products in the inputs' own dtype that keep the weights.
+"""Equals `model.attention.attention`, as three matrix products in the inputs' dtype that keep the weights.
 
-Taken: on a CPU, where `explicit_is_faster` of `model.fast.attention` says so: the fused kernel is slow backwards in
-bfloat16, with dropout, and for the few queries of a decoding step. Gain: 27 % of a step of the demo GPT with attention
-dropout; up to 6 x in bfloat16 with AMX (`EXPLICIT_LENGTH`).
+Used: on a CPU, if `explicit_is_faster` of `model.fast.attention` is true: the fused kernel has a slow backward pass in
+bfloat16, and is slow with dropout and for the few queries of a decoding step. Gain: 27 % of a step of the demo GPT with
+attention dropout; up to 6 x in bfloat16 with AMX (`EXPLICIT_LENGTH`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from model.layers import dropout
 def explicit_attention(
     query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout_probability: float
 ) -> Tensor:
-    """visible: from `visible_keys`. Query heads that share a key head are stacked as more queries of it."""
+    """visible: from `visible_keys`. Query heads that share a key head are stacked as additional queries of it."""
     batch, heads, queries, width = query.shape
     kv_heads, keys = key.shape[1:3]
     groups = heads // kv_heads
     query = query.reshape(batch * kv_heads, groups * queries, width)
     key = key.reshape(batch * kv_heads, keys, width)
     value = value.reshape(batch * kv_heads, keys, width)
-    bias = None  # 0 where a query sees a key, else -inf
+    bias = None  # 0 if a query sees a key, else -inf
     if visible is not None:
         bias = torch.zeros_like(visible, dtype=query.dtype).masked_fill_(~visible, float("-inf"))
-        if groups > 1 or bias.dim() == 4:  # else [T, S], which the product broadcasts by itself
+        if groups > 1 or bias.dim() == 4:  # otherwise [T, S], which the product broadcasts
             per_head = bias if bias.dim() == 2 else bias.unsqueeze(2)  # [T, S] or [B, 1, 1, T, S]
             bias = per_head.expand(batch, kv_heads, groups, queries, keys).reshape(-1, groups * queries, keys)
     weights = _Scores.apply(query, key, bias, width**-0.5).softmax(dim=-1)  # [B Hkv, G T, S]
@@ -39,8 +39,8 @@ def explicit_attention(
 
 
 class _Scores(torch.autograd.Function):
-    """scale · Q Kᵀ + bias for query [N, T, D] and key [N, S, D]: [N, T, S]. Autograd's own leaves Kᵀ's gradient to be
-    turned."""
+    """scale · Q Kᵀ + bias for query [N, T, D] and key [N, S, D]: [N, T, S]. Autograd's own backward pass leaves the
+    gradient of Kᵀ to be transposed."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, bias: Tensor | None, scale: float) -> Tensor:

@@ -1,6 +1,6 @@
-"""Equals `rms_norm`, `dropout` and `squared_relu` of `model.layers`. Taken: on a CPU, as each says.
+"""Equals `rms_norm`, `dropout` and `squared_relu` of `model.layers`. Used: on a CPU; conditions in each docstring.
 
-Gain, of a float32 step of the demo GPT on one core: RMSNorm 10 %, dropout 5 %, squared ReLU up to 5 %.
+Gain for a float32 step of the demo GPT on one core: RMSNorm 10 %, dropout 5 %, squared ReLU up to 5 %.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 
 def fast_rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor | None:
-    """On a CPU with gradients the function below; on other devices torch's kernel."""
+    """Run `_RMSNorm` on a CPU if gradients are needed; torch's kernel on other devices."""
     if x.device.type != "cpu":
         return F.rms_norm(x, weight.shape, weight.to(x.dtype), eps)
     if x.dtype == weight.dtype and torch.is_grad_enabled():
@@ -25,12 +25,12 @@ def fast_rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor | None:
 
 
 class _RMSNorm(torch.autograd.Function):
-    """RMSNorm with a hand-written gradient for CPUs, eager and compiled.
+    """RMSNorm with a hand-written backward pass for CPUs, eager and compiled.
 
-    torch has no CPU kernel for RMSNorm: `F.rms_norm` and its gradient are a dozen passes over memory. Here there are
-    half as many, with both reductions of the gradient as matrix-vector products: forward and backward together take
-    0.4 times as long (2048 x 256 and 16384 x 64, float32 and bfloat16). Compiled, the sum over all rows that is the
-    gain's gradient would walk down the columns: 4 times slower than the product.
+    torch has no CPU kernel for RMSNorm: `F.rms_norm` and its backward pass make a dozen passes over memory. This class
+    makes half as many, with both reductions of the gradient as matrix-vector products: forward and backward together
+    take 0.4 x the time (2048 x 256 and 16384 x 64, float32 and bfloat16). When compiled, the gradient of the gain as a
+    sum over rows would walk down the columns: 4 times slower than the product.
     """
 
     @staticmethod
@@ -58,15 +58,15 @@ class _RMSNorm(torch.autograd.Function):
 
 
 _POOL = 1 << 22
-"""Entries of the smallest pool of masks: 8 MB in bfloat16."""
+"""Minimum number of entries in a pool of masks: 8 MB in bfloat16."""
 
 
 def fast_dropout(x: Tensor, probability: float) -> Tensor | None:
-    """Masks for a CPU, where torch draws one random number per element on one thread: 160 M elements a second, which
-    can take longer than the matrix products around it.
+    """Apply fast dropout masks on a CPU, where torch draws one random number per element on one thread: 160 M elements
+    per second, which can take longer than the surrounding matrix products.
 
-    Eagerly, a mask is therefore a stretch at a random place of a pool drawn once: one pass over memory, as fast as
-    adding. Compiled, the mask is computed where it is used, from the number of the element and a random seed.
+    In eager mode a mask is a slice at a random offset of a pool drawn once: one pass over memory, as fast as an
+    addition. When compiled, the mask is recomputed where it is used, from the element index and a random seed.
     """
     if x.device.type != "cpu":
         return None
@@ -75,7 +75,7 @@ def fast_dropout(x: Tensor, probability: float) -> Tensor | None:
         keep = _hashed(x.shape, seed) >= round(probability * 2**32) - 2**31
         return torch.where(keep, x * (1 / (1 - probability)), 0.0)
     entries = x.numel()
-    # Twice as many as are needed, so that places differ; a power of two, so that few lengths give the same pool.
+    # Twice the size needed, so that offsets differ; a power of two, so that few lengths share the same pool.
     pool = _mask_pool(probability, max(_POOL, 1 << (2 * entries - 1).bit_length()), x.dtype)
     start = int(torch.randint(len(pool) - entries + 1, ()))
     return x * pool[start : start + entries].view(x.shape)
@@ -83,28 +83,28 @@ def fast_dropout(x: Tensor, probability: float) -> Tensor | None:
 
 @lru_cache(maxsize=8)
 def _mask_pool(probability: float, entries: int, dtype: torch.dtype) -> Tensor:
-    """1 / (1 - p) with probability 1 - p, else 0: [entries], the same in every process, so that a resumed run
-    repeats."""
+    """Return a pool [entries] of 1 / (1 - p) with probability 1 - p, else 0. It is the same in every process, so that
+    a resumed run reproduces the original."""
     draws = torch.randint(2**16, (entries,), dtype=torch.int32, generator=torch.Generator().manual_seed(0))
     return (draws >= round(probability * 2**16)).to(dtype).mul_(1 / (1 - probability))
 
 
 def _hashed(shape: torch.Size, seed: Tensor) -> Tensor:
-    """An int32 of any value for each element: Wellons' `lowbias32` of its index (github.com/skeeto/hash-prospector)."""
+    """Hash each element's index to an int32: Wellons' `lowbias32` (github.com/skeeto/hash-prospector)."""
     x = torch.arange(math.prod(shape), dtype=torch.int32).view(shape) ^ seed
     x = x * 0x7FEB352D
     return (x ^ (x >> 15 & 0x1FFFF)) * (0x846CA68B - 2**32)
 
 
 def fast_squared_relu(x: Tensor) -> Tensor | None:
-    """With gradients, in code that is not compiled, the function below."""
+    """Run `_SquaredReLU` if gradients are needed and the code is not compiled."""
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():
         return None
     return _SquaredReLU.apply(x)
 
 
 class _SquaredReLU(torch.autograd.Function):
-    """relu(x)² with two passes backwards instead of four: 2 y already is 0 where the ReLU is shut."""
+    """relu(x)² with two passes in the backward pass instead of four: 2 y is already 0 where the ReLU is inactive."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

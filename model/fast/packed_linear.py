@@ -1,7 +1,7 @@
-"""Equals `nn.Linear` with frozen weights, laid out once as a CPU's products read them, or rounded to 8 bits.
+"""Equals `nn.Linear` with frozen weights, packed once for CPU kernels, or rounded to 8 bits.
 
-Taken: by `model.fast.decoding.prepare`. Gain: float32 packed for 32 rows 3-7 % of a decoding step; bfloat16 half the
-time of a product with AMX.
+Used: by `model.fast.decoding.prepare`. Gain: float32 packed for 32 rows saves 3-7 % of a decoding step; bfloat16 halves
+the time of a product with AMX.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 def packs(weight: Tensor) -> bool:
-    """Whether oneDNN can pack this bfloat16 weight here."""
+    """Whether oneDNN can pack this bfloat16 weight on this machine."""
     return (
         weight.device.type == "cpu"
         and torch.backends.mkldnn.is_available()
@@ -23,7 +23,7 @@ def packs(weight: Tensor) -> bool:
 
 
 def packs_float32(weight: Tensor, rows: int) -> bool:
-    """Whether MKL is here to pack this float32 weight, and gains by it: for one or two rows it loses a twentieth."""
+    """Whether MKL can pack this float32 weight and packing pays off: with one or two rows it costs 5 %."""
     return (
         weight.device.type == "cpu"
         and rows >= 8
@@ -46,8 +46,8 @@ class PackedLinear(nn.Module):
 
 
 class PackedFloat32Linear(nn.Module):
-    """x Wᵀ + b in float32, [..., in] to [..., out], with W packed for `rows` rows; any other number takes W
-    as it is."""
+    """x Wᵀ + b in float32, [..., in] to [..., out], with W packed for `rows` rows; any other number of rows uses the
+    plain W."""
 
     def __init__(self, linear: nn.Linear, rows: int) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Int8Linear(nn.Module):
         self.scale = (weight.abs().amax(dim=1) / 127).clamp_(min=1e-12)  # [out]
         rounded = (weight / self.scale.unsqueeze(1)).round().to(torch.int8)
         self.bias = linear.bias
-        # torch declares the operations where it was built without oneDNN too (Apple Silicon): they then raise.
+        # torch also declares these operations in builds without oneDNN (Apple Silicon), where they raise.
         self.packed = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
         self.weight = torch.ops.onednn.qlinear_prepack(rounded, None) if self.packed else rounded.float()
         self.zero_points = torch.zeros(len(rounded), dtype=torch.int32)
@@ -103,9 +103,9 @@ class Int8Linear(nn.Module):
 
 
 class Int8Weights(nn.Module):
-    """x Wᵀ + b with W rounded to 8 bits, W = scale[out] * w, and x [..., in] bfloat16 as it is.
+    """x Wᵀ + b with W rounded to 8 bits, W = scale[out] * w, and x [..., in] unrounded in bfloat16.
 
-    For a single row there is nothing to gain by rounding x: what takes time is reading W, and the calls.
+    For a single row, rounding x gains nothing: the time goes into reading W and into call overhead.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -120,6 +120,6 @@ class Int8Weights(nn.Module):
         *rows, width = x.shape
         if math.prod(rows) <= 16:
             y = torch.ops.aten._weight_int8pack_mm(x.view(-1, width), self.weight, self.scale).view(*rows, -1)
-        else:  # a prompt: the kernel's time grows with each row
+        else:  # a prompt: the kernel's time grows with the number of rows
             y = F.linear(x, self.weight.to(x.dtype)).mul_(self.scale)
         return y if self.bias is None else y.add_(self.bias)

@@ -97,7 +97,7 @@ def test_a_full_cache_refuses_more() -> None:
     """Writing past the end would broadcast or vanish."""
     gpt = GPT(ModelConfig(layers=1, heads=2, width=32, context=8), 19).eval()
     cache = gpt.new_cache(4)
-    with torch.no_grad(), pytest.raises(ValueError, match="holds 4 tokens per row, 5 are needed"):
+    with torch.no_grad(), pytest.raises(ValueError, match="holds 4 tokens per row, but 5 are needed"):
         gpt(torch.zeros(1, 5, dtype=torch.int64), cache)
 
 
