@@ -1,1 +1,1 @@
-"""From a model and a prompt to text or a translation: sampling, beam search, streaming."""
+"""Generate text or a translation from a model and a prompt: sampling, beam search, streaming."""

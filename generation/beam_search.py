@@ -1,4 +1,4 @@
-"""Beam search: the most probable translation that keeping a few hypotheses at a time can find."""
+"""Beam search: find a probable translation by keeping the few best hypotheses at each step."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def beam_search(
     banned_ids: Collection[int] = (),
     static_shapes: bool | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses of each source, best first (fewer where fewer exist).
+    """Return the `n_best` best hypotheses of each source, best first (fewer if fewer exist).
 
-    source [B, S] int64; source_mask [B, S] bool, True = real token, or None. max_length: most target tokens, for all
-    sources or for each [B]; a hypothesis of that length is cut off and competes as it is. banned_ids are never written;
-    the other tokens share their probability.
+    source [B, S] int64; source_mask [B, S] bool, True = real token, or None. max_length: maximum number of target
+    tokens, for all sources or per source [B]; a hypothesis of that length is truncated and ranked as it is. banned_ids
+    are never generated; the remaining tokens are renormalised.
 
     Score: log-probability / length ** length_penalty, where length counts eos; 0 ranks by probability and so prefers
     short translations, 1 by the mean per token. (Wu et al. 2016 divide by ((5 + length) / 6) ** alpha instead.)
 
-    Each step keeps the `beam_size` most probable unfinished hypotheses, and sets aside those among the `beam_size` most
-    probable of all that end; a source is finished when `beam_size` have ended, and leaves the batch. With beam_size=1
-    this is greedy decoding. The translation of a source does not depend on the others.
+    Each step keeps the `beam_size` most probable unfinished hypotheses. Finished hypotheses among the `beam_size` most
+    probable of all are set aside. A source is finished when `beam_size` hypotheses have ended, and leaves the batch.
+    beam_size=1 is greedy decoding. The translation of a source does not depend on the other sources.
 
-    static_shapes: search with `GraphBeamSearch`, whose steps have one shape; None: where `GraphBeamSearch.applies`.
+    static_shapes: search with `GraphBeamSearch`, whose steps have one shape; None: if `GraphBeamSearch.applies`.
     Otherwise the batch shrinks as sources finish.
 
-    Raises ValueError for impossible numbers or a model that is not in evaluation mode.
+    Raises ValueError for invalid numbers or a model that is not in evaluation mode.
     """
     limits = _limits(model, source, max_length, beam_size, n_best)
     banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=source.device)
@@ -58,7 +58,7 @@ def beam_search(
     ended: list[list[Hypothesis]] = [[] for _ in limits]
 
     def set_aside(sentences: Tensor, tokens: Tensor, log_probabilities: Tensor) -> None:
-        """E hypotheses: their sentences [E], tokens [E, T] without bos and eos, and log-probabilities [E]."""
+        """Store E finished hypotheses: sentences [E], tokens [E, T] without bos and eos, log-probabilities [E]."""
         found = zip(sentences.tolist(), tokens.tolist(), log_probabilities.tolist(), strict=True)
         for sentence, text, log_probability in found:
             ended[sentence].append(Hypothesis(text, log_probability / length**length_penalty, log_probability))
@@ -70,7 +70,7 @@ def beam_search(
     sentence = torch.arange(len(limits), device=source.device)  # [N]
     count = torch.zeros_like(sentence)  # [N] hypotheses that have ended
     scores = torch.full((len(limits), beam_size), float("-inf"), device=source.device)  # [N, K] log-probabilities
-    scores[:, 0] = 0.0  # all hypotheses are equal at first: one of them counts
+    scores[:, 0] = 0.0  # all hypotheses start equal, so only one of them counts
     written = torch.full((len(limits), beam_size, 1), bos_id, device=source.device)  # [N, K, T], bos included
 
     for length in range(1, max(limits) + 1):
@@ -97,16 +97,16 @@ def beam_search(
 
 
 def ranked(hypotheses: list[Hypothesis], n_best: int) -> list[Hypothesis]:
-    """The best by their scores, best first."""
+    """Return the `n_best` hypotheses with the highest scores, best first."""
     return sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)[:n_best]
 
 
 def _rows_to_keep(scores: Tensor) -> Tensor:
-    """Which rows of scores [N, K] stay in the batch: none when all sentences are finished, else all, or the active ones
-    and a few more.
+    """Return the rows of scores [N, K] to keep in the batch: none if all sentences are finished, otherwise all rows, or
+    the active rows and a few more.
 
-    A CPU generates code for each new shape of a matrix product, which takes five times as long as the product: the
-    batch shrinks only when a quarter can go, and to a multiple of 8.
+    A CPU generates code for each new shape of a matrix product, which takes five times as long as the product.
+    Therefore the batch shrinks only if a quarter of the rows can go, and to a multiple of 8.
     """
     active = scores.isfinite().any(dim=1)  # [N]
     wanted = int(active.sum())
@@ -117,7 +117,7 @@ def _rows_to_keep(scores: Tensor) -> Tensor:
 
 
 def _limits(model: EncoderDecoder, source: Tensor, max_length: int | Tensor, beam_size: int, n_best: int) -> list[int]:
-    """The most target tokens of each source; raises ValueError for what cannot be searched."""
+    """Return the maximum number of target tokens per source; raises ValueError for invalid arguments."""
     sentences = source.shape[0]
     limits = [max_length] * sentences if isinstance(max_length, int) else max_length.tolist()
     context = model.config.context

@@ -1,4 +1,4 @@
-"""One step of a beam search: which hypotheses continue and which end. No model, no cache."""
+"""One step of a beam search: select the hypotheses that continue and those that end. No model, no cache."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ class Hypothesis:
     """Target ids without bos and eos."""
 
     score: float
-    """`log_probability` / length ** length_penalty: what hypotheses are ranked by, higher is better."""
+    """`log_probability` / length ** length_penalty: the ranking criterion; higher is better."""
 
     log_probability: float
-    """Sum over the tokens, eos included, of the log-probability in nats."""
+    """Log-probability of the hypothesis in nats, summed over its tokens including eos."""
 
 
 @dataclass(frozen=True)
 class BeamStep:
-    """The decisions for N sentences of K hypotheses each; all tensors are [N, K] but for `count`."""
+    """The decisions for N sentences of K hypotheses each; all tensors are [N, K] except `count`."""
 
     ended: Tensor
-    """Log-probabilities of the hypotheses that end with eos, best first, -inf where there is none."""
+    """Log-probabilities of the hypotheses that end with eos, best first; -inf in unused slots."""
 
     ended_parent: Tensor
-    """The hypothesis that each of them continues."""
+    """Index of the hypothesis that each ended hypothesis extends."""
 
     token: Tensor
-    """The token that continues each hypothesis."""
+    """Next token of each continuing hypothesis."""
 
     parent: Tensor
-    """The hypothesis that it continues."""
+    """Index of the hypothesis that `token` extends."""
 
     cut: Tensor
-    """Log-probabilities of those that end with that token because they have the maximal length, else -inf."""
+    """Log-probabilities of the hypotheses that `token` brings to the maximal length, otherwise -inf."""
 
     scores: Tensor
-    """Log-probabilities of those that continue, -inf for those that do not."""
+    """Log-probabilities of the continuing hypotheses, -inf for the others."""
 
     count: Tensor
-    """How many hypotheses of each sentence have ended by eos, [N]."""
+    """Number of hypotheses per sentence that have ended with eos, [N]."""
 
 
 def beam_step(log_probabilities: Tensor, scores: Tensor, count: Tensor, last: Tensor, eos_id: int) -> BeamStep:
     """Select among the continuations of each hypothesis.
 
     log_probabilities [N, K, V] of the next token; scores [N, K] and count [N] as returned by the previous step; last
-    [N] bool: this token reaches the maximal length.
+    [N] bool: whether this token reaches the maximal length.
     """
     beam_size = scores.shape[1]
     # 2 beam_size candidates: at most beam_size of them end, one per hypothesis, so beam_size can continue.
@@ -74,14 +74,14 @@ def beam_step(log_probabilities: Tensor, scores: Tensor, count: Tensor, last: Te
 
 
 def _top_continuations(log_probabilities: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The `count` most probable continuations of each sentence, best first: (log-probability, hypothesis, token), each
-    [N, M].
+    """Return the `count` most probable continuations of each sentence, best first: (log-probability, hypothesis,
+    token), each [N, M].
 
-    log_probabilities [N, K, V] of the next token; scores [N, K] of the hypotheses so far. The vocabulary is cut into
-    groups, and only those with the largest maxima are searched: a fifth of the time of a selection among all K V.
+    log_probabilities [N, K, V] of the next token; scores [N, K] of the hypotheses so far. The vocabulary is divided
+    into groups, and only the groups with the largest maxima are searched: 5 x faster than top-k over all K V.
     """
     sentences, beams, vocabulary = log_probabilities.shape
-    # Token v is in group v % groups; maxima of groups are four times as fast where 32 divides their number.
+    # Token v is in group v % groups; group maxima are four times as fast if 32 divides the number of groups.
     size = next((size for size in range(64, 1, -1) if vocabulary % (32 * size) == 0), 1)
     groups = vocabulary // size
     grouped = log_probabilities.view(sentences, beams, size, groups)

@@ -1,4 +1,4 @@
-"""From the command line of `generate.py` to a checked config, without importing torch: errors appear at once."""
+"""Parse the command line of `generate.py` into a checked config, without importing torch: errors appear at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Settings (key=value):"""
 
 
 def generate_help() -> str:
-    """The text of `--help`: usage and all settings."""
+    """Return the text of `--help`: usage and all settings."""
     return "\n".join([HELP, *describe(GenerateConfig())])
 
 
@@ -45,7 +45,7 @@ def parse_command(arguments: list[str]) -> tuple[GenerateConfig, set[str]]:
             words.append(argument)
     composed, found = compose_config("generate", GenerateConfig, settings, groups_apply=False)
     if words:
-        found.append(f"{' '.join(words)}: not understood; a text to continue or to translate is written prompt='…'")
+        found.append(f"{' '.join(words)}: not understood; pass text to continue or translate as prompt='…'")
     if len(verbatim["run"]) > 1:
         found.append("run= is given twice")
     if len(verbatim["prompt"]) > 1:

@@ -1,4 +1,4 @@
-"""The inputs of `generate.py`: standard input, or lines typed at a terminal."""
+"""Read the inputs of `generate.py`: standard input, or lines typed at a terminal."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ COMMANDS = ("help", "quit", "exit")
 
 INPUT = {"gpt": "the beginning of a text (or nothing)", "translate": "a sentence to translate"}
 
-HELP = """Type {input} and press Enter. Settings are given when the program starts: python generate.py --help
-  help          shows this
+HELP = """Type {input} and press Enter. Settings are passed at the start of the program: python generate.py --help
+  help          shows this help
   quit, exit    leave, as does Ctrl-D
-  Ctrl-C        ends what is being written; before that, it leaves
-  " help"       a space before one of these words makes it input like any other"""
+  Ctrl-C        interrupts the current output; at the prompt, it leaves
+  " help"       a leading space turns one of these words into ordinary input"""
 
 PATIENCE = 0.05
-"""Seconds of pauses, all together, before the lines so far are processed: longer than a busy machine delays a program
-that writes fast."""
+"""Total pause in seconds after which the lines so far are processed: longer than the delays of a fast program on a busy
+machine."""
 
-_BLOCK = 1 << 16  # bytes; as many as a pipe holds
+_BLOCK = 1 << 16  # bytes, the capacity of a pipe
 
 
 def standard_input() -> io.BufferedReader:
-    """Raises UserError where there is none."""
+    """Return standard input. Raises UserError if it is closed."""
     if sys.stdin is None:
-        raise UserError("prompt=… is needed, or text on standard input, which is closed")
+        raise UserError("set prompt=…, or pass text on standard input, which is closed")
     return cast(io.BufferedReader, sys.stdin.buffer)
 
 
 def read_lines() -> Iterator[str | None]:
-    """The lines of standard input as they arrive, without LF or CR LF and byte order mark; None where the next ones
-    have to be waited for.
+    """Yield the lines of standard input as they arrive, without LF, CR LF or byte order mark; None before waiting for
+    more lines.
 
-    Raises UserError at a line that is not UTF-8, and where standard input cannot be read.
+    Raises UserError at a line that is not UTF-8, and if standard input cannot be read.
     """
     number = 0
     try:
@@ -62,12 +62,12 @@ def read_lines() -> Iterator[str | None]:
 
 
 def raw_lines() -> Iterator[bytes | None]:
-    """The lines of standard input with their LF, and None before each wait that is longer than PATIENCE."""
+    """Yield the lines of standard input with their LF, and None before each wait longer than PATIENCE."""
     stdin = standard_input()
     patience, parts = PATIENCE, list[bytes]()
     while True:
         start = time.monotonic()
-        arrived, _, _ = select.select([stdin], [], [], patience)  # a file has always arrived
+        arrived, _, _ = select.select([stdin], [], [], patience)  # a file is always ready
         patience = max(0.0, patience - (time.monotonic() - start))
         if not arrived or not patience:
             yield None
@@ -87,7 +87,7 @@ def raw_lines() -> Iterator[bytes | None]:
 
 
 def up_to_failure(lines: Iterable[str | None], failures: list[UserError]) -> Iterator[str | None]:
-    """The lines before the first that cannot be read; its error is appended to `failures`."""
+    """Yield the lines before the first that cannot be read; the error of that line is appended to `failures`."""
     try:
         yield from lines
     except UserError as error:
@@ -95,7 +95,7 @@ def up_to_failure(lines: Iterable[str | None], failures: list[UserError]) -> Ite
 
 
 def count_lines() -> int | None:
-    """The number of lines of standard input if it is a file, which can be read twice, else None."""
+    """Return the number of lines if standard input is a file, which can be read twice, otherwise None."""
     stdin = standard_input()
     if not stdin.seekable() or not stdin.readable():
         return None
@@ -106,12 +106,12 @@ def count_lines() -> int | None:
 
 
 def typed(task: str) -> Iterator[str]:
-    """Lines typed at a terminal until `quit`, `exit` or the end of input; `help` shows what can be typed."""
-    if locale.getencoding().lower() == "utf-8":  # elsewhere readline takes other letters for commands
-        with contextlib.suppress(ImportError):  # line editing and history for input(), where Python was built with them
+    """Yield lines typed at a terminal until `quit`, `exit` or the end of input; `help` lists the commands."""
+    if locale.getencoding().lower() == "utf-8":  # in other encodings readline treats some letters as commands
+        with contextlib.suppress(ImportError):  # line editing and history for input(), if Python was built with them
             import readline  # noqa: F401
 
-    print(f"Type {INPUT[task]}. help shows what else can be typed, quit leaves.", file=sys.stderr)
+    print(f"Type {INPUT[task]}. help lists the commands, quit leaves.", file=sys.stderr)
     while True:
         try:
             line = input("> " if sys.stdout.isatty() else "")

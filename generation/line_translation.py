@@ -1,4 +1,4 @@
-"""Translation of a stream of lines to standard output, in order and as soon as possible."""
+"""Translate a stream of lines to standard output, in order and as early as possible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from generation.translation import Translation, translate
 from model.encoder_decoder import EncoderDecoder
 
 FIRST_PORTION = 64
-"""Lines of the first portion of a stream."""
+"""Number of lines in the first portion of a stream."""
 
 
 def translate_lines(
@@ -30,12 +30,12 @@ def translate_lines(
     count: int | None,
     notes: SourceNotes,
 ) -> Iterator[tuple[str, Translation]]:
-    """Print the translations of lines as they come, empty lines included; yields each line with its best translation.
+    """Print translations of lines as they arrive, including empty lines; yields each line and its best translation.
 
-    lines: None where the next has to be waited for; all before it are printed first. count: how many there are, where
-    that is known. Each line is printed as soon as it and those before it are ready: an interruption leaves everything
-    that is done. White space around a line is dropped, as it is from the sentences of training. Raises UserError at
-    the end where `lines` could not be read.
+    lines: None before a wait; all preceding lines are printed first. count: number of lines, if known. Each line is
+    printed as soon as it and all preceding lines are ready, so that an interruption loses no finished translation.
+    White space around a line is stripped, as in the training sentences. Raises UserError at the end if `lines` could
+    not be read.
     """
     failures: list[UserError] = []
     waiting: deque[str] = deque()
@@ -54,7 +54,7 @@ def translate_lines(
             with closing(translate(model, tokenizers, until_pause, config)) as results:
                 yield from in_order(results)
 
-    # Where the translations appear on the terminal, they are the progress.
+    # If the translations appear on the terminal, they show the progress.
     hidden = True if sys.stdout.isatty() else None
     with (
         tqdm(total=count, desc="translating", unit="line", disable=hidden, delay=2) as bar,
@@ -70,14 +70,14 @@ def translate_lines(
 
 
 def printed(line: int, found: list[Translation], n_best: int) -> str:
-    """The best translation on a line of its own, or the n best with the line they translate, rank and score."""
+    """Format the best translation on a line of its own, or the n best with line number, rank and score."""
     if n_best == 1:
         return found[0].text + "\n"
     return "".join(f"{line}\t{rank}\t{one.score:.4f}\t{one.text}\n" for rank, one in enumerate(found, 1))
 
 
 def in_order(results: Iterator[tuple[int, list[Translation]]]) -> Iterator[list[Translation]]:
-    """The results of `translate` in the order of the sentences, each as soon as all before it are there."""
+    """Yield the results of `translate` in the order of the sentences, each as soon as all preceding ones are ready."""
     waiting: dict[int, list[Translation]] = {}
     due = 0
     for index, found in results:
@@ -88,11 +88,11 @@ def in_order(results: Iterator[tuple[int, list[Translation]]]) -> Iterator[list[
 
 
 def split_stream(lines: Iterable[str | None], batch_tokens: int) -> Iterator[list[str]]:
-    """Lines of a stream in portions for `translate`, so that memory does not grow with the stream.
+    """Split a stream of lines into portions for `translate`, so that memory does not grow with the stream.
 
-    Batches of similar length need many lines to choose from: `batch_tokens` / 2 lines fill about ten. The first
-    portions are smaller, so that the first translations come early. Where the stream pauses (None), the lines so far
-    are a portion, and an empty one follows.
+    Batches of similar length need many lines to choose from: `batch_tokens` / 2 lines fill about ten batches. The first
+    portions are smaller, so that the first translations come early. When the stream pauses (None), the lines so far
+    form a portion, followed by an empty portion.
     """
     largest = max(1, batch_tokens // 2)
     size = min(FIRST_PORTION, largest)

@@ -1,4 +1,4 @@
-"""Sampling the next token: filters on logits, and the random numbers that pick among what they leave."""
+"""Sample the next token: filters on logits, and the random numbers that select among the remaining tokens."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from generation.config import SamplingConfig
 
 def penalise_repetition(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
     """Make the tokens in seen [..., V] bool less likely (penalty above 1) in logits [..., V] (Keskar et al. 2019):
-    positive logits are divided by the penalty, negative ones multiplied."""
+    positive logits are divided by the penalty, negative logits multiplied."""
     return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 
 
 def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of logits [..., V] and their token ids, both [..., k], in the order of the ids.
+    """Return the k largest of logits [..., V] and their token ids, both [..., k], ordered by id.
 
-    Which of several equal logits at the boundary are kept is up to the library.
+    Ties at the boundary are resolved by the library.
     """
     ids = logits.topk(min(k, logits.shape[-1]), sorted=False).indices.sort(dim=-1).values
     return logits.gather(-1, ids), ids
 
 
 def keep_top_p(logits: Tensor, p: float) -> Tensor:
-    """logits [..., V] with -inf outside the nucleus: the smallest set of most likely tokens whose probabilities sum to
-    at least p (Holtzman et al. 2020)."""
+    """Set logits [..., V] outside the nucleus to -inf. The nucleus is the smallest set of most likely tokens whose
+    probabilities sum to at least p (Holtzman et al. 2020)."""
     ordered, order = logits.sort(descending=True, stable=True)
     probabilities = ordered.softmax(dim=-1)
-    before = probabilities.cumsum(dim=-1) - probabilities  # [..., V]: probability of all more likely tokens
+    before = probabilities.cumsum(dim=-1) - probabilities  # [..., V]: total probability of all more likely tokens
     ordered = ordered.masked_fill(before >= p, float("-inf"))  # the most likely token has 0 before it and is kept
     return torch.empty_like(logits).scatter_(-1, order, ordered)
 
 
 def keep_min_p(logits: Tensor, fraction: float) -> Tensor:
-    """logits [..., V] with -inf for tokens less likely than `fraction` times the most likely one (Nguyen et al.
+    """Set logits [..., V] to -inf for tokens less likely than `fraction` times the most likely token (Nguyen et al.
     2024)."""
     largest = logits.amax(dim=-1, keepdim=True)  # [..., 1]
     return logits.masked_fill((logits - largest).exp() < fraction, float("-inf"))
 
 
 def next_token(logits: Tensor, uniform: Tensor, config: SamplingConfig, seen: Tensor | None = None) -> Tensor:
-    """One token per row, [R] int64, for logits [R, V].
+    """Sample one token per row, [R] int64, from logits [R, V].
 
-    uniform [R] float64 in [0, 1) decides by inverse transform sampling: the same numbers pick the same tokens. seen
+    uniform [R] float64 in [0, 1) selects by inverse transform sampling: the same numbers select the same tokens. seen
     [R, V] bool: tokens that are already in the row's text, needed for the repetition penalty.
     """
     if seen is not None:
@@ -58,7 +58,7 @@ def next_token(logits: Tensor, uniform: Tensor, config: SamplingConfig, seen: Te
         logits = keep_top_p(logits, config.top_p)
     if config.min_p is not None:
         logits = keep_min_p(logits, config.min_p)
-    # The first token whose cumulative probability exceeds the drawn share; one of probability 0 never does.
+    # The first token whose cumulative probability exceeds the drawn number; a token of probability 0 never does.
     cumulative = logits.softmax(dim=-1).cumsum(dim=-1, dtype=torch.float64)  # [R, V], or [R, k]
     share = (uniform * cumulative[:, -1]).unsqueeze(-1)  # [R, 1]
     place = torch.searchsorted(cumulative, share, right=True)  # [R, 1]
@@ -66,8 +66,8 @@ def next_token(logits: Tensor, uniform: Tensor, config: SamplingConfig, seen: Te
 
 
 class UniformDraws:
-    """Uniform random numbers in [0, 1) for each text, from a CPU generator of its own, drawn for `STEPS` steps at a
-    time."""
+    """Uniform random numbers in [0, 1) for each text, from a separate CPU generator per text, drawn for `STEPS` steps
+    at a time."""
 
     STEPS = 64
 
@@ -77,11 +77,11 @@ class UniformDraws:
         self.step = 0
 
     def draw(self) -> Tensor:
-        """The numbers of the next `STEPS` steps, [texts, STEPS] float64 on the CPU."""
+        """Draw the numbers of the next `STEPS` steps, [texts, STEPS] float64 on the CPU."""
         return torch.stack([torch.rand(self.STEPS, generator=g, dtype=torch.float64) for g in self.generators])
 
     def next(self, rows: list[int]) -> Tensor:
-        """One number for each of the texts `rows`, [R] float64 on the CPU."""
+        """Draw one number for each of the texts `rows`, [R] float64 on the CPU."""
         place = self.step % self.STEPS
         if place == 0:
             self.drawn = self.draw()

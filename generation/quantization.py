@@ -1,4 +1,4 @@
-"""The model that generates: a copy with its weights in the format that was asked for."""
+"""Prepare the model for generation: a copy with its weights in the requested format."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from model.gpt import GPT
 
 
 def decoding_copy(model: GPT | EncoderDecoder, weights: str, samples: int) -> GPT | EncoderDecoder:
-    """A copy of the model, on its device, with `weights` (float32, bf16 or int8) for writing so many samples.
+    """Return a copy of the model, on its device, with `weights` (float32, bf16 or int8) for generating `samples` texts.
 
-    Raises UserError for int8 on another device than the CPU.
+    Raises UserError for int8 on a device other than the CPU.
     """
     rows = min(samples, BATCH) if isinstance(model, GPT) else None
     if weights == "int8":
         device = next(model.parameters()).device
         if device.type != "cpu":
             raise UserError(
-                f"quantize=int8: only a CPU gains by it; leave it out, or add device=cpu (device is {device.type})"
+                f"quantize=int8: faster only on a CPU; omit it, or add device=cpu (device is {device.type})"
             )
         rounded = "weights" if rows == 1 else "weights and activations"
         print(f"note: {rounded} are rounded to 8 bits (quantize=int8)", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Attention maps of generated texts, recorded into the run for TensorBoard's Attention tab."""
+"""Record attention maps of generated texts into the run folder for TensorBoard's Attention tab."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 
 RECORDED = 16
-"""Texts or translations whose maps are recorded at most."""
+"""Maximum number of texts or translations whose maps are recorded."""
 
 
 class GeneratedMaps:
@@ -26,22 +26,22 @@ class GeneratedMaps:
         self, folder: Path, step: int, model: GPT | EncoderDecoder, tokenizers: list[Tokenizer], max_tokens: int
     ) -> None:
         """folder and step: the run and its checkpoint; model: with the exact weights, in evaluation mode; max_tokens:
-        of each side of a map."""
+        limit for each side of a map."""
         self.folder, self.step, self.model, self.tokenizers = folder, step, model, tokenizers
         self.max_tokens = max_tokens
         self.limit = min(max_tokens, model.config.context)
         self.examples: list[Example] = []
         self.texts = self.cut = 0
-        """How many texts there were, and of how many examples the maps show only a part."""
+        """Number of texts, and number of examples whose maps show only a part."""
 
     def add_text(self, tokens: list[int], name: str) -> None:
-        """A GPT's text, prompt and leading eos included; the maps show the end of a long one, which is generated."""
+        """Add a GPT's text, including prompt and leading eos; maps of long texts show the end, the generated part."""
         if self._counted():
             self.examples.append(Example.text(tokens[-self.limit :], self.tokenizers[0], name))
             self.cut += len(tokens) > self.limit
 
     def add_translation(self, sentence: str, translation: Translation) -> None:
-        """A sentence and its translation; the maps show the beginning of long ones."""
+        """Add a sentence and its translation; maps of long sentences show the beginning."""
         if self._counted():
             source, target = self.tokenizers[0], self.tokenizers[-1]
             name = short_name(sentence)
@@ -50,12 +50,12 @@ class GeneratedMaps:
             self.cut += max(len(example.source_ids or ()), len(example.target_ids)) > self.limit
 
     def _counted(self) -> bool:
-        """Count a text -> whether its maps are recorded."""
+        """Count a text; returns whether its maps are recorded."""
         self.texts += 1
         return self.texts <= RECORDED
 
     def save(self) -> None:
-        """Record the maps, and print where they are and how to see them."""
+        """Record the maps, and print their path and how to view them."""
         if not self.examples:
             return
         labels = self.tokenizers[-1]
@@ -73,13 +73,13 @@ class GeneratedMaps:
         number = int(path.stem.rpartition("_")[2])
         print("; ".join([f"attention maps: {path}", *notes]), file=sys.stderr)
         print(
-            f"to see them: tensorboard --logdir {shlex.quote(str(folder.parent))}, tab Attention, run {folder.name}, "
+            f"to view them: tensorboard --logdir {shlex.quote(str(folder.parent))}, tab Attention, run {folder.name}, "
             f"generated {number}",
             file=sys.stderr,
         )
 
 
 def short_name(text: str) -> str:
-    """A text as a name in menus."""
+    """Shorten a text to a name for menus."""
     line = " ".join(text.split())
     return line if len(line) <= 40 else line[:39] + "…"

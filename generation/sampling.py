@@ -25,21 +25,21 @@ def generate(
     banned_ids: Collection[int] = (),
     static_shapes: bool | None = None,
 ) -> Iterator[list[int | None]]:
-    """Continue every prompt; yields, step by step, the new token of each text, None once it has ended.
+    """Continue every prompt; yields the new token of each text at each step, or None once the text has ended.
 
     prompts: token ids, at least one each, of any lengths. A text ends with a token of `stop_ids`, which is not yielded
-    and exempt from the repetition penalty, or after `config.max_tokens`. Tokens of `banned_ids` are never written.
+    and is exempt from the repetition penalty, or after `config.max_tokens`. Tokens of `banned_ids` are never generated.
 
-    Text r draws its random numbers from a CPU generator of its own, whatever the model's device, seeded with `seed` +
-    r: it depends on its prompt and that number, never on the other texts.
+    Text r draws random numbers from a separate CPU generator seeded with `seed` + r, on any device of the model: the
+    text depends only on its prompt and that seed, never on the other texts.
 
-    Texts may outgrow the context. Of a prompt that is too long the last `context` tokens are used; when a text has
-    filled the context, it continues from its last `context // 2` tokens, whose keys and values are computed anew.
+    Texts may outgrow the context. If a prompt is too long, its last `context` tokens are used. When a text fills the
+    context, it continues from its last `context // 2` tokens, whose keys and values are recomputed.
 
-    static_shapes: sample with `GraphSampling`, whose steps have one shape; None: where `GraphSampling.applies`.
+    static_shapes: sample with `GraphSampling`, whose steps have one shape; None: if `GraphSampling.applies`.
     Otherwise the batch shrinks as texts end.
 
-    Raises ValueError for an empty prompt, an impossible `config`, or a model that is not in evaluation mode.
+    Raises ValueError for an empty prompt, an invalid `config`, or a model that is not in evaluation mode.
     """
     found = sampling_problems(config)
     if model.training:
@@ -50,7 +50,7 @@ def generate(
     device = next(model.parameters()).device
     draws = UniformDraws(len(prompts), seed)
     static_shapes = GraphSampling.applies(device) if static_shapes is None else static_shapes
-    # Otherwise on the CPU: `next_token` adds up in float64, which Apple's GPUs do not have.
+    # Otherwise on the CPU: `next_token` accumulates in float64, which Apple's GPUs do not support.
     sampling_device = device if static_shapes else torch.device("cpu")
     banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=sampling_device)
     seen: Tensor | None = None
@@ -58,7 +58,7 @@ def generate(
         seen = torch.zeros(len(prompts), model.vocab_size, dtype=torch.bool, device=sampling_device)
         for row, prompt in enumerate(prompts):
             seen[row, torch.tensor(prompt, device=sampling_device)] = True
-        seen[:, list(stop_ids)] = False  # the eos before a prompt would count, and keep texts from ending
+        seen[:, list(stop_ids)] = False  # otherwise the eos before a prompt would be penalised, and texts would not end
     if static_shapes:
         yield from until_all_end(GraphSampling(model, prompts, config, draws, banned, seen).steps(), stop_ids)
         return
@@ -85,7 +85,7 @@ def generate(
 
 
 def until_all_end(steps: Iterator[list[int]], stop_ids: Collection[int]) -> Iterator[list[int | None]]:
-    """Steps of texts that are continued after their end, with None from there; stops when all texts have ended."""
+    """Yield steps of texts with None after the end of each text; stops when all texts have ended."""
     ended: set[int] = set()
     for tokens in steps:
         ended.update(row for row, token in enumerate(tokens) if token in stop_ids)

@@ -1,4 +1,4 @@
-"""The sequences of batched sampling: their KV cache and the logits of their next tokens."""
+"""The sequences of batched sampling: their KV cache and the logits of the next tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from model.gpt import GPT
 
 
 class Sequences:
-    """A batch of token sequences that grow by one token at a time."""
+    """A batch of token sequences that grow by one token per step."""
 
     def __init__(self, model: GPT, prompts: Sequence[Sequence[int]], max_tokens: int) -> None:
         self.model = model
@@ -24,7 +24,7 @@ class Sequences:
         self.cache, self.logits = self._prefill(self.windows)  # logits [R, V] of the next token of each sequence
 
     def extend(self, tokens: list[int]) -> None:
-        """Append one token to each sequence and run the model on it."""
+        """Append one token to each sequence and run the model on the new tokens."""
         self.shift_context()
         for window, token in zip(self.windows, tokens, strict=True):
             window.append(token)
@@ -32,13 +32,13 @@ class Sequences:
         self.logits = self.model(inputs, self.cache)[:, -1]
 
     def keep(self, rows: list[int]) -> None:
-        """Drop all other sequences."""
+        """Keep only these sequences."""
         self.windows = [self.windows[row] for row in rows]
         self.cache.keep(torch.tensor(rows, device=self.device))
         self.cache.set_lengths([len(window) for window in self.windows])
 
     def shift_context(self) -> None:
-        """Cut the sequences that fill the context to their last half, and compute its keys and values anew."""
+        """Truncate sequences that fill the context to their last half, and recompute keys and values."""
         full = [row for row, window in enumerate(self.windows) if len(window) == self.context]
         if full:
             for row in full:
@@ -48,9 +48,9 @@ class Sequences:
             self.cache.set_lengths([len(window) for window in self.windows])
 
     def _prefill(self, windows: list[list[int]]) -> tuple[KVCache, Tensor]:
-        """A cache filled with the windows, and the logits [R, V] after each.
+        """Return a cache filled with the windows, and the logits [R, V] after each window.
 
-        Samples of one prompt begin alike: equal windows go through the model once.
+        Samples of one prompt begin alike: equal windows go through the model only once.
         """
         distinct = list(map(list, dict.fromkeys(map(tuple, windows))))
         cache, logits = self._prefill_distinct(distinct)
@@ -62,7 +62,7 @@ class Sequences:
         return cache, logits
 
     def _prefill_distinct(self, windows: list[list[int]]) -> tuple[KVCache, Tensor]:
-        """`_prefill` without looking for equal windows. Causal attention never sees the padding on the right."""
+        """Run `_prefill` without deduplicating windows. Causal attention never sees the padding on the right."""
         lengths = [len(window) for window in windows]
         tokens = pad_sequence([torch.tensor(window) for window in windows], batch_first=True)  # [R, T]
         cache = self.model.new_cache(self.capacity)

@@ -1,4 +1,4 @@
-"""Notes on standard error about text that a model cannot read."""
+"""Print notes to standard error about text that a model cannot read."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from data.tokens.alphabet import foreign_characters
 from data.tokens.tokenizer import Tokenizer
 
 SHOWN = 5
-"""Notes of each kind, and characters in a note, at most."""
+"""Maximum number of notes of each kind, and of characters in a note."""
 
 
 class SourceNotes:
-    """Notes about lines to translate: the first few of each kind in full, the number of others at the end."""
+    """Notes about lines to translate: the first few of each kind in full, the number of the rest at the end."""
 
     def __init__(self, tokenizer: Tokenizer, context: int, alphabet: frozenset[str] | None) -> None:
-        """alphabet: the characters of the training sources, None where they are not known."""
+        """alphabet: the characters of the training sources, None if unknown."""
         self.tokenizer = tokenizer
         self.longest = context - 1  # and the end token
         self.alphabet = alphabet
@@ -28,7 +28,7 @@ class SourceNotes:
         self.counts: Counter[str] = Counter()
 
     def check(self, lines: Sequence[str]) -> None:
-        """Note what is wrong with the next lines."""
+        """Print notes on problems in the next lines."""
         for line, ids in zip(lines, self.tokenizer.encode_batch(lines), strict=True):
             self.lines += 1
             if self.alphabet is not None and (foreign := foreign_characters(line, self.alphabet)):
@@ -47,7 +47,7 @@ class SourceNotes:
                 )
 
     def close(self) -> None:
-        """Print how many notes were left out."""
+        """Print the number of omitted notes."""
         for kind, count in self.counts.items():
             if count > SHOWN:
                 print(f"note: {count - SHOWN} more lines {kind}", file=sys.stderr)
@@ -59,8 +59,8 @@ class SourceNotes:
 
 
 def unknown_characters(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> str:
-    """A sentence that names the characters of `text` (its `ids` are known already) that the vocabulary lacks; "" if
-    none."""
+    """Return a sentence that names the characters of `text` (with token ids `ids`) missing from the vocabulary, or
+    ""."""
     if tokenizer.unk_id not in ids:
         return ""
     unknown = sorted(character for character in set(text) if tokenizer.unk_id in tokenizer.encode(character))
@@ -69,6 +69,6 @@ def unknown_characters(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> s
 
 
 def named(characters: Iterable[str]) -> str:
-    """Characters with their Unicode names; those that cannot be printed by their names alone."""
+    """List characters with their Unicode names; unprintable characters by name only."""
     names = [(character, unicodedata.name(character, f"U+{ord(character):04X}")) for character in characters]
     return ", ".join(f"{character} ({name})" if character.isprintable() else name for character, name in names)

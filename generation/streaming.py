@@ -1,5 +1,4 @@
-"""Texts that are being written: shown as their tokens come, never half a character, never the beginning of a
-stop text."""
+"""Show texts during generation, as tokens arrive: never half a character, never the beginning of a stop text."""
 
 from __future__ import annotations
 
@@ -7,12 +6,12 @@ from data.tokens.tokenizer import StreamingDecoder, Tokenizer
 
 
 class StreamedText:
-    """The tokens of one text so far, and what of it can be shown."""
+    """The tokens of one text so far, and the part that can be shown."""
 
     def __init__(self, tokenizer: Tokenizer, stops: list[str]) -> None:
         self.tokens: list[int] = []
         self.ended = False
-        """Whether the model or a stop text has ended it; what is fed afterwards is no part of it."""
+        """Whether the model or a stop text has ended the text; tokens fed afterwards are ignored."""
         self._waiting = ""
         self._decoder, self._stop = StreamingDecoder(tokenizer), StopText(stops)
 
@@ -28,7 +27,7 @@ class StreamedText:
         self.ended = token is None or self._stop.reached
 
     def take(self) -> str:
-        """What has come since the last call."""
+        """Return the text that arrived since the last call."""
         taken, self._waiting = self._waiting, ""
         return taken
 
@@ -42,7 +41,7 @@ class StopText:
         self.reached = False
 
     def feed(self, text: str) -> str:
-        """Add text -> what can be shown now; `reached` turns true at a stop text, which is not shown."""
+        """Add text and return the part that can be shown; sets `reached` at a stop text, which is not shown."""
         if self.reached:
             return ""
         self.held += text
@@ -56,10 +55,10 @@ class StopText:
         return shown
 
     def overlap(self, stop: str) -> int:
-        """Length of the longest end of the held text that begins `stop`."""
+        """Return the length of the longest suffix of the held text that is a prefix of `stop`."""
         return next((n for n in range(min(len(stop) - 1, len(self.held)), 0, -1) if self.held.endswith(stop[:n])), 0)
 
     def flush(self) -> str:
-        """What was held back when the stream ends."""
+        """Return the held-back text when the stream ends."""
         rest, self.held = self.held, ""
         return rest

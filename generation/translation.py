@@ -1,4 +1,4 @@
-"""Translation of many sentences: batches of similar length, each result with the index of its sentence."""
+"""Translate many sentences in batches of similar length; each result carries the index of its sentence."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Translation:
     score: float
     """Log-probability in nats / length ** length_penalty; higher is better."""
     tokens: list[int] = field(default_factory=list)
-    """Target ids without eos: encoding the text again may give others."""
+    """Target ids without eos; encoding the text again may give different ids."""
 
 
 Found = list[tuple[int, list[Translation]]]
-"""Indices of sentences, each with its translations, best first."""
+"""Indices of sentences with their translations, best first."""
 
 
 def translate(
@@ -43,12 +43,12 @@ def translate(
     config: TranslationConfig,
     workers: int | None = None,
 ) -> Generator[tuple[int, list[Translation]], None, None]:
-    """Translate sentences portion by portion, each longest first; yields (index, n-best list) as they get ready.
+    """Translate sentences portion by portion, longest first; yields (index, n-best list) as results become ready.
 
-    Indices count the sentences of all portions. A portion is requested while those before it are still being
-    translated. Empty sentences (white space only) do not go through the model: their translation is empty. Sources
-    longer than the model's context are truncated. workers: batches decoded at the same time; None means one for each
-    thread that torch has on a CPU, at most 4, else 1.
+    Indices count the sentences of all portions. A portion is requested while earlier portions are still being
+    translated. Empty sentences (white space only) skip the model: their translation is empty. Sources longer than the
+    model's context are truncated. workers: number of batches decoded concurrently; None means one per torch thread on a
+    CPU, at most 4, otherwise 1.
     """
     source, target = tokenizers[0], tokenizers[-1]
     device = next(model.parameters()).device
@@ -89,12 +89,12 @@ def translate(
 
 
 def in_parallel(searches: Iterator[Callable[[], Found]], workers: int) -> Iterator[Found]:
-    """The results of `searches`, in order, `workers` at a time in threads that share torch's threads.
+    """Yield the results of `searches`, in order, from `workers` threads that divide torch's threads among themselves.
 
-    A step of a search is many short operations. Two workers of one thread each translate 1.06 times as fast as one of
-    two, and on a busy machine several times: threads that share an operation wait for each other at the end of each.
-    An exception of a search is raised here. Only the next few are taken from `searches`. When the caller stops early,
-    by Ctrl-C too, waiting ones are dropped and running ones finish first.
+    A search step is many short operations. Two workers with one thread each are 1.06 times as fast as one worker with
+    two threads, and several times as fast on a busy machine, because threads that share an operation wait for each
+    other after each operation. An exception in a search is raised here. Only the next few searches are taken from
+    `searches`. If the caller stops early (also with Ctrl-C), waiting searches are dropped and running searches finish.
     """
     first = list(islice(searches, workers))
     workers = min(workers, len(first))
@@ -114,13 +114,13 @@ def in_parallel(searches: Iterator[Callable[[], Found]], workers: int) -> Iterat
             yield running.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # the number is each thread's own, but also the start value of new threads
+        torch.set_num_threads(threads)  # applies to this thread, and is the initial value of new threads
 
 
 def translate_all(
     model: EncoderDecoder, tokenizers: list[Tokenizer], sentences: list[str], config: TranslationConfig
 ) -> list[str]:
-    """The text of the best translation of each sentence, in order, by a copy of the model prepared for decoding."""
+    """Return the best translation of each sentence as text, in order, with a model copy prepared for decoding."""
     ready = prepare(model, "bf16" if next(model.parameters()).dtype == torch.bfloat16 else "float32")
     return [translation.text for translation in best_translations(ready, tokenizers, sentences, config)]
 
@@ -128,20 +128,20 @@ def translate_all(
 def best_translations(
     model: EncoderDecoder, tokenizers: list[Tokenizer], sentences: list[str], config: TranslationConfig
 ) -> list[Translation]:
-    """The best translation of each sentence, in order."""
+    """Return the best translation of each sentence, in order."""
     best = {index: found[0] for index, found in translate(model, tokenizers, [sentences], config)}
     return [best[index] for index in range(len(sentences))]
 
 
 def longest_targets(source_lengths: Tensor, context: int) -> Tensor:
-    """The maximal length of each translation: three times that of its source and a little, within the context.
+    """Return the maximal length of each translation: three times the source length plus a constant, within the context.
 
-    A limit for each, so that a translation does not depend on the other sentences of its batch.
+    The limit is per sentence, so that a translation does not depend on the other sentences of its batch.
     """
     return (3 * source_lengths + 10).clamp(max=context - 1)
 
 
 def decoded(hypothesis: Hypothesis, tokenizer: Tokenizer) -> Translation:
-    """Tokens to text, on one line whatever the model wrote."""
+    """Decode a hypothesis to text, always on a single line."""
     text = " ".join(tokenizer.decode(hypothesis.tokens).split("\n"))
     return Translation(text, hypothesis.score, list(hypothesis.tokens))

@@ -1,4 +1,4 @@
-"""Samples that continue a prompt, streamed to standard output."""
+"""Generate samples that continue a prompt, streamed to standard output."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from generation.streaming import StreamedText
 from model.gpt import GPT
 
 BATCH = 32
-"""Samples that are drawn at the same time: a batch costs little more than one text of it."""
+"""Number of samples generated at a time: a batch costs little more than a single text."""
 
 ECHO = 400
-"""Characters of a prompt that a terminal shows again before each sample; a file or a pipe gets the whole prompt."""
+"""Number of prompt characters that a terminal shows before each sample; a file or a pipe gets the whole prompt."""
 
 
 def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, config: WritingConfig) -> Iterator[list[int]]:
-    """Print the samples that continue `prompt`, separated by a line of dashes; yields the ids of each when it ends.
+    """Print the samples that continue `prompt`, separated by a line of dashes; yields the ids of each finished sample.
 
-    The ids include the prompt and the eos before it, which precedes every document in training too.
+    The ids include the prompt and the eos before it, which also precedes every document in training.
 
-    `BATCH` samples are drawn at a time. The first is shown token by token, the next when the first has ended, by which
-    time most of it has been drawn.
+    `BATCH` samples are generated at a time. The first is streamed token by token; the next is shown when the first has
+    ended, by which time most of it has been generated.
     """
     ids = tokenizer.encode(prompt)
     print_notes(tokenizer, prompt, ids, model.config.context)
@@ -51,24 +51,24 @@ def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, config: Writing
 
 
 def print_notes(tokenizer: Tokenizer, prompt: str, ids: list[int], context: int) -> None:
-    """Notes on standard error about a prompt that the model cannot read in full."""
+    """Print notes to standard error about a prompt that the model cannot read in full."""
     if unknown := unknown_characters(tokenizer, prompt, ids):
         print(f"note: {unknown}", file=sys.stderr)
     if len(ids) > context:
         print(
             f"note: the prompt has {len(ids)} tokens, but the model sees at most {context} at a time (model.context): "
-            f"it goes on from the last {context} of them, as if the text began there",
+            f"it continues from the last {context} tokens, as if the text began there",
             file=sys.stderr,
         )
 
 
 def echo(prompt: str) -> str:
-    """The prompt as it is printed before each sample: in full, but on a terminal only the end of a long one."""
+    """Return the prompt as printed before each sample: in full, but on a terminal only the end of a long prompt."""
     if len(prompt) <= ECHO or not sys.stdout.isatty():
         return prompt
     return f"[… {len(prompt) - ECHO:,} characters] {prompt[-ECHO:]}"
 
 
 def show(text: str) -> None:
-    """Print at once."""
+    """Print immediately."""
     print(text, end="", flush=True)

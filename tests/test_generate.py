@@ -291,7 +291,7 @@ def test_a_run_folder_copied_elsewhere_writes_and_translates(trained: Path, tmp_
         ("run=runs/gpt <&-", "standard input, which is closed"),
         (
             "run=runs/gpt Emi had a dog",
-            "Emi had a dog: not understood; a text to continue or to translate is written prompt='…'",
+            "Emi had a dog: not understood; pass text to continue or translate as prompt='…'",
         ),
     ],
 )
@@ -378,7 +378,7 @@ def test_maps_of_what_is_written_go_into_the_run(shell: Run, trained: Path) -> N
         assert sample.weights["decoder", 0].shape[1:] == (len(sample.reads), len(sample.reads))
     assert done.stderr.splitlines() == [
         "attention maps: runs/gpt/attention/generated_00001.safetensors",
-        "to see them: tensorboard --logdir runs, tab Attention, run gpt, generated 1",
+        "to view them: tensorboard --logdir runs, tab Attention, run gpt, generated 1",
     ]
 
 

@@ -1,1 +1,1 @@
-"""Decoding on a GPU: steps of static shape, captured once as CUDA graphs and replayed."""
+"""Decode on a GPU: steps of static shape, captured once as CUDA graphs and replayed."""

@@ -1,7 +1,7 @@
 """Beam search with a CUDA graph per step: the same hypotheses as `generation.beam_search` without it.
 
-Each step stores back-pointers, from which the hypotheses are read at the end, so that the GPU never waits for Python. A
-CPU is faster with a batch that shrinks.
+Each step stores back-pointers, and the hypotheses are traced back at the end, so that the GPU never waits for Python.
+On a CPU a shrinking batch is faster.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from model.encoder_decoder import EncoderDecoder
 
 
 class GraphBeamSearch:
-    """A beam search whose step has a static shape and needs nothing from Python; arguments as `beam_search`.
+    """A beam search whose step has a static shape and needs no input from Python; arguments as in `beam_search`.
 
     Finished sources stay in the batch: a step reads the same weights for few rows as for many.
     """
@@ -35,31 +35,31 @@ class GraphBeamSearch:
         beam_size: int,
         banned: Tensor,
     ) -> None:
-        """limits: most target tokens of each source, within the model's context; banned [n] int64."""
+        """limits: maximum number of target tokens per source, within the model's context; banned [n] int64."""
         device, steps, beams = source.device, max(limits), (len(limits), beam_size)
         self.model, self.eos_id, self.banned, self.steps = model, eos_id, banned, steps
         self.cache = StaticBeamCache(steps, beam_size, device)
         with sdpa_kernel(ATTENTION_BACKENDS):
             model.read(source, source_mask, self.cache)
         self.run_step = GraphRunner(device)
-        # What steps read and write, always at the same address; as in `beam_search`, for all N sentences.
+        # Inputs and outputs of the steps, at fixed addresses; as in `beam_search`, for all N sentences.
         self.limit = torch.tensor(limits, device=device)  # [N]
         self.count = torch.zeros_like(self.limit)  # [N]
         self.scores = torch.full(beams, float("-inf"), device=device)  # [N, K]
-        self.scores[:, 0] = 0.0  # all hypotheses are equal at first: one of them counts
+        self.scores[:, 0] = 0.0  # all hypotheses start equal, so only one of them counts
         self.token = torch.full(beams, bos_id, device=device)  # [N, K]
         self.unfinished = torch.ones((), dtype=torch.bool, device=device)
         # Per step: the parent of each hypothesis, its token, and the parents of those that ended.
         self.links = self.token.new_zeros(steps, 3, *beams)  # [steps, 3, N, K]
-        self.ends = self.scores.new_full((steps, 2, *beams), float("-inf"))  # log-probabilities: ended by eos, cut off
+        self.ends = self.scores.new_full((steps, 2, *beams), float("-inf"))  # log-probabilities: eos, truncated
 
     @staticmethod
     def applies(device: torch.device, longest: int, context: int) -> bool:
-        """Whether `beam_search` searches this way: on CUDA, within the context, where tables of positions end."""
+        """Whether `beam_search` uses this class: on CUDA, within the context, which bounds the position tables."""
         return has_graphs(device) and longest <= context
 
     def run(self) -> None:
-        """Search until all sentences are finished. Whether they are is read while the next step runs: one step too many
+        """Search until all sentences are finished. This condition is read while the next step runs; an extra step
         changes nothing."""
         unfinished: HostCopy | None = None
         for length in range(1, self.steps + 1):
@@ -71,8 +71,8 @@ class GraphBeamSearch:
 
     @sdpa_kernel(ATTENTION_BACKENDS)
     def step(self) -> None:
-        """What the graph holds: run the model on the last token of each hypothesis, select those that continue and
-        those that end."""
+        """Run the captured step: the model on the last token of each hypothesis, then the selection of the hypotheses
+        that continue and of those that end."""
         logits = self.model.next_logits(self.token, self.cache).float()  # [N, K, V]
         log_probabilities = logits.index_fill_(-1, self.banned, float("-inf")).log_softmax(dim=-1)
         length = self.cache.steps  # [1]
@@ -86,8 +86,8 @@ class GraphBeamSearch:
         self.unfinished.copy_(step.scores.isfinite().any())
 
     def hypotheses(self, length_penalty: float) -> list[list[Hypothesis]]:
-        """All finished hypotheses of each source, in the order of their ends. Follows the back-pointers of all of them
-        at once."""
+        """Return all finished hypotheses of each source, in the order in which they ended. Follows all back-pointers in
+        parallel."""
         ends, (parents, tokens, ended_parents) = self.ends.cpu(), self.links.cpu().unbind(1)
         step, kind, sentence, rank = ends.isfinite().nonzero(as_tuple=True)  # [E] each
         by_eos = kind == 0

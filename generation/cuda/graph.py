@@ -1,8 +1,8 @@
 """CUDA graphs of a decoding step: captured once, then replayed with a single launch.
 
-A step that decodes one token is hundreds of kernels, most of them shorter than the call that launches them. A CUDA
-graph launches all of them at once. Capturing runs the step once more, for each batch anew, and the graph is freed with
-the batch; `torch.compile` would also fuse kernels, but generating its code takes longer than writing a text of a few
+A step that decodes one token runs hundreds of kernels, most of them shorter than their launch. A CUDA graph launches
+all of them at once. Capturing runs the step once more and is repeated for each batch; the graph is freed with the
+batch. `torch.compile` would also fuse kernels, but generating its code takes longer than generating a text of a few
 hundred tokens.
 """
 
@@ -18,27 +18,27 @@ from torch.nn.attention import SDPBackend
 
 ATTENTION_BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """Attention kernels for decoding. Not cuDNN, which torch prefers on Hopper: it builds a plan for each new shape, and
-every prompt and every batch of sentences has a shape of its own."""
+almost every prompt and batch of sentences has a new shape."""
 
 
 def has_graphs(device: torch.device) -> bool:
-    """Whether steps can be captured on this device."""
+    """Whether CUDA graphs can be captured on this device."""
     return device.type == "cuda"
 
 
 class GraphRunner:
-    """Runs a step eagerly the first three times, then captures it as a CUDA graph and replays that.
+    """Runs a step eagerly the first three times, then captures it as a CUDA graph and replays the graph.
 
-    A step takes no arguments, returns nothing and updates tensors in place: a graph knows addresses, not names. It must
-    not wait for the device. A step that comes in several shapes has a graph for each. Without a GPU every run is eager.
+    A step has no arguments, returns nothing and updates tensors in place, because a graph stores fixed addresses. It
+    must not wait for the device. A step with several shapes has one graph per shape. Without a GPU every run is eager.
     """
 
     WARM_UP = 3
-    """Eager runs of a shape: libraries load kernels and choose between them in the first ones, which must not happen
-    during capture."""
+    """Number of eager runs per shape: in the first runs libraries load and select kernels, which must not happen during
+    capture."""
 
     failed: ClassVar[torch.cuda.CUDAGraph | None] = None
-    """A capture that failed: no others are tried in this process. torch still refers to it, so it is kept alive."""
+    """A failed capture, after which this process attempts no other. Kept alive because torch still refers to it."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -46,7 +46,7 @@ class GraphRunner:
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
 
     def __call__(self, step: Callable[[], None], shape: int) -> None:
-        """Run `step`, all of whose shapes follow from the number `shape`."""
+        """Run `step`, whose tensor shapes are all determined by the number `shape`."""
         if shape not in self._graphs and self._runs[shape] >= self.WARM_UP:
             self._capture(step, shape)
         if shape in self._graphs:
@@ -60,13 +60,13 @@ class GraphRunner:
             return
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
-            # The outer context restores the stream, which a capture that fails does not. Other threads may use the
-            # device meanwhile: one fetches batches while training writes its samples.
+            # The outer context restores the stream, which a failed capture does not. Other threads may use the device
+            # meanwhile: one fetches batches while the training run generates samples.
             with torch.cuda.stream(stream), torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 step()
         except RuntimeError as error:
             GraphRunner.failed = graph
             reason = str(error).partition("\n")[0]
-            warnings.warn(f"decoding goes on without CUDA graphs, slower ({reason})", stacklevel=3)
+            warnings.warn(f"decoding continues without CUDA graphs, slower ({reason})", stacklevel=3)
         else:
             self._graphs[shape] = graph

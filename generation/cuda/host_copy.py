@@ -1,4 +1,4 @@
-"""Asynchronous copies from the device to the CPU."""
+"""Copy tensors asynchronously from the device to the CPU."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 
 
 class HostCopy:
-    """An asynchronous copy of a tensor to the CPU: the device goes on while its values are on their way."""
+    """An asynchronous copy of a tensor to the CPU: the device continues during the transfer."""
 
     def __init__(self, tensor: Tensor) -> None:
-        """Copies the values that the tensor has after everything queued on the device so far.
+        """Copy the values that the tensor has after all work queued on the device so far.
 
-        Asynchronous on CUDA alone: on other devices a non-blocking copy may be read before it is written.
+        Asynchronous only on CUDA: on other devices a non-blocking copy may be read before it is written.
         """
         self._copy = tensor.to("cpu", non_blocking=tensor.is_cuda, copy=True)
         self._done: torch.cuda.Event | None = None
@@ -23,7 +23,7 @@ class HostCopy:
             self._done.record()
 
     def values(self) -> Any:
-        """Wait for the copy; a number or nested lists."""
+        """Wait for the copy and return a number or nested lists."""
         if self._done is not None:
             self._done.synchronize()
         return self._copy.tolist()

@@ -1,7 +1,7 @@
 """Batched sampling with a CUDA graph per step: the same tokens as `generation.sampling.generate` without it.
 
-The step that runs the model on a token also draws the next one, so that the GPU never waits for Python. A CPU is faster
-with a batch that shrinks.
+The step that runs the model on a token also samples the next token, so that the GPU never waits for Python. On a CPU a
+shrinking batch is faster.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from model.gpt import GPT
 
 
 class GraphSampling(Sequences):
-    """`Sequences` with a step of static shape that needs nothing from Python.
+    """`Sequences` with a step of static shape that needs no input from Python.
 
     All rows stay in the batch: a sequence that has ended is continued and its tokens are ignored. A step reads the same
-    weights for few rows as for many, and another number of rows would be another graph to capture.
+    weights for few rows as for many, and each number of rows would require capturing another graph.
     """
 
     def __init__(
@@ -38,26 +38,26 @@ class GraphSampling(Sequences):
         banned: Tensor,
         seen: Tensor | None,
     ) -> None:
-        """banned [n] int64 ids; seen [R, V] bool, the tokens in each sequence, or None without repetition penalty."""
+        """banned [n] int64 ids; seen [R, V] bool, tokens already in each sequence; None without repetition penalty."""
         super().__init__(model, prompts, config.max_tokens)
         self.config, self.draws, self.banned, self.seen = config, draws, banned, seen
         self.cache: StaticCache = StaticCache(self.cache, [len(window) for window in self.windows], self.capacity)
         self.run_step = GraphRunner(self.device)
-        # What steps read and write, always at the same address.
+        # Inputs and outputs of the steps, at fixed addresses.
         self.uniform = draws.draw().to(self.device)  # [R, STEPS]
-        self.count = torch.zeros(1, dtype=torch.int64, device=self.device)  # tokens drawn for each sequence
+        self.count = torch.zeros(1, dtype=torch.int64, device=self.device)  # tokens sampled per sequence
         self.sampled = torch.zeros(len(prompts), dtype=torch.int64, device=self.device)  # [R]
         self._sample(self.logits)
 
     @staticmethod
     def applies(device: torch.device) -> bool:
-        """Whether `generate` samples this way: on CUDA, unless deterministic kernels are asked for, for CUDA's
-        cumulative sums are none."""
+        """Whether `generate` uses this class: on CUDA, unless deterministic kernels are required, because CUDA's
+        cumulative sum is not deterministic."""
         return has_graphs(device) and not torch.are_deterministic_algorithms_enabled()
 
     def steps(self) -> Iterator[list[int]]:
-        """`config.max_tokens` times the next token of every sequence, [R]. The device is a step ahead of what is
-        yielded."""
+        """Yield the next token of every sequence, [R], `config.max_tokens` times. The device runs one step ahead of
+        the yielded tokens."""
         for number in range(1, self.config.max_tokens + 1):
             sampled = HostCopy(self.sampled)
             if number < self.config.max_tokens:
@@ -68,7 +68,7 @@ class GraphSampling(Sequences):
             yield tokens
 
     def _queue_step(self, number: int) -> None:
-        """Run the model on the last tokens, which are not in `windows` yet; `number` have been drawn."""
+        """Run the model on the last tokens, which are not in `windows` yet; `number` tokens have been sampled."""
         if number % UniformDraws.STEPS == 0:
             self.uniform.copy_(self.draws.draw())
         self.shift_context()
@@ -81,11 +81,11 @@ class GraphSampling(Sequences):
 
     @sdpa_kernel(ATTENTION_BACKENDS)
     def step(self) -> None:
-        """What the graph holds: run the model on the last tokens, draw the next."""
+        """Run the captured step: the model on the last tokens, then sampling of the next."""
         self._sample(self.model(self.sampled.unsqueeze(1), self.cache)[:, -1])
 
     def _sample(self, logits: Tensor) -> None:
-        """logits [R, V] of the next token."""
+        """Sample the next token from logits [R, V]."""
         if len(self.banned):
             logits = logits.index_fill_(-1, self.banned, float("-inf"))
         uniform = self.uniform.index_select(1, self.count % UniformDraws.STEPS).squeeze(1)  # [R]

@@ -1,8 +1,8 @@
-"""KV caches of static shape: every step works on the same shapes at the same addresses, as a CUDA graph requires.
+"""KV caches of static shape: every step uses the same shapes at the same addresses, as a CUDA graph requires.
 
-Lengths are tensors on the device; keys and values are written at places that are tensors. Attention covers a fixed
-number of keys under a mask, the smallest power of two that holds the longest row: at most twice what it needs, in few
-different shapes.
+Lengths are tensors on the device, and keys and values are written at indices that are tensors. Attention covers a fixed
+number of keys under a mask, the smallest power of two that holds the longest row: at most twice the keys needed, in few
+distinct shapes.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from torch import Tensor
 from model.cache import KVCache
 
 _SMALLEST = 128
-"""Tokens that attention covers at least: less would be more shapes to capture, for keys that take no time to read."""
+"""Minimum number of tokens that attention covers: fewer would add shapes to capture and save almost no reading time."""
 
 
 def padded_length(tokens: int) -> int:
-    """The number of keys that attention covers for so many tokens: a power of two."""
+    """Return the number of keys that attention covers for `tokens` tokens: a power of two."""
     return max(_SMALLEST, 1 << (tokens - 1).bit_length())
 
 
 class StaticCache(KVCache):
-    """A cache of sequences of any lengths, each of which grows by one token per step, at its own end."""
+    """A cache of sequences of any lengths, each of which grows by one token per step at its own end."""
 
     def __init__(self, filled: KVCache, lengths: Sequence[int], capacity: int) -> None:
         """Copy the first `lengths[b]` tokens of row b of a cache, with room for `capacity` tokens per row."""
         super().__init__(padded_length(capacity))
         self.width = 0
-        """Keys that attention covers."""
+        """Number of keys that attention covers."""
         self._keys = [self._copied(store, max(lengths)) for store in filled._keys]
         self._values = [self._copied(store, max(lengths)) for store in filled._values]
         device = self._keys[0].device
@@ -40,11 +40,11 @@ class StaticCache(KVCache):
         self._columns = torch.arange(self.capacity, device=device)
 
     def cover(self, tokens: int) -> None:
-        """Let attention cover at least this many tokens from the next step on; the caller knows the longest row."""
+        """Make attention cover at least this many tokens from the next step on; the caller tracks the longest row."""
         self.width = padded_length(tokens)
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """As in `KVCache`, for one new token per row: key and value [B, Hkv, 1, D]."""
+        """Append one new token per row, as in `KVCache`: key and value [B, Hkv, 1, D]."""
         if key.shape[2] != 1:
             raise ValueError(f"a static cache grows by one token at a time, not by {key.shape[2]}")
         keys, values = self._keys[layer], self._values[layer]
@@ -63,11 +63,11 @@ class StaticCache(KVCache):
         self.row_lengths.copy_(torch.tensor(lengths))
 
     def keep(self, rows: Tensor) -> NoReturn:
-        """Raises TypeError: a static cache keeps all its rows."""
+        """Raise TypeError: a static cache keeps all its rows."""
         raise TypeError("the rows of a static cache cannot change")
 
     def _copied(self, store: Tensor, length: int) -> Tensor:
-        """Its first `length` tokens and zeros after them: 0 times what uninitialised memory holds may be NaN."""
+        """Return the first `length` tokens followed by zeros: 0 times uninitialised memory can be NaN."""
         batch, heads, _, width = store.shape
         copied = store.new_zeros(batch, heads, self.capacity, width)
         copied[:, :, :length] = store[:, :, :length]
@@ -75,30 +75,30 @@ class StaticCache(KVCache):
 
 
 class StaticBeamCache(KVCache):
-    """`BeamCache` in static shapes: a row is a sentence, each step adds one token for each of its K hypotheses."""
+    """`BeamCache` with static shapes: a row is a sentence, and each step adds one token for each of K hypotheses."""
 
     def __init__(self, steps: int, beam_size: int, device: torch.device) -> None:
-        """Room for `steps` tokens of each of `beam_size` hypotheses."""
+        """Allocate room for `steps` tokens of each of `beam_size` hypotheses."""
         super().__init__(padded_length(steps) * beam_size)
         self.width = 0
-        """Steps that attention covers."""
+        """Number of steps that attention covers."""
         self.steps = torch.zeros(1, dtype=torch.int64, device=device)
-        """Tokens in each hypothesis, [1]."""
+        """Number of tokens in each hypothesis, [1]."""
         self._hypotheses = torch.arange(beam_size, device=device)
         self._own = torch.eye(beam_size, dtype=torch.bool, device=device)  # [K, K]
         self._columns = self._hypotheses  # [K] columns of the current step's tokens
         self._ancestors = torch.empty(0)  # [B, K, capacity] bool: the tokens of each hypothesis
 
     def cover(self, steps: int) -> None:
-        """Let attention cover at least this many steps from the next step on."""
+        """Make attention cover at least this many steps from the next step on."""
         self.width = padded_length(steps)
 
     def positions(self, tokens: int) -> tuple[int | Tensor, int]:
-        """All tokens of a step have one position, [1]."""
+        """Return the single position of all tokens of a step, [1]."""
         return self.steps, 1
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """As in `KVCache`, for key and value [B, Hkv, K, D]; the mask is [B, K, S]."""
+        """Append key and value [B, Hkv, K, D], as in `KVCache`; the returned mask is [B, K, S]."""
         batch, heads, beam_size, width = key.shape
         if layer == len(self._keys):
             self._keys.append(key.new_zeros(batch, heads, self.capacity, width))
@@ -119,10 +119,10 @@ class StaticBeamCache(KVCache):
         self.steps.add_(1)
 
     def follow(self, parents: Tensor) -> None:
-        """Make hypothesis k of sentence b a continuation of its hypothesis `parents[b, k]`; parents [B, K] int64."""
+        """Make hypothesis k of sentence b continue hypothesis `parents[b, k]`; parents [B, K] int64."""
         covered = self._ancestors[:, :, : self.width * len(self._hypotheses)]
         covered.copy_(covered.gather(1, parents.unsqueeze(-1).expand(-1, -1, covered.shape[2])))
 
     def keep(self, rows: Tensor) -> NoReturn:
-        """Raises TypeError: a static cache keeps all its rows."""
+        """Raise TypeError: a static cache keeps all its rows."""
         raise TypeError("the rows of a static cache cannot change")

@@ -40,7 +40,7 @@ VOCABULARY = 500
 def _no_plain_decoding_by_surprise() -> Iterator[None]:
     """A recording that fails goes on slowly with a warning: here that is a failure."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="decoding goes on without CUDA graphs")
+        warnings.filterwarnings("error", message="decoding continues without CUDA graphs")
         yield
 
 
@@ -203,7 +203,7 @@ def test_a_step_that_cannot_be_recorded_goes_on_plainly() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", UNRECORDABLE], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
     )
-    assert ran.stdout.startswith("1 decoding goes on without CUDA graphs, slower ("), ran.stderr
+    assert ran.stdout.startswith("1 decoding continues without CUDA graphs, slower ("), ran.stderr
 
 
 def test_large_models_decode_in_bf16() -> None:
