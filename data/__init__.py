@@ -1,1 +1,1 @@
-"""Rows -> tokens -> batches: from files, a hub dataset or the embedded corpus to tensors."""
+"""Turn files, a hub dataset or the built-in corpus into rows, tokens and batches."""

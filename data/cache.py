@@ -1,4 +1,4 @@
-"""The cache of prepared data: folders named by a key of what they were made from."""
+"""The cache of prepared data: each folder is named by a key of the content and settings that it was made from."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from data.config import DataConfig
 from data.errors import DataError
 
 FORMAT = 1
-"""Version of what is prepared from given content and settings: raised whenever rows, tokenizers or tokens change."""
+"""Version of the prepared data; increase it whenever rows, tokenizers or tokens change for the same input."""
 
 CORPUS = 1
-"""Version of the embedded corpus: raised whenever a row of it changes."""
+"""Version of the built-in corpus; increase it whenever a row changes."""
 
 
 def cache_folder(config: DataConfig, kind: str) -> Path:
-    """Folder of all prepared data of one kind (rows, tokens, downloads, …)."""
+    """Return the folder of all prepared data of one kind (rows, tokens, downloads, …)."""
     return expanded(config.cache) / kind
 
 
 def content_key(**parts: Any) -> str:
-    """Key of prepared data: hash of JSON-able values (content and settings) and of `FORMAT`."""
+    """Return the key of prepared data: a hash of JSON-serialisable values (content and settings) and of `FORMAT`."""
     text = json.dumps([FORMAT, parts], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def read_prepared(file: Path) -> Any:
-    """The JSON file of a prepared folder. Raises DataError with the fix when it is damaged (by a broken copy, say)."""
+    """Read the JSON file of a prepared folder. Raises DataError with the fix if it is damaged (e.g. a broken copy)."""
     try:
         return json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -44,10 +44,10 @@ def read_prepared(file: Path) -> Any:
 
 
 def cached_folder(root: Path, key: str, build: Callable[[Path], None]) -> Path:
-    """The folder `root/key`. When missing, `build` fills an empty folder that is then renamed: it is complete or
-    absent, after a power cut too.
+    """Return the folder `root/key`. If it is missing, `build` fills an empty folder, which is then renamed: the result
+    is complete or absent, even after a power failure.
 
-    Of several processes that start together one builds and the others wait. A failed build leaves nothing behind.
+    If several processes start together, one builds and the others wait. A failed build leaves nothing behind.
     """
     folder = root / key
     if folder.is_dir():
@@ -62,7 +62,7 @@ def cached_folder(root: Path, key: str, build: Callable[[Path], None]) -> Path:
         ) from error
     try:
         if not folder.is_dir():
-            for abandoned in root.glob(f".{key}-*"):  # of a process that was killed: only the holder of the lock builds
+            for abandoned in root.glob(f".{key}-*"):  # of a killed process: only the holder of the lock builds
                 shutil.rmtree(abandoned, ignore_errors=True)
             fresh = root / f".{key}-{os.getpid()}"
             fresh.mkdir()

@@ -1,13 +1,13 @@
-"""Pronoun resolution on rows with gold mentions: candidates, antecedents, and heuristics as baselines.
+"""Score pronoun resolution on rows with gold mentions: candidates, antecedents, and heuristics as baselines.
 
-A row has the columns `mentions`, [start, end, referent, is a pronoun] in characters of the text; `referents`, for each
-referent the pronoun that can stand for it (he, she, it, they); `names`, what the text calls it after its first mention
+A row has the columns `mentions`, [start, end, referent, is a pronoun] in characters of the text; `referents`, the
+pronoun class of each referent (he, she, it, they); `names`, the noun used for each referent after its first mention
 (Emi, the ball); and `turns`, [start, end, antecedent, rival]. Two sets of pronouns are scored:
 
-- *contested*: at least two referents that agree with the pronoun were mentioned by a noun before it. Many of them are
-  resolved by salience alone: the subject of the last sentence is often the antecedent.
+- *contested*: at least two referents that agree with the pronoun were mentioned by a noun before it. Many of these
+  pronouns are resolved by salience alone: the subject of the last sentence is often the antecedent.
 - *turns*: two rivals, each the antecedent in half of the stories of a plot, which only the meaning of the sentence
-  tells apart ("Emi lent Anna the book because she was kind", or "… because she wanted to read it"). These are the
+  distinguishes ("Emi lent Anna the book because she was kind", or "… because she wanted to read it"). These are the
   schemas of Winograd (1972), proposed as a test by Levesque et al. (2012).
 """
 
@@ -18,38 +18,38 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 FORMS = {"he": "he", "him": "he", "she": "she", "her": "she", "it": "it", "they": "they", "them": "they"}
-"""Subject and object forms of the pronouns, and the class that they agree with."""
+"""Subject and object forms of the pronouns, each with its agreement class."""
 
 
 class Mention(NamedTuple):
-    """A mention of a candidate before the pronoun, [start, end) in characters."""
+    """A mention of a candidate before the pronoun, at [start, end) in characters."""
 
     start: int
     end: int
     sentence: int
-    """Counted from the first sentence of the text."""
+    """Number of the sentence, from 0 at the beginning of the text."""
     pronoun: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Pronoun:
-    """A pronoun, [start, end) in characters, with its candidates."""
+    """A pronoun at [start, end) in characters, with its candidates."""
 
     start: int
     end: int
     antecedent: int
-    """Number of the referent that it refers to."""
+    """Number of the referent of the pronoun."""
     candidates: dict[int, list[Mention]]
-    """For each referent that it could refer to, the mentions before the pronoun, in order."""
+    """For each possible referent, its mentions before the pronoun, in order."""
 
     @property
     def contested(self) -> bool:
-        """Whether more than one candidate agrees with it."""
+        """Whether more than one candidate agrees with the pronoun."""
         return len(self.candidates) > 1
 
 
 def with_candidates(row: dict[str, Any], text: str, span: tuple[int, int], antecedent: int, among: set[int]) -> Pronoun:
-    """The pronoun at `span`; its candidates are those of the referents `among` that a noun mentions before it."""
+    """Return the pronoun at `span`; candidates are the referents in `among` mentioned by a noun before the pronoun."""
     candidates: dict[int, list[Mention]] = {}
     for start, end, referent, is_pronoun in row["mentions"]:
         if referent in among and end <= span[0]:
@@ -60,8 +60,8 @@ def with_candidates(row: dict[str, Any], text: str, span: tuple[int, int], antec
 
 
 def pronouns(row: dict[str, Any], text: str) -> list[Pronoun]:
-    """The pronouns of a row whose antecedent is mentioned by a noun before, in order; the candidates of each are all
-    referents that agree with it. `text` is the row's English side."""
+    """Return the pronouns of a row whose antecedent is mentioned by a noun before, in order; the candidates are all
+    referents that agree with the pronoun. `text` is the row's English side."""
     found = []
     for start, end, referent, is_pronoun in row["mentions"]:
         if is_pronoun:
@@ -73,7 +73,7 @@ def pronouns(row: dict[str, Any], text: str) -> list[Pronoun]:
 
 
 def turns(row: dict[str, Any], text: str) -> list[Pronoun]:
-    """The turns of a row, each with its two rivals as candidates."""
+    """Return the turns of a row, each with its two rivals as candidates."""
     return [
         with_candidates(row, text, (start, end), antecedent, {antecedent, rival})
         for start, end, antecedent, rival in row["turns"]
@@ -96,7 +96,7 @@ def _frequent(found: Mentions) -> float:
 
 
 def _subject(found: Mentions) -> float:
-    """The candidate in the latest sentence, and there the earliest: English subjects come first."""
+    """Rank later sentences higher, and within a sentence the earliest candidate: English subjects come first."""
     last = found[-1].sentence
     place = min(mention.start for mention in found if mention.sentence == last)
     return last - place / 1e6
@@ -108,11 +108,11 @@ HEURISTICS: dict[str, Callable[[Mentions], float]] = {
     "most frequent noun": _frequent,
     "last subject": _subject,
 }
-"""Baselines: the candidate whose mentions rank highest."""
+"""Baselines: each predicts the candidate whose mentions rank highest."""
 
 
 def share(pronoun: Pronoun, rank: Callable[[Mentions], float]) -> float:
-    """Probability that the highest rank is the antecedent: 1 or 0, or between when candidates are tied."""
+    """Return the probability that the highest rank is the antecedent: 1 or 0, or in between for ties."""
     ranks = {referent: rank(found) for referent, found in pronoun.candidates.items()}
     best = [referent for referent, value in ranks.items() if value == max(ranks.values())]
     return (pronoun.antecedent in best) / len(best)

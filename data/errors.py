@@ -4,4 +4,4 @@ from configs.errors import UserError
 
 
 class DataError(UserError):
-    """A file, column or setting of the data that the user can fix; the message names it and the fix."""
+    """A problem with a file, column or setting of the data that the user can fix; the message names it and the fix."""

@@ -1,4 +1,4 @@
-"""From rows to tokenizers and token files, kept in the cache: a second start with the same content reuses them."""
+"""Turn rows into tokenizers and token files, kept in the cache: a second start with the same content reuses them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from data.tokens.token_rows import TokenRowWriter
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.tokenizer_training import LARGEST_FITTED, marked
 
-_CHUNK = 1 << 21  # characters encoded at a time: enough for all cores, little enough for memory
-_FRAGMENT = 1 << 16  # characters of a document cut off at a time
+_CHUNK = 1 << 21  # characters encoded together: enough to occupy all cores, few enough for memory
+_FRAGMENT = 1 << 16  # characters per fragment of a document
 
 
 @overload
@@ -69,12 +69,12 @@ def prepare(
     seed: int,
     tokenizers: Sequence[Tokenizer] | None = None,
 ) -> PreparedText | PreparedPairs:
-    """Tokenised data of a task.
+    """Return the tokenised data of a task.
 
-    `context`: longest sequence of the model in tokens. `seed`: default seed of the training stream. `tokenizers`: those
-    of an earlier run (one, or source and target), which are used instead of training new ones on the training split.
-    `.notes` of the result says what was left out or cut, in one line each. Raises DataError that names file, line, key
-    and fix; nothing incomplete is left in the cache.
+    `context`: longest sequence of the model in tokens. `seed`: default seed of the training stream. `tokenizers`:
+    tokenizers of an earlier run (one, or source and target) to use instead of training new ones on the training split.
+    `.notes` of the result lists what was skipped or truncated, one line each. Raises DataError naming file, line, key
+    and fix; nothing incomplete remains in the cache.
     """
     rows = load(data, task)
     notes = list(rows.notes)
@@ -89,7 +89,7 @@ def prepare(
     folder = cached_folder(cache_folder(data, "tokens"), key, partial(_write_tokens, task, rows, tokenizers))
     meta = read_prepared(folder / "meta.json")
     notes += meta["notes"]
-    # Hashes of the tokens: unlike the keys of the cache they change only with the batches, so that any run can resume.
+    # Hashes of the tokens: unlike the cache keys they change only if the batches change, so that any run can resume.
     hashes = meta["hashes"]
     used = {
         "train": hashes.pop("train"),
@@ -117,7 +117,7 @@ def _train_tokenizers(task: str, rows: Rows, config: TokenizerConfig, folder: Pa
     for name, texts in training.items():
         try:
             read = _progress(texts, "reading text for the tokenizer")
-            with uncollected() if task == "translate" else nullcontext():  # for the spans of words
+            with uncollected() if task == "translate" else nullcontext():  # because of the word spans
                 Tokenizer.train(read, config).save(folder / name)
         except DataError as error:
             side = name.split(".")[1]
@@ -144,7 +144,7 @@ def _write_tokens(task: str, rows: Rows, tokenizers: Sequence[Tokenizer], folder
 def _write_text(
     rows: Any, split: str, tokenizer: Tokenizer, folder: Path, notes: list[str]
 ) -> tuple[dict[str, int], str]:
-    """Write the tokens of a split, with an eos before each document; returns its sizes and the hash of its tokens."""
+    """Write the tokens of a split, with an eos before each document; returns the sizes and the hash of the tokens."""
     size = documents = 0
     with TokenWriter(folder / f"{split}.bin", tokenizer.vocab_size) as writer:
         fragments = _progress(_text_fragments(rows), f"tokenising {split}")
@@ -162,9 +162,9 @@ def _write_text(
 
 
 def _text_fragments(rows: Any) -> Iterator[tuple[bool, str]]:
-    """(starts a document, text) of a split, in parts that end with a line, where no token can span the boundary."""
+    """Yield (starts a document, text) of a split, in parts that end with a newline, which no token spans."""
     previous = object()
-    if rows.column_names:  # a stream may not know its columns; gold ones are slow to read
+    if rows.column_names:  # None for some streams; gold columns are slow to read
         rows = rows.select_columns([name for name in ("text", "document") if name in rows.column_names])
     for batch in rows.iter(batch_size=256):
         numbers = batch.get("document", [None] * len(batch["text"]))
@@ -192,7 +192,7 @@ def _chunks(fragments: Iterable[tuple[bool, str]]) -> Iterator[list[tuple[bool, 
 
 
 def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: Path, notes: list[str]) -> str:
-    """Write the tokens of one side of a split; returns their hash."""
+    """Write the tokens of one side of a split; returns the hash of the tokens."""
     with TokenRowWriter(folder, f"{split}.{side}", tokenizer.vocab_size) as writer:
         batches = rows.select_columns([side]).iter(batch_size=16384)
         for batch in _progress(batches, f"tokenising {split} {side}"):
@@ -202,7 +202,7 @@ def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: 
 
 
 def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator[str]:
-    """Texts to train a tokenizer on; with marked word boundaries for rows that have the spans of their `words`."""
+    """Yield texts to train a tokenizer on; word boundaries are marked if the rows have the spans of their `words`."""
     known = "words" in (rows.column_names or ()) and config.kind != "char"
     for batch in rows.select_columns([*columns, "words"] if known else list(columns)).iter(batch_size=4096):
         for column in columns:
@@ -216,7 +216,7 @@ def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator
 
 
 def _fitted_notes(config: TokenizerConfig, tokenizers: Sequence[Tokenizer]) -> list[str]:
-    """A note on vocabulary sizes that were fitted to a short text or a large alphabet."""
+    """Return a note on vocabulary sizes that were fitted to a short text or a large alphabet."""
     sizes = [one.vocab_size for one in tokenizers]
     if config.vocab_size is not None or config.kind == "char" or set(sizes) == {LARGEST_FITTED[config.kind]}:
         return []
@@ -236,5 +236,5 @@ def _unknown_notes(where: str, writer: TokenWriter | TokenRowWriter) -> list[str
 
 
 def _progress(items: Iterable[Any], what: str) -> Iterable[Any]:
-    """A progress bar, on a terminal and after two seconds."""
+    """Show a progress bar, on a terminal and after two seconds."""
     return tqdm(items, desc=what, disable=None, delay=2, leave=False)

@@ -1,4 +1,4 @@
-"""Prepared data: splits, sizes, batches for training and evaluation."""
+"""Prepared data: splits, their sizes, and batches for training and evaluation."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from data.tokens.token_file import Tokens, open_tokens
 from data.tokens.token_rows import open_token_rows
 from data.tokens.tokenizer import Tokenizer
 
-_WINDOWS = 256  # windows counted at a time
-_CHUNK = 1 << 20  # tokens counted at a time
+_WINDOWS = 256  # windows counted together
+_CHUNK = 1 << 20  # tokens counted together
 _FEW_PAIRS = 100
 
 
 class Prepared(ABC):
-    """Tokenised splits; the base of both tasks."""
+    """Tokenised splits; the base class of both tasks."""
 
     unit: str
-    """Unit of the size of a split."""
+    """Unit of the split size."""
 
     def __init__(
         self,
@@ -43,24 +43,24 @@ class Prepared(ABC):
     ) -> None:
         self._config = config
         self.tokenizers = list(tokenizers)
-        """One tokenizer, or those of source and target."""
+        """One tokenizer, or the tokenizers of source and target."""
         self.splits = list(splits)
         self.notes: list[str] = []
-        """What was left out, cut or unknown, in one line each."""
+        """What was skipped, truncated or unknown, one line each."""
         self.keys = keys
-        """Hashes of the tokens of `train`, of `valid`, and of all splits for the `test`: equal hashes, equal data,
-        wherever they were read from and with whatever version of this package."""
+        """Hashes of the tokens of `train`, of `valid`, and of all splits for the `test`. Equal hashes mean equal data,
+        independent of file location and package version."""
         self._rows = rows
 
     def rows(self, split: str) -> Any:
-        """The split's rows as a Dataset (IterableDataset when streaming): `text`, or `source` and `target`, row i being
-        pair i."""
+        """Return the split's rows as a Dataset (IterableDataset when streaming): `text`, or `source` and `target`,
+        where row i is pair i."""
         return self._rows[split]
 
     def gold(self, split: str) -> Any:
-        """The rows of a split as a Dataset with gold labels; None for a corpus without. All spans are in characters.
+        """Return a split as a Dataset with gold labels; None for a corpus without gold. All spans are in characters.
 
-        Both tasks: `words`, the spans of the words of each of two languages, and `antecedents`, [pronoun start, end,
+        Both tasks: `words`, the word spans of each of two languages, and `antecedents`, [pronoun start, end,
         noun start, end]. Pairs: `alignment`, [source start, end, target start, end]. Texts: the columns of
         `data.coreference`.
         """
@@ -68,51 +68,51 @@ class Prepared(ABC):
 
     @abstractmethod
     def size(self, split: str) -> int:
-        """Number of tokens, or of pairs."""
+        """Return the number of tokens or pairs."""
 
     @abstractmethod
     def bytes(self, split: str) -> int:
-        """UTF-8 bytes of the text that `evaluation(split)` predicts, whatever the tokenizer (for bits per byte). An eos
-        counts as one byte, like a newline."""
+        """Return the UTF-8 bytes of the text predicted by `evaluation(split)`, independent of the tokenizer (for bits
+        per byte). An eos counts as one byte, like a newline."""
 
     @abstractmethod
     def training(self, batch_size: int, /, *, seed: int | None = None, rank: int = 0, world: int = 1) -> BatchStream:
-        """Endless shuffled batches of the training split. `batch_size`: windows, or padded tokens of pairs."""
+        """Stream shuffled batches of the training split endlessly. `batch_size`: windows, or padded tokens of pairs."""
 
     @abstractmethod
     def evaluation(self, split: str, batch_size: int, /) -> Iterator[Batch]:
-        """One pass over a split, the same every time; of a large validation split over a part (`data.valid_tokens`).
-        `batch_size` as in `training`."""
+        """Yield one pass over a split, the same every time; a large validation split is subsampled
+        (`data.valid_tokens`). `batch_size` as in `training`."""
 
     def _most_tokens(self, split: str) -> int | None:
-        """Maximum number of tokens in an evaluation of the split; None for no limit. A test has none."""
+        """Return the maximum number of tokens in an evaluation of the split; None for no limit, as for a test."""
         return self._config.valid_tokens if split == "valid" else None
 
     def _little_text_note(self, size: int, least: int) -> list[str]:
-        """A warning when the training split is smaller than `least`."""
+        """Return a warning if the training split is smaller than `least`."""
         if size >= least:
             return []
         return [
-            f"train: {size:,} {self.unit} are few: the model will overfit, its validation loss will rise;"
-            " give more text"
+            f"train: only {size:,} {self.unit}: the model will overfit and its validation loss will rise;"
+            " provide more text"
         ]
 
     def _part_note(self, part: int, whole: int) -> list[str]:
-        """A note on the part of the validation split that is evaluated."""
+        """Return a note on the part of the validation split that is evaluated."""
         if part == whole:
             return []
         return [
             f"valid: evaluations use {part:,} of the {whole:,} {self.unit}, spread evenly, the same ones every time "
-            f"(data.valid_tokens={self._config.valid_tokens}; null takes all)"
+            f"(data.valid_tokens={self._config.valid_tokens}; null uses all)"
         ]
 
     def summary(self) -> str:
-        """Sizes of all splits, rounded: `train 954k tokens, valid 20.2k tokens`."""
+        """List the sizes of all splits, rounded: `train 954k tokens, valid 20.2k tokens`."""
         return ", ".join(f"{split} {_rounded(self.size(split))} {self.unit}" for split in self.splits)
 
 
 def _rounded(count: int) -> str:
-    """Rounded to three digits: 12345 as 12.3k."""
+    """Round to three digits: 12345 as 12.3k."""
     for size, suffix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if float(f"{count:.3g}") >= size:
             return f"{float(f'{count:.3g}') / size:g}{suffix}"
@@ -120,7 +120,7 @@ def _rounded(count: int) -> str:
 
 
 class PreparedText(Prepared):
-    """Running text: one long row of tokens for each split, with an eos before each document, the first included.
+    """Running text: one long row of tokens per split, with an eos before each document including the first.
     Generation without a prompt starts from that eos."""
 
     unit = "tokens"
@@ -155,11 +155,10 @@ class PreparedText(Prepared):
             self.notes += self._part_note(self._limit_bytes("valid"), self.tokens("valid"))
 
     def _limit_bytes(self, split: str) -> int:
-        """Reduce the bytes of a split to those of the tokens that an evaluation uses; returns the number of these
-        tokens.
+        """Reduce the byte count of a split to the tokens that an evaluation uses; returns the number of these tokens.
 
-        The bytes are their share of the bytes of all pieces, which equal those of the text except for unknown
-        characters and normalisation.
+        The byte count is scaled by the bytes of the evaluated pieces over the bytes of all pieces, which equal the
+        bytes of the text except for unknown characters and normalisation.
         """
         lengths = self.tokenizer.byte_lengths.copy()
         lengths[self.tokenizer.eos_id] = 1
@@ -177,11 +176,11 @@ class PreparedText(Prepared):
         if tokens < context + 1:
             raise DataError(
                 f"model.context={context} is longer than the text: the training split has {tokens} tokens; "
-                f"set model.context to at most {max(1, tokens - 1)} or give more text"
+                f"set model.context to at most {max(1, tokens - 1)} or provide more text"
             )
 
     def tokens(self, split: str) -> int:
-        """Number of tokens of a split, the eos before each document included."""
+        """Return the number of tokens of a split, including the eos before each document."""
         return self._sizes[split]["tokens"]
 
     def size(self, split: str) -> int:
@@ -189,14 +188,14 @@ class PreparedText(Prepared):
         return self.tokens(split)
 
     def bytes(self, split: str) -> int:
-        """UTF-8 bytes of a split's text, plus one for each boundary between documents; of a large validation split
-        those of the part that is evaluated."""
+        """Return the UTF-8 bytes of a split's text, plus one per document boundary; for a large validation split,
+        only of the evaluated part."""
         return self._bytes[split]
 
     def training(
         self, batch_size: int, context: int | None = None, seed: int | None = None, rank: int = 0, world: int = 1
     ) -> WindowStream:
-        """Endless shuffled windows of the training split, [batch_size, context] in each of `world` processes."""
+        """Stream shuffled windows of the training split, [batch_size, context] in each of `world` processes."""
         context = self._context if context is None else context
         self._check_context(context)
         return WindowStream(
@@ -204,14 +203,14 @@ class PreparedText(Prepared):
         )
 
     def evaluation(self, split: str, batch_size: int, context: int | None = None) -> Iterator[Batch]:
-        """One pass over a split: every token is predicted exactly once, except the eos before the text; of a large
-        validation split windows spread evenly (`data.valid_tokens`)."""
+        """Yield one pass over a split: every token is predicted exactly once, except the eos before the text; for a
+        large validation split, evenly spread windows (`data.valid_tokens`)."""
         context = self._context if context is None else context
         return evaluation_windows(self._tokens[split], batch_size, context, self._most_tokens(split))
 
     def texts(self, split: str, count: int, length: int | None = None) -> list[str]:
-        """Beginnings of `count` documents, or passages spread over the text if it has fewer; at most `length` tokens
-        (by default the context)."""
+        """Return the beginnings of `count` documents, or passages spread over the text if it has fewer documents; at
+        most `length` tokens each (default: the context)."""
         length = self._context if length is None else length
         tokens = self._tokens[split]
         head = np.asarray(tokens[: 64 * length * count])
@@ -228,7 +227,7 @@ class PreparedText(Prepared):
 
 
 class PreparedPairs(Prepared):
-    """Tokenised sentence pairs. With one shared vocabulary both tokenizers are the same object."""
+    """Tokenised sentence pairs. With a shared vocabulary both tokenizers are the same object."""
 
     unit = "pairs"
 
@@ -261,11 +260,11 @@ class PreparedPairs(Prepared):
         if not len(self._kept):
             raise DataError(
                 f"model.context={context} is shorter than every training pair; "
-                f"the shortest needs {self._longest('train').min()}"
+                f"the shortest pair needs {self._longest('train').min()}"
             )
 
     def _longest(self, split: str) -> Ints:
-        """Context length that each pair needs: tokens of its longer side with eos."""
+        """Return the context length that each pair needs: tokens of its longer side including eos."""
         pairs = self._pairs[split]
         return np.maximum(pairs.source.lengths, pairs.target.lengths) + 1
 
@@ -278,7 +277,7 @@ class PreparedPairs(Prepared):
         for split in self.splits:
             needed = self._longest(split)
             if over := int((needed > self._context).sum()):
-                fate = "left out" if split == "train" else "cut"
+                fate = "skipped" if split == "train" else "truncated"
                 notes.append(
                     f"{split}: {over:,} of {len(needed):,} pairs are longer than model.context={self._context} tokens "
                     f"and were {fate} (the longest needs {needed.max()})"
@@ -286,11 +285,11 @@ class PreparedPairs(Prepared):
         return notes
 
     def size(self, split: str) -> int:
-        """Number of pairs of a split, those that are too long for training included."""
+        """Return the number of pairs of a split, including pairs that are too long for training."""
         return len(self._pairs[split].target.lengths)
 
     def bytes(self, split: str) -> int:
-        """UTF-8 bytes of a split's targets, and one for each eos; of a target that is cut, without the cut part."""
+        """Return the UTF-8 bytes of a split's targets, plus one per eos; truncated targets count without the rest."""
         if split not in self._bytes:
             rows = self._evaluated(split)
             texts = self._rows[split].select(rows)["target"][:]
@@ -304,7 +303,7 @@ class PreparedPairs(Prepared):
     def training(
         self, batch_tokens: int | None = None, seed: int | None = None, rank: int = 0, world: int = 1
     ) -> PairStream:
-        """Endless shuffled batches of about `batch_tokens` padded tokens (source + target), in each of `world`
+        """Stream shuffled batches of about `batch_tokens` padded tokens (source + target), in each of `world`
         processes."""
         return PairStream(
             self._epoch_pairs,
@@ -317,8 +316,8 @@ class PreparedPairs(Prepared):
         )
 
     def evaluation(self, split: str, batch_tokens: int | None = None) -> Iterator[Batch]:
-        """One pass over a split, sorted by length; pairs longer than the context are cut (see `notes`). Of a large
-        validation split pairs spread evenly (`data.valid_tokens`)."""
+        """Yield one pass over a split, sorted by length; pairs longer than the context are truncated (see `notes`). For
+        a large validation split, evenly spread pairs (`data.valid_tokens`)."""
         chosen = self._evaluated(split)
         budget = self._config.batch_tokens if batch_tokens is None else batch_tokens
         source, target = self._cut_lengths(split)
@@ -326,12 +325,12 @@ class PreparedPairs(Prepared):
             yield self._pairs[split].batch(chosen[rows], self._context)
 
     def _cut_lengths(self, split: str) -> tuple[Ints, Ints]:
-        """Number of tokens of both sides of each pair, eos included, cut to the context."""
+        """Return the number of tokens of both sides of each pair, including eos, truncated to the context."""
         pairs = self._pairs[split]
         return np.minimum(pairs.source.lengths + 1, self._context), np.minimum(pairs.target.lengths + 1, self._context)
 
     def _evaluated(self, split: str) -> Ints:
-        """Rows that an evaluation uses; the limit is on tokens of both sides."""
+        """Return the rows that an evaluation uses; the limit applies to the tokens of both sides."""
         size, most = self.size(split), self._most_tokens(split)
         tokens = sum(int(side.sum()) for side in self._cut_lengths(split))
         return np.arange(size) if most is None or tokens <= most else spread(size, max(1, size * most // tokens))

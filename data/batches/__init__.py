@@ -1,1 +1,1 @@
-"""From tokens to the batches of training and evaluation."""
+"""Turn tokens into batches for training and evaluation."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 IGNORED = -100
-"""Target id that the loss skips (torch's default ignore_index)."""
+"""Target id that the loss ignores (torch's default ignore_index)."""
 
 
 @dataclass
@@ -18,38 +18,37 @@ class Batch:
     """One batch on one device. B rows, T target or text length, S source length; all ids are int64."""
 
     inputs: Tensor
-    """Decoder input, [B,T]; translation: bos and the target."""
+    """Decoder input, [B,T]; for translation: bos and the target."""
 
     targets: Tensor
-    """Token that each position predicts, [B,T]; translation: the target and eos. -100 at positions without a loss."""
+    """Token to predict at each position, [B,T]; for translation: the target and eos. -100 at positions without loss."""
 
     source: Tensor | None = None
-    """Translation: source ids ending with eos, [B,S], padded with 0 on the right."""
+    """Source ids ending with eos, [B,S], zero-padded on the right; translation only."""
 
     source_mask: Tensor | None = None
-    """True at source tokens that are no padding, bool [B,S]; None when no row is padded: attention then needs no
-    mask."""
+    """True at non-padding source tokens, bool [B,S]; None if no row is padded, so that attention needs no mask."""
 
     @property
     def model_inputs(self) -> tuple[Tensor | None, ...]:
-        """Arguments of the model's forward: (inputs,) or (source, inputs, source_mask)."""
+        """Return the arguments of the model's forward: (inputs,) or (source, inputs, source_mask)."""
         return (self.inputs,) if self.source is None else (self.source, self.inputs, self.source_mask)
 
     @property
     def target_tokens(self) -> int:
-        """Number of predictions in the loss."""
+        """Return the number of predictions in the loss."""
         return int((self.targets != IGNORED).sum())
 
     @property
     def tokens(self) -> int:
-        """Number of source and target tokens without padding."""
+        """Return the number of source and target tokens without padding."""
         if self.source is None:
             return self.target_tokens
         source = self.source.numel() if self.source_mask is None else int(self.source_mask.sum())
         return source + self.target_tokens
 
     def to(self, device: torch.device | str) -> Batch:
-        """The same batch on another device; to a GPU by an asynchronous copy from page-locked memory."""
+        """Return the batch on another device; copies to a GPU asynchronously from page-locked memory."""
         device = torch.device(device)
         if device.type == "cuda" and self.inputs.device.type == "cpu":
             return self._each(lambda tensor: tensor.pin_memory().to(device, non_blocking=True))
@@ -61,9 +60,10 @@ class Batch:
 
 
 class BatchStream(ABC):
-    """Endless batches. The order is a function of (seed, epoch); the state is three integers.
+    """An endless stream of batches. The order is a function of (seed, epoch); the state is three integers.
 
-    Of `world` processes each gets every `world`-th part of the same order, chosen by `rank`; all advance in step.
+    With `world` processes, each process gets every `world`-th part of the same order, selected by `rank`; all advance
+    in step.
     """
 
     def __init__(self, seed: int, rank: int = 0, world: int = 1) -> None:
@@ -73,21 +73,21 @@ class BatchStream(ABC):
     @property
     @abstractmethod
     def epoch_batches(self) -> int:
-        """Batches of each process in one pass over the data, rounded up."""
+        """Return the number of batches per process in one epoch, rounded up."""
 
     @property
     @abstractmethod
     def epoch(self) -> float:
-        """Passes over the data so far: 1.5 is the middle of the second."""
+        """Return the number of epochs so far: 1.5 is the middle of the second."""
 
     @abstractmethod
     def next_batch(self) -> Batch:
-        """The next batch of this process."""
+        """Return the next batch of this process."""
 
     def state_dict(self) -> dict[str, int]:
-        """Position of the stream, as plain integers."""
+        """Return the position of the stream, as plain integers."""
         return {"seed": self.seed, "epoch": self._epoch, "position": self._position}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue at a saved position, with exactly the batches that would have followed it."""
+        """Resume at a saved position, with exactly the batches that would have followed it."""
         self.seed, self._epoch, self._position = state["seed"], state["epoch"], state["position"]

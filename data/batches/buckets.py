@@ -1,4 +1,4 @@
-"""Batches of sentence pairs of similar length, in few distinct shapes."""
+"""Form batches of sentence pairs of similar length, in few distinct shapes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from data.tokens.token_rows import Ints
 
 
 def padded(lengths: Ints, multiple: int) -> Ints:
-    """Lengths rounded up to a multiple."""
+    """Round lengths up to a multiple."""
     return -(-lengths // multiple) * multiple
 
 
 def rows_per_batch(source: int, target: int, budget: int) -> int:
-    """Number of rows whose padded source and target fill `budget` tokens; from 16 on a multiple of 8 (GPU tiles)."""
+    """Count the rows whose padded source and target fill `budget` tokens; from 16 on a multiple of 8 (GPU tiles)."""
     rows = max(1, budget // (source + target))
     return rows if rows < 16 else rows // 8 * 8
 
 
 class Bucketed(NamedTuple):
-    """Row numbers of one batch and the lengths that its sides are padded to."""
+    """Row numbers of one batch and the padded lengths of its two sides."""
 
     rows: Ints
     source_width: int
@@ -32,13 +32,13 @@ class Bucketed(NamedTuple):
 def training_batches(
     source: Ints, target: Ints, budget: int, multiple: int, random: np.random.Generator
 ) -> list[Bucketed]:
-    """The batches of one epoch in random order; every row is in exactly one of them.
+    """Return the batches of one epoch in random order; every row is in exactly one batch.
 
-    Lengths are padded to `multiple`; each padded (source, target) shape is a bucket with a fixed number of rows, so
+    Lengths are padded to `multiple`. Each padded (source, target) shape is a bucket with a fixed number of rows, so
     that an epoch has few distinct tensor shapes (on a CPU a kernel is built for each shape: training is 45 % faster
-    than with length-sorted batches of the same budget). Rows that do not fill a batch move to the next larger bucket:
-    only the very last batch is smaller. Within a bucket rows are sorted by source length, so that many batches need no
-    source mask.
+    than with length-sorted batches of the same budget). Rows that do not fill a batch move to the next larger bucket,
+    so that only the very last batch is smaller. Within a bucket rows are sorted by source length, so that many batches
+    need no source mask.
     """
     target_shape = padded(target, multiple)
     batches: list[Bucketed] = []
@@ -58,7 +58,7 @@ def training_batches(
 
 
 def _grouped(rows: Ints, shape: Ints) -> Iterator[tuple[int, Ints]]:
-    """(shape, rows of that shape in the given order), the smallest shape first."""
+    """Yield (shape, rows of that shape in the given order), the smallest shape first."""
     rows = rows[np.argsort(shape[rows], kind="stable")]
     shapes, first = np.unique(shape[rows], return_index=True)
     for value, group in zip(shapes, np.split(rows, first[1:]), strict=True):
@@ -66,8 +66,8 @@ def _grouped(rows: Ints, shape: Ints) -> Iterator[tuple[int, Ints]]:
 
 
 def sorted_batches(source: Ints, target: Ints, budget: int) -> Iterator[Ints]:
-    """Row numbers of each batch of one pass, sorted by length; a batch has at most `budget` padded tokens, but at least
-    one row."""
+    """Yield the row numbers of each batch of one pass, sorted by length; a batch has at most `budget` padded tokens,
+    but at least one row."""
     order = np.lexsort((target, source))
     first = 0
     while first < len(order):

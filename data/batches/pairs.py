@@ -1,4 +1,4 @@
-"""Batches of tokenised sentence pairs for training and evaluation, and of source sentences for translation."""
+"""Form batches of tokenised sentence pairs for training and evaluation, and of source sentences for translation."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from data.tokens.tokenizer import Tokenizer
 
 @dataclass
 class Pairs:
-    """Both sides of one split; row i of the target translates row i of the source."""
+    """Both sides of one split; row i of the target is the translation of row i of the source."""
 
     source: TokenRows
     target: TokenRows
 
     def batch(self, rows: Ints, context: int, source_width: int = 0, target_width: int = 0) -> Batch:
-        """Batch of the given rows, cut to `context` tokens (eos included) and padded to at least the given widths."""
+        """Batch the given rows, truncated to `context` tokens (incl. eos) and padded to at least the given widths."""
         source, source_mask = _with_eos(self.source, rows, context, source_width)
-        # A truncated target gets no eos: its end must be neither learnt nor scored.
+        # A truncated target gets no eos: its end must be neither learned nor scored.
         target, real = _with_eos(self.target, rows, context, target_width, end_cut_rows=False)
         inputs = np.empty_like(target)
         inputs[:, 0] = Tokenizer.bos_id
@@ -42,14 +42,14 @@ class Pairs:
 def _with_eos(
     side: TokenRows, rows: Ints, context: int, width: int, end_cut_rows: bool = True
 ) -> tuple[Ints, NDArray[np.bool_]]:
-    """Rows with eos, cut to `context` and zero-padded: ids [B,W] int64, and a mask of the tokens, bool [B,W].
+    """Return rows with eos, truncated to `context` and zero-padded: ids [B,W] int64 and a token mask, bool [B,W].
 
-    `torch.nn.utils.rnn.pad_sequence` takes a tensor for each row: 10 x the time of one gather (docs/log.md).
+    `torch.nn.utils.rnn.pad_sequence` needs one tensor per row: 10 x the time of one gather (docs/log.md).
     """
     lengths = side.offsets[rows + 1] - side.offsets[rows]
     if end_cut_rows:
         lengths = np.minimum(lengths, context - 1)
-    # The model has no position beyond the context, for padding neither.
+    # The model has no positions beyond the context, not even for padding.
     width = min(context, max(width, int(lengths.max()) + 1))
     tokens = side.padded(rows, width)
     columns = np.arange(width)
@@ -59,7 +59,7 @@ def _with_eos(
 
 
 class PairStream(BatchStream):
-    """Shuffled, bucketed batches of pairs, every row once in an epoch. The position counts batches."""
+    """Shuffled, bucketed batches of pairs; every row once per epoch. The position counts batches."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class PairStream(BatchStream):
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        """`pairs_of_epoch(seed, epoch)` returns the tokens of an epoch (new ones with subword sampling) and the rows to
-        use."""
+        """`pairs_of_epoch(seed, epoch)` returns the tokens of an epoch (resampled with subword sampling) and the rows
+        to use."""
         super().__init__(seed, rank, world)
         self._pairs_of_epoch = pairs_of_epoch
         self._batch_tokens, self._context, self._multiple = batch_tokens, context, multiple
@@ -80,16 +80,16 @@ class PairStream(BatchStream):
 
     @property
     def epoch_batches(self) -> int:
-        """As in BatchStream."""
+        """Return the number of batches per epoch, as in BatchStream."""
         return -(-len(self._planned()[1]) // self.world)
 
     @property
     def epoch(self) -> float:
-        """As in BatchStream."""
+        """Return the number of epochs so far, as in BatchStream."""
         return self._epoch + self._position / len(self._planned()[1])
 
     def next_batch(self) -> Batch:
-        """As in BatchStream."""
+        """Return the next batch, as in BatchStream."""
         for turn in range(self.world):
             pairs, batches = self._planned()
             if self._position >= len(batches):
@@ -120,15 +120,15 @@ class SourceBatch:
     """A batch of sentences to translate."""
 
     indices: list[int]
-    """Positions of the sentences in the given list, [B]."""
+    """Indices of the sentences in the given list, [B]."""
     source: Tensor
     """Token ids [B,S] int64, each row ending with eos, padded on the right."""
     source_mask: Tensor | None
-    """True at tokens that are no padding, bool [B,S]; None when no row is padded."""
+    """True at non-padding tokens, bool [B,S]; None if no row is padded."""
 
     @property
     def lengths(self) -> Tensor:
-        """Number of tokens of each sentence, eos included, [B] int64."""
+        """Return the number of tokens of each sentence, including eos, [B] int64."""
         rows, longest = self.source.shape
         return torch.full((rows,), longest) if self.source_mask is None else self.source_mask.sum(dim=1)
 
@@ -136,10 +136,10 @@ class SourceBatch:
 def encode_sources(
     tokenizer: Tokenizer, texts: Sequence[str], batch_tokens: int, context: int
 ) -> Iterator[SourceBatch]:
-    """Batches of sources with eos, the longest first: a batch too large for memory fails at once.
+    """Yield batches of source sentences with eos, longest first, so that a batch too large for memory fails at once.
 
-    `batch_tokens` is the number of padded source tokens. Sentences longer than `context` are cut; an empty sentence is
-    an eos alone. `indices` restores the order of `texts`.
+    `batch_tokens` is the number of padded source tokens. Sentences longer than `context` are truncated; an empty
+    sentence is a single eos. `indices` restores the order of `texts`.
     """
     side = token_rows_of(tokenizer.encode_batch(texts), tokenizer.vocab_size)
     lengths = np.minimum(side.lengths + 1, context)

@@ -1,4 +1,4 @@
-"""Windows of a long row of tokens: the batches of a language model."""
+"""Form windows of a long row of tokens: the batches of a language model."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from data.batches.batch import Batch, BatchStream
 from data.batches.permutation import permuted
 from data.tokens.token_file import Tokens
 
-_BLOCK = 4096  # windows whose order is computed at once: computing one takes as long as a hundred
+_BLOCK = 4096  # windows whose order is computed together: a single window would take as long as a hundred
 
 
 class WindowStream(BatchStream):
-    """Shuffled windows of `context` tokens; an epoch has each token in exactly one window, but for a remainder shorter
-    than a window.
+    """Shuffled windows of `context` tokens; an epoch contains each token in exactly one window, except for a remainder
+    shorter than a window.
 
-    Every epoch starts to cut the text at another random token, so that over the epochs a token is seen at all
-    positions. Memory does not grow with the text: the order is computed, a block at a time. The text is a ring: its
+    The first window of each epoch starts at a different random token, so that over the epochs a token appears at all
+    positions. Memory does not grow with the text: the order is computed one block at a time. The text is a ring: its
     last token is followed by the eos at its beginning, which is predicted and read like any other eos. Batches always
-    have `batch_size` rows: one may hold the end of an epoch and the start of the next. The position counts windows.
+    have `batch_size` rows: a batch may hold the end of an epoch and the start of the next. The position counts windows.
     """
 
     def __init__(self, tokens: Tokens, batch_size: int, context: int, seed: int, rank: int = 0, world: int = 1) -> None:
@@ -33,16 +33,16 @@ class WindowStream(BatchStream):
 
     @property
     def epoch_batches(self) -> int:
-        """As in BatchStream."""
+        """Return the number of batches per epoch, as in BatchStream."""
         return -(-self._windows // (self._batch_size * self.world))
 
     @property
     def epoch(self) -> float:
-        """As in BatchStream."""
+        """Return the number of epochs so far, as in BatchStream."""
         return self._epoch + self._position / self._windows
 
     def next_batch(self) -> Batch:
-        """As in BatchStream."""
+        """Return the next batch, as in BatchStream."""
         starts = np.concatenate(list(self._take(self._batch_size * self.world)))
         mine = starts[self.rank * self._batch_size : (self.rank + 1) * self._batch_size]
         return window_batch(self._tokens, mine, self._context)
@@ -58,7 +58,7 @@ class WindowStream(BatchStream):
             yield taken
 
     def _starts(self, epoch: int, block: int) -> NDArray[np.int64]:
-        """First tokens of the windows in one block of the epoch's order."""
+        """Return the first tokens of the windows in one block of the epoch's order."""
         if self._block is None or self._block[0] != (self.seed, epoch, block):
             first = np.random.default_rng((self.seed, epoch)).integers(len(self._tokens))
             places = np.arange(block * _BLOCK, min(self._windows, (block + 1) * _BLOCK))
@@ -68,9 +68,9 @@ class WindowStream(BatchStream):
 
 
 def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batch:
-    """Batch of the windows that begin at `starts`: inputs tokens[s:s+length], targets one token later; both [B,length].
+    """Batch the windows that begin at `starts`: inputs tokens[s:s+length], targets one token later; both [B,length].
 
-    The last token is followed by the first one.
+    The text wraps around: the first token follows the last.
     """
     places = (starts[:, None] + np.arange(length + 1)) % len(tokens)
     rows = torch.from_numpy(tokens[places].astype(np.int64))
@@ -78,9 +78,9 @@ def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batc
 
 
 def evaluation_windows(tokens: Tokens, batch_size: int, context: int, most: int | None = None) -> Iterator[Batch]:
-    """One pass over the text: every token is predicted exactly once, except the very first.
+    """Yield one pass over the text: every token is predicted exactly once, except the very first.
 
-    Of a text with more than `most` tokens to predict, only whole windows spread evenly over it.
+    If there are more than `most` tokens to predict, only whole windows spread evenly over the text are used.
     """
     predictions = len(tokens) - 1
     full = predictions // context
@@ -92,5 +92,5 @@ def evaluation_windows(tokens: Tokens, batch_size: int, context: int, most: int 
 
 
 def spread(size: int, count: int) -> NDArray[np.int64]:
-    """`count` distinct numbers of [0, size), evenly spaced; all of them when `size` is not larger."""
+    """Return `count` distinct, evenly spaced numbers of [0, size); all of them if `size` is not larger."""
     return np.arange(count) * size // count if count < size else np.arange(size)

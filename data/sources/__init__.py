@@ -1,1 +1,1 @@
-"""From files, URLs, the hub or the embedded corpus to rows of text."""
+"""Load files, URLs, hub datasets or the built-in corpus as rows of text."""

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 Row = dict[str, str]
 
 _ROWS, _CHARACTERS = 10_000, 1 << 24
-"""A chunk ends at whichever is reached first. It is an Arrow batch, whose text must be shorter than 2^31 bytes."""
+"""Limits of a chunk, which ends at the first one reached: an Arrow batch of less than 2^31 bytes of text."""
 
 
 def arrow_table(rows: Iterable[Row], file: Path, what: str) -> Dataset:
-    """The rows as a Dataset that reads `file`, which must be kept while it is used. The first row names the columns.
+    """Return the rows as a Dataset backed by `file`, which must exist while in use. The first row names the columns.
 
-    `what`: label of the progress bar. Raises DataError when there are no rows.
+    `what`: label of the progress bar. Raises DataError if there are no rows.
     """
     import datasets
     import pyarrow

@@ -1,4 +1,4 @@
-"""Downloads from http(s) URLs, kept in the cache and fetched again only when changed."""
+"""Download files from http(s) URLs into the cache; a file is fetched again only if it has changed."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _RESERVED = "%/:=&?~#+!$,;'@()*[]"  # characters with a meaning in a URL
 
 
 def is_url(path: str) -> bool:
-    """True for http and https URLs."""
+    """Whether the path is an http or https URL."""
     return path.startswith(("http://", "https://"))
 
 
 def download(url: str, folder: Path) -> Path:
-    """Path of a local copy, named as in the URL. The server is asked whether the copy is current; without a response
+    """Return the path of a local copy, named as in the URL. The server is queried for changes; if there is no response,
     the copy is used.
 
-    An interrupted transfer is retried. (Where the server states neither length nor chunks, as in HTTP/1.0, it cannot be
-    told from a complete one.) The downloader of `datasets` needs aiohttp for plain URLs, which it does not install.
-    Raises DataError when there is neither a response nor a copy, or the copy cannot be written.
+    An interrupted transfer is retried. (If the server sends neither length nor chunks, as in HTTP/1.0, a truncated
+    transfer cannot be detected.) The downloader of `datasets` needs aiohttp for plain URLs but does not install it.
+    Raises DataError if there is neither a response nor a copy, or if the copy cannot be written.
     """
     place = folder / hashlib.sha256(url.encode()).hexdigest()[:24]
     try:
@@ -65,7 +65,7 @@ def download(url: str, folder: Path) -> Path:
 
 
 class _NoResponse(Exception):
-    """The download failed. `may_pass`: the server responded, so that another attempt may succeed."""
+    """A failed download. `may_pass`: the server responded, so that another attempt may succeed."""
 
     def __init__(self, message: str, may_pass: bool) -> None:
         super().__init__(message)
@@ -73,7 +73,7 @@ class _NoResponse(Exception):
 
 
 def _fetched(url: str, copy: Path, note: Path) -> Path:
-    """The copy, new or current. Raises OSError when it cannot be written."""
+    """Return the copy, new or current. Raises OSError if it cannot be written."""
     with _opened(url, copy, note) as answer:
         if answer.status == HTTPStatus.NOT_MODIFIED:
             return copy
@@ -96,9 +96,9 @@ def _fetched(url: str, copy: Path, note: Path) -> Path:
 
 
 def _opened(url: str, copy: Path, note: Path) -> Any:
-    """The server's response: the file, or 304 when the copy is current."""
+    """Return the server's response: the file, or 304 if the copy is current."""
     try:
-        # A URL pasted from a browser may have spaces and letters beyond ASCII.
+        # A URL pasted from a browser may have spaces and non-ASCII letters.
         request = urllib.request.Request(urllib.parse.quote(url, safe=_RESERVED), headers={"User-Agent": "chumoku"})
         if copy.is_file():
             for header, value in _validators(note).items():
@@ -115,7 +115,7 @@ def _opened(url: str, copy: Path, note: Path) -> Any:
 
 
 def _validators(note: Path) -> dict[str, str]:
-    """Headers that ask whether the copy is current; none when they are unknown: the file is then downloaded again."""
+    """Return the headers of a conditional request; none if unknown, so that the file is downloaded again."""
     try:
         return dict(json.loads(note.read_text("utf-8")))
     except (FileNotFoundError, ValueError, TypeError):
@@ -123,7 +123,7 @@ def _validators(note: Path) -> dict[str, str]:
 
 
 def _blocks(answer: Any, name: str) -> Iterator[bytes]:
-    """The file in blocks. Raises _NoResponse when it is incomplete."""
+    """Yield the file in blocks. Raises _NoResponse if it is incomplete."""
     length = answer.headers.get("Content-Length")
     expected = int(length) if length and length.isdecimal() else None
     received = 0

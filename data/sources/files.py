@@ -1,4 +1,4 @@
-"""From `data.path` to the files of each split: folders, globs, URLs, aligned files."""
+"""Resolve `data.path` to the files of each split: folders, globs, URLs, aligned files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NO_DATA = {"readme", "license", "licence", "copying", "sources"}
 
 @dataclass(frozen=True)
 class Located:
-    """Files of each split. An entry is one file, or two (source, target) that are aligned line by line."""
+    """Files of each split. An entry is one file, or two files (source, target) aligned line by line."""
 
     format: str
     """`text`, `tsv`, `csv`, `json` (lines), `parquet` or `aligned`."""
@@ -47,11 +47,11 @@ class Located:
     splits: dict[str, list[tuple[Path, ...]]]
 
     notes: list[str]
-    """A line on files in the folder that are not used."""
+    """Notes on unused files in the folder, one line each."""
 
 
 def locate(config: DataConfig, task: str) -> Located:
-    """Find the files of a `text` or `pairs` source. Raises DataError naming the key when there are none."""
+    """Find the files of a `text` or `pairs` source. Raises DataError naming the key if there are none."""
     if not config.path:
         raise DataError(f"data.path is not set: give a file, folder, glob or URL for data={config.source}")
     folder = expanded(config.path)
@@ -65,7 +65,7 @@ def locate(config: DataConfig, task: str) -> Located:
         if path:
             splits[split] = _entries(path, key, config)
     held_out = {file.resolve() for split in splits if split != "train" for file in _files_of(splits[split])}
-    if folder.is_dir():  # files given for another split are not used for training
+    if folder.is_dir():  # files assigned to another split are not used for training
         splits["train"] = [entry for entry in splits["train"] if entry[0].resolve() not in held_out]
         if not splits["train"]:
             raise DataError(
@@ -101,9 +101,9 @@ def _entries(path: str, key: str, config: DataConfig) -> list[tuple[Path, ...]]:
 
 
 def _sides(path: str) -> tuple[str, str] | None:
-    """The two names of a list of aligned files; None for a single name, which may contain commas too.
+    """Return the two names of a list of aligned files; None for a single name, which may also contain commas.
 
-    A list is cut at the comma that has a file, a URL or a match on both sides.
+    A list is split at the comma that has a file, a URL or a match on both sides.
     """
     if expanded(path).exists():
         return None
@@ -137,7 +137,7 @@ def _files(path: str, key: str, config: DataConfig) -> list[Path]:
 
 
 def _matches(pattern: str) -> list[Path]:
-    """Files that match a glob, sorted. Existing folders in it are no patterns: `books [2]/*.txt`."""
+    """Return the files that match a glob, sorted. Existing folders are not treated as patterns: `books [2]/*.txt`."""
     place = expanded(pattern)
     folder = next((parent for parent in place.parents if parent.is_dir()), Path())
     names = glob.iglob(str(place.relative_to(folder)), root_dir=folder, recursive=True)  # noqa: PTH207 - finds no hidden files
@@ -180,7 +180,7 @@ def _discover(folder: Path, config: DataConfig, task: str) -> dict[str, list[tup
 
 
 def _unused(folder: Path, splits: dict[str, list[tuple[Path, ...]]]) -> list[str]:
-    """A note on the files and folders that belong to no split."""
+    """Return a note on the files and folders that belong to no split."""
     used = {file.resolve() for entries in splits.values() for file in _files_of(entries)}
     others = [
         place.name + "/" * place.is_dir()
@@ -196,7 +196,7 @@ def _unused(folder: Path, splits: dict[str, list[tuple[Path, ...]]]) -> list[str
 
 
 def _listed(names: list[str]) -> str:
-    """The first few names, and how many more there are."""
+    """List the first few names and the number of the rest."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 

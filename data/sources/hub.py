@@ -1,4 +1,4 @@
-"""Datasets of the Hugging Face hub, by name."""
+"""Load datasets of the Hugging Face hub by name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from data.errors import DataError
 from data.sources.files import SPLIT_NAMES
 from data.sources.tables import root_cause
 
-_TIMEOUT = 5  # seconds without a response until the hub counts as unreachable
+_TIMEOUT = 5  # seconds without a response after which the hub counts as unreachable
 
 
 def hub_revision(config: DataConfig) -> str:
-    """A hash that changes when the dataset does; without a network that of the local copy."""
+    """Return a hash that changes with the dataset; without a network, the hash of the local copy."""
     import datasets
 
     name = _name(config)
@@ -28,7 +28,7 @@ def hub_revision(config: DataConfig) -> str:
 
 
 def hub_splits(config: DataConfig, notes: list[str]) -> dict[str, Any]:
-    """Dataset (streaming: IterableDataset) of each split, under our split names. Unused splits are added to `notes`."""
+    """Return a Dataset (streaming: IterableDataset) per split, under our split names; notes list unused splits."""
     import datasets
 
     name = _name(config)
@@ -70,8 +70,8 @@ def _cache(config: DataConfig) -> str:
 
 @contextmanager
 def _asking_the_hub(config: DataConfig) -> Iterator[None]:
-    """Turns every exception into a DataError. When the hub is unreachable the library is set to offline mode: it uses
-    its local copy or fails at once, instead of after six attempts and half a minute."""
+    """Turn every exception into a DataError. If the hub is unreachable, the library is set to offline mode: it uses its
+    local copy or fails at once, instead of after six attempts and half a minute."""
     import datasets
     from huggingface_hub import constants
 
@@ -81,7 +81,7 @@ def _asking_the_hub(config: DataConfig) -> Iterator[None]:
         datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
     try:
         yield
-    except Exception as error:  # "not found" alone has a dozen types, of three packages
+    except Exception as error:  # "not found" alone has a dozen types, from three packages
         name = f"data.path={config.path}" + (f" data.subset={config.subset}" if config.subset else "")
         if reason:
             raise DataError(
@@ -93,8 +93,8 @@ def _asking_the_hub(config: DataConfig) -> Iterator[None]:
 
 
 def _unreachable() -> str:
-    """Why the hub is unreachable; empty when it responds. Uses the library's session, with its proxies, mirrors and
-    certificates."""
+    """Return why the hub is unreachable; empty if it responds. Uses the library's session, with its proxies, mirrors
+    and certificates."""
     import huggingface_hub
     from huggingface_hub import constants
 
@@ -102,6 +102,6 @@ def _unreachable() -> str:
         return "HF_HUB_OFFLINE is set"
     try:
         huggingface_hub.get_session().head(constants.ENDPOINT, timeout=_TIMEOUT)
-    except Exception as error:  # its type depends on the HTTP library, which has changed before
+    except Exception as error:  # the type depends on the HTTP library, which has changed before
         return root_cause(error)
     return ""

@@ -1,4 +1,4 @@
-"""Rows of running text: whole documents, paragraphs or lines of plain text files."""
+"""Read rows of running text: whole documents, paragraphs or lines of plain text files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from data.sources.text_files import TextFile, lines
 
 
 def fragments(files: Sequence[TextFile], start: int = 0, stop: int | None = None) -> Iterator[tuple[int, str]]:
-    """(document number, line) for the characters [start, stop) of all files joined; the first and last line may be
-    cut."""
+    """Yield (document number, line) for the characters [start, stop) of all files joined; the first and last line may
+    be truncated."""
     first = 0
     for number, file in enumerate(files):
         if first + file.characters <= start:
@@ -27,7 +27,7 @@ def fragments(files: Sequence[TextFile], start: int = 0, stop: int | None = None
 
 
 def documents(files: Sequence[TextFile], start: int = 0, stop: int | None = None) -> Iterator[str]:
-    """Documents, or their parts inside [start, stop)."""
+    """Yield documents, or their parts inside [start, stop)."""
     current, parts = 0, list[str]()
     for number, part in fragments(files, start, stop):
         if number != current and parts:
@@ -40,7 +40,7 @@ def documents(files: Sequence[TextFile], start: int = 0, stop: int | None = None
 
 
 def paragraphs(files: Sequence[TextFile]) -> Iterator[str]:
-    """Paragraphs without a final newline; separated by blank lines and by ends of files."""
+    """Yield paragraphs without a final newline; blank lines and ends of files separate paragraphs."""
     for file in files:
         parts: list[str] = []
         for line in lines(file.path):
@@ -54,7 +54,7 @@ def paragraphs(files: Sequence[TextFile]) -> Iterator[str]:
 
 
 def text_lines(files: Sequence[TextFile]) -> Iterator[str]:
-    """Lines without their newline, empty ones omitted."""
+    """Yield lines without their newline; empty lines are skipped."""
     for file in files:
         for line in lines(file.path):
             if text := line.rstrip("\n"):

@@ -1,4 +1,4 @@
-"""Rows of all sources - files, URLs, the hub, the embedded corpus - as `datasets` with our columns."""
+"""Load the rows of any source - files, URLs, the hub, the built-in corpus - as `datasets` with our columns."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from data.sources.text_files import TextFile, scan
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
-_IN_MEMORY = 1 << 29  # characters of text held as whole documents (an Arrow string ends at 2^31 bytes)
+_IN_MEMORY = 1 << 29  # characters held in memory as whole documents (an Arrow string ends at 2^31 bytes)
 _FRAGMENT = 1 << 14  # characters of a document that are streamed as one row
-_PRIMER_ROWS = 1000  # rows of an Arrow table: so few that the processes that draw them hardly wait for it
+_PRIMER_ROWS = 1000  # rows per Arrow table, few enough that the worker processes hardly wait for it
 _NO_CONTENT = ("cache", "path", "valid_path", "test_path", "valid_tokens", "batch_tokens", "length_multiple")
 """Settings that do not change the rows: files are identified by content, not by name."""
 
 Row = dict[str, Any]
 
 Build = Callable[[list[str], Path | None], dict[str, Any]]
-"""Makes the rows of each split. Arguments: the list of notes to extend, and a folder for tables; None streams rows."""
+"""Builds the rows of each split. Arguments: the list of notes to extend, and a folder for tables; None streams rows."""
 
 
 @dataclass
 class Rows:
-    """All splits of a corpus, opened when first asked for."""
+    """All splits of a corpus, opened on first access."""
 
     names: list[str]
     """Names of the splits."""
@@ -59,10 +59,10 @@ class Rows:
     """Hash of the content."""
 
     notes: list[str]
-    """What was left out, in one line each."""
+    """What was skipped, one line each."""
 
     open: Callable[[str], Any]
-    """Dataset (streaming: IterableDataset) of a split."""
+    """Open the Dataset (streaming: IterableDataset) of a split."""
 
     gold: bool = False
     """Whether the rows have gold columns (see `Prepared.gold`)."""
@@ -72,18 +72,18 @@ class Rows:
 
 
 def load_rows(config: DataConfig, task: str) -> dict[str, Dataset] | dict[str, IterableDataset]:
-    """Rows of each split that exists: `train`, `valid`, `test` (embedded corpus: also `novel`).
+    """Return the rows of each existing split: `train`, `valid`, `test` (built-in corpus: also `novel`).
 
     `task` gpt: column `text` (streamed documents come in parts of a few pages, with the number of the `document`);
-    translate: columns `source` and `target`, stripped and never empty. The embedded corpus adds its gold columns.
-    Raises DataError that names file, line, key and fix.
+    translate: columns `source` and `target`, stripped and never empty. The built-in corpus adds its gold columns.
+    Raises DataError naming file, line, key and fix.
     """
     rows = load(config, task)
     return {split: rows[split] for split in rows.names}
 
 
 def load(config: DataConfig, task: str) -> Rows:
-    """As `load_rows`, with the key of the content and the notes. Rows are kept in `config.cache`, unless streamed."""
+    """Load rows as `load_rows`, with content key and notes. Rows are kept in `config.cache`, unless streamed."""
     settings = {name: value for name, value in asdict(config).items() if name not in _NO_CONTENT}
     notes: list[str] = []
     build: Build
@@ -124,7 +124,7 @@ def _stored(build: Build, key: str, root: Path) -> Rows:
 
 @cache
 def _open_stored(folder: Path, split: str) -> Dataset:
-    import datasets  # takes half a second; not needed when everything is prepared
+    import datasets  # takes half a second; not needed if everything is prepared
 
     return datasets.Dataset.load_from_disk(str(folder / split))
 
@@ -155,7 +155,7 @@ def _no_progress_bars() -> Iterator[None]:
 
 
 def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFile]]]:
-    """Scans of all files that are needed. Raises DataError for files that are not UTF-8, empty or not aligned."""
+    """Scan all files that are needed. Raises DataError for files that are not UTF-8, empty or not aligned."""
     memory = cache_folder(config, "scans")
     text = located.format != "parquet"
     documents_alone = located.format == "text" and config.rows == "document"
@@ -176,7 +176,7 @@ def _scanned(located: Located, config: DataConfig) -> dict[str, list[list[TextFi
 
 
 def _rows_to_read(config: DataConfig, present: Sequence[str]) -> int | None:
-    """Number of training rows that have to be read; None for all, when validation or test is split off them."""
+    """Return the number of training rows to read; None for all, if validation or test is split off them."""
     return None if fractions(config, present) else config.max_rows
 
 
@@ -212,8 +212,8 @@ def _tables(sources: dict[str, Iterator[Row]], folder: Path) -> dict[str, Datase
 def _document_splits(
     config: DataConfig, files: dict[str, list[TextFile]], shares: dict[str, float], scratch: Path | None
 ) -> dict[str, Any]:
-    """Documents of running text. A contiguous split counts characters and may cut a document; a random one keeps files
-    whole."""
+    """Split documents of running text. A contiguous split counts characters and may cut a document; a random split
+    keeps files whole."""
     spans = {split: (found, 0, sum(file.characters for file in found)) for split, found in files.items()}
     random = bool(shares) and config.split == "random"
     if shares and not random:
@@ -241,7 +241,7 @@ def _document_splits(
 
 
 def _fragment_rows(span: tuple[list[TextFile], int, int]) -> Iterator[Row]:
-    """Rows of several lines of one document, about `_FRAGMENT` characters: a row for each line would be slower than
+    """Yield rows of several lines of one document, about `_FRAGMENT` characters: one row per line would be slower than
     tokenising it."""
     parts: list[str] = []
     size = document = 0
@@ -257,7 +257,7 @@ def _fragment_rows(span: tuple[list[TextFile], int, int]) -> Iterator[Row]:
 
 
 def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[TextFile]]) -> Iterator[Row]:
-    """Rows with our columns from files of one kind."""
+    """Yield rows with our columns from files of one kind."""
     if kind == "text":
         found = [file for (file,) in entries]
         for text in paragraphs(found) if config.rows == "paragraph" else text_lines(found):
@@ -281,7 +281,7 @@ def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[Text
 def _without_empty_sides(
     rows: Iterable[Row], task: str, split: str, notes: list[str], most: int | None = None
 ) -> Iterator[Row]:
-    """Rows that are not empty, at most `most`; both sides of pairs are stripped of surrounding space."""
+    """Yield non-empty rows, at most `most`; both sides of pairs are stripped of surrounding white space."""
     kept = dropped = 0
     for row in rows:
         if task == "translate":
@@ -295,20 +295,20 @@ def _without_empty_sides(
             dropped += 1
     if dropped:
         what = "pairs with an empty side" if task == "translate" else "empty rows"
-        notes.append(f"{split}: {dropped:,} {what} were left out")
+        notes.append(f"{split}: {dropped:,} {what} were skipped")
 
 
 def _filled_tables(
     sources: dict[str, Iterator[Row]], config: DataConfig, task: str, notes: list[str], scratch: Path
 ) -> dict[str, Dataset]:
-    """Tables of the rows that are not empty, of the training rows only those that are needed."""
+    """Write tables of the non-empty rows, with only the required training rows."""
     most = {"train": _rows_to_read(config, list(sources))}
     filled = {split: _without_empty_sides(rows, task, split, notes, most.get(split)) for split, rows in sources.items()}
     return _tables(filled, scratch)
 
 
 def _split(tables: dict[str, Dataset], config: DataConfig, shares: dict[str, float]) -> dict[str, Dataset]:
-    """Validation and test are split off the training rows; of the rest the first `max_rows` are kept."""
+    """Split validation and test off the training rows; the first `max_rows` of the rest are kept."""
     splits = split_rows(tables.pop("train"), config, shares) | tables
     if config.max_rows is not None:
         splits["train"] = splits["train"].select(range(min(config.max_rows, len(splits["train"]))))
@@ -318,7 +318,7 @@ def _split(tables: dict[str, Dataset], config: DataConfig, shares: dict[str, flo
 def _streamed_splits(
     sources: dict[str, Callable[[], Iterator[Row]]], config: DataConfig, shares: dict[str, float]
 ) -> dict[str, IterableDataset]:
-    """Streamed rows; they are counted first when validation or test is split off them."""
+    """Return streamed rows, which are counted first if validation or test is split off them."""
     import datasets
 
     rows = {
@@ -339,7 +339,7 @@ def _rows_of(source: Callable[[], Iterator[Row]]) -> Iterator[Row]:
     yield from _without_empty_sides(source(), "gpt", "", [])
 
 
-# Hub and embedded corpus
+# Hub and built-in corpus
 
 
 def _hub_rows(config: DataConfig, task: str, notes: list[str], scratch: Path | None) -> dict[str, Any]:

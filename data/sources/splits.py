@@ -1,4 +1,4 @@
-"""Validation and test splits of data that come without."""
+"""Split validation and test data off the training data."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def fractions(config: DataConfig, present: Sequence[str]) -> dict[str, float]:
-    """Fractions of the training data to split off, for splits that have no files."""
+    """Return the fractions of the training data to split off, for splits without files."""
     wanted = {"valid": config.valid_fraction, "test": config.test_fraction}
     return {split: share for split, share in wanted.items() if split not in present and share > 0}
 
 
 def contiguous_bounds(total: int, shares: dict[str, float]) -> dict[str, tuple[int, int]]:
-    """[start, end) of each split in `total` units of text: train, then validation, then test at the end.
+    """Return [start, end) of each split in `total` units of text: train, then validation, then test.
 
     The training part is int(total x (1 - shares)), as in nanoGPT: 90 % of tinyshakespeare is 1,003,854 characters.
     """
@@ -39,7 +39,7 @@ def contiguous_bounds(total: int, shares: dict[str, float]) -> dict[str, tuple[i
 
 
 def split_rows(rows: Dataset, config: DataConfig, shares: dict[str, float]) -> dict[str, Dataset]:
-    """Split rows by `config.split`. Raises DataError when a split would be empty."""
+    """Split rows by `config.split`. Raises DataError if a split would be empty."""
     if not shares:
         return {"train": rows}
     if config.split == "components":
@@ -67,7 +67,7 @@ def _texts(rows: Dataset, column: str) -> Iterator[str]:
 
 
 def normalised(sentence: str) -> str:
-    """A sentence without differences of width, case, spacing and final punctuation, for finding duplicates."""
+    """Remove differences of width, case, spacing and final punctuation from a sentence, for finding duplicates."""
     text = unicodedata.normalize("NFKC", sentence).casefold()
     return re.sub(r"[\W_]+$", "", re.sub(r"\s+", " ", text.strip())) or text.strip()
 
@@ -75,11 +75,11 @@ def normalised(sentence: str) -> str:
 def component_split(
     sources: Iterable[str], targets: Iterable[str], shares: dict[str, float], seed: int
 ) -> dict[str, np.ndarray]:
-    """Row numbers of each split, with no sentence of either language in two splits.
+    """Return the row numbers of each split, with no sentence of either language in two splits.
 
-    Pairs that share a sentence are connected; connected components are assigned at random until a split has its share.
-    (In Tatoeba an English sentence has many translations and a Japanese one too: a random split of its lines leaks
-    training sentences into the test split.) Memory holds a hash of every sentence, not the sentences.
+    Pairs that share a sentence are connected; connected components are assigned at random until a split has its
+    fraction. (In Tatoeba, an English sentence has many translations, as does a Japanese sentence: a random split of the
+    lines leaks training sentences into the test split.) Memory holds a hash of every sentence, not the sentences.
     """
     parent: list[int] = []
 

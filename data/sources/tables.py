@@ -1,4 +1,4 @@
-"""Rows of table files: TSV, CSV, JSON Lines, parquet, and two aligned text files."""
+"""Read rows of table files: TSV, CSV, JSON Lines, parquet, and two aligned text files."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from data.errors import DataError
 from data.sources.text_files import lines
 
 _DEFAULT_NUMBERS = {"source": 1, "target": 2, "text": 1}
-_LONGEST_CELL = 2**31 - 1  # characters of a CSV cell; the library's default is 131,072, less than a book
-_ENOUGH = 10  # rows until a column of numbers is taken for one of ids
+_LONGEST_CELL = 2**31 - 1  # characters of a CSV cell; the library's default of 131,072 is less than a book
+_ENOUGH = 10  # rows after which a column of numbers counts as ids
 _END = "\ufdd6end of the file"  # no text contains this noncharacter
 
 
 def column_number(name: str, header: Sequence[str] | None, key: str, path: Path) -> int:
-    """Index of a column, from 0. Without a header the default names are the first (text, source) and second
-    (target)."""
+    """Return the index of a column, from 0. Without a header the default is the first column (text, source) or the
+    second (target)."""
     if header is not None and name in header:
         return list(header).index(name)
     if name.isdecimal() and int(name) > 0:
@@ -34,15 +34,15 @@ def column_number(name: str, header: Sequence[str] | None, key: str, path: Path)
         raise DataError(
             f"{key}={name}: {path} has no header; give the column's number (from 1), or set data.header=true"
         )
-    raise DataError(f"{key}={name}: {path} has no such column; its header says: {', '.join(header)}")
+    raise DataError(f"{key}={name}: {path} has no such column; its header is: {', '.join(header)}")
 
 
 def column_places(
     first_line: Sequence[str], columns: dict[str, tuple[str, str]], header: bool, path: Path
 ) -> dict[str, int]:
-    """Index of each of our columns, from 0. `first_line`: the cells of the file's first line.
+    """Return the index of each of our columns, from 0. `first_line`: the cells of the file's first line.
 
-    Raises DataError when that line has a column's name although `header` is False: the names would become a row, and
+    Raises DataError if that line contains a column's name although `header` is False: the names would become a row, and
     wrong columns might be read.
     """
     titles = first_line if header else None
@@ -61,8 +61,8 @@ def column_places(
 
 
 def default_columns_note(columns: dict[str, tuple[str, str]], first: dict[str, str]) -> list[str]:
-    """A note on which columns are read when none are set; it shows when the first line has other names. `first`: the
-    first row."""
+    """Return a note on the columns that are read by default, with the beginning of their first cells, which reveals a
+    wrong choice. `first`: the first row."""
     if any(name != ours for ours, (_, name) in columns.items()):
         return []
     found = "; ".join(
@@ -72,18 +72,18 @@ def default_columns_note(columns: dict[str, tuple[str, str]], first: dict[str, s
 
 
 def tsv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
-    """Rows of a tab-separated file, without quoting. `columns`: our name -> (config key, column name or number)."""
+    """Yield rows of a tab-separated file, unquoted. `columns`: our name -> (config key, column name or number)."""
     table = (line.rstrip("\n").split("\t") if line.strip() else [] for line in lines(path))
     return _table_rows(enumerate(table, start=1), columns, header, path, "tabs")
 
 
 def csv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
-    """Rows of a comma-separated file with the usual quoting (a quoted cell may have commas and line breaks)."""
+    """Yield rows of a comma-separated file with standard quoting (quoted cells may have commas and line breaks)."""
     return _table_rows(_csv_table(path), columns, header, path, "commas")
 
 
 def _csv_table(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """(number of the last line of a row, its cells), blank lines omitted."""
+    """Yield (number of the last line of a row, its cells); blank lines are skipped."""
     csv.field_size_limit(_LONGEST_CELL)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(chain(file, [_END]))
@@ -110,9 +110,9 @@ def _table_rows(
     path: Path,
     separator: str,
 ) -> Iterator[dict[str, str]]:
-    """Our columns of (line number, cells); a blank line has no cells and is an empty row.
+    """Yield our columns of (line number, cells); a blank line has no cells and is an empty row.
 
-    Raises DataError when a default column has only numbers and the file has other columns: it is one of ids.
+    Raises DataError if a default column has only numbers, as ids do, and the file has other columns.
     """
     places: dict[str, int] | None = None
     ids: list[str] = []  # columns that may be ids
@@ -138,7 +138,7 @@ def _table_rows(
         row = {ours: fields[place] for ours, place in places.items()}
         if ids:
             seen += 1
-            if seen > 1:  # the first row may have names
+            if seen > 1:  # the first row may contain names
                 ids = [ours for ours in ids if row[ours].strip().isdecimal()]
             if ids and seen == _ENOUGH:
                 raise DataError(
@@ -150,15 +150,15 @@ def _table_rows(
 
 
 def aligned_rows(source: Path, target: Path) -> Iterator[dict[str, str]]:
-    """Rows of two files with equal numbers of lines."""
+    """Yield rows of two files with equal numbers of lines."""
     for first, second in zip(lines(source), lines(target), strict=True):
         yield {"source": first.rstrip("\n"), "target": second.rstrip("\n")}
 
 
 def library_rows(kind: str, path: Path, streaming: bool) -> Iterator[dict[str, Any]]:
-    """Rows of a JSON Lines or parquet file, read by `datasets`.
+    """Yield rows of a JSON Lines or parquet file, read by `datasets`.
 
-    Its own cache, keyed by name and time of the file, is deleted at once: ours is keyed by content.
+    The library's cache, keyed by name and time of the file, is deleted at once: ours is keyed by content.
     """
     import datasets
 
@@ -166,7 +166,7 @@ def library_rows(kind: str, path: Path, streaming: bool) -> Iterator[dict[str, A
         try:
             rows = datasets.load_dataset(
                 kind,
-                data_files=glob.escape(str(path)),  # the library reads a name as a pattern
+                data_files=glob.escape(str(path)),  # the library interprets a name as a pattern
                 split="train",
                 cache_dir=None if streaming else scratch,
                 streaming=streaming,
@@ -188,14 +188,14 @@ def _unreadable_line(path: Path) -> str:
 
 
 def root_cause(error: BaseException) -> str:
-    """First line of the innermost exception."""
+    """Return the first line of the innermost exception."""
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def wanted_columns(config: DataConfig, task: str) -> dict[str, tuple[str, str]]:
-    """Our column name -> (config key, the user's column)."""
+    """Map our column names to (config key, the user's column)."""
     if task == "gpt":
         return {"text": ("data.text_column", config.text_column)}
     return {
@@ -205,7 +205,7 @@ def wanted_columns(config: DataConfig, task: str) -> dict[str, tuple[str, str]]:
 
 
 def pick(row: dict[str, Any], columns: dict[str, tuple[str, str]], where: str) -> dict[str, str]:
-    """Our columns of one row; `translation.en` names a nested column. Raises DataError when a column is missing."""
+    """Select our columns of one row; `translation.en` names a nested column. Raises DataError if one is missing."""
     picked = {}
     for ours, (key, name) in columns.items():
         value: Any = row

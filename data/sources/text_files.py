@@ -1,4 +1,4 @@
-"""Plain text files, checked for UTF-8 once and then read line by line."""
+"""Read plain text files: checked for UTF-8 once, then read line by line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from configs.whole_file import write_whole
 from data.errors import DataError
 
 _BLOCK = 1 << 22  # bytes read at a time
-_REMEMBER = 1 << 26  # bytes; scans of files this large are kept, keyed by path, size and time
+_REMEMBER = 1 << 26  # bytes; scans of files at least this large are stored, keyed by path, size and time
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """A valid UTF-8 file that is not empty. Lines end with \\n or \\r\\n; a leading BOM is no part of the text."""
+    """A non-empty, valid UTF-8 file. Lines end with \\n or \\r\\n; a leading BOM is not part of the text."""
 
     path: str
     sha256: str
@@ -27,13 +27,13 @@ class TextFile:
     """Number of characters of the text as `lines` yields it."""
 
     lines: int
-    """Number of lines, the last one included whether or not it ends with a newline."""
+    """Number of lines, including the last, whether or not it ends with a newline."""
 
 
 def scan(path: Path, memory: Path, text: bool = True) -> TextFile:
     """Read a file once for its hash, characters and lines. `memory`: folder for the scans of large files.
 
-    A file that is not `text` (parquet) is only hashed. Raises DataError when the file is missing, empty, or not UTF-8
+    A file that is not `text` (parquet) is only hashed. Raises DataError if the file is missing, empty, or not UTF-8
     (with line and byte).
     """
     try:
@@ -105,8 +105,8 @@ def _not_utf8(path: Path, offset: int) -> DataError:
 
 
 def lines(path: str | Path) -> Iterator[str]:
-    """Lines with their \\n. Only \\n ends a line: U+2028, U+0085, form feeds or a lone \\r inside lines keep files
-    aligned."""
+    """Yield lines with their \\n. Only \\n ends a line: splitting at U+2028, U+0085, form feeds or a lone \\r would
+    break the alignment of files."""
     with Path(path).open("rb") as file:
         for number, raw in enumerate(file):
             line = raw.decode("utf-8-sig" if number == 0 else "utf-8")

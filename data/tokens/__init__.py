@@ -1,1 +1,1 @@
-"""From text to token ids and back; tokens on disk."""
+"""Convert text to token ids and back, and store tokens on disk."""

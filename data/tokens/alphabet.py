@@ -1,4 +1,4 @@
-"""The alphabet of a translator's source language, by which input in another language is noticed."""
+"""The alphabet of a translator's source language, used to detect input in another language."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Set
 from typing import Any
 
 SAMPLE = 50_000
-"""Approximate number of training pairs read: enough for thousands of Chinese characters, and a fraction of a second."""
+"""Approximate number of training pairs to read: covers thousands of Chinese characters in a fraction of a second."""
 
 FOREIGN = 10
-"""A character that is so many times as frequent in the targets belongs to their language: sources quote some of
-them."""
+"""A character that is more than this many times as frequent in the targets belongs to the target language: some
+sources quote target text."""
 
 
 def source_alphabet(rows: Any) -> str:
-    """The characters of the source language, sorted. `rows`: training pairs, a Dataset with `source` and `target`."""
+    """Return the source language's characters, sorted. `rows`: training pairs (Dataset with `source` and `target`)."""
     sample = rows.select_columns(["source", "target"])[:: max(1, len(rows) // SAMPLE)]
     source, target = visible_characters(sample["source"]), visible_characters(sample["target"])
     sources, targets = source.total(), target.total()
@@ -24,7 +24,7 @@ def source_alphabet(rows: Any) -> str:
 
 
 def visible_characters(texts: Iterable[str]) -> Counter[str]:
-    """Counts of all characters but white space."""
+    """Count all characters except white space."""
     count: Counter[str] = Counter()
     for text in texts:
         count.update("".join(text.split()))
@@ -32,10 +32,10 @@ def visible_characters(texts: Iterable[str]) -> Counter[str]:
 
 
 def foreign_characters(text: str, alphabet: Set[str]) -> list[str]:
-    """The distinct letters of a text outside an alphabet, in order, if they are more than half of its letters; else
-    none.
+    """Return the distinct letters of a text outside an alphabet, in order, if they are more than half of its letters;
+    otherwise none.
 
-    Only letters are compared, and without regard to case: a small corpus may lack "2047!" or "NASA".
+    Only letters are compared, ignoring case, because a small corpus may lack "2047!" or "NASA".
     """
     letters = [character for character in text if character.isalpha()]
     foreign = [letter for letter in letters if not {letter, letter.lower(), letter.upper()} & alphabet]

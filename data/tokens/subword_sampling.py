@@ -14,23 +14,23 @@ from data.tokens.token_rows import Ints, TokenRows
 from data.tokens.tokenizer import Tokenizer
 
 CANDIDATES = 32
-"""Segmentations of a word to sample from, the best ones. (In Japanese, without spaces, a word is a sentence.)"""
+"""Number of best segmentations of a word to sample from. (Without spaces, as in Japanese, a word is a sentence.)"""
 
 _WORD = re.compile("\n| ?[^ \n]+| ")  # no piece spans the boundary before a space or around a newline
-_SHARE = 4096  # words segmented at a time
+_SHARE = 4096  # words segmented together
 
 
 class SegmentationSampler:
-    """Samples segmentations with probability ~ P(x)^alpha among the best ones of each word; unigram models only.
+    """Samples segmentations with probability ~ P(x)^alpha among the best of each word; unigram models only.
 
-    SentencePiece's own sampler is salted in every process whatever its seed, so that a resumed run would see other
-    segmentations. The candidates are found once, in the constructor; a draw is one binary search for each word.
+    SentencePiece's own sampler is seeded differently in every process, so that a resumed run would get other
+    segmentations. The constructor finds the candidates once; a draw is one binary search per word.
     """
 
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], alpha: float) -> None:
         places: dict[str, int] = {}
         words = [[places.setdefault(word, len(places)) for word in _WORD.findall(text)] for text in texts]
-        self._words: Ints = np.fromiter(chain.from_iterable(words), dtype=np.int64)  # of all texts, one after another
+        self._words: Ints = np.fromiter(chain.from_iterable(words), dtype=np.int64)  # of all texts, concatenated
         self._offsets: Ints = np.cumsum([0, *map(len, words)], dtype=np.int64)
         distinct = list(places)
         tokens, lengths, scores, counts = [], [], [], []
@@ -45,13 +45,13 @@ class SegmentationSampler:
                 scores.append(np.cumsum(weights) / weights.sum())
                 counts.append(len(best))
         self._tokens = np.concatenate(tokens)
-        self._starts: Ints = np.cumsum([0, *lengths], dtype=np.int64)  # of each candidate in the tokens
-        self._first: Ints = np.cumsum([0, *counts], dtype=np.int64)  # candidate of each word
+        self._starts: Ints = np.cumsum([0, *lengths], dtype=np.int64)  # start of each candidate in the tokens
+        self._first: Ints = np.cumsum([0, *counts], dtype=np.int64)  # first candidate of each word
         # Word number plus cumulative probability: sorted over all words, so one search finds the candidate of any word.
         self._cumulative = np.concatenate(scores) + np.repeat(np.arange(len(counts)), counts)
 
     def draw(self, seed: Sequence[int], longest: int) -> TokenRows:
-        """Sample a segmentation of every text; a text of more than `longest` tokens gets its best one instead."""
+        """Sample a segmentation of every text; a text longer than `longest` tokens gets its best segmentation."""
         points = self._words + np.random.default_rng(list(seed)).random(len(self._words))
         chosen = np.minimum(np.searchsorted(self._cumulative, points), self._first[self._words + 1] - 1)
         over = np.repeat(self._row_lengths(chosen) > longest, np.diff(self._offsets))

@@ -1,4 +1,4 @@
-"""Tokens on disk: a flat file of uint16 or uint32, read through a memory map."""
+"""Store tokens on disk: a flat file of uint16 or uint32, read through a memory map."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Tokens = NDArray[np.unsignedinteger[Any]]
 
 
 def token_dtype(vocab_size: int) -> type[np.uint16] | type[np.uint32]:
-    """The smallest type that holds every id."""
+    """Return the smallest type that holds every id."""
     return np.uint16 if vocab_size <= 1 << 16 else np.uint32
 
 
 def open_tokens(path: Path, vocab_size: int) -> Tokens:
-    """Memory map of a token file, 1-d, read-only; an empty array for an empty file, which cannot be mapped."""
+    """Memory-map a token file, 1-d, read-only; an empty file, which cannot be mapped, gives an empty array."""
     dtype = token_dtype(vocab_size)
     if path.stat().st_size == 0:
         return np.zeros(0, dtype=dtype)
@@ -29,8 +29,8 @@ def open_tokens(path: Path, vocab_size: int) -> Tokens:
 
 
 class TokenWriter:
-    """Appends tokens to a file; a context manager. So far `count` tokens, `unknown` of them id 1, with hash
-    `sha256`."""
+    """Appends tokens to a file; a context manager. `count` is the number of tokens so far, `unknown` the number with id
+    1, `sha256` their hash."""
 
     def __init__(self, path: Path, vocab_size: int) -> None:
         self._dtype = token_dtype(vocab_size)
@@ -40,7 +40,7 @@ class TokenWriter:
         self.sha256 = hashlib.sha256()
 
     def write(self, rows: Iterable[Sequence[int]]) -> None:
-        """Append the tokens of all rows, one row after another."""
+        """Append the tokens of all rows, concatenated."""
         tokens = np.fromiter(chain.from_iterable(rows), dtype=self._dtype)
         tokens.tofile(self._file)
         self.sha256.update(tokens.data)
@@ -48,7 +48,7 @@ class TokenWriter:
         self.unknown += int((tokens == 1).sum())
 
     def close(self) -> None:
-        """Finish the file."""
+        """Finish and close the file."""
         self._file.close()
 
     def __enter__(self) -> TokenWriter:

@@ -1,4 +1,4 @@
-"""Token rows of one language: a flat token file and the offsets of its rows."""
+"""Store the token rows of one language: a flat token file and the offsets of its rows."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class TokenRows:
 
     @property
     def lengths(self) -> Ints:
-        """Number of tokens of each row."""
+        """Return the number of tokens of each row."""
         return np.diff(self.offsets)
 
     def padded(self, rows: Ints, width: int) -> Ints:
-        """Tokens of the given rows, cut or zero-padded to `width`, [len(rows), width]."""
+        """Return the tokens of the given rows, truncated or zero-padded to `width`, [len(rows), width]."""
         start = self.offsets[rows]
         real = np.arange(width) < np.minimum(self.offsets[rows + 1] - start, width)[:, None]
         if len(self.tokens) == 0:
@@ -53,17 +53,17 @@ class TokenRowWriter:
 
     @property
     def unknown(self) -> int:
-        """Number of <unk> so far."""
+        """Return the number of <unk> tokens so far."""
         return self._writer.unknown
 
     @property
     def count(self) -> int:
-        """Number of tokens so far."""
+        """Return the number of tokens so far."""
         return self._writer.count
 
     @property
     def sha256(self) -> str:
-        """Hash of the rows so far."""
+        """Return the hash of the rows so far."""
         return hashlib.sha256(self._writer.sha256.digest() + self._row_offsets().tobytes()).hexdigest()
 
     def _row_offsets(self) -> Ints:
@@ -78,11 +78,11 @@ class TokenRowWriter:
 
 
 def open_token_rows(folder: Path, name: str, vocab_size: int) -> TokenRows:
-    """The rows that a TokenRowWriter wrote, memory-mapped."""
+    """Memory-map the rows written by a TokenRowWriter."""
     return TokenRows(open_tokens(folder / f"{name}.bin", vocab_size), np.load(folder / f"{name}.offsets.npy"))
 
 
 def token_rows_of(rows: Sequence[Sequence[int]], vocab_size: int) -> TokenRows:
-    """Token rows held in memory."""
+    """Build token rows in memory."""
     tokens: Tokens = np.fromiter(chain.from_iterable(rows), dtype=token_dtype(vocab_size))
     return TokenRows(tokens, np.cumsum([0, *map(len, rows)], dtype=np.int64))

@@ -1,4 +1,4 @@
-"""Text to token ids and back: SentencePiece, made lossless."""
+"""Convert text to token ids and back: SentencePiece, made lossless."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from data.errors import DataError
 from data.processes import workers
 from data.tokens.tokenizer_training import SPECIAL_NAMES, train_model
 
-# SentencePiece writes spaces as U+2581 and drops tabs, NULs and final carriage returns from its training text. For an
-# exact round trip these are replaced by Unicode noncharacters (which no text should contain); noncharacters that a text
-# does contain are escaped by U+FDD0 and a digit.
+# SentencePiece writes spaces as U+2581 and drops tabs, NULs and final carriage returns from its training text. For a
+# lossless round trip they are replaced by Unicode noncharacters (which no text should contain); noncharacters in the
+# text are escaped by U+FDD0 and a digit.
 _ESCAPE = "\ufdd0"
 _STAND_INS = {"\t": "\ufdd1", "\0": "\ufdd2", "\r": "\ufdd3", "\u2581": "\ufdd4"}
 _NEEDS_ESCAPE = re.compile("[\t\0\r\u2581\ufdd0-\ufdd4\ud800-\udfff]")
 _TO_MODEL = str.maketrans(
     _STAND_INS
     | {character: f"{_ESCAPE}{digit}" for digit, character in enumerate("\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4")}
-    | {chr(half): "\ufffd" for half in range(0xD800, 0xE000)}  # bytes of a prompt that are no UTF-8
+    | {chr(half): "\ufffd" for half in range(0xD800, 0xE000)}  # bytes of a prompt that are not UTF-8
 )
 _ESCAPED = re.compile("\ufdd0([0-4]?)|([\ufdd1-\ufdd4])")
 _LABELS = {"\n": "\u21b5", "\t": "\u21e5", "\r": "\u240d", "\0": "\u2400"}  # ↵ ⇥ ␍ ␀: a label stays on one line
-_LONG_LINE = 4096  # characters; a longer line is cut before a space, which no piece ever spans
+_LONG_LINE = 4096  # characters; a longer line is split before a space, which no piece spans
 
 
 def _escape(text: str) -> str:
@@ -49,10 +49,10 @@ def _unescape(text: str) -> str:
 
 
 def segments(text: str) -> list[str]:
-    """Cut a text where no piece can span the boundary: after each newline and, in long lines, before a space.
+    """Split a text where no piece can span the boundary: after each newline and, in long lines, before a space.
 
-    The encoding of a text is the concatenation of its segments' encodings: the same tokens whole, line by line, or
-    streamed. Short segments also keep the unigram search exact (over a megabyte its float32 scores lose precision).
+    The encoding of a text is the concatenation of the encodings of its segments: the same tokens whole, line by line,
+    or streamed. Short segments also keep the unigram search exact (over a megabyte its float32 scores lose precision).
     """
     parts = []
     for line in text.split("\n"):
@@ -83,12 +83,12 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-        """Train on texts (only of the training split). Raises DataError when the vocabulary does not fit the text."""
+        """Train on texts (of the training split only). Raises DataError if the vocabulary does not fit the text."""
         return cls(train_model((_escape(text) for text in texts), config))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Tokenizer:
-        """Read a model file written by `save`. Raises DataError when it is missing or damaged."""
+        """Read a model file written by `save`. Raises DataError if it is missing or damaged."""
         try:
             return cls(Path(path).read_bytes())
         except OSError as error:
@@ -102,28 +102,28 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Number of ids, special ones included."""
+        """Return the vocabulary size, including special tokens."""
         return int(self._processor.vocab_size())
 
     @property
     def never_written(self) -> list[int]:
-        """Ids that a model must not generate: all special ones but eos."""
+        """Return the ids that a model must not generate: all special ids except eos."""
         return sorted(self.special_ids - {self.eos_id})
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the model: equal fingerprints give equal tokens."""
+        """Return a hash of the model: equal fingerprints mean equal tokens."""
         return hashlib.sha256(self.model).hexdigest()[:16]
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a text, without bos and eos."""
+        """Return the token ids of a text, without bos and eos."""
         ids: list[int] = []
         for part in segments(_escape(text)):
             ids += self._processor.encode(part, out_type=int)
         return ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of many texts, on all cores; equal to `[encode(text) for text in texts]`."""
+        """Return the token ids of many texts, on all cores; equal to `[encode(text) for text in texts]`."""
         parts, counts = [], []
         for text in texts:
             cut = segments(_escape(text))
@@ -139,18 +139,18 @@ class Tokenizer:
         return rows
 
     def best_segmentations(self, texts: Sequence[str], count: int) -> list[list[tuple[list[int], float]]]:
-        """Up to `count` segmentations of each text with their log-probabilities, the best first (unigram models
+        """Return up to `count` segmentations of each text with their log-probabilities, best first (unigram models
         only)."""
         found = self._processor.NBestEncode([_escape(text) for text in texts], nbest_size=count, out_type=int)
         return [[(ids, sum(map(self._scores.__getitem__, ids))) for ids in best] for best in found]
 
     @cached_property
     def _scores(self) -> list[float]:
-        """Log-probability of each piece."""
+        """Return the log-probability of each piece."""
         return [self._processor.get_score(token) for token in range(self.vocab_size)]
 
     def piece_bytes(self, token: int) -> bytes:
-        """UTF-8 bytes of a token, with characters still escaped for the model; empty for padding, bos and eos."""
+        """Return the UTF-8 bytes of a token, with the model's escapes; empty for padding, bos and eos."""
         if self._bytes is None:
             processor = self._processor
             self._bytes = [
@@ -166,7 +166,7 @@ class Tokenizer:
 
     @cached_property
     def byte_lengths(self) -> NDArray[np.int64]:
-        """Number of UTF-8 bytes of each token's text, [vocab_size] int64; 0 for padding, bos and eos."""
+        """Return the number of UTF-8 bytes of each token's text, [vocab_size] int64; 0 for padding, bos and eos."""
         lengths = [
             1 if self._processor.is_byte(token) else len(_unescape(self.piece_bytes(token).decode()).encode())
             for token in range(self.vocab_size)
@@ -174,12 +174,12 @@ class Tokenizer:
         return np.array(lengths, dtype=np.int64)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of token ids; nothing for padding, bos and eos, U+FFFD for <unk> and for invalid byte sequences."""
+        """Decode token ids; padding, bos and eos give no text, <unk> and invalid byte sequences give U+FFFD."""
         return _unescape(b"".join(map(self.piece_bytes, ids)).decode("utf-8", errors="replace"))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Display names of tokens: spaces as ▁, control characters as symbols (↵ ⇥), bytes as <0xE3>, special ids by
-        name."""
+        """Return display names of tokens: spaces as ▁, control characters as symbols (↵ ⇥), bytes as <0xE3>, special
+        ids by name."""
         labels = []
         for token in ids:
             label = SPECIAL_NAMES[token] if token in self.special_ids else _unescape(self._processor.id_to_piece(token))
@@ -187,15 +187,15 @@ class Tokenizer:
         return labels
 
     def spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Token ids, and the span [start, end) of each in characters of `text`. The bytes of a character share its
-        span."""
+        """Return the token ids, and the span [start, end) of each in characters of `text`. The bytes of a character
+        have the same span."""
         ids: list[int] = []
         spans: list[tuple[int, int]] = []
         start = 0
         for part in segments(_escape(text)):
             found = self._processor.encode(part, return_type="offset_mapping")
             offsets = found["offsets"]
-            # SentencePiece gives all bytes of a character but the last an empty span before it.
+            # SentencePiece gives all bytes of a character except the last an empty span before it.
             for index in range(len(offsets) - 2, -1, -1):
                 if offsets[index][0] == offsets[index][1] and self._processor.is_byte(found["ids"][index]):
                     offsets[index] = offsets[index + 1]
@@ -205,15 +205,15 @@ class Tokenizer:
         if _NEEDS_ESCAPE.search(text):
             widths = [len(character.translate(_TO_MODEL)) for character in text]
             position = np.append(np.repeat(np.arange(len(text)), widths), len(text))
-            # An exclusive end: one more than the character of the last position inside.
+            # An exclusive end: one more than the position of the last character inside.
             spans = [(int(position[a]), int(position[b - 1]) + 1 if b > a else int(position[b])) for a, b in spans]
         return ids, spans
 
 
 class StreamingDecoder:
-    """Decodes tokens as they come, never into a part of a character.
+    """Decodes tokens as they arrive, holding back incomplete characters.
 
-    The texts of all calls of `feed` and of `flush` at the end, joined, equal `tokenizer.decode` of all ids.
+    The joined results of all calls of `feed` and the final `flush` equal `tokenizer.decode` of all ids.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -222,11 +222,11 @@ class StreamingDecoder:
         self._held = ""
 
     def feed(self, ids: Iterable[int]) -> str:
-        """The text that these tokens complete; incomplete characters are held back."""
+        """Return the text that these tokens complete; incomplete characters are held back."""
         return self._resolve(self._utf8.decode(b"".join(map(self._tokenizer.piece_bytes, ids))))
 
     def flush(self) -> str:
-        """The rest, with U+FFFD for an incomplete character; the decoder is then ready for a new text."""
+        """Return the rest, with U+FFFD for an incomplete character; the decoder is then ready for a new text."""
         text = self._resolve(self._utf8.decode(b"", final=True), final=True)
         self._utf8.reset()
         return text

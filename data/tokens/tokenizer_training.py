@@ -1,4 +1,4 @@
-"""Training of a SentencePiece model on a bounded, evenly spaced sample of the text."""
+"""Train a SentencePiece model on a bounded, evenly spaced sample of the text."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from data.config import TokenizerConfig
 from data.errors import DataError
 
 SAMPLE_CHARACTERS = 10_000_000
-"""The vocabulary is trained on at most so many characters (more change it little and cost minutes); the alphabet is
-that of the whole text."""
+"""Maximum number of characters to train the vocabulary on (more would change it little and cost minutes); the alphabet
+covers the whole text."""
 
 LARGEST_FITTED = {"bpe": 1024, "unigram": 1024, "char": 10_000}
-"""Size of a vocabulary when none is set, for a long text with a small alphabet."""
+"""Default vocabulary size for a long text with a small alphabet."""
 
 _LEAST_LEARNT = 400
-"""Pieces beyond the alphabet that are allowed however large the alphabet is: a few thousand Chinese or Japanese
-characters would leave no room for any, nor for the words of the other language."""
+"""Minimum number of pieces beyond the alphabet, however large the alphabet is: a few thousand Chinese or Japanese
+characters would leave no room for longer pieces, nor for the words of the other language."""
 
 _CHARACTERS_PER_PIECE = 400
-"""Characters of text for each piece beyond the alphabet, when no size is set.
+"""Characters of text per piece beyond the alphabet, for the default vocabulary size.
 
-Measured in bits per byte with the default model on n characters of plays and of novels: at n = 8,000 and 32,000
-characters alone are best, n / 400 more pieces cost 3 %, n / 100 cost 5 to 6 %, n / 25 cost 11 to 16 %; at 128,000 n /
-400 more are as good or 1 % off, and at 400,000 pieces gain 2 %."""
+Measured in bits per byte with the default model on n characters of plays and of novels. For n = 8,000 and 32,000
+characters, a vocabulary of characters only is best; n / 400 additional pieces cost 3 %, n / 100 cost 5 to 6 %, n / 25
+cost 11 to 16 %. For 128,000, n / 400 additional pieces are equal or 1 % off; for 400,000 they gain 2 %."""
 
 SPECIAL_NAMES = ("<pad>", "<unk>", "<s>", "</s>")
 _BORDER = "\ufdd5"  # a noncharacter, which no text should contain
-_LINE = 4000  # characters; longer lines are cut for training (SentencePiece skips overlong sentences silently)
+_LINE = 4000  # characters; longer lines are split for training (SentencePiece silently skips overlong sentences)
 
 
 def marked(text: str, words: Sequence[Sequence[int]]) -> str:
-    """A training text with the boundaries of its words [start, end) marked: no piece will span two words.
+    """Mark the boundaries of the words [start, end) of a training text: no piece will span two words.
 
-    Japanese has no spaces, so that a vocabulary of running text has pieces such as サムは, a noun with its particle,
-    which no attention map can tell apart.
+    Japanese has no spaces, so that a vocabulary trained on running text has pieces such as サムは, a noun with its
+    particle, which no attention map can separate.
     """
     starts = [start for start, _ in words if start > 0 and not text[start - 1].isspace()]
     return _BORDER.join(text[a:b] for a, b in zip([0, *starts], [*starts, len(text)], strict=True))
 
 
 def train_model(texts: Iterable[str], config: TokenizerConfig) -> bytes:
-    """Serialised SentencePiece model. Raises DataError when the vocabulary is too large or too small for the text."""
+    """Return a serialised SentencePiece model. Raises DataError if the vocabulary size does not fit the text."""
     sample = _sample(texts)
     if config.vocab_size is not None:
         return _trained(sample, config, config.vocab_size)
     try:
         return _trained(sample, config, fitted_size(sample, config))
-    except _WrongSize as error:  # a text that repeats itself, or grows when it is normalised
+    except _WrongSize as error:  # a repetitive text, or one that grows when it is normalised
         return _trained(sample, config, error.possible)
 
 
 def fitted_size(sample: Sample, config: TokenizerConfig) -> int:
-    """Vocabulary size for a text: its alphabet, and more pieces for a longer text."""
+    """Return the vocabulary size for a text: its alphabet, and more pieces for a longer text."""
     alphabet = len(SPECIAL_NAMES) + len(sample.alphabet) + (256 if config.byte_fallback else 0)
     most = LARGEST_FITTED[config.kind]
     if config.kind == "char":
@@ -66,7 +66,7 @@ def fitted_size(sample: Sample, config: TokenizerConfig) -> int:
 
 
 def _trained(sample: Sample, config: TokenizerConfig, vocab_size: int) -> bytes:
-    # Rare characters that the sample missed, one a line: they enter the alphabet without false neighbours.
+    # Rare characters missing from the sample, one per line: they enter the alphabet without spurious neighbours.
     missed = sample.alphabet - {"\n", " "} - set().union(*sample.lines)
     model = io.BytesIO()
     try:
@@ -78,11 +78,11 @@ def _trained(sample: Sample, config: TokenizerConfig, vocab_size: int) -> bytes:
             character_coverage=config.character_coverage,
             byte_fallback=config.byte_fallback,
             normalization_rule_name=config.normalization,
-            # For an exact round trip: no space is added or removed, and a newline is always a token of its own.
+            # For a lossless round trip: no space is added or removed, and a newline is always a separate token.
             add_dummy_prefix=False,
             remove_extra_whitespaces=False,
             user_defined_symbols=["\n"] if "\n" in sample.alphabet else [],
-            # Names that no text contains: "<unk>" or "<s>" in a corpus (WikiText has them) stay ordinary text.
+            # Names that occur in no text: "<unk>" or "<s>" in a corpus (as in WikiText) stay ordinary text.
             pad_id=0,
             unk_id=1,
             bos_id=2,
@@ -103,20 +103,20 @@ def _trained(sample: Sample, config: TokenizerConfig, vocab_size: int) -> bytes:
 
 @dataclass
 class Sample:
-    """Training text of a vocabulary."""
+    """Training text for a vocabulary."""
 
     lines: list[str]
     """Evenly spaced lines of the texts, at most SAMPLE_CHARACTERS in all."""
 
     alphabet: set[str]
-    """All characters of the texts."""
+    """All characters that occur in the texts."""
 
     characters: int
-    """Length of all texts together."""
+    """Total length of all texts."""
 
 
 def _sample(texts: Iterable[str]) -> Sample:
-    """Sample of the texts. Raises DataError when there is no text."""
+    """Sample the texts. Raises DataError if there is no text."""
     sample = Sample([], set(), 0)
     step, size = 1, 0
     for number, line in enumerate(_lines(texts, sample)):
@@ -124,12 +124,12 @@ def _sample(texts: Iterable[str]) -> Sample:
             continue
         sample.lines.append(line)
         size += len(line)
-        if size > SAMPLE_CHARACTERS:  # full: keep every second line, and take half as many from now on
+        if size > SAMPLE_CHARACTERS:  # full: keep every second line, and halve the sampling rate from now on
             sample.lines, step = sample.lines[::2], step * 2
             size = sum(map(len, sample.lines))
     sample.alphabet.discard(_BORDER)
     if not sample.lines:
-        raise DataError("the training split holds no text to train a tokenizer on")
+        raise DataError("the training split contains no text to train a tokenizer on")
     return sample
 
 
@@ -143,7 +143,7 @@ def _lines(texts: Iterable[str], sample: Sample) -> Iterator[str]:
 
 
 class _WrongSize(DataError):
-    """The vocabulary does not fit the text; the size `possible` does."""
+    """The vocabulary does not fit the text; `possible` is a size that fits."""
 
     def __init__(self, message: str, possible: int) -> None:
         super().__init__(message)

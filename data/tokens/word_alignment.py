@@ -1,4 +1,4 @@
-"""Gold word alignments between two texts, projected from spans of characters to the tokens of any tokenizer."""
+"""Project gold word alignments between two texts from character spans to the tokens of any tokenizer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Span = Sequence[int]
 def project(
     alignment: Sequence[Sequence[int]], source: Sequence[Span], target: Sequence[Span]
 ) -> list[tuple[int, int]]:
-    """Links between tokens: every pair whose tokens overlap a linked pair of spans, on both sides.
+    """Return links between tokens: every pair whose tokens overlap a linked pair of spans, on both sides.
 
     `alignment` holds [source start, source end, target start, target end] in characters; `source` and `target` are the
-    spans of the tokens (`Tokenizer.spans`). Returns sorted, distinct pairs (source token, target token).
+    token spans (`Tokenizer.spans`). Returns sorted, distinct pairs (source token, target token).
     """
     found = set()
     for a, b, c, d in alignment:
@@ -27,10 +27,10 @@ def _within(tokens: Sequence[Span], start: int, end: int) -> list[int]:
 
 
 def possible(links: Collection[tuple[int, int]], sources: int, targets: int) -> set[tuple[int, int]]:
-    """The sure links between words, and the "possible" ones of Och & Ney (2003), which are no errors either.
+    """Return the sure links between words plus the "possible" links of Och & Ney (2003), which do not count as errors.
 
-    A word without a counterpart may take the links of the word that it belongs to: a Japanese particle those of the
-    word before it, an English article those of the word after it. `links` are (source word, target word) among
+    A word without a counterpart may share the links of the word that it attaches to: a Japanese particle those of the
+    preceding word, an English article those of the following word. `links` are (source word, target word) among
     `sources` and `targets` words.
     """
     found = set(links)
@@ -52,5 +52,5 @@ def possible(links: Collection[tuple[int, int]], sources: int, targets: int) -> 
 
 
 def groups(words: Sequence[Span], tokens: Sequence[Span]) -> list[list[int]]:
-    """For each word the numbers of the tokens that overlap it."""
+    """Return, for each word, the indices of the tokens that overlap it."""
     return [_within(tokens, start, end) for start, end in words]

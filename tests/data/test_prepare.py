@@ -190,7 +190,7 @@ def test_what_is_left_out_is_told(tmp_path: Path, pairs_config: Config, caplog: 
     for _ in range(2):
         with caplog.at_level("INFO"):
             data = prepare("translate", pairs_config(tmp_path), CHAR, 40, 0)
-        assert "train: 1 pairs with an empty side were left out" in data.notes
+        assert "train: 1 pairs with an empty side were skipped" in data.notes
         assert any("longer than model.context=40" in note for note in data.notes)
     assert caplog.messages == []
 
@@ -265,7 +265,7 @@ def test_a_few_pairs_train_and_are_told(tmp_path: Path, pairs_config: Config) ->
     """Guards the plain command on a file of thirty pairs."""
     (tmp_path / "a.tsv").write_text("".join(f"{en}\t{ja}\n" for en, ja in made_pairs(30)), "utf-8")
     few = prepare("translate", pairs_config(tmp_path / "a.tsv"), TokenizerConfig(kind="unigram"), 128, seed=0)
-    assert "train: 27 pairs are few: " in " ".join(few.notes)
+    assert "train: only 27 pairs: " in " ".join(few.notes)
     assert 40 < few.source_tokenizer.vocab_size < 60
 
 
@@ -276,7 +276,7 @@ def test_a_very_small_text_trains_and_is_told(tmp_path: Path, text_config: Confi
     page = prepare("gpt", config, TokenizerConfig(kind="bpe"), 128, seed=0)
     notes = " ".join(page.notes)
     assert f"tokenizer.vocab_size={page.tokenizer.vocab_size}: fitted to the training text" in notes
-    assert f"train: {page.tokens('train')} tokens are few: " in notes
+    assert f"train: only {page.tokens('train')} tokens: " in notes
     assert page.training(4).next_batch().inputs.shape == (4, 128)
     lines = text_config(write(tmp_path / "lines.txt", made_text(3)))
     with pytest.raises(

@@ -112,8 +112,8 @@ def test_long_pairs_leave_training_and_are_cut_in_evaluation_and_both_are_counte
     ]
     over = sum(length > CONTEXT for length in lengths)
     assert 0 < over < 300
-    assert any(f"train: {over} of 300 pairs" in note and "left out" in note for note in data.notes)
-    assert any("valid:" in note and "cut" in note for note in data.notes)
+    assert any(f"train: {over} of 300 pairs" in note and "skipped" in note for note in data.notes)
+    assert any("valid:" in note and "truncated" in note for note in data.notes)
     stream = data.training()
     assert sum(len(stream.next_batch().inputs) for _ in range(stream.epoch_batches)) == 300 - over
     batches = list(data.evaluation("valid"))
