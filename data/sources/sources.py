@@ -295,7 +295,7 @@ def _without_empty_sides(
             dropped += 1
     if dropped:
         what = "pairs with an empty side" if task == "translate" else "empty rows"
-        notes.append(f"{split}: {dropped:,} {what} were skipped")
+        notes.append(f"{split}: {dropped:,} {what} were left out")
 
 
 def _filled_tables(

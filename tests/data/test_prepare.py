@@ -190,7 +190,7 @@ def test_what_is_left_out_is_told(tmp_path: Path, pairs_config: Config, caplog: 
     for _ in range(2):
         with caplog.at_level("INFO"):
             data = prepare("translate", pairs_config(tmp_path), CHAR, 40, 0)
-        assert "train: 1 pairs with an empty side were skipped" in data.notes
+        assert "train: 1 pairs with an empty side were left out" in data.notes
         assert any("longer than model.context=40" in note for note in data.notes)
     assert caplog.messages == []
 
@@ -280,7 +280,7 @@ def test_a_very_small_text_trains_and_is_told(tmp_path: Path, text_config: Confi
     assert page.training(4).next_batch().inputs.shape == (4, 128)
     lines = text_config(write(tmp_path / "lines.txt", made_text(3)))
     with pytest.raises(
-        DataError, match=r"model.context=128 is longer than the text: .* set model.context to at most \d+ or give more"
+        DataError, match=r"model.context=128 is longer than the text: .* set model.context to at most \d+ or provide more"
     ):
         prepare("gpt", lines, TokenizerConfig(kind="bpe"), 128, seed=0)
     assert prepare("gpt", config, TokenizerConfig(kind="bpe", vocab_size=64), 128, seed=0).tokenizer.vocab_size == 64

@@ -353,7 +353,7 @@ def test_pairs_with_an_empty_side_are_dropped_and_counted(tmp_path: Path, pairs_
     write(tmp_path / "valid.tsv", "a\tb\n")
     rows = load(pairs_config(tmp_path), "translate")
     assert pairs(pairs_config(tmp_path)) == PAIRS
-    assert "train: 4 pairs with an empty side were skipped" in rows.notes
+    assert "train: 4 pairs with an empty side were left out" in rows.notes
 
 
 def test_a_tilde_is_the_home_folder(
