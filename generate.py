@@ -1,5 +1,5 @@
-"""Generate text or translate with a trained run: `python generate.py run=runs/NAME prompt='…'`, or text on standard
-input."""
+"""Generate text or translate with a trained run: `python generate.py run=runs/NAME prompt='…'`; reads standard input
+too."""
 
 from __future__ import annotations
 

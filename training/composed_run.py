@@ -85,8 +85,7 @@ def to_dataclass(composed: DictConfig, settings: list[str]) -> TrainConfig:
 
 
 def settle_budget(composed: DictConfig, settings: list[str]) -> None:
-    """If only steps or only minutes are set, clear the default of the other, which would otherwise also limit the
-    run."""
+    """If only steps or only minutes are set, clear the default of the other, which would also limit the run."""
     given = keys_of(settings)
     for key, other in (("steps", "minutes"), ("minutes", "steps")):
         if f"trainer.{key}" in given and f"trainer.{other}" not in given and composed.trainer[key] is not None:
@@ -113,8 +112,7 @@ def repeats(key: str, mine: object, theirs: object) -> bool:
 
 
 def init_from_problems(composed: DictConfig, settings: list[str]) -> list[str]:
-    """Return the settings that contradict the original run, from which model architecture and tokenizer are
-    inherited."""
+    """Return the settings that contradict the original run, which provides model architecture and tokenizer."""
     if not composed.init_from:
         return []
     run, _ = run_and_checkpoint(expanded(composed.init_from))

@@ -67,8 +67,7 @@ def batch_loss(
     label_smoothing: float = 0.0,
     kernel: LossAndGradient | None = None,
 ) -> Tensor:
-    """Run the whole forward pass of training: `projected_loss` of the model on `Batch.model_inputs` -> scalar
-    float32."""
+    """Run the forward pass of training: `projected_loss` of a model on `Batch.model_inputs` -> scalar float32."""
     features = model.features(*inputs)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
     return projected_loss(features, model.head.weight, targets, label_smoothing, kernel, model.vocab_size)
 

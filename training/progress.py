@@ -138,8 +138,7 @@ class StopRequest:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """For read-only work such as an evaluation: raise `Interrupted` as soon as a signal arrives, or at once if one
-        is pending."""
+        """Inside the context, for work that only reads: raise `Interrupted` immediately on a new or pending signal."""
         self.raising = True
         try:
             if self.received:

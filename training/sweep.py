@@ -44,8 +44,7 @@ class Outcome:
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """Sort key: best run first, failures last. Unlike loss per token, bits per byte are comparable across
-        tokenizers."""
+        """Sort key: best run first, failures last. Only bits per byte are comparable across tokenizers."""
         return self.failure is not None, self.best.get("val/bits_per_byte", math.inf)
 
     @property
@@ -98,8 +97,8 @@ def train_point(config: TrainConfig, varied: dict[str, str], train: Callable[[Tr
 
 
 def best_evaluation(run: Path) -> dict[str, float]:
-    """Return the `RANKED_BY` metrics of the lowest validation loss in metrics.jsonl, or {}. Raises UserError if a line
-    is invalid."""
+    """Return the `RANKED_BY` metrics of the lowest validation loss, or {}. Raises UserError if metrics.jsonl is
+    damaged."""
     path = run / METRICS
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -128,8 +127,7 @@ def short_keys(keys: Iterable[str]) -> list[str]:
 
 
 def ranking(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return the lines of the ranking table, best run first and failures last, followed by the settings of the best
-    run."""
+    """Return the ranking as lines of a table, best run first and failures last, and the best run's settings."""
     ranked = sorted(outcomes, key=lambda outcome: outcome.rank)
     header = [*short_keys(outcomes[0].varied), "loss", "bits/byte", "step", "time", "run"]
     rows = [header, *([*outcome.varied.values(), *outcome.figures] for outcome in ranked)]

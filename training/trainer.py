@@ -42,8 +42,7 @@ Evaluate = Callable[[int, dict], float]
 
 
 class Trainer:
-    """Trains `model` on `stream`. The constructor writes no files; `restore` loads a checkpoint, `train` starts
-    training."""
+    """Trains `model` on `stream`. The constructor writes no files; `restore` loads a checkpoint, `train` trains."""
 
     run_folder: Path
     log: RunLog
@@ -131,8 +130,8 @@ class Trainer:
             raise Interrupted(stop.received)
 
     def step(self) -> None:
-        """Run one optimiser step over `accumulate` micro-batches. On a GPU the step is queued without waiting for a
-        result."""
+        """Run one optimiser step over `accumulate` micro-batches. A GPU's step is queued without waiting for
+        results."""
         batches = self.next_batches()
         targets = sum(batch.target_tokens for batch in batches)
         total = torch.zeros((), device=self.hardware.device)
@@ -173,8 +172,7 @@ class Trainer:
         self.first_step = False
 
     def lap(self) -> float:
-        """Return the seconds since the previous lap. Laps are contiguous, so waiting for queued GPU work is counted
-        too."""
+        """Return the seconds since the previous lap. Laps are contiguous, so waiting for a GPU's queue is included."""
         last, self.mark = self.mark, time.perf_counter()
         return self.mark - last
 
@@ -243,16 +241,14 @@ class Trainer:
         self.record_pending()
 
     def record_pending(self) -> None:
-        """Save a pending evaluation result; call this before any newer checkpoint is written, which could delete the
-        evaluated one."""
+        """Save a pending evaluation result before a newer checkpoint, whose write may delete the evaluated one."""
         if self.unrecorded is not None:
             progress, best = self.unrecorded
             record_evaluation(self.checkpoints, progress, best=best, keep=self.config.trainer.keep)
             self.unrecorded = None
 
     def attempt(self, write: Callable[[], None]) -> bool:
-        """Write a checkpoint and return whether it succeeded. After a failure, log a warning, continue training and
-        retry soon."""
+        """Write a checkpoint; return whether it succeeded. After a failure, warn, continue training and retry soon."""
         try:
             write()
         except NotSaved as error:
@@ -273,8 +269,7 @@ class Trainer:
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Evaluate with the weights that are saved for generation, in eval mode; afterwards restore the random
-        state."""
+        """Inside the context the model is in eval mode with the weights to be saved. Preserves the random state."""
         with (
             undisturbed(self.model),
             self.weights.averaged(),
@@ -327,8 +322,7 @@ class Trainer:
         restore_random_state(state["rng"], self.hardware.device)
 
     def report_step(self) -> None:
-        """Collect the values of this step's log line. A CPU writes the line at once, a GPU after queueing the next
-        step."""
+        """Prepare this step's log line. A CPU writes the line at once, a GPU after the next step is queued."""
         interval, progress, trainer = self.since_log, self.progress, self.config.trainer
         rate, peak, done = interval.tokens_per_second, self.hardware.peak_flops, self.budget.share_done()
         assert isinstance(interval.loss, Tensor)

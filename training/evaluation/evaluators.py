@@ -181,8 +181,7 @@ class PairEvaluator(Evaluator):
         return scores
 
     def test_split(self, split: str, step: int) -> dict[str, float]:
-        """Log the scores alongside the baselines as a table and write all translations to
-        `translations.<split>.tsv`."""
+        """Log scores and baselines as a table; write all translations to `translations.<split>.tsv`."""
         trainer = self.config.trainer
         options = TranslationConfig(trainer.beam_size, trainer.length_penalty)
         rows = self.prepared.rows(split)[:]

@@ -1,5 +1,4 @@
-"""Head importance: the loss increase without a head. Needs a pass over validation batches per head, so it is
-optional."""
+"""Head importance: the loss increase without a head. Optional, as every head takes a pass over validation batches."""
 
 from __future__ import annotations
 

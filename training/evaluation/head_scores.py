@@ -1,5 +1,4 @@
-"""Scores of attention heads on the built-in corpus, with its gold word alignments and antecedents, for the log, the
-curves and the tab."""
+"""Scores of attention heads against the gold word alignments and antecedents of the built-in corpus."""
 
 from __future__ import annotations
 
@@ -124,8 +123,7 @@ def alignment_scores(
 def maps(
     model: GPT | EncoderDecoder, cases: Iterable[Case], kind: str, padding: int
 ) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
-    """Yield each row with its attention weights [L,H,Q,K] of one kind; rows longer than the model's context are
-    skipped."""
+    """Yield each row and its attention weights [L,H,Q,K] of one kind, skipping rows longer than the context."""
     context = model.config.context
     fitting = [case for case in cases if max(len(case.source), len(case.target)) <= context]
     fitting.sort(key=lambda case: len(case.target))  # reduces padding
@@ -167,7 +165,7 @@ ROWS = {"reads": "read", "predicts": "written"}
 def antecedent_scores(
     model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]], *, chosen: HeadScores | None = None
 ) -> HeadScores | None:
-    """Accuracy of heads in attending from a pronoun to its antecedent; None if no story fits the context. chosen: as in
+    """Fraction of pronouns whose antecedent a head attends to; None if no story fits. chosen: as in
     `alignment_scores`."""
     tallies = {(rows, measure): AntecedentTally() for rows in ROWS for measure in AMONG}
     asked: dict[str, list[Pronoun]] = {measure: [] for measure in AMONG}

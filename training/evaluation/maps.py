@@ -1,5 +1,5 @@
-"""Attention maps of a run: record them at evaluations, score heads against gold labels, save them with the event
-files."""
+"""Attention maps of a run: recorded at evaluations, with scores of heads against gold labels, and saved in the run
+folder."""
 
 from __future__ import annotations
 

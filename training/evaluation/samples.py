@@ -11,7 +11,7 @@ from training.hardware.number_format import decoding_format
 
 
 def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, count: int, seed: int, max_tokens: int) -> list[str]:
-    """Generate `count` texts from one prompt; an empty prompt starts a document. Leaves model and global random state
+    """Generate `count` texts from one prompt (empty: a new document). Leaves model and global random state
     unchanged."""
     first = next(model.parameters())
     ready = prepare(model, decoding_format(first.device, sum(p.numel() for p in model.parameters())))

@@ -15,8 +15,7 @@ REMEMBERED = 200_000
 
 
 def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]) -> dict[str, Scores]:
-    """Return the scores of baselines that use only the training split: `REMEMBERED` evenly spaced pairs of it, if it
-    has more."""
+    """Return baseline scores from the training split, limited to `REMEMBERED` evenly spaced pairs."""
     train = prepared.rows("train")
     kept = train.select(range(0, len(train), -(-len(train) // REMEMBERED)))
     targets = kept["target"][:]

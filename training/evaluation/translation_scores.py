@@ -18,8 +18,7 @@ class Scores:
     """Corpus-level scores of a set of translations, in percent."""
 
     bleu: float
-    """Character-level BLEU (sacreBLEU `tok:char`): Japanese has no spaces, and other tokenizers require a
-    dictionary."""
+    """Character-level BLEU (sacreBLEU `tok:char`): Japanese has no spaces, other tokenizers need a dictionary."""
     chrf: float
     """chrF2."""
     exact: float

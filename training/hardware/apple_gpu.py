@@ -1,5 +1,4 @@
-"""Checks for Apple GPUs: reject operations that torch silently computes incorrectly. Collected from torch's issues,
-untested."""
+"""Reject operations that torch silently computes incorrectly on Apple GPUs. Collected from torch's issues, untested."""
 
 from __future__ import annotations
 

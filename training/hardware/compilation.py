@@ -28,18 +28,17 @@ BatchLoss = Callable[..., Tensor]
 """`batch_loss` or its compiled form."""
 
 _MINUTES = 5.0
-"""Minimum run length for compilation on a CPU. On two cores, compiling a GPT of 4 to 6 layers takes 5 s with a warm
-cache and 25-35 s with a cold one, a translator 18 and 43 s; steps then take 0.65 to 0.75 times as long."""
+"""Minimum run length for compilation on a CPU, in minutes. On two cores, compiling a GPT of 4 to 6 layers takes 5 s
+with a warm cache and 25-35 s with a cold one, a translator 18 and 43 s; steps then take 0.65 to 0.75 times as long."""
 
 _MINUTES_PER_LAYER = 0.5
-"""Minimum run length for each layer of a GPT, which takes 6 s to compile."""
+"""Minimum run length per layer of a GPT, in minutes; a layer takes 6 s to compile."""
 
 _GRAPH_PARAMETERS = 30_000_000
 """Parameters below which a GPU's kernels are shorter than their launches; a CUDA graph launches all of them at once."""
 
 _TRIAL_CALLS = 3
-"""Calls after which compiled code is known to work: the first compiles, the second records CUDA graphs, the third
-replays them."""
+"""Calls that test compiled code: the first compiles, the second records CUDA graphs, the third replays them."""
 
 _CPU_FLOPS = {torch.bfloat16: 0.6e12, torch.float32: 0.1e12}
 """FLOP/s of training on two cores, for estimating the duration of a run. A constant rather than a measurement, so that
@@ -160,8 +159,7 @@ def compiled_loss(model: GPT | EncoderDecoder) -> BatchLoss:
 
 
 def vectors() -> str:
-    """Return the CPU target of compiled code: the vector instructions used by the compiler and those its libraries may
-    use."""
+    """Return the CPU target: vector instructions used by the compiler and instruction set of its libraries."""
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
     return f"{pick_vec_isa()}, {instruction_set()}"

@@ -83,8 +83,8 @@ def _obstacle(device: torch.device) -> str | None:
 
 
 def _failure(device: torch.device) -> str | None:
-    """Return why a first operation fails on an existing device (no kernels for this GPU, memory full, device locked),
-    or None."""
+    """Return why a first operation on the device fails (no kernels for this GPU, memory full, device locked), or
+    None."""
     try:
         if device.type == "cuda":
             torch.cuda.set_device(device)

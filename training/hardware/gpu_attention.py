@@ -38,8 +38,7 @@ CUDNN, FLASH, EFFICIENT, MATH = (
 )
 
 _CUDNN_VERSION = 91500
-"""cuDNN versions above this one (9.15.0) are correct for all sequence lengths, and the fastest on Hopper and
-Blackwell."""
+"""cuDNN above this version (9.15.0) is correct for all lengths, and the fastest on Hopper and Blackwell."""
 
 _PACKAGES = {(9, 0): ("FA3", "FA4"), (10, 0): ("FA4",), (10, 3): ("FA4",)}
 """FlashAttention packages by compute capability, in order of preference."""
@@ -222,8 +221,7 @@ def training_attention(config: ModelConfig, hardware: Hardware) -> str:
 
 
 def _seen(config: TrainConfig, hardware: Hardware) -> str:
-    """Profile one forward and backward pass of each kind of attention and list its kernels. Preserves the random
-    state."""
+    """List the kernels of one forward and backward pass of each kind of attention. Preserves the random state."""
 
     def once() -> None:
         for demand in demands(config, hardware.dtype):
@@ -241,8 +239,7 @@ def _seen(config: TrainConfig, hardware: Hardware) -> str:
 
 
 def kernels_of(work: Callable[[], None]) -> list[str] | None:
-    """Return the short names of the GPU kernels run by `work`, without duplicates, in order; None if profiling
-    fails."""
+    """Return the short names of the GPU kernels run by `work`, each once, in order; None if profiling fails."""
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile, supported_activities
 
@@ -259,8 +256,7 @@ def kernels_of(work: Callable[[], None]) -> list[str] | None:
 
 
 def short_name(kernel: str) -> str:
-    """Return a kernel's name without return type, namespaces, template arguments and parameters, at most 60
-    characters."""
+    """Return a kernel's name without return type, namespaces, templates and parameters, at most 60 characters."""
     bare = kernel.removeprefix("void ").replace("(anonymous namespace)::", "")
     return bare.split("<")[0].split("(")[0].split("::")[-1].strip()[:60]
 

@@ -41,8 +41,7 @@ def amx_is_used() -> bool:
 
 
 def instruction_set() -> str:
-    """Return the vendor's name of the best instruction set that torch's libraries may use: AMX, AVX512, AVX2, SVE256,
-    …"""
+    """Return the best instruction set that torch's libraries may use: AMX, AVX512, AVX2, SVE256, …"""
     return "AMX" if amx_is_used() else torch.backends.cpu.get_cpu_capability()
 
 

@@ -1,5 +1,4 @@
-"""Activation checkpointing: recompute activations instead of storing them, trading time for memory (Chen et al.
-2016)."""
+"""Activation checkpointing: recompute activations instead of storing them (Chen et al. 2016)."""
 
 from __future__ import annotations
 

@@ -17,8 +17,7 @@ class AdamW(StatefulOptimizer):
     def __init__(
         self, groups: Sequence[Group], *, lr: float, betas: tuple[float, float], eps: float, fused: bool
     ) -> None:
-        """groups: dicts with `params` and `weight_decay`. fused: use the single-pass kernel, if the device supports
-        it."""
+        """groups: dicts with `params` and `weight_decay`. fused: use the single-pass kernel if available."""
         self.betas, self.eps, self.fused = betas, eps, fused
         super().__init__(groups, lr)
 

@@ -48,8 +48,7 @@ class StatefulOptimizer(ABC):
 
     @torch.no_grad()
     def load_state_dict(self, saved: list[State]) -> None:
-        """Restore the output of `state_dict`. Raises ValueError if it belongs to other parameters or another
-        optimiser."""
+        """Restore the output of `state_dict`. Raises ValueError for other parameters or another optimiser."""
         if _shapes(saved) != _shapes(self.state):
             raise ValueError("the state is of other parameters, or of another optimiser")
         for state, restored in zip(self.state, saved, strict=True):

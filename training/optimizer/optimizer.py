@@ -62,8 +62,7 @@ class Optimizer:
             self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=fast_format(self.everything.device)))
 
     def step(self, factor: float) -> Tensor:
-        """Update at `factor` times the peak learning rates -> the gradient's L2 norm before clipping, scalar
-        float32."""
+        """Update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32."""
         norm = torch.nn.utils.get_total_norm(norm_chunks(self.gradient))
         if self.clip:
             torch.nn.utils.clip_grads_with_norm_(self.everything, self.clip, norm)

@@ -82,7 +82,7 @@ class Weights:
 
     @torch.no_grad()
     def collect_gradients(self) -> None:
-        """Add the gradients of one micro-batch to `gradient` in float32 and free them; the first after an update
+        """Add a micro-batch's gradients to `gradient` in float32 and free them; the first after an update
         overwrites."""
         found = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.computing]
         if self.gradient_is_old:

@@ -32,8 +32,7 @@ from training.hardware.out_of_memory import is_out_of_memory
 
 WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
 LOOKS = 20
-"""Attempts to find a missing checkpoint: while training replaces one, a listing may show neither the old nor the
-new."""
+"""Attempts to find a checkpoint: while training replaces one, a listing may show neither old nor new."""
 
 STEP_NAME = re.compile(r"step-(\d+)(-\d+)?")
 
@@ -313,8 +312,7 @@ def weights_metadata(checkpoint: Path) -> dict[str, str]:
 
 
 def check_opens(path: Path) -> None:
-    """Raise UserError if a file exists but cannot be opened; its content may be intact. A missing file is left to the
-    reader."""
+    """Raise UserError if a file exists but cannot be opened: it may be intact. A missing file is left to the reader."""
     try:
         path.open("rb").close()
     except FileNotFoundError:

@@ -92,19 +92,16 @@ class RunLog:
             self.held.append((events or self.events, shown, step))
 
     def metrics(self, record: dict) -> None:
-        """Write one line of metrics.jsonl and flush it to disk: an evaluation recorded in a checkpoint is not
-        repeated."""
+        """Write one line of metrics.jsonl and flush it: an evaluation recorded in a checkpoint is not repeated."""
         self.lines.write(f"{json.dumps(finite(record), ensure_ascii=False, allow_nan=False)}\n".encode())
 
     def settings(self, name: str, values: dict[str, float | str]) -> None:
-        """Write the settings for TensorBoard's HParams tab, which lists them alongside the last point of every
-        curve."""
+        """Write the settings to TensorBoard's HParams tab, which also lists the last point of every curve."""
         shown = {key: as_unicode(value) if isinstance(value, str) else value for key, value in values.items()}
         self.show(hparams_pb(shown, trial_id=as_unicode(name)), 0)
 
     def markdown(self, tag: str, text: str, step: int) -> None:
-        """Write text to TensorBoard's Text tab, which sorts by tag: about, results, samples, settings, tables,
-        versions."""
+        """Write to TensorBoard's Text tab, which sorts by tag: about, results, samples, settings, tables, versions."""
         self.show(summary.text(tag, as_unicode(text)), step)
 
     def table(self, name: str, text: str, step: int) -> Path:

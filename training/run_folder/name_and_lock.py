@@ -30,8 +30,7 @@ OF_A_START = (
     "trace.json",
     "checkpoints",
 )
-"""Files that a run may contain before its first checkpoint, besides log and lock; a leading dot marks temporary
-files."""
+"""Files that a run may contain before its first checkpoint, besides log and lock; a leading dot: temporary."""
 
 
 @contextmanager
@@ -52,8 +51,7 @@ def create(config: TrainConfig) -> Iterator[Path]:
 
 
 def check_links(run: Path) -> None:
-    """Reject a file system without symbolic links (exFAT, some network shares) at the start rather than at the first
-    checkpoint."""
+    """Reject a file system without symbolic links (exFAT, some network shares) before the first checkpoint."""
     link = run / ".tmp-link"
     try:
         link.symlink_to("config.yaml")
@@ -104,8 +102,7 @@ def check_free(config: TrainConfig) -> None:
 
 
 def leavings(run: Path) -> list[Path] | None:
-    """Return the files of a run that ended before its first checkpoint, or None if the folder contains anything
-    else."""
+    """Return the files of a run that ended before its first checkpoint, or None if there are other files."""
     found = [path for path in run.iterdir() if path.name not in (".lock", "log.txt")]
     known = all(any(fnmatch(path.name, pattern) for pattern in OF_A_START) for path in found)
     saved = [path for path in run.glob("checkpoints/*") if not path.name.startswith(".tmp-")]

@@ -37,8 +37,7 @@ def save_config(config: TrainConfig, run: Path) -> None:
 
 
 def load_config(run: Path) -> TrainConfig:
-    """Load the config of a run; raises UserError if `run` is not a run folder or its weights have incompatible
-    semantics."""
+    """Load a run's config; raises UserError if `run` is not a run folder or its weights have another meaning today."""
     path = run / "config.yaml"
     if not run.is_dir():
         raise UserError(f"{run}: no such run folder{similar_run(run)}")
@@ -71,8 +70,7 @@ def load_config(run: Path) -> TrainConfig:
 
 
 def run_and_checkpoint(path: Path, otherwise: str = "last") -> tuple[Path, str]:
-    """Split a run folder, or one of its checkpoints (`runs/x/checkpoints/best`), into the run and the checkpoint's
-    name."""
+    """Split a run folder, or one of its checkpoints (`runs/x/checkpoints/best`), into run and checkpoint name."""
     if path.parent.name == "checkpoints" and not (path / "config.yaml").exists():
         return path.parent.parent, path.name
     return path, otherwise

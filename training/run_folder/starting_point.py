@@ -65,8 +65,7 @@ def starting_point(config: TrainConfig) -> Iterator[StartingPoint]:
 
 
 def with_shape_of(origin: TrainConfig, config: TrainConfig) -> TrainConfig:
-    """Return `config` with the architecture and tokenizer of the run that provides the weights; only dropout may
-    differ."""
+    """Return `config` with the architecture and tokenizer of the original run; only dropout may differ."""
     if config.task != origin.task:
         raise UserError(f"init_from={config.init_from}: was trained with task={origin.task}, not task={config.task}")
     shape = replace(origin.model, dropout=config.model.dropout, attention_dropout=config.model.attention_dropout)
@@ -112,8 +111,7 @@ def restore(
 
 
 def go_back(run: Path, checkpoint: Checkpoint, progress: Progress) -> list[str]:
-    """Drop everything that the run wrote after `checkpoint`, and the best loss if its checkpoint is gone -> lines for
-    the log."""
+    """Drop all output after `checkpoint`, and the best loss if its checkpoint is gone -> lines for the log."""
     notes = []
     if dropped := rewind(checkpoint.path, progress.best_step):
         notes.append(

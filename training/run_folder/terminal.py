@@ -10,8 +10,7 @@ from configs.program import silence
 
 
 def say(message: str) -> None:
-    """Print one line to standard output, above a progress bar. Continue silently if the output is closed (`| head`) or
-    the disk is full."""
+    """Print one line above a progress bar, ignoring a closed output (`train.py … | head`) and a full disk."""
     try:
         tqdm.write(message, file=sys.stdout)
         sys.stdout.flush()

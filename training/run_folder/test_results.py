@@ -16,8 +16,7 @@ def write_test(run: Path, step: int, figures: dict[str, float]) -> None:
 
 
 def tested_step(run: Path) -> int | None:
-    """Return the step of the checkpoint tested in `test.json`, or None if the file is missing or damaged; the test is
-    then repeated."""
+    """Return the step of the checkpoint tested in `test.json`; None if missing or damaged: the test is repeated."""
     try:
         return int(json.loads((run / "test.json").read_text(encoding="utf-8"))["step"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
