@@ -1,1 +1,1 @@
-"""Pictures of attention maps."""
+"""Draw attention maps as PNG and SVG images."""

@@ -1,4 +1,4 @@
-"""Heat maps as pixels, drawn by matplotlib in memory: no window, no pyplot, no global matplotlib state."""
+"""Draw heat maps as pixels with matplotlib, in memory: no window, no pyplot, no global matplotlib state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attention_maps.record.recording import tokens
 
 
 class Canvas:
-    """A page of pixels; writing lies above cells. See `Surface`."""
+    """A pixel page; text is drawn above cells. See `Surface`."""
 
     def __init__(self, width: float, height: float) -> None:
         columns, lines = int(np.ceil(width)), int(np.ceil(height))
@@ -29,7 +29,7 @@ class Canvas:
         self._axes.set_axis_off()
 
     def write(self, text: Text) -> None:
-        """Draw a text; a `$` in it is a dollar, not a formula."""
+        """Draw a text; `$` is a literal dollar sign, not a formula."""
         if text.text:
             self._axes.text(
                 text.x,
@@ -45,7 +45,7 @@ class Canvas:
             )
 
     def cells(self, cells: Cells) -> None:
-        """Paint a grid pixel by pixel, which matplotlib's images are not; there are no tooltips."""
+        """Draw a grid with exact pixel edges, which matplotlib images do not have; tooltips are not supported."""
         x, y, width, height = round(cells.x), round(cells.y), cells.width, cells.height
         hidden = np.zeros(cells.colours.shape[:2], dtype=bool) if cells.hidden is None else cells.hidden
         colours = np.where(hidden[..., None], HIDDEN, cells.colours)
@@ -55,13 +55,13 @@ class Canvas:
             blocks[height - 1 :: height] = between.repeat(width, axis=1)
             blocks[:, width - 1 :: width] = between.repeat(height, axis=0)
         self._page[y : y + len(blocks), x : x + blocks.shape[1]] = (blocks * 255).round()
-        # The frame lies outside of the cells at the left and top, over their last pixels at the right and bottom.
+        # The frame is outside the cells at the left and top, and covers their last pixels at the right and bottom.
         edge = Rectangle((x - 0.5, y - 0.5), blocks.shape[1], len(blocks), fill=False, ec=LINE, lw=1 / POINT)
-        edge.set_snap(False)  # snapping would push the line over the first cells
+        edge.set_snap(False)  # snapping would move the line over the first cells
         self._axes.add_artist(edge)
 
     def drawing(self) -> np.ndarray:
-        """The finished page [h,w,3] uint8."""
+        """Return the finished page [h,w,3] uint8."""
         self._ink.draw()
         ink = np.asarray(self._ink.buffer_rgba())  # [h,w,4], colour not premultiplied
         inked = ink[:, :, 3] > 0
@@ -71,12 +71,12 @@ class Canvas:
 
     @staticmethod
     def text_width(text: str, size: float, bold: bool = False) -> float:
-        """Pixels that a text is wide."""
+        """Width of a text in pixels."""
         return _width(text, size, bold) if text else 0.0
 
     @staticmethod
     def characters() -> frozenset[str]:
-        """Those of the fonts that come with matplotlib and matplotlib_fontja."""
+        """Characters of the fonts bundled with matplotlib and matplotlib_fontja."""
         return fonts.characters()
 
 
@@ -91,13 +91,13 @@ def _width(text: str, size: float, bold: bool) -> float:
 def heat_map(
     weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str = "", **more: Any
 ) -> np.ndarray:
-    """One map [Q,K] with a label on every row and column, as an RGB image [h,w,3] uint8; `more` as in `HeatMap`."""
+    """Draw one map [Q,K] with row and column labels as an RGB image [h,w,3] uint8; `more`: fields of `HeatMap`."""
     return small_multiples({"": weights}, rows, columns, title, **more)
 
 
 def small_multiples(
     panels: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str], title: str = "", **more: Any
 ) -> np.ndarray:
-    """Several maps [Q,K] over the same tokens side by side, as an RGB image [h,w,3] uint8; `more` as in `HeatMap`."""
+    """Draw maps [Q,K] of the same tokens side by side as an RGB image [h,w,3] uint8; `more`: fields of `HeatMap`."""
     named = [tokens(range(len(pieces)), pieces, frozenset()) for pieces in (rows, columns)]
     return HeatMap(panels, named[0], named[1], title, **more).draw(Canvas)

@@ -1,8 +1,7 @@
-"""Fonts that together cover Japanese and `▁`, and a visible stand-in for anything else.
+"""Select fonts that together cover Japanese and `▁`.
 
 DejaVu Sans comes first because IPAexGothic lacks `▁` (U+2581), which starts every SentencePiece word.
-matplotlib_fontja is never imported, only its font file is used: importing it would change the user's global
-matplotlib settings.
+Only the font file of matplotlib_fontja is used: importing the package would change global matplotlib settings.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from matplotlib.ft2font import FT2Font
 
 @cache
 def families() -> tuple[str, ...]:
-    """Font families in the order they are tried, registered with matplotlib."""
+    """Register the fonts with matplotlib and return their families in fallback order."""
     names = []
     for file in _files():
         fontManager.addfont(file)
@@ -28,7 +27,7 @@ def families() -> tuple[str, ...]:
 
 @cache
 def font(size: float, bold: bool = False) -> FontProperties:
-    """The label font at a size in points. `bold` only for texts that `has_bold`."""
+    """Label font at a size in points. Use `bold` only if `has_bold(text)`."""
     return FontProperties(
         family=list(families()[: 1 if bold else None]), size=size, weight="bold" if bold else "normal"
     )
@@ -36,12 +35,12 @@ def font(size: float, bold: bool = False) -> FontProperties:
 
 @cache
 def characters() -> frozenset[str]:
-    """Every character the fonts can draw."""
+    """All characters that the fonts cover."""
     return frozenset().union(*map(_charmap, _files()))
 
 
 def has_bold(text: str) -> bool:
-    """Whether a text can be set in bold: the Japanese font has one weight only."""
+    """Whether a text can be drawn in bold: the Japanese font has only one weight."""
     latin = _charmap(_files()[0])
     return all(character in latin for character in text)
 
@@ -55,7 +54,7 @@ def _files() -> tuple[str, ...]:
     package = find_spec("matplotlib_fontja")
     if package is None or package.origin is None:
         raise ModuleNotFoundError(
-            "matplotlib-fontja is not installed; it carries the Japanese font: pip install matplotlib-fontja"
+            "matplotlib-fontja, which contains the Japanese font, is not installed: pip install matplotlib-fontja"
         )
     japanese = Path(package.origin).parent / "fonts" / "ipaexg.ttf"
     return str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"), str(japanese)

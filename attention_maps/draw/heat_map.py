@@ -1,6 +1,6 @@
-"""The labelled heat map: what it shows and where everything lies; a surface (PNG: `canvas`, SVG: `svg`) draws it.
+"""Lay out a labelled heat map, which a surface (PNG: `canvas`, SVG: `svg`) draws.
 
-Everything is placed in pixels, so that cells are crisp and no label is ever cut or overlaps another.
+All positions are in pixels, so that cells are crisp and labels are never truncated at the border or overlap.
 Shapes: Q queries (rows), K keys (columns).
 """
 
@@ -16,23 +16,23 @@ from attention_maps.draw.labels import hundredths, printable, readable, vertical
 from attention_maps.draw.surface import INK, LEADING, MUTED, PAPER, POINT, Cells, Drawing, Surface, Text, colours
 from attention_maps.record.recording import Tokens
 
-TITLE, SUBTITLE, PANEL, NAME, LABEL = 13.0, 9.5, 9.5, 8.5, 11.0  # points; labels shrink with their cells
+TITLE, SUBTITLE, PANEL, NAME, LABEL = 13.0, 9.5, 9.5, 8.5, 11.0  # points; labels shrink with the cells
 SMALLEST_LABEL = 5.5
-NARROW_LABEL = 9.0  # points, on a page of given width
+NARROW_LABEL = 9.0  # points, on a page of fixed width
 GAP, BAR = 7, 13  # pixels: between a label and its map; width of the colour bar
-NUMBERED = 30  # pixels that a cell needs to carry its number
-MOST_ROWS = 24  # on a page of given width
+NUMBERED = 30  # minimum cell size in pixels for a number
+MOST_ROWS = 24  # on a page of fixed width
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """One map, or several over the same tokens on one colour scale: their weights, labels and titles.
+    """One map, or several maps of the same tokens on one colour scale, with labels and titles.
 
-    Raises ValueError for weights that do not fit the labels, or when there is nothing to draw.
+    Raises ValueError if weights and labels differ in shape, or if there is nothing to draw.
     """
 
     panels: Mapping[str, np.ndarray]
-    """Weights [Q,K] by the name of their panel; the name of a single map is not shown."""
+    """Weights [Q,K] by panel name; the name of a single panel is not shown."""
 
     rows: Tokens
     columns: Tokens
@@ -42,18 +42,18 @@ class HeatMap:
     column_name: str = ""
 
     right: Tokens | None = None
-    """Names the rows a second time on the other side (what each row predicts, beside what it reads); may be shorter."""
+    """Second row labels, on the right (for example, the predicted tokens); may be shorter than `rows`."""
 
     right_name: str = ""
 
     causal: bool = False
-    """Grey the cells above the diagonal."""
+    """Draw the cells above the diagonal in grey."""
 
     maximum: float | None = None
-    """Top of the colour scale; by default the largest weight."""
+    """Maximum of the colour scale; default: the largest weight."""
 
     page_width: int | None = None
-    """Pixels of a page that is shown at this size: labels stay legible, and of long texts the beginning is shown."""
+    """Fixed page width in pixels: labels keep a legible size, and long maps are truncated."""
 
     def __post_init__(self) -> None:
         if not self.panels:
@@ -66,20 +66,20 @@ class HeatMap:
                 raise ValueError(f"map {name!r} is {list(weights.shape)}, but there are {labels}")
 
     def draw(self, surface: type[Surface[Drawing]]) -> Drawing:
-        """The picture on a page of this kind."""
+        """Draw the map on a surface of this class and return the drawing."""
         layout = _Layout(self, surface)
         page = surface(*layout.page)
         layout.draw(page)
         return page.drawing()
 
     def top(self) -> float:
-        """The weight of the darkest colour: by default the largest one, so that maps over long texts, where every
-        weight is small, still show their shape."""
+        """Weight of the darkest colour; default: the largest weight, so that maps of long texts, whose weights are all
+        small, remain readable."""
         largest = max(float(weights[np.isfinite(weights)].max(initial=0)) for weights in self.panels.values())
         return self.maximum if self.maximum is not None else largest or 1.0
 
     def beginning(self, rows: int, columns: int) -> HeatMap:
-        """At most so many rows and columns, with a note where that is not all."""
+        """Truncate to at most `rows` and `columns`, with a note in the subtitle if anything is dropped."""
         if rows >= len(self.rows) and columns >= len(self.columns):
             return self
         note = f"first {min(rows, len(self.rows))} × {min(columns, len(self.columns))} of {len(self.rows)} × "
@@ -95,34 +95,34 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class _ColumnLabel:
-    """A label above a map, and how it stands: Japanese stacked downwards, other words turned by 90 degrees."""
+    """A column label and its orientation: Japanese is stacked vertically, other scripts are rotated by 90 degrees."""
 
     text: str
     stands: Literal["flat", "stacked", "turned"]
 
     def height(self, surface: type[Surface], size: float) -> float:
-        """Pixels from its foot to its head."""
+        """Height in pixels."""
         if self.stands == "turned":
             return surface.text_width(self.text, size)
         lines = len(vertical(self.text)) if self.stands == "stacked" else 1
         return lines * size * POINT * LEADING
 
     def draw(self, page: Surface, middle: float, foot: float, size: float, colour: str) -> None:
-        """Write it upwards from its foot."""
+        """Draw the label centred at x = `middle`, with its lower end at y = `foot`."""
         text = "\n".join(vertical(self.text)) if self.stands == "stacked" else self.text
         angle: Literal[0, 90] = 90 if self.stands == "turned" else 0
         page.write(Text(middle, foot, text, size, align="center", base="bottom", angle=angle, colour=colour))
 
 
 class _Layout:
-    """The places of everything on the page, for a grid of panels over the same tokens."""
+    """Positions of all elements on the page, for a grid of panels of the same tokens."""
 
     def __init__(self, picture: HeatMap, surface: type[Surface]) -> None:
         self.surface, self.margin = surface, 8 if picture.page_width else 18  # pixels around everything
         panels = len(picture.panels)
         self.size, self.cell, picture = self._cells(picture)
         self.picture = picture
-        self.every = int(np.ceil(self.size * POINT * LEADING / self.cell))  # of long texts every n-th token is named
+        self.every = int(np.ceil(self.size * POINT * LEADING / self.cell))  # long texts: label every n-th token
         self.left, right = self._labels(picture.rows), self._labels(picture.right)
         self.right = () if picture.page_width else right
         self.top = self._column_labels()
@@ -130,7 +130,7 @@ class _Layout:
         self.space = max(16, self.cell) if panels > 1 else 0
         self.panel_title = 24 if panels > 1 else 0
         fewest = int(np.ceil(np.sqrt(panels)))
-        self.across = min(range(fewest, max(fewest, 2 * fewest - 1) + 1), key=lambda n: (-panels % n, n))  # no orphan
+        self.across = min(range(fewest, max(fewest, 2 * fewest - 1) + 1), key=lambda n: (-panels % n, n))  # full rows
         down = -(-panels // self.across)
 
         self.headings = self._headings()
@@ -146,7 +146,7 @@ class _Layout:
         self.page = wide, self.y + (map_height if picture.page_width else max(map_height, 72)) + self.margin
 
     def _cells(self, picture: HeatMap) -> tuple[float, int, HeatMap]:
-        """Points of a label and pixels of a cell; on a page of given width with as much of the map as fits."""
+        """Label size in points, cell size in pixels, and the map, truncated to fit a page of fixed width."""
         if not picture.page_width:
             largest, room = (46, 1300) if len(picture.panels) == 1 else (26, 420)
             longest = max(len(picture.rows), len(picture.columns))
@@ -159,7 +159,7 @@ class _Layout:
         square, width = picture.rows == picture.columns, picture.page_width - 2 * self.margin - GAP
 
         def beside(columns: int) -> tuple[int, int]:
-            """The rows shown beside so many columns, and the pixels that their labels leave."""
+            """Number of rows shown with this many columns, and the width in pixels left by the row labels."""
             rows = min(columns, MOST_ROWS) if square else MOST_ROWS
             return rows, int(width - max(widths[: 1 + rows]))
 
@@ -172,7 +172,7 @@ class _Layout:
         return [readable(piece, self.surface.characters()) for piece in tokens.pieces] if tokens else []
 
     def _column_labels(self) -> list[_ColumnLabel]:
-        """All flat when each fits; otherwise only single characters are."""
+        """Column labels: all flat if every label fits; otherwise only single characters are flat."""
         texts = self._labels(self.picture.columns)
         if all(self.surface.text_width(text, self.size) <= self.cell * self.every - 4 for text in texts):
             return [_ColumnLabel(text, "flat") for text in texts]
@@ -182,7 +182,7 @@ class _Layout:
         ]
 
     def _headings(self) -> list[tuple[Text, int]]:
-        """Lines above the map, each with its height in pixels; y counts from the top of the line."""
+        """Title lines above the map with their heights in pixels; y is relative to the top of each line."""
         title, subtitle = (
             printable(text, self.surface.characters()) for text in (self.picture.title, self.picture.subtitle)
         )
@@ -209,7 +209,7 @@ class _Layout:
         return max([self.surface.text_width(name, NAME), *widths])
 
     def draw(self, page: Surface) -> None:
-        """Draw everything on an empty page."""
+        """Draw all elements on an empty page."""
         picture, y = self.picture, float(self.margin)
         maximum = picture.top()
         for line, height in self.headings:
@@ -264,7 +264,7 @@ class _Layout:
             page.write(Text(*middle, hundredths(weight), cell / 4.6, align="center", colour=ink))
 
     def _colour_bar(self, page: Surface, maximum: float) -> None:
-        step = 5  # pixels of one colour
+        step = 5  # pixels per colour
         count = int(np.clip(self.height, 70, 220)) // step
         page.cells(Cells(self.bar_x, self.y, colours(np.linspace(1, 0, count))[:, None], BAR, step))
         for share in (0, 0.5, 1):

@@ -1,6 +1,6 @@
-"""Labels of tokens, their widths, and the colours of weights, on a terminal and in pictures.
+"""Format token labels for terminals and images, measure their widths, and define the colours of weights.
 
-Standard library only: a terminal's table must not wait for a plotting library.
+Standard library only, so that printing a table does not import a plotting library.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ import unicodedata
 from collections.abc import Container
 
 SPACES = {" ": "␣", "\n": "↵", "\t": "⇥", "　": "␣"}
-"""White space would be an empty label."""
+"""Visible symbols for white space, which would be an empty label."""
 
 UPRIGHT = {"ー": "︱", "（": "︵", "）": "︶", "「": "﹁", "」": "﹂"}
-"""Forms for vertical writing."""
+"""Presentation forms for vertical writing."""
 
 KANA = re.compile("[\u3041-\u30ff]")
 
 LONGEST = 14
-"""Characters of a label in a picture."""
+"""Maximum number of characters of a label in an image."""
 
 COLOURS = ("#f6f9fe", "#d3e2fa", "#86aeee", "#3a69d2", "#1d3c98", "#0c1648")
-"""Of weights from 0 to the largest, evenly spaced."""
+"""Colour stops for weights from 0 to the largest, evenly spaced."""
 
 FUTURE = "#e7e5e1"
-"""Positions that a causal row cannot attend to; no weight has this colour."""
+"""Colour of causally masked positions; not on the colour scale."""
 
 DIVERGED = "#db2626"
-"""NaN: the model diverged."""
+"""Colour of NaN: the model diverged."""
 
 
 def visible(piece: str) -> str:
-    """A piece as `printable`, with its white space as signs."""
+    """`printable` form of a piece, with visible symbols for white space."""
     return printable("".join(SPACES.get(character, character) for character in piece))
 
 
 def readable(piece: str, known: Container[str] | None = None) -> str:
-    """A piece as its label in a picture: as `visible`, without the `▁` of a word's beginning, and shortened when
-    overlong, but never within a `[code]`."""
+    """Label of a piece in an image: as `visible`, without the leading `▁`, and truncated to `LONGEST`, but never
+    within a `[code]`."""
     label = ""
     for character in (piece.lstrip("▁") or piece).replace("▁", " "):
         shown = SPACES.get(character) or printable(character, known)
@@ -48,7 +48,7 @@ def readable(piece: str, known: Container[str] | None = None) -> str:
 
 
 def printable(text: str, known: Container[str] | None = None) -> str:
-    """A text with whatever would steer a terminal, or is not among the `known` glyphs, as its `[code]`; spaces stay."""
+    """Replace control characters, and characters without a glyph in `known`, by `[code]` (hex); spaces are kept."""
     return "".join(
         character if _is_printable(character) and (known is None or character in known) else f"[{ord(character):X}]"
         for character in text
@@ -60,7 +60,7 @@ def _is_printable(character: str) -> bool:
 
 
 def vertical(label: str) -> list[str]:
-    """The letters of a Japanese label for writing downwards; none where it would not be written so."""
+    """Characters of a Japanese label for vertical writing; empty if the label is not written vertically."""
     letters = label.strip("▁")
     if not letters or len(letters) > 6 or not all(map(is_wide, letters)):
         return []
@@ -68,13 +68,13 @@ def vertical(label: str) -> list[str]:
 
 
 def hundredths(weight: float) -> str:
-    """`.42`, `1` or `0`: the leading zero would only cost room in a cell."""
+    """Weight with two decimals and without the leading zero, to save space in a cell: `.42`, `1` or `0`."""
     text = f"{weight:.2f}"
     return {"0.00": "0", "1.00": "1"}.get(text, text.removeprefix("0"))
 
 
 def width(text: str) -> int:
-    """Columns of a terminal: 2 for an East Asian wide character, 0 for a mark that stands on the one before it."""
+    """Width in terminal columns: 2 per East Asian wide character, 0 per combining mark."""
     return sum(_columns(character) for character in text)
 
 
@@ -85,12 +85,12 @@ def _columns(character: str) -> int:
 
 
 def is_wide(character: str) -> bool:
-    """Japanese characters and the like, as wide as they are high."""
+    """Whether a character is full-width (e.g. Japanese)."""
     return unicodedata.east_asian_width(character) in "WF"
 
 
 def fitted(text: str, columns: int) -> str:
-    """A text in exactly so many columns: filled with spaces at the right, or cut with `…`."""
+    """Pad a text with spaces, or truncate it with `…`, to exactly `columns` terminal columns."""
     if width(text) > columns:
         while width(text) > columns - 1:
             text = text[:-1]
@@ -99,5 +99,5 @@ def fitted(text: str, columns: int) -> str:
 
 
 def is_japanese(text: str) -> bool:
-    """Whether it has kana: Han characters have Japanese forms, which need a language tag."""
+    """Whether a text contains kana. Han characters need a language tag to be drawn in their Japanese form."""
     return KANA.search(text) is not None

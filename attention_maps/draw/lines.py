@@ -1,4 +1,4 @@
-"""Links as SVG lines between two columns of tokens."""
+"""Draw attention weights as SVG lines between two columns of tokens."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from attention_maps.record.chosen_map import ChosenMap
 from attention_maps.record.recording import Tokens
 
 COLOUR = "#1f5fc4"
-MARGIN, STEP, ACROSS, LABEL = 16, 22, 190, 10.0  # pixels: around all, from row to row, between the columns; points
+MARGIN, STEP, ACROSS, LABEL = 16, 22, 190, 10.0  # pixels: page margin, row height, column gap; points
 
 
 def lines(chosen: ChosenMap, top: int = 3) -> str:
-    """Queries on the left, keys on the right, and the `top` strongest links of each query: width and opacity by
-    weight."""
+    """Draw the `top` strongest links from each query (left) to its keys (right), with width and opacity by weight;
+    return SVG text."""
     weights, rows, columns = chosen.matrix, chosen.queries, chosen.keys
     left = MARGIN + max(Svg.text_width(readable(piece), LABEL) for piece in rows.pieces) + GAP
     right, y = left + ACROSS, MARGIN + 76

@@ -1,4 +1,4 @@
-"""Pictures of a recording: a chosen map, all heads of its layer, and the small one for TensorBoard's Images."""
+"""Build the images of a recording: a selected map, all heads of its layer, and the map in TensorBoard's Images tab."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from attention_maps.record.chosen_map import ChosenMap, choose
 from attention_maps.record.recording import NAMES, Recording
 
 IMAGES_WIDTH = 350
-"""Pixels that TensorBoard's Images gives to a picture; it scales wider ones without smoothing."""
+"""Width in pixels of images in TensorBoard's Images tab, which scales wider images without smoothing."""
 
 
 def picture(chosen: ChosenMap) -> HeatMap:
-    """One labelled map. A decoder's rows carry both names: what each reads and what it predicts."""
+    """One labelled map. Decoder rows are labelled on both sides: by the token read and the token predicted."""
     example, other = chosen.example, "predicts" if chosen.rows == "reads" else "reads"
     return HeatMap(
         {"": chosen.matrix},
@@ -30,7 +30,7 @@ def picture(chosen: ChosenMap) -> HeatMap:
 
 
 def heads(chosen: ChosenMap) -> HeatMap:
-    """All heads of the layer side by side after their mean, on one colour scale."""
+    """The mean over heads and all heads of the layer, side by side on one colour scale."""
     count = len(chosen.example.weights[chosen.kind, chosen.layer])
     panels = {f"mean of {count} heads": replace(chosen, head=None).matrix}
     panels |= {f"head {head}": replace(chosen, head=head).matrix for head in range(count)}
@@ -44,5 +44,5 @@ def heads(chosen: ChosenMap) -> HeatMap:
 
 
 def for_images(recording: Recording) -> HeatMap:
-    """The map that says most at a glance, as wide as TensorBoard's Images shows it."""
+    """The default map of a recording, at the width of TensorBoard's Images tab."""
     return replace(picture(choose(recording)), page_width=IMAGES_WIDTH)

@@ -1,4 +1,4 @@
-"""A page to draw on, in pixels from the top left, and what is drawn: texts and grids of coloured cells."""
+"""Define the drawing interface: a page in pixels from the top left, with texts and grids of coloured cells."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from attention_maps.draw.labels import COLOURS, DIVERGED, FUTURE
 
 DPI = 100
 POINT = DPI / 72
-"""Pixels of a typographic point."""
+"""Pixels per typographic point."""
 
 LEADING = 1.25
-"""From one line of a text to the next, as a share of the font size."""
+"""Line spacing relative to the font size."""
 
 INK, MUTED, LINE, PAPER = "#1f2937", "#6b7280", "#cbd5e1", "#ffffff"
 
@@ -24,7 +24,7 @@ Drawing = TypeVar("Drawing", covariant=True)
 
 @dataclass
 class Text:
-    """A text of `size` points; `align` and `base` say which point of it lies at x, y. Lines stand on each other."""
+    """A text of `size` points, anchored at x, y according to `align` and `base`; may have several lines."""
 
     x: float
     y: float
@@ -35,12 +35,12 @@ class Text:
     base: Literal["center_baseline", "bottom"] = "center_baseline"
     angle: Literal[0, 90] = 0
     bold: bool = False
-    """Where the font has it."""
+    """Bold, if the font supports it."""
 
 
 @dataclass
 class Cells:
-    """A framed grid of cells of `width` by `height` pixels with its top left corner at x, y."""
+    """A framed grid with cells of `width` by `height` pixels and its top left corner at x, y."""
 
     x: float
     y: float
@@ -49,18 +49,18 @@ class Cells:
     width: int
     height: int
     gap: int = 0
-    """Pixels left white between cells."""
+    """Width in pixels of the white space between cells."""
     hidden: np.ndarray | None = None
-    """bool [rows,columns]: cells that are grey instead."""
+    """bool [rows,columns]: cells drawn in grey."""
     hint: Callable[[int, int], str] | None = None
-    """The tooltip of a cell, where a surface has tooltips."""
+    """Tooltip of a cell, if the surface supports tooltips."""
 
 
 class Surface(Protocol[Drawing]):
-    """A white page that becomes a drawing: pixels (`canvas.Canvas`) or SVG (`svg.Svg`). Texts lie above cells."""
+    """A white page, drawn as pixels (`canvas.Canvas`) or SVG (`svg.Svg`). Texts are above cells."""
 
     def __init__(self, width: float, height: float) -> None:
-        """An empty page."""
+        """Create an empty page."""
 
     def write(self, text: Text) -> None:
         """Draw a text."""
@@ -69,19 +69,19 @@ class Surface(Protocol[Drawing]):
         """Draw a grid."""
 
     def drawing(self) -> Drawing:
-        """The finished page."""
+        """Return the finished page."""
 
     @staticmethod
     def text_width(text: str, size: float, bold: bool = False) -> float:
-        """Pixels that a text is wide."""
+        """Width of a text in pixels."""
 
     @staticmethod
     def characters() -> Container[str] | None:
-        """The characters that can be drawn; None: all."""
+        """Characters that can be drawn; None for all."""
 
 
 def colours(shares: np.ndarray | float) -> np.ndarray:
-    """Colours [...,3], 0 to 1, of weights as a share of the largest; NaN is the colour of a diverged model."""
+    """Map weights relative to the largest weight to colours [...,3], 0 to 1; NaN becomes `DIVERGED`."""
     stops = np.array([_rgb(colour) for colour in COLOURS])  # [n,3]
     places = np.linspace(0, 1, len(stops))
     mixed = np.stack([np.interp(shares, places, channel) for channel in stops.T], axis=-1)

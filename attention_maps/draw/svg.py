@@ -1,6 +1,6 @@
-"""Heat maps as SVG text that browsers and Inkscape open alike.
+"""Draw heat maps as SVG text for browsers and Inkscape.
 
-The fonts are the reader's own, so places are computed from rough widths of characters and leave some room.
+The viewer chooses the fonts, so positions are computed from approximate character widths with some margin.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attention_maps.draw.surface import INK, LEADING, LINE, PAPER, POINT, Cells,
 FONTS = "system-ui,'Hiragino Sans','Yu Gothic','Noto Sans CJK JP','Noto Sans JP',Meiryo,sans-serif"
 ANCHORS = {"left": "", "center": ' text-anchor="middle"', "right": ' text-anchor="end"'}
 BASELINE = 0.36
-"""From the middle of a line down to its baseline, as a share of the font size."""
+"""Distance from the middle of a line to its baseline, relative to the font size."""
 
 
 class Svg:
@@ -49,7 +49,7 @@ class Svg:
 
     def cells(self, cells: Cells) -> None:
         """Draw a rectangle for every cell that is not hidden."""
-        x, y = round(cells.x), round(cells.y)  # between pixels a viewer would blend neighbouring cells
+        x, y = round(cells.x), round(cells.y)  # whole pixels: otherwise viewers blend neighbouring cells
         rows, columns = cells.colours.shape[:2]
         hidden = np.zeros((rows, columns), dtype=bool) if cells.hidden is None else cells.hidden
         frame = f'fill="{labels.FUTURE if hidden.any() else PAPER}" stroke="{LINE}"'
@@ -65,14 +65,14 @@ class Svg:
             self._parts.append(f'<rect {place} {size} fill="{fill}"{end}')
 
     def curve(self, start: tuple[float, float], end: tuple[float, float], colour: str, share: float, hint: str) -> None:
-        """Draw a line between two points as wide and dark as `share`, 0 to 1, with a tooltip."""
+        """Draw a curve between two points with a tooltip; width and opacity grow with `share`, 0 to 1."""
         (a, b), (c, d), middle = start, end, (start[0] + end[0]) / 2
         ink = f'stroke="{colour}" stroke-width="{0.5 + 5 * share:.2f}" stroke-opacity="{0.1 + 0.9 * share:.2f}"'
         path = f"M{a:g} {b:g}C{middle:g} {b:g} {middle:g} {d:g} {c:g} {d:g}"
         self._parts.append(f'<path d="{path}" fill="none" {ink}><title>{_safe(hint)}</title></path>')
 
     def drawing(self) -> str:
-        """The finished page; kana in it ask for the Japanese forms of characters shared with Chinese."""
+        """Return the finished page; kana tag it as Japanese, so that Han characters get their Japanese form."""
         language = ' lang="ja" xml:lang="ja"' if labels.is_japanese(self._texts) else ""
         style = f'font-family="{FONTS}" fill="{INK}"'
         head = f'<svg xmlns="http://www.w3.org/2000/svg" {self._size} {style}{language}>'
@@ -81,14 +81,14 @@ class Svg:
 
     @staticmethod
     def text_width(text: str, size: float, bold: bool = False) -> float:
-        """Pixels that a text takes, about."""
+        """Approximate width of a text in pixels."""
         return sum(1.0 if labels.is_wide(letter) else 0.6 for letter in text) * size * POINT
 
     @staticmethod
     def characters() -> None:
-        """The reader's fonts have them all."""
+        """None: the viewer's fonts cover all characters."""
 
 
 def _safe(text: str) -> str:
-    """Text for XML, which no lone surrogate and no control character may enter."""
+    """Escape a text for XML and replace lone surrogates and control characters."""
     return escape("".join(c if c.isprintable() else "�" for c in text))

@@ -1,1 +1,1 @@
-"""The Attention tab of TensorBoard. Imports nothing but the standard library, werkzeug and tensorboard itself."""
+"""The Attention tab of TensorBoard. Imports only the standard library, werkzeug and tensorboard."""

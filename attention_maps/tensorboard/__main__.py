@@ -1,8 +1,8 @@
-"""TensorBoard with the Attention tab, also where the project is not installed.
+"""Start TensorBoard with the Attention tab, even if the project is not installed.
 
     python -m attention_maps.tensorboard --logdir runs
 
-takes every flag of TensorBoard. Where the project is installed, plain `tensorboard --logdir runs` does the same.
+accepts every flag of TensorBoard. If the project is installed, `tensorboard --logdir runs` does the same.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ USAGE = "python -m attention_maps.tensorboard --logdir runs"
 
 
 def main() -> None:
-    """Serve until interrupted; exit with 2 and one line where the flags make no sense."""
+    """Serve until interrupted; exit with code 2 and a one-line message if the flags are invalid."""
     logging.set_verbosity(logging.WARNING)  # as the command `tensorboard` does
-    # Installed, the tab is among the dynamic plugins already; two of one name stop TensorBoard.
+    # If the project is installed, the tab is already a dynamic plugin; TensorBoard rejects duplicate names.
     others = [
         p for p in default.get_dynamic_plugins() if getattr(p, "plugin_name", None) != AttentionPlugin.plugin_name
     ]
@@ -33,20 +33,20 @@ def main() -> None:
 
 
 def configure(tensorboard: program.TensorBoard, arguments: list[str]) -> list[str]:
-    """Give TensorBoard its flags, and return what is left of them; exits with 2 where there is nothing to show."""
+    """Pass the flags to TensorBoard and return the remaining ones; exit with code 2 if there is no log directory."""
     try:
         rest = tensorboard.configure(arguments)
     except FlagsError as problem:
         where_said = any(argument.startswith(("--logdir", "--db", "--grpc")) for argument in arguments)
-        fail(str(problem) if where_said else f"where are the runs? {USAGE}")
+        fail(str(problem) if where_said else f"--logdir is required: {USAGE}")
     logdir = tensorboard.flags.logdir
     if logdir and "://" not in logdir and not Path(os.path.expanduser(logdir)).is_dir():  # noqa: PTH111
-        fail(f"there is no folder {logdir}; train a model first (python train.py), or name another: {USAGE}")
+        fail(f"there is no folder {logdir}; train a model first (python train.py), or use another folder: {USAGE}")
     return rest
 
 
 def fail(problem: str) -> NoReturn:
-    """Exit with one line on standard error."""
+    """Exit with code 2 and a one-line message on standard error."""
     print(f"error: {problem}", file=sys.stderr)
     sys.exit(2)
 

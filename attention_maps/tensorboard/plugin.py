@@ -1,7 +1,7 @@
-"""The plugin's routes below `data/plugin/attention/`, and the page's own files.
+"""Serve the routes below `data/plugin/attention/` and the static files of the page.
 
-Importing this module must never fail and pull in nothing heavy: TensorBoard loads it, without a safety net, for
-everybody in whose environment the project is installed.
+Importing this module must be cheap and never fail: TensorBoard loads it, without catching exceptions, in every
+environment in which the project is installed.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ logger = logging.getLogger("tensorboard")
 
 
 class AttentionPlugin(base_plugin.TBPlugin):
-    """Serves recorded attention to the page in `static/`. Answers are JSON or bytes; refusals are one sentence."""
+    """Serves recorded attention to the page in `static/`. Responses are JSON or bytes; errors are one sentence."""
 
     plugin_name = "attention"
 
     def __init__(self, context: base_plugin.TBContext) -> None:
-        """`context`: TensorBoard's flags and log folder; nothing is read yet."""
+        """`context`: flags and log directory of TensorBoard; no file is read yet."""
         spec = getattr(context.flags, "logdir_spec", None)
         self._logdir = context.logdir or spec or ""
         self._runs = Runs(roots(context.logdir, spec))
         self._recordings = RecordingReader()
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
-        """The name of the tab and the page's first module."""
+        """Name of the tab and entry module of the page."""
         return base_plugin.FrontendMetadata(es_module_path="/static/index.js", tab_name="Attention")
 
     def is_active(self) -> bool:
-        """Whether there is anything to show; otherwise the tab is listed among the inactive ones."""
+        """Whether there are recordings; if not, TensorBoard lists the tab as inactive."""
         return bool(self._runs.find())
 
     def get_plugin_apps(self) -> dict[str, Callable]:
-        """The routes; each method documents its arguments."""
+        """Request handlers by route; each handler documents its arguments."""
         return {
             "/static/*": _application(_static),
             "/index": _application(self._index),
@@ -60,7 +60,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
         }
 
     def _index(self, request: Request) -> Response:
-        """All runs with their recordings, in ascending order."""
+        """List all runs with their recordings, in ascending order."""
         runs = {
             name: {"steps": list(run.steps), "generated": list(run.generated)}
             for name, run in self._runs.find().items()
@@ -68,14 +68,14 @@ class AttentionPlugin(base_plugin.TBPlugin):
         return _json(request, {"runs": runs, "logdir": self._logdir})
 
     def _meta(self, request: Request) -> Response:
-        """`run`, `recording`: all about a recording but its tensors."""
+        """Return everything but the tensors of a recording. Arguments: `run`, `recording`."""
         run, recording = _argument(request, "run"), _argument(request, "recording")
         meta = self._recordings.meta(self._runs.run(run).path(recording))
         return _json(request, {"run": run, "recording": recording} | meta)
 
     def _tensor(self, request: Request) -> Response:
-        """`run`, `recording`, `sample`, `kind`, `what` (weights if missing) and, but for the rollout,
-        `layer`: bytes."""
+        """Return the bytes of a tensor. Arguments: `run`, `recording`, `sample`, `kind`, `what` (default: weights) and,
+        except for the rollout, `layer`."""
         path = self._runs.run(_argument(request, "run")).path(_argument(request, "recording"))
         what = _choice(request, "what", tuple(AXES), "weights")
         sample, kind = _number(request, "sample"), _choice(request, "kind", KINDS)
@@ -85,34 +85,34 @@ class AttentionPlugin(base_plugin.TBPlugin):
         return Respond(request, content, "application/octet-stream", headers=headers)
 
     def _curves(self, request: Request) -> Response:
-        """`run`: the measures of every head at every step."""
+        """Return the measures of every head at every step. Arguments: `run`."""
         return _json(request, self._recordings.curves(self._runs.run(_argument(request, "run")).steps))
 
 
 def _static(request: Request) -> Response:
-    """A file of the page, looked up among those that exist: no path is ever built from the request."""
+    """Return a static file, looked up in a listing: paths are never built from the request."""
     name = request.path.partition("/static/")[2]
     files = {path.relative_to(STATIC).as_posix(): path for path in STATIC.rglob("*")}
     if name not in files or files[name].suffix not in CONTENT_TYPES:
-        raise NotThere(f"'{name}' is no file of this page")
-    # Respond forbids keeping it, so that a change shows at the next reload of the page.
+        raise NotThere(f"'{name}' is not a file of this page")
+    # Respond disables caching, so that changes appear when the page is reloaded.
     return Respond(request, files[name].read_bytes(), CONTENT_TYPES[files[name].suffix])
 
 
 def _application(answer: Answer) -> Callable:
-    """A WSGI application that never raises: it answers errors in one sentence, and logs unexpected ones."""
+    """A WSGI application that never raises: it responds to errors with one sentence and logs unexpected ones."""
 
     @Request.application
     def application(request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
-            return _refusal(request, "this can only be read, with GET", 405, [("Allow", "GET, HEAD")])
+            return _refusal(request, "only GET and HEAD are allowed", 405, [("Allow", "GET, HEAD")])
         try:
             return answer(request)
         except Refusal as refusal:
             return _refusal(request, str(refusal), refusal.code)
         except Exception:
-            logger.exception("Attention tab: no answer to %r", request.path)
-            return _refusal(request, "the Attention tab failed; TensorBoard's log says where", 500)
+            logger.exception("Attention tab: request %r failed", request.path)
+            return _refusal(request, "the Attention tab failed; see TensorBoard's log", 500)
 
     return application
 
@@ -131,7 +131,7 @@ def _argument(request: Request, name: str, default: str | None = None) -> str:
     try:
         value = request.args.get(name, default)
     except UnicodeDecodeError as error:
-        raise Refusal("the address is no UTF-8") from error
+        raise Refusal("the URL is not UTF-8") from error
     if value is None:
         raise Refusal(f"the argument '{name}' is missing")
     return value
@@ -140,7 +140,7 @@ def _argument(request: Request, name: str, default: str | None = None) -> str:
 def _number(request: Request, name: str) -> int:
     value = _argument(request, name)
     if not (value.isascii() and value.isdecimal() and len(value) <= 5):
-        raise Refusal(f"'{name}' must be a whole number from 0 to 99999, not '{value}'")
+        raise Refusal(f"'{name}' must be an integer from 0 to 99999, not '{value}'")
     return int(value)
 
 

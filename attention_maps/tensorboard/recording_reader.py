@@ -1,4 +1,4 @@
-"""Reads recordings for the tab: tensors and metadata on request, measures through a cache."""
+"""Read recordings for the tab: tensors and metadata on request, measures through a cache."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from attention_maps.files.errors import NotThere, Refusal
 from attention_maps.files.header import Tensor, opened, read_header, read_tensor
 from attention_maps.files.recording_checks import Matrices
 
-REMEMBERED = 4_000_000  # numbers, of 32 bytes: the measures of some 3,000 recordings of 6 layers with 8 heads
+REMEMBERED = 4_000_000  # numbers of 32 bytes: the measures of about 3,000 recordings of 6 layers with 8 heads
 
 Measures = dict[str, Matrices]
-"""By measure and kind a number for every head: [layer][head]."""
+"""One number per head, [layer][head], by measure and kind."""
 
 Version = tuple[str, int, int, int]
-"""A file as it is now: path, inode, time of the last change in ns, size in bytes."""
+"""Version of a file: path, inode, modification time in ns, size in bytes."""
 
 
 class RecordingReader:
-    """Reads recordings. Thread-safe. All methods raise NotThere or Damaged, naming the file and what is wrong."""
+    """Reads recordings. Thread-safe. All methods raise NotThere or Damaged with the file and the defect."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._measures: OrderedDict[Version, Measures] = OrderedDict()  # the least recently asked for first
+        self._measures: OrderedDict[Version, Measures] = OrderedDict()  # least recently used first
         self._weight = 0
 
     def meta(self, path: str) -> dict[str, Any]:
-        """All that is not a tensor: step, samples, kinds, measures, labels and scores."""
+        """Read everything except the tensors: step, samples, kinds, measures, labels and scores."""
         with opened(path) as file:
             header = read_header(file)
             checks.check_format(header)
             return checks.read_meta(header)
 
     def tensor(self, path: str, sample: int, kind: str, layer: int, what: str) -> tuple[Tensor, bytes]:
-        """One tensor and its bytes, little-endian float16 in C order; `layer` does not matter to the rollout."""
+        """Read one tensor and its bytes, little-endian float16 in C order; `layer` is ignored for the rollout."""
         with opened(path) as file:
             header = read_header(file)
             checks.check_format(header)
@@ -49,9 +49,9 @@ class RecordingReader:
             return header.tensors[name], read_tensor(file, header.tensors[name])
 
     def curves(self, paths: Mapping[int, str]) -> dict[str, Any]:
-        """The measures of recordings by step: {"steps": [step, …], "measures": {measure: {kind: [per step]}}}.
+        """Read the measures of recordings by step: {"steps": [step, …], "measures": {measure: {kind: [per step]}}}.
 
-        For each step a matrix [[number per head] per layer], or None; recordings that cannot be read are left out.
+        Each step has a matrix [[number per head] per layer] or None; unreadable recordings are skipped.
         """
         read: dict[int, Measures] = {}
         for step, path in paths.items():
@@ -88,6 +88,6 @@ class RecordingReader:
 
 
 def _weight(measures: Measures) -> int:
-    """Roughly how many numbers there are, counting the characters of names as well."""
+    """Approximate number of values, including the characters of names."""
     rows = (row for by_kind in measures.values() for matrix in by_kind.values() for row in matrix)
     return 10 + sum(map(len, measures)) + sum(map(len, rows))

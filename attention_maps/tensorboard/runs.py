@@ -1,4 +1,4 @@
-"""The runs of a log folder that have recordings, under the names that TensorBoard's other tabs use."""
+"""Find the runs of a log directory that have recordings, with the names used by TensorBoard's other tabs."""
 
 from __future__ import annotations
 
@@ -14,54 +14,53 @@ from pathlib import Path
 from attention_maps.files.errors import NotThere
 from attention_maps.files.file_names import FOLDER, RECORDING
 
-DEEPEST = 10  # folders below the log folder
-MOST_FOLDERS = 20_000  # somebody's home as the log folder must not hold up every tab
-REMEMBERED = 2.0  # seconds: TensorBoard asks at every page load
+DEEPEST = 10  # folder levels below the log directory
+MOST_FOLDERS = 20_000  # a home folder as the log directory must not block TensorBoard
+REMEMBERED = 2.0  # seconds; TensorBoard lists the runs at every page load
 
 logger = logging.getLogger("tensorboard")
 
 
 @dataclass
 class Run:
-    """The recordings of one run: paths by step, and by number in order of creation."""
+    """Recordings of one run: paths by step, and generated texts by number in order of creation."""
 
     steps: dict[int, str] = field(default_factory=dict)
     generated: dict[int, str] = field(default_factory=dict)
 
     def path(self, recording: str) -> str:
-        """The file of a recording id such as `step_00001000`. Raises NotThere."""
+        """Path of a recording with an id such as `step_00001000`. Raises NotThere."""
         match = RECORDING.fullmatch(f"{recording}.safetensors")
         if match is None:
-            raise NotThere(f"'{recording}' names no recording; the names are like step_00001000 and generated_00001")
+            raise NotThere(f"'{recording}' is not a recording name such as step_00001000 or generated_00001")
         files, number = (self.steps, match["step"]) if match["step"] else (self.generated, match["generated"])
         if int(number) not in files:
-            raise NotThere(f"there is no recording '{recording}' in this run, or not any more")
+            raise NotThere(f"there is no recording '{recording}' in this run (any more)")
         return files[int(number)]
 
 
 class Runs:
-    """Finds the runs below some folders. Thread-safe; what was found is remembered for a moment."""
+    """Finds the runs below some folders. Thread-safe; results are cached for a short time."""
 
     def __init__(self, roots: Sequence[tuple[str, str]]) -> None:
-        """`roots`: folders with what goes before the names of their runs, usually a single one with ""."""
+        """`roots`: (prefix of the run names, folder) pairs, usually a single one with the prefix ""."""
         self._roots = roots
         self._lock = threading.Lock()
         self._found: dict[str, Run] = {}
         self._until = float("-inf")
 
     def find(self) -> dict[str, Run]:
-        """Runs with at least one recording, sorted by name: the path below the log folder, "." for the folder
-        itself."""
+        """Runs with at least one recording, sorted by name: the path below the log directory, "." for itself."""
         with self._lock:
             started = time.monotonic()
             if started >= self._until:
                 self._found = self._search()
                 ended = time.monotonic()
-                self._until = ended + max(REMEMBERED, 10 * (ended - started))  # a slow disk is asked less often
+                self._until = ended + max(REMEMBERED, 10 * (ended - started))  # a slow disk is read less often
             return self._found
 
     def run(self, name: str) -> Run:
-        """One run by its name. Raises NotThere."""
+        """Return the run of this name. Raises NotThere."""
         found = self.find()
         if name not in found:
             raise NotThere(f"there is no run '{name}' with recorded attention")
@@ -77,10 +76,10 @@ class Runs:
 
 
 def roots(logdir: str | None, logdir_spec: str | None) -> list[tuple[str, str]]:
-    """The folders to search with what goes before the names of their runs.
+    """Parse `--logdir`, or `--logdir_spec` such as `name:folder,other name:other folder,folder`, into (prefix, folder)
+    pairs.
 
-    As `--logdir` or `--logdir_spec` give them, the latter like `name:folder,other name:other folder,folder`. Where two
-    folders have a run of the same name, the first counts.
+    If two folders contain a run of the same name, the first one is used.
     """
     if logdir:
         return [("", os.path.expanduser(logdir))]  # noqa: PTH111 (Path's raises for a user who does not exist)
@@ -94,9 +93,9 @@ def roots(logdir: str | None, logdir_spec: str | None) -> list[tuple[str, str]]:
 
 
 def _folders(root: str) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
-    """Every folder, upper ones first: its path below the root and the recordings in it, paths by file name.
+    """Walk the folders breadth-first; yield the path below the root and the paths of recordings by file name.
 
-    Links are followed, but not to a folder that they lie in. Folders that cannot be read count as empty.
+    Symbolic links are followed unless they lead to a parent folder. Unreadable folders are skipped.
     """
     waiting: deque[tuple[tuple[str, ...], str, frozenset[tuple[int, int]]]] = deque([((), root, frozenset())])
     for _ in range(MOST_FOLDERS):
@@ -122,12 +121,12 @@ def _folders(root: str) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
             within = above | {(status.st_dev, status.st_ino)}
             waiting.extend(((*parts, name), path, within) for name, path in sorted(inner))
     logger.warning(
-        "Attention tab: %s holds more than %d folders; only the upper ones were searched", root, MOST_FOLDERS
+        "Attention tab: %s holds more than %d folders; the deeper ones were not searched", root, MOST_FOLDERS
     )
 
 
 def _leads_to(is_such: Callable[[], bool]) -> bool:
-    """Whether a folder's entry is of this type; a link to itself, or into a private folder, is not."""
+    """Whether a folder entry is of this type; False for a link to itself or into a private folder."""
     try:
         return is_such()
     except OSError:
@@ -150,5 +149,5 @@ def _name(group: str, parts: Sequence[str]) -> str:
 
 
 def as_text(name: str) -> str:
-    """A name of a file that may be no UTF-8 as text; no other reaches a browser."""
+    """Decode a file name, which may not be UTF-8, to text that can be sent to a browser."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -20,8 +20,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "where are the runs? python -m attention_maps.tensorboard --logdir runs"),
-        (("--port", "0"), "where are the runs?"),
+        ((), "--logdir is required: python -m attention_maps.tensorboard --logdir runs"),
+        (("--port", "0"), "--logdir is required"),
         (("--logdir", "nowhere/at/all"), "there is no folder nowhere/at/all; train a model first (python train.py)"),
         (("--logdir", "~nobody_of_this_name/runs"), "there is no folder ~nobody_of_this_name/runs"),
         (("--logdir", "README.md"), "there is no folder README.md"),

@@ -181,19 +181,19 @@ def test_nothing_but_the_page_is_served(tab: type[Tab], tmp_path: Path, name: st
         ("meta", {"run": "nobody", "recording": "step_00000000"}, 404, "no run 'nobody'"),
         ("meta", {"run": "../translator", "recording": "step_00000000"}, 404, "no run '../translator'"),
         ("meta", {"run": "translator", "recording": "step_00000009"}, 404, "no recording 'step_00000009'"),
-        ("meta", {"run": "translator", "recording": "step_0"}, 404, "'step_0' names no recording"),
-        ("meta", {"run": "translator", "recording": "../attention/step_00000000"}, 404, "names no recording"),
-        ("meta", {"run": "translator", "recording": "step_٠٠٠٠٠٠٠٠"}, 404, "names no recording"),
+        ("meta", {"run": "translator", "recording": "step_0"}, 404, "'step_0' is not a recording name"),
+        ("meta", {"run": "translator", "recording": "../attention/step_00000000"}, 404, "is not a recording name"),
+        ("meta", {"run": "translator", "recording": "step_٠٠٠٠٠٠٠٠"}, 404, "is not a recording name"),
         ("curves", {}, 400, "argument 'run' is missing"),
         ("curves", {"run": "."}, 404, "no run '.'"),
         ("tensor", {"kind": "self"}, 400, "'kind' must be one of encoder, decoder, cross, not 'self'"),
         ("tensor", {"kind": None}, 400, "argument 'kind' is missing"),
         ("tensor", {"what": "gradients"}, 400, "'what' must be one of weights, norms, values, rollout"),
         ("tensor", {"sample": 1}, 404, "no tensor 1/cross/0"),
-        ("tensor", {"sample": "-1"}, 400, "'sample' must be a whole number"),
+        ("tensor", {"sample": "-1"}, 400, "'sample' must be an integer"),
         ("tensor", {"layer": 2}, 404, "no tensor 0/cross/2"),
         ("tensor", {"layer": None}, 400, "argument 'layer' is missing"),
-        ("tensor", {"layer": "1_0"}, 400, "'layer' must be a whole number"),
+        ("tensor", {"layer": "1_0"}, 400, "'layer' must be an integer"),
         ("tensor", {"layer": "9" * 400}, 400, "…"),
     ],
 )
@@ -246,7 +246,7 @@ def test_a_mistake_of_ours_is_logged_and_survived(
     shown = tab(logdir)
     monkeypatch.delattr(shown.plugin._recordings, "_measures")
     answer = shown.get("curves", run="translator")
-    assert (answer.status_code, answer.text) == (500, "the Attention tab failed; TensorBoard's log says where")
+    assert (answer.status_code, answer.text) == (500, "the Attention tab failed; see TensorBoard's log")
     assert "_measures" in caplog.text
 
 
