@@ -69,7 +69,7 @@ def compose_run(settings: list[str]) -> ComposedRun:
     except UserError as error:
         return ComposedRun(problems=[*found, *error.args])
     except MissingMandatoryValue as error:
-        missing = f"{error.full_key}=???: three question marks mark a missing value; write the path ??? as ./???"
+        missing = f"{error.full_key}=???: three question marks denote a missing value; write the path ??? as ./???"
         return ComposedRun(problems=[*found, missing])
     except OmegaConfBaseException as error:  # a dangling interpolation or a missing value
         return ComposedRun(problems=[*found, f"{error.full_key}: {str(error).strip().splitlines()[0]}"])

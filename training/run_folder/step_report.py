@@ -95,11 +95,11 @@ def final_lines(progress: Progress) -> list[str]:
         then, now = progress.best_training_loss, progress.training_loss
         overfits = then is not None and now is not None and now < then
         lines.append(
-            f"note: the last one, {last:.4f} at step {progress.evaluated_step}, is {100 * (last / best - 1):.1f} %"
+            f"note: the last loss, {last:.4f} at step {progress.evaluated_step}, is {100 * (last / best - 1):.1f} %"
             " higher"
             + (f", while the training loss fell from {then:.4f} to {now:.4f}: the model overfits" if overfits else "")
             + ". The best checkpoint is kept and used; "
-            + ("more data or dropout (model.dropout) helps, " if overfits else "")
-            + "trainer.patience=3 stops earlier"
+            + ("use more data or dropout (model.dropout), or " if overfits else "")
+            + "set trainer.patience=3 to stop earlier"
         )
     return lines
