@@ -141,7 +141,7 @@ def value_problems(config: DictConfig, override: Override, keys: list[str]) -> l
     if override.is_add():
         return [f"+{key}: is part of every config, write it without the plus"]
     if override.is_sweep_override():
-        return [f"{key}: one value is wanted, not several"]
+        return [f"{key}: expects one value, not several"]
     if key in VERBATIM and override.value() == "":
         return [f"{key}=: is empty; leave it out, or write {key}=null"]
     try:

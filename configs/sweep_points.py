@@ -41,7 +41,7 @@ def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
             found.append(f"{setting}: cannot be counted; name the values, {key}=A,B,C, or write range(FROM,TO)")
             continue
         if not values:
-            found.append(f"{setting}: holds no value")
+            found.append(f"{setting}: contains no values")
         choices.append([f"{key}={value}" for value in values])
         if len(values) > 1:
             several.append(key.lstrip("+"))

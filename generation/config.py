@@ -120,7 +120,7 @@ def problems(config: GenerateConfig) -> list[str]:
     found = [] if config.run else ["run=runs/NAME is needed: the folder of a trained model"]
     found += [f"{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
     found += sampling_problems(config)
-    return [*found, "stop=: an empty stop text would end everything at once"] if "" in config.stop else found
+    return [*found, "stop=: an empty stop string would end every text at once"] if "" in config.stop else found
 
 
 def sampling_problems(config: SamplingConfig) -> list[str]:
@@ -140,8 +140,8 @@ def sampling_problems(config: SamplingConfig) -> list[str]:
 
 def task_problems(config: GenerateConfig, given: set[str], task: str) -> list[str]:
     """One sentence for each key in `given`, those on the command line, that does not apply to the task of the run."""
-    foreign, does = (ONLY_TRANSLATION, "writes text") if task == "gpt" else (ONLY_GPT, "translates")
-    return [f"{key}: {config.run} {does}, it has no such setting (task={task})" for key in sorted(given & foreign)]
+    foreign, does = (ONLY_TRANSLATION, "generates text") if task == "gpt" else (ONLY_GPT, "translates")
+    return [f"{key}: {config.run} {does} and has no such setting (task={task})" for key in sorted(given & foreign)]
 
 
 def memory_advice(config: GenerateConfig, task: str) -> str:

@@ -282,7 +282,7 @@ def problems(config: TrainConfig) -> list[str]:
         found.append("trainer.steps and trainer.minutes are both null: give the run a budget with one of them")
     for key, value in plain_settings(config).items():
         if isinstance(value, int | float) and (not math.isfinite(value) or abs(value) > 2**62):
-            found.append(f"{key}={value}: is out of all bounds")
+            found.append(f"{key}={value}: is out of range")
     # A run that was copied or renamed since may go on under a name that a new one could not have.
     if config.name is not None and config.resume is None and not is_plain_name(config.name):
         found.append(f"name={config.name}: a plain folder name is needed: letters, digits and _ . + - @ %")

@@ -58,7 +58,7 @@ def joined(tokens: list[str], spaces: bool) -> tuple[str, list[list[int]]]:
 
 
 def sentences(folder: Path) -> Iterator[dict[str, Any]]:
-    """English-Japanese rows in the form of the embedded corpus."""
+    """English-Japanese rows in the form of the built-in corpus."""
     if not (folder / "jaen.gold").is_file():
         raise UserError(f"folder={folder}: has no jaen.gold")
     texts = (folder / "jaen.src-tgt").read_text("utf-8").splitlines()

@@ -1,6 +1,6 @@
 """The cost of recording attention in a training run.
 
-Trains a translator of 6 + 6 layers x 8 heads on the embedded corpus for 35 steps and times the recording of one example
+Trains a translator of 6 + 6 layers x 8 heads on the built-in corpus for 35 steps and times the recording of one example
 of 128 tokens a side (three kinds of maps) with everything that belongs to it: scores against gold, curves, picture,
 file. Prints medians and the share of the training time at the default interval between evaluations.
 """

@@ -219,7 +219,7 @@ def inputs(settings: GPUSettings, work: Path) -> list[str]:
 
 
 def samples(work: Path) -> dict[str, str]:
-    """A little text and a few pairs of the embedded corpus."""
+    """A little text and a few pairs of the built-in corpus."""
     from data.primer import rows
 
     sentences = rows("sentences", 120, seed=1)

@@ -94,7 +94,7 @@ def own_settings(model: Model, batch: int, compiled: bool) -> list[str]:
 
 
 def translators(settings: StageSettings) -> list[Contender]:
-    """Our translation model by its recipe, on the given pairs or the embedded corpus."""
+    """Our translation model by its recipe, on the given pairs or the built-in corpus."""
     from benchmarks.ours import composed
     from model.encoder_decoder import EncoderDecoder
     from model.size import flops_per_token

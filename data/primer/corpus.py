@@ -85,7 +85,7 @@ def distinct(draw: Callable[[], Drawn], count: int, source: str, target: str) ->
         if name == "train":
             known |= parts(combinations)
         yield number, row
-    raise ValueError(f"the embedded corpus has fewer than {count} distinct rows; it has at least {len(seen)}")
+    raise ValueError(f"the built-in corpus has fewer than {count} distinct rows; it has at least {len(seen)}")
 
 
 class Kind(NamedTuple):

@@ -119,7 +119,7 @@ def _received(answer: IO[bytes]) -> Share:
     written = answer.read(length)
     if not length or len(written) < length:
         raise DataError(
-            "a process that draws the embedded corpus has ended (its error message is above, if it failed); start again"
+            "a process that generates the built-in corpus ended (its error message, if any, is above); start again"
         )
     found: Share = marshal.loads(written)
     return found

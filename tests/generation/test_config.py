@@ -16,4 +16,6 @@ def test_settings_of_the_other_task_are_refused() -> None:
     config = GenerateConfig(run="runs/x")
     given = {"run", "top_k", "stop", "beam_size", "device"}
     assert [problem.partition(":")[0] for problem in task_problems(config, given, "translate")] == ["stop", "top_k"]
-    assert task_problems(config, given, "gpt") == ["beam_size: runs/x writes text, it has no such setting (task=gpt)"]
+    assert task_problems(config, given, "gpt") == [
+        "beam_size: runs/x generates text and has no such setting (task=gpt)"
+    ]

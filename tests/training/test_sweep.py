@@ -219,7 +219,7 @@ def test_a_long_value_does_not_make_an_impossible_name(tmp_path: Path) -> None:
         ("experiment=glob(demo*)", "experiment=glob(demo*): "),
         (f"seed=range({LARGEST_SWEEP + 1})", f"more than {LARGEST_SWEEP}"),
         ("seed=range(10000000000)", f"more than {LARGEST_SWEEP}"),
-        ("seed=range(0)", "seed=range(0): holds no value"),
+        ("seed=range(0)", "seed=range(0): contains no values"),
         ("seed=range(0,10,0)", "seed=range(0,10,0): "),
     ],
 )
