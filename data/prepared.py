@@ -184,7 +184,7 @@ class PreparedText(Prepared):
         return self._sizes[split]["tokens"]
 
     def size(self, split: str) -> int:
-        """As `tokens`."""
+        """Return the number of tokens, as `tokens`."""
         return self.tokens(split)
 
     def bytes(self, split: str) -> int:

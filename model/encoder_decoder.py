@@ -49,7 +49,7 @@ class EncoderDecoder(nn.Module):
 
     @property
     def output_weight(self) -> Tensor:
-        """The output projection [V, C] of the real vocabulary, without padding rows: for a fused loss on `features`."""
+        """Return the output projection [V, C] without the padding rows of the vocabulary: for a fused loss."""
         return self.head.weight[: self.vocab_size]
 
     def encode(self, source: Tensor, source_mask: Tensor | None = None) -> Tensor:

@@ -40,7 +40,7 @@ class GPT(nn.Module):
 
     @property
     def output_weight(self) -> Tensor:
-        """The output projection [V, C] of the real vocabulary, without padding rows: for a fused loss on `features`."""
+        """Return the output projection [V, C] without the padding rows of the vocabulary: for a fused loss."""
         return self.head.weight[: self.vocab_size]
 
     def features(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:

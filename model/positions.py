@@ -75,7 +75,7 @@ class SinusoidalPositions(_PositionTable):
     """PE(p, 2i) = sin(p / 10000^(2i/C)), PE(p, 2i+1) = cos of the same (Vaswani et al. 2017, section 3.5)."""
 
     def compute(self, length: int) -> Tensor:
-        """[T, C]."""
+        """Compute sines and cosines, interleaved: [T, C] float32."""
         angles = _angles(length, self.width)  # [T, C/2]
         return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # [T, C]
 

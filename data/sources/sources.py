@@ -53,7 +53,7 @@ class Rows:
     """All splits of a corpus, opened on first access."""
 
     names: list[str]
-    """Names of the splits."""
+    """Split names."""
 
     key: str
     """Hash of the content."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Tokens = NDArray[np.unsignedinteger[Any]]
-"""uint16 or uint32, 1-d."""
+"""A 1-d array of uint16 or uint32 token ids."""
 
 
 def token_dtype(vocab_size: int) -> type[np.uint16] | type[np.uint32]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 Span = Sequence[int]
-"""[start, end) in characters."""
+"""Span [start, end) in characters."""
 
 
 def project(

@@ -101,7 +101,7 @@ def attention_backend(
 def _fused_arguments(
     query: Tensor, key: Tensor, value: Tensor, causal: bool, key_mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, bool]:
-    """(query, key, value, attn_mask, is_causal) for torch's fused attention.
+    """Return (query, key, value, attn_mask, is_causal) for torch's fused attention.
 
     Never pass both mask and flag: torch documents the combination as an error, but its CPU kernel silently applies
     both. The flag is kept if it is equivalent to the mask, because flash kernels do not support masks. (Torch's flag

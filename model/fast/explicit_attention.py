@@ -19,7 +19,7 @@ from model.layers import dropout
 def explicit_attention(
     query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout_probability: float
 ) -> Tensor:
-    """visible: from `visible_keys`. Query heads that share a key head are stacked as additional queries of it."""
+    """Compute attention under `visible` (from `visible_keys`). Query heads that share a key head become its queries."""
     batch, heads, queries, width = query.shape
     kv_heads, keys = key.shape[1:3]
     groups = heads // kv_heads

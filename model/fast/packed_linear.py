@@ -41,7 +41,7 @@ class PackedLinear(nn.Module):
         self.bias = linear.bias
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [..., in] bfloat16."""
+        """Apply the layer to x [..., in] bfloat16."""
         return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
 
 
@@ -55,7 +55,7 @@ class PackedFloat32Linear(nn.Module):
         self.packed = torch.ops.mkl._mkl_reorder_linear_weight(self.weight, rows)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [..., in] float32."""
+        """Apply the layer to x [..., in] float32."""
         return torch.ops.mkl._mkl_linear(x, self.packed, self.weight, self.bias, self.rows)
 
 
@@ -77,7 +77,7 @@ class Int8Linear(nn.Module):
         self.zero_points = torch.zeros(len(rounded), dtype=torch.int32)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [..., in] float32."""
+        """Apply the layer to x [..., in] float32."""
         row_scale = x.abs().amax(dim=-1, keepdim=True).clamp_(min=1e-12).mul_(1 / 127)  # [..., 1]
         rounded = (x / row_scale).round_()
         if not self.packed:
@@ -116,7 +116,7 @@ class Int8Weights(nn.Module):
         self.bias = linear.bias
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [..., in] bfloat16."""
+        """Apply the layer to x [..., in] bfloat16."""
         *rows, width = x.shape
         if math.prod(rows) <= 16:
             y = torch.ops.aten._weight_int8pack_mm(x.view(-1, width), self.weight, self.scale).view(*rows, -1)
