@@ -146,8 +146,7 @@ def _kernels(config: TrainConfig, device: torch.device) -> list[SDPBackend]:
 
 
 def check_attention(config: TrainConfig, hardware: Hardware) -> None:
-    """Raise UserError, with the key and the fix, if training on a GPU would use the slow kernel without being allowed
-    to.
+    """Raise UserError, with the key and the fix, if training on a GPU would use the slow kernel.
 
     Torch makes the decision, so that rules of another version cannot reject a working config; `obstacle` explains it.
     """
