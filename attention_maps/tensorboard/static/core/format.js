@@ -18,7 +18,7 @@ export function short(weight) {
   return weight < 0 && bare !== '0' ? `−${bare}` : bare;
 }
 
-/** A share as percent with one decimal place: 0.4213 -> "42.1 %". */
+/** A fraction as percent with one decimal place: 0.4213 -> "42.1 %". */
 export function percent(share) {
   return Number.isFinite(share) ? `${(100 * share).toFixed(1)} %` : 'nan';
 }

@@ -4,7 +4,7 @@
  *
  * {rows: [label], columns: [label], weights: Float32Array (rows x columns, row-major), difference, weighted, causal, maximum, hidden, kind,
  *  layer, head, rowsNamed, name, meta, sample, tokens: {rows, columns}}
- * label = {text, special, positions: [token positions], language}; `hidden` is the share of attention on hidden columns, per row, or null
+ * label = {text, special, positions: [token positions], language}; `hidden` is the attention to hidden columns, per row, or null
  * when nothing is hidden; a `difference` holds values from -1 to 1; `maximum` is the largest absolute value; `weighted`: whether weights
  * were multiplied by value norms.
  */
@@ -62,7 +62,7 @@ export function chooseHead({numbers, shape: [heads, queries, keys]}, head) {
   return chosen;
 }
 
-/** Weights [H,Q,K] times value norms [H,K], rows renormalised: each key's share of the head's output (Kobayashi et al. 2020). */
+/** Weights [H,Q,K] times value norms [H,K], rows renormalised: each key's fraction of the head's output (Kobayashi et al. 2020). */
 export function weightByValues(weights, values) {
   const {numbers, shape} = weights;
   const [heads, queries, keys] = shape;
@@ -168,7 +168,7 @@ export function largest(weights) {
   return most || 1;
 }
 
-/** Columns of a row by descending weight, none of weight 0: the first `top`, or as many as hold the share `mass` of the row. */
+/** Columns of a row by descending weight, none of weight 0: the first `top`, or as many as cover the fraction `mass` of the row. */
 export function strongest(frame, row, {top = 3, mass = 0} = {}) {
   const width = frame.columns.length;
   const weights = frame.weights.subarray(row * width, (row + 1) * width);

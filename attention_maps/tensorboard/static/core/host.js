@@ -1,6 +1,6 @@
 /** TensorBoard around the page: its URL, reload button (by the protocol of its experimental plugin library), keyboard focus and theme. */
 
-/** The window whose URL holds the state: TensorBoard's, which shows the page in an iframe; our own where that is not accessible. */
+/** The window whose URL holds the state: TensorBoard's, which shows the page in an iframe; our own if that is not accessible. */
 export function host() {
   try {
     return window.parent.location.hash === undefined ? window : window.parent;

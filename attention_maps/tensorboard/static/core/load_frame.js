@@ -4,7 +4,7 @@ import {chooseHead, kindsOf, makeFrame, shapesOf, weightByValues} from './frame.
 import {stepName, stepOf} from './recordings.js';
 import {Unavailable} from './source.js';
 
-/** A recording that holds scores and measures in `meta`, but no examples. */
+/** A recording with scores and measures in `meta`, but without examples. */
 export class NoExamples extends Unavailable {
   constructor(meta) {
     super('it holds no examples, only measures of heads; train with attention.examples or attention.probes to record some');
@@ -13,7 +13,7 @@ export class NoExamples extends Unavailable {
 }
 
 /**
- * The state clamped to what a recording holds: sample, kind, layer and head, or the nearest that exist (another run may be smaller), and a
+ * The state clamped to a recording: sample, kind, layer and head, or the nearest that exist (another run may be smaller), and a
  * default layer if none is chosen. Throws NoExamples if the recording has no examples.
  */
 export function fitting(state, meta) {
@@ -57,7 +57,7 @@ export async function loadLayer(source, state) {
   const weights = await source.tensor(...place);
   if (!state.values) return weights;
   const values = await source.tensor(...place, 'values').catch((error) => {
-    if (error instanceof Unavailable) throw new Unavailable('this recording holds no value norms: an older version made it');
+    if (error instanceof Unavailable) throw new Unavailable('this recording has no value norms: it was made by an older version');
     throw error;
   });
   return weightByValues(weights, values);

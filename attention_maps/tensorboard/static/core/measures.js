@@ -1,7 +1,7 @@
 /** Measures of heads: display name, unit, sort order and explanation of each. */
 
 /**
- * `first`: which values come first in sorting and get the strongest outline. `share`: stored as 0 to 1, shown as percent. `gold`: scored
+ * `first`: which values come first in sorting and get the strongest outline. `share`: a fraction, shown as percent. `gold`: scored
  * against gold labels, so that `first` also means better.
  */
 const MEASURES = {
@@ -11,18 +11,18 @@ const MEASURES = {
     unit: '%',
     share: true,
     first: 'low',
-    meaning: 'entropy divided by that of uniform attention',
+    meaning: 'entropy relative to uniform attention: 100 % is uniform',
   },
-  first: {title: 'to the first token', unit: '%', share: true, first: 'high', meaning: 'mean attention on the first token'},
-  special: {title: 'to special tokens', unit: '%', share: true, first: 'high', meaning: 'mean attention on special tokens'},
-  previous: {title: 'to the previous token', unit: '%', share: true, first: 'high', meaning: 'mean attention on the previous token'},
-  diagonal: {title: 'to itself', unit: '%', share: true, first: 'high', meaning: 'mean attention of a token on its own position'},
+  first: {title: 'to the first token', unit: '%', share: true, first: 'high', meaning: 'mean attention to the first token'},
+  special: {title: 'to special tokens', unit: '%', share: true, first: 'high', meaning: 'mean attention to special tokens'},
+  previous: {title: 'to the previous token', unit: '%', share: true, first: 'high', meaning: 'mean attention to the previous token'},
+  diagonal: {title: 'to itself', unit: '%', share: true, first: 'high', meaning: 'mean attention to the token itself (diagonal)'},
   coverage: {
     title: 'source coverage',
     unit: '%',
     share: true,
     first: 'high',
-    meaning: 'share of source tokens that get the largest weight of some row',
+    meaning: 'source tokens that are the argmax of at least one row',
   },
   alignment_error: {title: 'alignment error (AER)', unit: '%', first: 'low', gold: true, meaning: 'against gold word alignments'},
   antecedent: {
@@ -30,16 +30,16 @@ const MEASURES = {
     unit: '%',
     first: 'high',
     gold: true,
-    meaning: 'pronouns whose antecedent gets the largest weight among all nouns before them',
+    meaning: 'pronouns whose antecedent gets the most attention of all preceding nouns',
   },
   antecedent_agreeing: {
     title: 'pronouns resolved, agreeing nouns',
     unit: '%',
     first: 'high',
     gold: true,
-    meaning: 'the same among the nouns that agree with the pronoun, often a single one',
+    meaning: 'the same, only among nouns that agree with the pronoun, often a single one',
   },
-  importance: {title: 'importance', unit: 'nats', first: 'high', meaning: 'increase of the validation loss when the head is masked'},
+  importance: {title: 'importance', unit: 'nats', first: 'high', meaning: 'increase in validation loss when the head is ablated'},
 };
 
 /** Title, unit, meaning and order of a measure; an unknown one (of a later version) is shown under its own name. */
@@ -55,7 +55,7 @@ export function sortedMeasures(names) {
   return [...names].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
 }
 
-/** A value as it is plotted: shares become percent. */
+/** A value as it is plotted: fractions become percent. */
 export function plotted(name, value) {
   return measureOf(name).share && Number.isFinite(value) ? 100 * value : value;
 }
@@ -74,7 +74,7 @@ export function measureText(name, value) {
   return unit ? `${number} ${unit}` : number;
 }
 
-/** The value of a head in meta.measures; null if it has none, as mean, max and rollout. */
+/** The value of a head in meta.measures; null if there is none, as for mean, max and rollout. */
 export function measureAt(meta, name, kind, layer, head) {
   return meta.measures?.[name]?.[kind]?.[layer]?.[head] ?? null;
 }

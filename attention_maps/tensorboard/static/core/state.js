@@ -11,19 +11,19 @@ const INITIAL = {
   head: 'mean', // a number, or mean, max, rollout
   view: 'map',
   rows: '', // reads or predicts; '' means predicts for cross, reads otherwise
-  hide: false, // leave out special tokens and renormalise the rest
+  hide: false, // hide special tokens and renormalise the rest
   merge: false, // pieces to words
   values: false, // weight every key by the norm of its value vector
   scale: 'map', // strongest colour: the maximum of each map; or one: 1 in all maps
   gamma: 1, // of the colour scale; below 1 makes small weights easier to see
   against: '', // compare with: '' nothing, step:<recording> of this run, run:<run> at its nearest step
   top: 3, // lines per row
-  mass: 0, // lines: instead of `top`, the largest weights until this share is reached; 0 is off
+  mass: 0, // lines: instead of `top`, the largest weights that cover this fraction; 0 is off
   token: '', // r3: row 3 is selected, c5: column 5
   heads: '', // lines: several heads overlaid, "0,2" or "mean,3"; '' is the selected head
   layout: '', // lines: columns or text; '' decides by length
   losses: false, // sentence: underline every token by its loss
-  bars: 'all', // strength: the head beside `all` heads together, or `each` head
+  bars: 'all', // strength: the head and `all` heads together, or `each` head
   sort: 'order', // strength: tokens in text order, or by strength
   readout: 'argmax', // alignment: argmax, mutual, grown or threshold
   threshold: 0.2, // alignment: the smallest weight of a link
@@ -93,7 +93,7 @@ export class State {
   }
 }
 
-/** The values in a URL hash, converted to the type of their initial value; invalid ones are left out. */
+/** The values in a URL hash, converted to the type of their initial value; invalid ones are skipped. */
 function fromHash(hash) {
   const found = {};
   for (const [name, text] of new URLSearchParams(hash.replace(/^#(attention&?)?/, ''))) {

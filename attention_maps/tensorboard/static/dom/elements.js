@@ -2,7 +2,7 @@
 
 /**
  * element('button', {class: 'play', title: 'Play', onclick: play}, '▶') -> HTMLElement. Functions become event
- * listeners, true sets an empty attribute, false, null and undefined are left out. Children: nodes or text.
+ * listeners, true sets an empty attribute, false, null and undefined are skipped. Children: nodes or text.
  */
 export function element(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);

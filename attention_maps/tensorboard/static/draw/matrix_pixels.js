@@ -1,6 +1,6 @@
 /** Converts matrices to pixels; all bulk colouring of weights happens here. Shapes: Q rows, K columns, row-major. */
 
-const STEPS = 1024; // entries of a colour table for shares from 0 to 1
+const STEPS = 1024; // entries of a colour table for values from 0 to 1
 
 /** The colours of a frame as packed pixels, after gamma: {at: Uint32Array, middle, future, nan}. */
 export function colourTable(palette, {difference = false, gamma = 1} = {}) {

@@ -5,7 +5,7 @@ import {svgElement} from '../dom/elements.js';
 
 export const FONT = 'system-ui, -apple-system, "Segoe UI", "Noto Sans CJK JP", "Hiragino Sans", "Yu Gothic", sans-serif';
 
-const BASELINE = 0.36; // share of the font size from the middle of a letter down to the baseline
+const BASELINE = 0.36; // distance from the middle of a letter to the baseline, relative to the font size
 
 /** [r, g, b] -> "#rrggbb", which all SVG programs understand. */
 export function hex(colour) {
@@ -143,7 +143,7 @@ export class SvgPen {
   }
 }
 
-/** The cross-axis share (0 to 1) of a `curve` at the share `along` of its main axis, for hit tests. */
+/** The cross-axis position (0 to 1) of a `curve` at the position `along` (0 to 1) of its main axis, for hit tests. */
 export function sideways(along) {
   let [low, high] = [0, 1];
   for (let i = 0; i < 24; i++) {

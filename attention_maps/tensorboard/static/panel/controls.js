@@ -12,7 +12,7 @@ const LENGTH = 42; // characters of an example in the list
 const DIRECTIONS = {encoder: 'source attends to source', decoder: 'each token attends to earlier ones', cross: 'target attends to source'};
 const ROWS = 'Each row belongs to two tokens: the one that the model reads and the one that it predicts next. For alignment use “predicts”';
 const HIDE =
-  'Leave out <s>, </s> and the like; every row is renormalised to sum to 1, and the hidden share is shown beside it';
+  'Hide <s>, </s> and other special tokens; rows are renormalised to sum to 1, and the hidden attention is shown next to each row';
 const MERGE = 'Weights are summed over the pieces of a key word and averaged over the pieces of a query word';
 const VALUES = 'Weight times the norm of the value vector (Kobayashi et al. 2020); rows are renormalised to sum to 1';
 
@@ -33,7 +33,7 @@ export function createControls(context) {
     {min: 0.2, max: 2, step: 0.05},
     (value) => value.toFixed(2),
     (value) => state.set({gamma: value}),
-    'below 1, small weights are easier to see',
+    'values below 1 make small weights easier to see',
   );
   const line = (...children) => element('div', {class: 'controls-line'}, children);
   const bar = element(
@@ -90,12 +90,12 @@ function sampleTitle(sample) {
   return [sample.name, readable(shown), cut(sample)].filter(Boolean).join(' · ');
 }
 
-/** "cut at 128 of 300 tokens" for an example of which only the beginning was recorded, else ''. */
+/** "first 128 of 300 tokens" for an example of which only the beginning was recorded, else ''. */
 export function cut({reads, source, length, source_length: sourceLength, truncated}) {
   if (!truncated) return '';
   const parts = [];
-  if (length > reads.pieces.length) parts.push(`cut at ${reads.pieces.length} of ${length} tokens`);
-  if (source && sourceLength > source.pieces.length) parts.push(`source cut at ${source.pieces.length} of ${sourceLength} tokens`);
+  if (length > reads.pieces.length) parts.push(`first ${reads.pieces.length} of ${length} tokens`);
+  if (source && sourceLength > source.pieces.length) parts.push(`source: first ${source.pieces.length} of ${sourceLength} tokens`);
   return parts.join(', ') || 'cut';
 }
 

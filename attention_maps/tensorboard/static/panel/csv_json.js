@@ -1,6 +1,6 @@
 /** A frame as CSV and JSON for other programs. */
 
-/** RFC 4180: a header of keys, one line per query, labels in the first column; the share of hidden special tokens in the last. */
+/** RFC 4180: a header of keys, one line per query, labels in the first column; the attention to hidden special tokens in the last. */
 export function csvOf(frame) {
   const width = frame.columns.length;
   const hidden = (value) => (frame.hidden ? [value] : []);

@@ -1,4 +1,4 @@
-/** The page while there are no recordings: how to record maps, and where the tab looks for them. */
+/** The page while there are no recordings: how to record maps, and where the tab searches for them. */
 
 import {element} from '../dom/elements.js';
 
@@ -14,9 +14,9 @@ export function createEmptyPage() {
     place,
     element('p', {}, 'Training records the maps of all heads and layers at every evaluation:'),
     command('python train.py'),
-    element('p', {}, 'To follow sentences of your own through the whole training:'),
+    element('p', {}, 'To follow your own sentences throughout training:'),
     command(`python train.py attention.probes='["Emi prefers the apple over the orange."]'`),
-    element('p', {}, 'To record what a trained model writes or translates (name its run):'),
+    element('p', {}, 'To record the maps of generated text or a translation (use your own run folder):'),
     command('python generate.py run=runs/demo_enja prompt="Emi likes apples." attention=true'),
     again,
   );

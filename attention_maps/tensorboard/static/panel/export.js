@@ -78,7 +78,7 @@ async function copyLink() {
   return (await copyText(host().location.href)) ? 'link copied' : 'copy the link from the address bar';
 }
 
-/** Titles and file names that say where a frame comes from; without = and ',' which other tools split at. */
+/** Titles and file names that identify a frame; without '=' and ',', because other tools split at them. */
 class Names {
   constructor({state, fitted}, frame) {
     this.frame = frame;

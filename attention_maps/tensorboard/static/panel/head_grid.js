@@ -13,7 +13,7 @@ const WIDEST = 92;
 const NAMED = 46; // with the name inside the tile
 const GAP = 4;
 const EDGE = 22; // column of layer numbers
-const ABSENT = 'not recorded here, or not in the recording compared with';
+const ABSENT = 'not recorded here or not in the compared recording';
 const TAGS = {
   'previous token': 'prev',
   'first token': 'first',
@@ -62,7 +62,7 @@ export function createHeadGrid(context) {
       measure,
     );
     order.show(state.now.order);
-    key.textContent = names.length ? '' : 'This recording holds no measures of heads: an older version made it.';
+    key.textContent = names.length ? '' : 'This recording holds no measures of heads: it was made by an older version.';
     return measure;
   }
 

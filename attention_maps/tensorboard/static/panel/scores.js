@@ -1,4 +1,4 @@
-/** Scores against gold labels, of heads and means of heads, beside the baselines that put them into proportion. */
+/** Scores against gold labels, of heads and means of heads, compared with baselines. */
 
 import {better, measureOf, measureText} from '../core/measures.js';
 import {element} from '../dom/elements.js';

@@ -56,7 +56,7 @@ def test_512_tokens_are_drawn_and_zoomed(page: Page) -> None:
     """Guards: a map that is too large to display."""
     page.show(run="long", recording="step_00000100", head=0)
     assert page.find(".cells").get_attribute("aria-label").endswith("512 rows, 512 columns")
-    assert "cut at 512 of 600 tokens" in page.text(".frame-detail")
+    assert "first 512 of 600 tokens" in page.text(".frame-detail")
     assert len(page.colours(".cells")) > 50
     whole = page.picture(".cells")
     page.press("+", "+", "+")

@@ -213,8 +213,8 @@ def test_the_example_list_says_what_was_cut_and_takes_names_as_text(page: Page) 
     page.show(**CROSS, sample=1)
     examples = page.texts(f"#{page.labelled('example')} option")
     assert examples[0] == "probe 1 · Emi prefers apples."
-    assert examples[1] == "<b>bold</b> · Emi prefers apples. · cut at 4 of 300 tokens"
-    assert "cut at 4 of 300 tokens" in page.text(".frame-detail")
+    assert examples[1] == "<b>bold</b> · Emi prefers apples. · first 4 of 300 tokens"
+    assert "first 4 of 300 tokens" in page.text(".frame-detail")
 
 
 def test_japanese_is_marked_as_such(page: Page) -> None:

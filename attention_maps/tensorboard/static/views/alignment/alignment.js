@@ -1,4 +1,4 @@
-/** The alignment view: word links extracted from attention weights, compared with gold links where the recording has them. */
+/** The alignment view: word links extracted from attention weights, compared with gold links if the recording has any. */
 
 import {languageOf} from '../../core/format.js';
 import {KIND_NAMES, shapesOf} from '../../core/frame.js';
@@ -17,7 +17,7 @@ import {createReport} from './report.js';
 export const view = {
   name: 'alignment',
   title: 'Alignment',
-  hint: 'Word alignment extracted from the attention weights, compared with gold links where the recording has them.',
+  hint: 'Word alignment extracted from the attention weights, compared with gold links if the recording has any.',
   create: (context) => new Alignment(context),
 };
 

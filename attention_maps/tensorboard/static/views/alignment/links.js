@@ -1,6 +1,6 @@
 /**
  * Extracts word alignments from a frame and scores them against gold links. A link is {column, row}: indices of the frame's columns and
- * rows. Special tokens are left out.
+ * rows. Special tokens are skipped.
  */
 
 /**
@@ -46,7 +46,7 @@ function grown(links, candidates, rows, columns) {
   }
 }
 
-/** The gold links of this frame, null if the recording has none; links of tokens without a row are left out. */
+/** The gold links of this frame, null if the recording has none; links of tokens without a row are skipped. */
 export function goldLinks(frame) {
   if (frame.kind !== 'cross' || !frame.sample.links?.length) return null;
   const rows = places(frame.rows);

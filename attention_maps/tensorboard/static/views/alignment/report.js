@@ -1,4 +1,4 @@
-/** The panel beside the alignment: scores against gold links, the links in Pharaoh format, and what row labels mean. */
+/** The side panel of the alignment: scores against gold links, the links in Pharaoh format, and what row labels mean. */
 
 import {percent} from '../../core/format.js';
 import {KIND_NAMES} from '../../core/frame.js';
@@ -51,7 +51,7 @@ export function createReport() {
       answer.textContent = '';
     }
     const pair = frame.kind === 'cross' ? 'source-target' : 'key-query';
-    counted.textContent = `${links.length} links, ${pair}, in ${unit} counted from 0; special tokens are left out.`;
+    counted.textContent = `${links.length} links, ${pair}, in ${unit} counted from 0, without special tokens.`;
     naming.textContent = NAMING[frame.kind][frame.rowsNamed];
   }
 

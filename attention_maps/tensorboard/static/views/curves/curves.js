@@ -20,7 +20,7 @@ export const view = {
 };
 
 const NAME = 11; // size of the name at the end of the selected line
-const RIGHT = 24; // pixels beside the chart without a name
+const RIGHT = 24; // right margin in pixels without a name
 const REACH = 14; // pixels from a line within which the pointer hits it
 
 class Curves {
@@ -65,7 +65,7 @@ class Curves {
       this.name,
     );
     if (!names.length) {
-      this.explain(`No measures of ${kind} heads are recorded in this run: an older version made it.`);
+      this.explain(`No measures of ${kind} heads are recorded in this run: it was made by an older version.`);
       return;
     }
     this.steps = curves.steps;

@@ -52,17 +52,17 @@ class Lines {
 
   makeControls() {
     const {state} = this.context;
-    const rules = {top: 'strongest', mass: 'share'};
+    const rules = {top: 'strongest', mass: 'fraction'};
     this.rule = segments(
       'lines per row',
       rules,
       (rule) => state.set({mass: rule === 'top' ? 0 : 0.8}),
-      'Draw a fixed number of lines per row, or as many as cover a share of the attention',
+      'Draw a fixed number of lines per row, or as many as cover a fraction of the attention',
     );
     const pick = (value) => state.set(state.now.mass > 0 ? {mass: value / 100} : {top: value});
     const format = (value) => (state.now.mass > 0 ? `until ${value} % of the attention` : `${value}`);
     this.amount = slider('', {min: 1, max: 12, step: 1}, format, pick);
-    this.amount.input.setAttribute('aria-label', 'number of lines per row, or the share of attention that they cover');
+    this.amount.input.setAttribute('aria-label', 'number of lines per row, or the fraction of attention that they cover');
     const layouts = {'': 'by length', columns: 'two columns', text: 'running text'};
     this.layout = choice('layout', layouts, (layout) => state.set({layout}), 'Running text suits long texts and Japanese');
     this.chips = element('span', {class: 'heads', role: 'group', 'aria-label': 'heads that are drawn'});

@@ -1,4 +1,4 @@
-/** Draws all of a heat map but the cell colours: labels, numbers, hidden shares, selection and crosshair. `pen` is a CanvasPen. */
+/** Draws a heat map except for the cell colours: labels, numbers, hidden attention, selection and crosshair. `pen` is a CanvasPen. */
 
 import {short} from '../../core/format.js';
 import {columnLabel, cut} from '../../draw/axis_labels.js';
@@ -6,7 +6,7 @@ import {isFuture} from '../../draw/matrix_pixels.js';
 import {CORNER, LABEL} from './layout.js';
 
 const SMALLEST = 9; // smallest readable font size in pixels
-export const BAR = 30; // length in pixels of a hidden share of 1
+export const BAR = 30; // length in pixels of a bar for hidden attention of 1
 
 /** Labels of visible rows and columns; if cells are too small, only every n-th. `selected`: {side, index} or null. */
 export function drawLabels(pen, frame, layout, inks, selected) {
@@ -70,7 +70,7 @@ export function drawNumbers(pen, frame, layout, palette, {maximum, gamma}) {
   }
 }
 
-/** The share of attention on hidden tokens, per row, as a bar with a number if it fits. */
+/** The attention to hidden tokens, per row, as a bar with a number if it fits. */
 export function drawHidden(pen, frame, layout, inks) {
   if (!frame.hidden) return;
   const {cell, top, hiddenLeft, viewHeight} = layout;

@@ -170,7 +170,7 @@ class HeatMap {
   }
 }
 
-/** Tooltip lines of a cell, label or hidden share. */
+/** Tooltip lines of a cell, a label or the hidden attention. */
 function linesAt(frame, {row, column, hidden}) {
   const [query, key] = [frame.rows[row]?.text, frame.columns[column]?.text];
   if (hidden)

@@ -4,9 +4,9 @@ import {readable} from '../../core/format.js';
 import {wordText} from '../../core/word_groups.js';
 import {marginsFor, widthOf} from '../../draw/axis_labels.js';
 
-export const LABEL = 12; // size of a label where there is room
+export const LABEL = 12; // size of a label if there is room
 const LONGEST = 132; // limit for labels
-const HIDDEN = 44; // width of the column of hidden shares
+const HIDDEN = 44; // width of the column of hidden attention
 
 export const CORNER = {size: 11, gap: 7, widest: 'predicts ↓'}; // captions of rows and columns
 const BOTTOM = 6;
@@ -122,7 +122,7 @@ export class Layout {
     );
   }
 
-  /** What is at a point of the canvas: {row, column, hidden}, -1 beside the cells, `hidden` for the bar; null for nothing. */
+  /** What is at a point of the canvas: {row, column, hidden}, -1 outside the cells, `hidden` for the bar; null for nothing. */
   at(px, py) {
     const inside = {x: px >= this.left && px < this.left + this.viewWidth, y: py >= this.top && py < this.top + this.viewHeight};
     if (!inside.x && !inside.y) return null;

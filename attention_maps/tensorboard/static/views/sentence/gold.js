@@ -4,7 +4,7 @@ import {ahead, goldLinks, places} from '../alignment/links.js';
 
 /**
  * For {side, index}: {name, right: Set of indices on the other side, attended: {place, weight} or null, found}, or null without a gold
- * label. `attended` is the word with the largest weight, leaving out special tokens, in self-attention the token itself and, if causal,
+ * label. `attended` is the word with the largest weight, except special tokens, in self-attention the token itself and, if causal,
  * all tokens after it; `found`: whether it is one of the right ones. Only rows attend: for a column `attended` is null.
  */
 export function goldOf(frame, {side, index}) {

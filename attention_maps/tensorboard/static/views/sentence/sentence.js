@@ -19,7 +19,7 @@ export const view = {
   create: (context) => new Sentence(context),
 };
 
-const STRONG = 0.1; // weights of at least this are written out, besides the three largest
+const STRONG = 0.1; // minimum weight shown as a number; the three largest always are
 
 class Sentence {
   constructor(context) {
@@ -194,7 +194,7 @@ class Sentence {
   }
 }
 
-/** The line under a token whose loss is this share of the largest; none for NaN. */
+/** The line under a token by its loss relative to the largest loss; none for NaN. */
 function underline(share) {
   if (!Number.isFinite(share)) return {borderBottomColor: '', borderBottomWidth: ''};
   return {
@@ -203,7 +203,7 @@ function underline(share) {
   };
 }
 
-/** Indices of the weights that are written out, the largest first. */
+/** Indices of the weights shown as numbers, the largest first. */
 function strong(weights) {
   const order = [...weights.keys()].filter((i) => weights[i]).sort((a, b) => Math.abs(weights[b]) - Math.abs(weights[a]));
   return order.filter((i, rank) => (rank < 3 && Math.abs(weights[i]) >= 0.005) || Math.abs(weights[i]) >= STRONG);

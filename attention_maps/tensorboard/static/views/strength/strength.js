@@ -1,4 +1,4 @@
-/** The strength view: norm of the output of a head at each token, beside all heads together or every single head. */
+/** The strength view: norm of the output of a head at each token, compared with all heads together or every single head. */
 
 import {languageOf, percent} from '../../core/format.js';
 import {element} from '../../dom/elements.js';
