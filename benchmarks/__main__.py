@@ -8,29 +8,29 @@ import sys
 from configs.commands import run_command
 from configs.program import run_guarded
 
-HELP = """Measure this project beside its peers. Contenders run in processes of their own and take turns; medians count.
+HELP = """Compare this project with its peers. Each contender runs in its own process; turns alternate; medians count.
 
   python -m benchmarks train_gpt nanogpt=CHECKOUT data=input.txt    training steps of a GPT
   python -m benchmarks train_translator data=FOLDER                 training steps of an encoder-decoder
   python -m benchmarks sample model=10.7M batch=32 nanogpt=CHECKOUT  sampling from a GPT
   python -m benchmarks beam run=RUN sentences=test.en               translation by beam search
-  python -m benchmarks data text=input.txt pairs=FOLDER             batches, without a model
-  python -m benchmarks recording                                    attention maps of one example
-  python -m benchmarks shakespeare nanogpt=CHECKOUT data=input.txt  loss after the time that nanoGPT's recipe takes
-  python -m benchmarks gpu text=T.txt pairs=DIR nanogpt=CHECKOUT    all of it on a GPU, in stages: gpu_machine, …
-  python -m benchmarks table                                        results into README.md and docs/
+  python -m benchmarks data text=input.txt pairs=FOLDER             data loading, without a model
+  python -m benchmarks recording                                    recording the attention maps of one example
+  python -m benchmarks shakespeare nanogpt=CHECKOUT data=input.txt  loss in the same training time as nanoGPT's recipe
+  python -m benchmarks gpu text=T.txt pairs=DIR nanogpt=CHECKOUT    everything on a GPU, in stages: gpu_machine, …
+  python -m benchmarks table                                        write the results to README.md and docs/
 
-This project and this machine alone:
+Without peers:
 
   python -m benchmarks scaling data=input.txt                       speed and memory by width, depth, context, batch
   python -m benchmarks curves data=input.txt                        loss curves: bf16, compiled, float32
-  python -m benchmarks recording_cost                               attention maps: share of the training time
+  python -m benchmarks recording_cost                               attention maps: fraction of the training time
   python -m benchmarks tab                                          Attention tab: files and server
-  python -m benchmarks tab_drawing                                  Attention tab: drawing in a browser
+  python -m benchmarks tab_drawing                                  Attention tab: redraw times in a browser
   python -m benchmarks kftt run=RUN folder=KFTT                     alignment error rate of a run on KFTT
-  python -m benchmarks peak                                         matrix peak of this machine
+  python -m benchmarks peak                                         peak matrix throughput of this machine
 
-Run nothing else meanwhile. `python -m benchmarks train_gpt --help` lists the settings of `train_gpt`."""
+Run nothing else at the same time. `python -m benchmarks train_gpt --help` lists the settings of `train_gpt`."""
 
 COMMANDS = {
     "train_gpt": ("training.train_gpt", "train_gpt", "TrainGPTSettings"),
@@ -59,10 +59,10 @@ COMMANDS = {
     "gpu_maps": ("gpu.maps", "maps", "StageSettings"),
     "gpu_translation": ("gpu.quality", "translation", "StageSettings"),
 }
-"""For each command its module, function and settings; only the module asked for is imported."""
+"""Module, function and settings of each command; only the module of the chosen command is imported."""
 
 
 if __name__ == "__main__":
-    # SIGTERM ends it as Ctrl-C does: child processes stop and temporary folders go.
+    # SIGTERM acts like Ctrl-C: child processes are stopped and temporary folders are removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     run_guarded(lambda: run_command("benchmarks", HELP, COMMANDS, sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Contenders, and the benchmark that compares them."""
+"""Define contenders and the benchmark that compares them."""
 
 from __future__ import annotations
 
@@ -7,69 +7,69 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Step = Callable[[], int]
-"""Does one step of the work and returns the number of its units (tokens, sentences, …)."""
+"""Runs one step of the workload and returns the number of units processed (tokens, sentences, …)."""
 
 
 class Skipped(Exception):
-    """Raised by a contender that cannot run on this machine, with the reason. A peer whose package is missing raises
+    """Raised, with the reason, by a contender that cannot run on this machine. A peer whose package is missing raises
     ImportError."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """One row of a benchmark: a step that a process of its own builds and repeats."""
+    """One row of a benchmark: a step that is built and repeated in a separate process."""
 
     name: str
     build: str
-    """`module:function`, imported in the contender's process; called with `arguments` it returns a `Step`."""
+    """`module:function`, imported in the contender's process. The function accepts `arguments` and returns a `Step`."""
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Passed by name; plain values that JSON can hold."""
+    """Keyword arguments of the build function; values must be JSON-serialisable."""
 
     ours: bool = False
-    """Whether it is this project. A failed import means `skipped` for a peer and `failed` for ours."""
+    """Whether the contender is this project. A failed import means `skipped` for a peer and `failed` for ours."""
 
     operations_per_unit: float | None = None
-    """Floating-point operations of the model per unit of work, for FLOP/s and the share of the matrix peak."""
+    """Floating-point operations of the model per unit, for FLOP/s and the fraction of the matrix peak."""
 
     facts: Mapping[str, float] = field(default_factory=dict)
-    """Numbers that describe the work, kept with the results for formulas."""
+    """Numbers that describe the workload, saved with the results for use in formulas."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of its process beside the inherited ones (`OMP_NUM_THREADS`, say)."""
+    """Environment variables to set in addition to the inherited ones, e.g. `OMP_NUM_THREADS`."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A line of the README's table: the fastest of some of our rows against the fastest of some peers."""
+    """One row of a comparison table: our fastest contender against the fastest peer."""
 
     what: str
-    """What is compared: the first cell of the line."""
+    """Description of the comparison: the first cell of the row."""
 
     ours: tuple[str, ...]
-    """Names of rows; the fastest that was measured counts."""
+    """Names of our contenders; the fastest measured one counts."""
 
     peers: tuple[str, ...]
-    """Likewise."""
+    """Names of the peers; the fastest measured one counts."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Contenders that do the same work."""
+    """A set of contenders with the same workload."""
 
     name: str
-    """Its results are `<name>.json`."""
+    """The results are saved as `<name>.json`."""
 
     title: str
-    """The caption of the table, with the shapes that all share."""
+    """Caption of the table, with the shapes common to all contenders."""
 
     unit: str
-    """What a step counts, in the plural: `tokens`."""
+    """Unit that a step counts, in the plural, e.g. `tokens`."""
 
     contenders: tuple[Contender, ...]
 
     reference: str
-    """Name of the row that the others are divided by."""
+    """Name of the contender that the other contenders are compared with."""
 
     comparisons: tuple[Comparison, ...] = ()
 
@@ -77,6 +77,4 @@ class Benchmark:
         names = [contender.name for contender in self.contenders]
         wanted = {self.reference}.union(*({*one.ours, *one.peers} for one in self.comparisons))
         if len(set(names)) < len(names) or wanted - set(names):
-            raise ValueError(
-                f"{self.name}: names must be distinct, and these are of no contender: {wanted - set(names)}"
-            )
+            raise ValueError(f"{self.name}: names must be distinct, and these name no contender: {wanted - set(names)}")

@@ -1,4 +1,4 @@
-"""The device that contenders compute on."""
+"""Choose and synchronise the device of all contenders."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import torch
 
 
 def device() -> torch.device:
-    """The GPU where there is one; the project chooses the same."""
+    """Return the GPU if there is one, else the CPU, as the project does by default."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def synchronize() -> None:
-    """Wait until a GPU has finished what was queued."""
+    """Wait until the GPU, if any, has finished its queued work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()

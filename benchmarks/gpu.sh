@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Measure everything on a GPU in one call of under nine minutes:
+# Run all GPU benchmarks in one call of less than nine minutes:
 #
 #   bash benchmarks/gpu.sh [--dry-run] [key=value …]
 #
-# out       results: gpu.json, gpu.md, gpu.log (benchmarks/results/gpu-DATE)
-# nanogpt   a checkout of github.com/karpathy/nanoGPT, to be measured beside us
+# out       output folder for gpu.json, gpu.md and gpu.log (default: benchmarks/results/gpu-DATE)
+# nanogpt   a checkout of github.com/karpathy/nanoGPT to compare with
 # text      tinyshakespeare, for `shakespeare_gpu`
-# pairs     a folder with train.tsv, valid.tsv, test.tsv, for `tatoeba`
-# wheels    packages for a machine without a network (wheels/), see benchmarks/gpu_package.sh; installed for this call alone
-# stages    only these, each with all the time that is left: machine,tests,attention,training,text,kernels,decoding,maps,translation
-# seconds   for everything (530)
-# --dry-run all of it with tiny sizes on a CPU; measures nothing, leaves nothing
+# pairs     a folder with train.tsv, valid.tsv and test.tsv, for `tatoeba`
+# wheels    packages for a machine without network access, from benchmarks/gpu_package.sh; used for this call only (default: wheels/)
+# stages    run only these, each with all the remaining time: machine,tests,attention,training,text,kernels,decoding,maps,translation
+# seconds   total time limit (default: 530)
+# --dry-run run everything with tiny sizes on a CPU; measures nothing and keeps no files
 #
-# The plan with the time of each stage is in benchmarks/gpu/run.py, what is measured and how in docs/gpu.md.
+# benchmarks/gpu/run.py lists the time budget of each stage; docs/gpu.md describes what is measured and how.
 set -euo pipefail
 
 arguments=() wheels=""
@@ -33,7 +33,7 @@ wheels=${wheels:-$root/wheels}
 if compgen -G "$wheels/*.whl" > /dev/null && ! "$python" -c "import hydra, datasets, sentencepiece, sacrebleu, tensorboard" 2> /dev/null; then
   temporary=$(mktemp -d)
   trap 'rm -rf "$temporary"' EXIT
-  site=$temporary/site-packages # the name matters: modules from elsewhere are hashed by value by `datasets`, and some cannot be
+  site=$temporary/site-packages # required name: `datasets` hashes modules outside site-packages by value, which fails for some
   "$python" -m pip install -qq --no-index --no-deps --no-compile --no-cache-dir --target "$site" "$wheels"/*.whl
   export PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
 fi

@@ -1,5 +1,4 @@
-"""Measures contenders beside each other: each in a process of its own, taking turns, so that all meet the same noise of
-the machine."""
+"""Measure contenders in alternating turns, each in its own process, so that machine noise affects all of them alike."""
 
 from __future__ import annotations
 
@@ -32,44 +31,43 @@ from configs.program import expanded
 ROOT = Path(__file__).resolve().parent.parent
 
 _ROOM = 1.4
-"""What turns take beside their seconds, as a factor: the step before each that brings memory back, and a last step that
-is long."""
+"""Overhead factor on the nominal time of the turns: the uncounted step before each turn, and an overlong last step."""
 
 
 @dataclass
 class MeasureSettings:
-    """What all benchmarks have in common."""
+    """Settings common to all benchmarks."""
 
     rounds: int = 5
-    """Turns of each contender that count; medians are taken over them."""
+    """Number of measured turns per contender; the results are medians over these turns."""
 
     seconds: float = 2.0
-    """A turn repeats the step until this time has passed, at least once."""
+    """Duration of a turn in seconds; a turn runs at least one step."""
 
     warm_up: float = 4.0
     """Seconds of the first turn of each contender, which is not counted."""
 
     only: str = ""
-    """Only these contenders, separated by commas: whole names, or parts that are no whole name; empty means all."""
+    """Contenders to measure, separated by commas: names, or substrings that are no whole name; empty means all."""
 
     to: str = "benchmarks/results"
-    """Folder of the results, one JSON file for each benchmark."""
+    """Output folder, with one JSON file per benchmark."""
 
     instructions: Literal["native", "avx512", "avx2"] = "native"
-    """What the libraries may use of the processor: `avx2` is what nearly every computer has. Other results than the
-    native ones are kept in files of their own."""
+    """Instruction set that the libraries may use. Nearly every computer supports `avx2`. Results for a restricted
+    instruction set are saved in separate files."""
 
     at_once: int = 1
-    """Contenders that are set up at the same time: compilers need many cores, not the GPU. Who fails in company is set
-    up again, alone. The turns that count are always taken one at a time."""
+    """Number of contenders to set up in parallel: compilers need many cores, not the GPU. A contender that fails in
+    parallel is set up once more, alone. Measured turns always run one at a time."""
 
     limit: float | None = None
-    """Seconds for everything: who is not ready in time is given up, and rounds for which no time is left are left out.
-    """
+    """Total time limit in seconds: contenders that are not ready in time are stopped, and rounds that do not fit are
+    skipped."""
 
 
 class Worker:
-    """The process of one contender, seen from the harness. `row` collects what it did, or why it did nothing."""
+    """Handle of one contender's process. `row` collects its results, or the reason why there are none."""
 
     def __init__(self, contender: Contender, instructions: str) -> None:
         self.row = Row(contender.name, contender.ours, contender.operations_per_unit, facts=dict(contender.facts))
@@ -87,20 +85,20 @@ class Worker:
         )
 
     def set_up(self, seconds: float, deadline: float = math.inf) -> None:
-        """Build the step and take the turn that is not counted; whoever is not ready at `deadline` (time.monotonic) is
-        given up."""
+        """Build the step and run the uncounted first turn. A contender that is not ready at `deadline`
+        (time.monotonic) is killed."""
         contender = self.contender
         with self.given_up_at(deadline) as given_up:
             answer = self.ask(
                 build=contender.build, arguments=dict(contender.arguments), ours=contender.ours, seconds=seconds
             )
         if given_up.is_set():
-            self.row.status = "cut: was not ready in time"
+            self.row.status = "not measured: set-up exceeded the time limit"
         self.row.set_up_seconds = answer.get("set_up_seconds", 0.0)
 
     @contextmanager
     def given_up_at(self, deadline: float) -> Iterator[threading.Event]:
-        """Kill the process at `deadline` unless the block has ended by then -> whether that happened."""
+        """Kill the process at `deadline` unless the block has ended by then -> event that is set after a kill."""
         given_up = threading.Event()
 
         def give_up() -> None:
@@ -115,14 +113,14 @@ class Worker:
             timer.cancel()
 
     def turn(self, seconds: float) -> None:
-        """A turn that counts."""
+        """Run one measured turn."""
         answer = self.ask(seconds=seconds)
         if self.row.status == "measured":
             self.row.rounds.append(Turn(answer["seconds"], answer["steps"], answer["units"]))
             self.row.peak_memory = answer["peak_memory"]
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Send a request and wait for its answer; a contender that gives up is closed and its row says why."""
+        """Send a request and return the answer. On `skipped` or `failed`, set the row's status and end the process."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         try:
@@ -139,34 +137,34 @@ class Worker:
         return answer
 
     def last_words(self) -> str:
-        """What is known of a process that died without an answer."""
+        """Return the last line of standard error of a process that died without an answer, or its exit code."""
         code = self.process.wait()
         self.errors.seek(0)
         lines = self.errors.read().decode("utf-8", "replace").strip().splitlines()
         return lines[-1][:200] if lines else f"exit code {code}" + (" (out of memory?)" if code == -9 else "")
 
     def close(self) -> None:
-        """End the process: it leaves when nothing more can be asked."""
+        """End the process by closing its standard input."""
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # a request that it did not live to read
+        with suppress(BrokenPipeError):  # the process died before reading the last request
             self.process.stdin.close()
         self.process.wait()
         self.errors.close()
 
 
 def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, float] | None = None) -> Result:
-    """Run a benchmark: contenders are set up, then take turns A B C A B C … for `settings.rounds` rounds.
+    """Run a benchmark: set up the contenders, then alternate turns A B C A B C … for `settings.rounds` rounds.
 
-    Prints the table and writes the JSON file. `peak`: the machine's matrix peak where it has been measured already, as
-    `matrix_peak` gives it. Raises UserError when the settings choose nobody.
+    Print the table and write the JSON file. `peak`: the machine's matrix peak from `matrix_peak`, if already measured.
+    Raises UserError if the settings select no contender or no round.
     """
     deadline = math.inf if settings.limit is None else time.monotonic() + settings.limit
     chosen = [one for one in benchmark.contenders if is_wanted(one.name, settings.only, benchmark)]
     if not chosen:
         names = ", ".join(one.name for one in benchmark.contenders)
-        raise UserError(f"only={settings.only}: no contender has that in its name; there are {names}")
+        raise UserError(f"only={settings.only}: matches no contender; choose from {names}")
     if settings.rounds < 1:
-        raise UserError(f"rounds={settings.rounds}: at least one is needed for a median")
+        raise UserError(f"rounds={settings.rounds}: must be at least 1")
     native = settings.instructions == "native"
     name = benchmark.name if native else f"{benchmark.name}_{settings.instructions}"
     result = Result(
@@ -215,7 +213,7 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
                 worker.close()
     for worker in workers:
         if worker.row.status == "measured" and not worker.row.rounds:
-            worker.row.status = "cut: no time was left for a round"
+            worker.row.status = "not measured: no time left for a round"
     result.rows = [worker.row for worker in workers]
     result.rows += [Row(one.name, one.ours, status="skipped: bf16 is emulated here") for one in emulated]
     folder = expanded(settings.to) / ("" if native else settings.instructions)
@@ -227,14 +225,14 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
 
 
 def is_wanted(name: str, only: str, benchmark: Benchmark) -> bool:
-    """Whether `only` chooses the contender: by its whole name, or by a part that is nobody's whole name."""
+    """Whether `only` selects the contender, by its whole name or by a substring that is no contender's whole name."""
     names = {one.name for one in benchmark.contenders}
     wanted = [text for text in only.split(",") if text]
     return not wanted or any(text == name or (text not in names and text in name) for text in wanted)
 
 
 def matrix_peak(instructions: str) -> dict[str, float]:
-    """FLOP/s by number format, measured in a process of its own before anything else runs."""
+    """Measure the matrix peak in a separate process, before anything else runs -> FLOP/s by number format."""
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "peak", "json=true"],

@@ -1,4 +1,4 @@
-"""Files and folders that settings name, checked before anything is measured."""
+"""Check the files and folders in the settings before anything is measured."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from configs.program import expanded
 
 @dataclass
 class NoSettings:
-    """Of a command without settings."""
+    """Empty settings, for commands without options."""
 
 
 def existing_file(key: str, value: str) -> Path:
-    """The absolute path of a file. Raises UserError."""
+    """Return the absolute path of an existing file. Raises UserError if it does not exist."""
     path = expanded(value).absolute()
     if not value or not path.is_file():
         raise UserError(f"{key}={value}: no such file")
@@ -23,7 +23,7 @@ def existing_file(key: str, value: str) -> Path:
 
 
 def existing_folder(key: str, value: str, hint: str = "") -> Path:
-    """The absolute path of a folder. Raises UserError, with the hint behind its message."""
+    """Return the absolute path of an existing folder. Raises UserError, ending in `hint`, if it does not exist."""
     path = expanded(value).absolute()
     if not value or not path.is_dir():
         raise UserError(f"{key}={value}: no such folder{hint}")
@@ -31,5 +31,5 @@ def existing_folder(key: str, value: str, hint: str = "") -> Path:
 
 
 def absolute(value: str) -> str:
-    """An absolute path for a contender's arguments; an empty setting stays empty."""
+    """Return the absolute path of a setting; an empty setting stays empty."""
     return value and str(expanded(value).absolute())

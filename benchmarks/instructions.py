@@ -1,4 +1,4 @@
-"""Limits on the instruction set, to measure the speed of an older processor on a newer one."""
+"""Restrict the instruction set, to estimate the speed of an older processor on a newer one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LIMITS: Mapping[str, Mapping[str, str]] = {
     "avx512": _limits("avx512", "AVX512_CORE"),
     "avx2": _limits("avx2", "AVX2"),
 }
-"""Environment variables by instruction set: oneDNN, torch's own kernels and what its compiler writes, MKL, CTranslate2.
+"""Environment variables by instruction set, for oneDNN, torch's own and compiled kernels, MKL and CTranslate2.
 
-The cache tag keeps compiled code apart: torch 2.13 would reuse code for other vector instructions."""
+The cache tag separates compiled code by instruction set: torch 2.13 would otherwise reuse code across sets."""
 
 
 def emulates(instructions: str, contender: str) -> bool:
-    """Whether a contender with bf16 in its name would compute without instructions for it: a hundred times slower than
-    in float32."""
+    """Whether a bf16 contender, recognised by its name, would run without bf16 instructions: emulation is a hundred
+    times slower than float32."""
     return instructions != "native" and any(name in contender for name in ("bf16", "bfloat16"))

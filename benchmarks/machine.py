@@ -1,4 +1,4 @@
-"""Machine and package versions, saved with every result."""
+"""Describe the machine and the package versions that are saved with every result."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import re
 from pathlib import Path
 
 PACKAGES = ("torch", "numpy", "sentencepiece", "transformers", "ctranslate2", "joeynmt")
-"""Packages whose versions are noted with every result; those that are not installed are left out."""
+"""Packages whose versions are saved with every result, if installed."""
 
 
 def describe_machine() -> dict[str, str | int]:
-    """Processor, cores that this process may use, memory, GPU where there is one, system."""
+    """Return the processor, the cores available to this process, memory in bytes, operating system, and GPU if any."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     found: dict[str, str | int] = {"processor": processor(), "cores": cores, "system": platform.system()}
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
@@ -26,7 +26,7 @@ def describe_machine() -> dict[str, str | int]:
 
 
 def processor() -> str:
-    """The processor's name, with the matrix extensions that decide how fast bf16 is."""
+    """Return the processor's name, clock rate, and the best instruction set extension relevant to bf16 speed."""
     cpuinfo = Path("/proc/cpuinfo")
     text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.exists() else ""
     name = re.search(r"model name\s*:\s*(.+)", text)
@@ -39,7 +39,7 @@ def processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Python and the packages that matter here."""
+    """Return the versions of Python and of the installed `PACKAGES`."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:

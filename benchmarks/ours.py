@@ -1,4 +1,4 @@
-"""This project as a contender: the real trainer on a real stream, configured as the command line would."""
+"""Run this project as a contender: the complete trainer on a real stream of batches, configured as by `train.py`."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from training.trainer import Trainer
 
 
 class StrictLog(RunLog):
-    """Raises RuntimeError when the trainer falls back to uncompiled steps: the row would be mislabelled."""
+    """Run log that raises RuntimeError if the trainer falls back to uncompiled steps, which would mislabel the row."""
 
     def line(self, message: str) -> None:
-        """As in RunLog. Raises RuntimeError."""
+        """Write a message to the log. Raises RuntimeError if the message reports a failed compilation."""
         if "torch.compile does not work" in message:
             raise RuntimeError(message)
         super().line(message)
 
 
 def composed(settings: list[str]) -> TrainConfig:
-    """The config of `python train.py` with these settings. Raises ValueError with all problems."""
+    """Compose the config of `python train.py` with these settings. Raises ValueError that lists all problems."""
     found, wrong = compose_config("train", TrainConfig, settings)
     config: Any = OmegaConf.to_object(found) if found is not None else None
     wrong = wrong or problems(config)
@@ -48,24 +48,24 @@ def composed(settings: list[str]) -> TrainConfig:
 
 
 def prepared_and_model(config: TrainConfig) -> tuple[PreparedText | PreparedPairs, Model]:
-    """Tokenised data and a fresh model for them."""
+    """Return the tokenised data and a newly initialised model."""
     prepared = prepare(config.task, config.data, config.tokenizer, config.model.context, config.seed)
     torch.manual_seed(config.seed)
     return prepared, build_model(config, prepared.tokenizers)
 
 
 def folder_until_exit() -> Path:
-    """An empty folder that is removed when the process ends."""
+    """Create an empty folder that is removed when the process ends."""
     folder = tempfile.TemporaryDirectory(prefix="benchmark-", ignore_cleanup_errors=True)
     atexit.register(folder.cleanup)
     return Path(folder.name)
 
 
 def trainer_of(settings: list[str], vocabulary: int = 0) -> Trainer:
-    """The project's trainer, ready to take steps; ends its contender where compilation fails.
+    """Build the project's trainer; it raises RuntimeError in a step if compilation fails.
 
-    With `vocabulary` a GPT learns numbers drawn by Zipf's law instead of a text: speed at a vocabulary that no small
-    text has.
+    If `vocabulary` is positive, the trainer trains a GPT on token ids drawn from a Zipf distribution instead of a text,
+    to measure the speed at a vocabulary larger than that of a small text.
     """
     config = composed(["trainer.steps=1000000", *settings])
     hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
@@ -85,8 +85,10 @@ def trainer_of(settings: list[str], vocabulary: int = 0) -> Trainer:
 
 
 def training(settings: list[str], vocabulary: int = 0) -> Step:
-    """One optimiser step of the project's trainer, counted in real tokens (source and target). Arguments as
-    `trainer_of`."""
+    """Return one optimiser step of the project's trainer, counted in non-padding tokens (source and target).
+
+    Arguments: see `trainer_of`.
+    """
     trainer = trainer_of(settings, vocabulary)
 
     def step() -> int:

@@ -1,4 +1,4 @@
-"""The measured matrix peak: the share of it that a program reaches carries over to other machines."""
+"""Measure the peak matrix throughput; the fraction of it that a program reaches is comparable across machines."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import torch
 from torch.nn import functional as F
 
 SHAPES = ((8192, 256, 1024), (8192, 1024, 256), (8192, 384, 1536), (2048, 256, 1024), (2048, 2048, 2048))
-"""M x K x N of the products tried: the linear layers of small transformers, and one square."""
+"""M x K x N of the measured products: the linear layers of small transformers, and one square product."""
 
 LARGE = ((8192, 8192, 8192),)
-"""Also measured on a GPU, which the small ones do not fill."""
+"""Additional product on a GPU, which the smaller products do not saturate."""
 
 REPEATS = 7
 
@@ -28,7 +28,7 @@ class PeakSettings:
 
 
 def measure_peak() -> dict[str, dict[str, float]]:
-    """FLOP/s (2 M K N over the median time of `F.linear`) per number format and shape; the best shape is the peak."""
+    """Return FLOP/s (2 M K N / median time of `F.linear`) by number format and shape; the maximum is the peak."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     formats = {"bf16": torch.bfloat16, "float32": torch.float32}
     shapes = SHAPES + (LARGE if device == "cuda" else ())
@@ -39,7 +39,7 @@ def measure_peak() -> dict[str, dict[str, float]]:
 
 
 def product_rate(shape: tuple[int, int, int], dtype: torch.dtype, device: str) -> float:
-    """FLOP/s of one product: the median of `REPEATS` after one that is not counted."""
+    """Return the FLOP/s of one product, from the median time of `REPEATS` calls after one uncounted call."""
     rows, inner, columns = shape
     x = torch.randn(rows, inner, device=device).to(dtype)
     weight = torch.randn(columns, inner, device=device).to(dtype)
@@ -54,7 +54,7 @@ def product_rate(shape: tuple[int, int, int], dtype: torch.dtype, device: str) -
 
 
 def peak(settings: PeakSettings) -> None:
-    """Measure the matrix peak of this machine."""
+    """Measure the peak matrix throughput of this machine."""
     with torch.no_grad():
         found = measure_peak()
     if settings.json:

@@ -1,4 +1,4 @@
-"""Results as Markdown tables: all rows of one benchmark, and the one-line comparisons of all."""
+"""Format results as Markdown: the full table of one benchmark, and the comparisons of all benchmarks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from benchmarks.results import Result, Row
 
 
 def full_table(result: Result) -> str:
-    """Every contender of a benchmark, those that were skipped or failed included."""
+    """Return the table of all contenders of a benchmark, including skipped and failed ones."""
     per_second = f"{result.unit}/s"
-    heading = (
-        f"| contender | {per_second} | min – max | ms/step | TFLOP/s | of the peak | memory, GB | reference / this |"
-    )
+    heading = f"| contender | {per_second} | min – max | ms/step | TFLOP/s | of peak | memory, GB | reference / this |"
     lines = [f"{result.title}. The reference is “{result.reference}”.", "", heading, "|---|" + "---|" * 7]
     reference = result.row(result.reference)
     for row in result.rows:
@@ -28,27 +26,27 @@ def full_table(result: Result) -> str:
 
 
 def label(row: Row) -> str:
-    """Our rows stand out."""
+    """Return the row's name, in bold for our rows."""
     return f"**{row.name}**" if row.ours else row.name
 
 
 def use(row: Row, result: Result) -> str:
-    """Two cells: model FLOP/s and their share of the machine's measured peak."""
+    """Return two cells: model TFLOP/s, and their percentage of the machine's measured peak."""
     if row.operations is None:
         return "– | –"
     return f"{row.operations / 1e12:.3f} | {100 * row.operations / result.best_peak:.1f} %"
 
 
 def conditions(result: Result) -> str:
-    """Rounds, machine, versions and matrix peak in a sentence or two."""
+    """Return rounds, date, machine, versions and matrix peak as a caption."""
     peaks = ", ".join(f"{rate / 1e12:.2f} TFLOP/s in {name}" for name, rate in result.peak.items())
     return f"{place(result)} Matrix peak {peaks}."
 
 
 def place(result: Result) -> str:
-    """What results of one session have in common."""
+    """Return rounds, date, machine and versions as a caption."""
     machine, rounds = result.machine, max((len(row.rounds) for row in result.rows), default=0)
-    held = f" held to {str(machine['instructions']).upper()}" if "instructions" in machine else ""
+    held = f" restricted to {str(machine['instructions']).upper()}" if "instructions" in machine else ""
     where = f"{machine['processor']}{held}, {machine['cores']} cores" + (
         f", {machine['gpu']}" if "gpu" in machine else ""
     )
@@ -64,16 +62,13 @@ HIGHLIGHTS = {
     ("sample_0.8M_batch_1", "against CTranslate2 in float32"): "Sample one text from 0.8M parameters",
     ("recording", "the peer only returns them"): "Record all attention maps, with scores and checks",
 }
-"""The README's rows, good ones and bad ones: a benchmark and the end of one of its comparisons, and what is done."""
+"""Rows of the README's table, favourable and unfavourable: (benchmark, ending of a comparison) -> description."""
 
 
 def highlights(results: Sequence[Result], instructions: str = "avx2") -> str:
-    """The README's table: each of `HIGHLIGHTS` natively and, where measured, held to older `instructions`."""
+    """Return the README's table: the ratios of `HIGHLIGHTS`, native and, if measured, restricted to `instructions`."""
     by_name = {result.benchmark: result for result in results}
-    lines = [
-        f"| | ours | fastest of the peers compared | ratio | with {instructions.upper()} only |",
-        "|---|---|---|---|---|",
-    ]
+    lines = [f"| | ours | fastest peer | ratio | ratio with {instructions.upper()} only |", "|---|---|---|---|---|"]
     for (name, ending), what in HIGHLIGHTS.items():
         compared = contest(by_name.get(name), ending)
         if compared is None:
@@ -87,7 +82,7 @@ def highlights(results: Sequence[Result], instructions: str = "avx2") -> str:
 
 
 def contest(result: Result | None, ending: str) -> tuple[Result, Row, Row] | None:
-    """The result with our fastest row and the fastest peer of the comparison that ends so; None if not measured."""
+    """Return the result, our fastest row and the fastest peer of the comparison with this ending, or None."""
     if result is None:
         return None
     comparison = next((one for one in result.comparisons if one["what"].endswith(ending)), None)
@@ -98,22 +93,22 @@ def contest(result: Result | None, ending: str) -> tuple[Result, Row, Row] | Non
 
 
 def comparison_table(results: Sequence[Result]) -> str:
-    """All comparisons, each with the fastest of its peers, and which peers are missing."""
+    """Return the table of all comparisons, each with its fastest peer, followed by the contenders not measured."""
     lines = [line for result in results for line in comparisons(result)]
     missing = [f"{row.name} ({row.status})" for result in results for row in result.rows if not row.measured]
-    table = "\n".join(["| what | ours | fastest peer | ratio |", "|---|---|---|---|", *lines])
+    table = "\n".join(["| benchmark | ours | fastest peer | ratio |", "|---|---|---|---|", *lines])
     return f"{table}\n\nNot measured: {'; '.join(missing)}." if missing else table
 
 
 def beside(ours: Row, peer: Row | None) -> tuple[str, str]:
-    """A peer's rate and name, and how many times as fast ours is."""
+    """Return two cells: the peer's rate and name, and the ratio of our rate to the peer's rate."""
     if peer is None:
-        return "none was measured", "–"
+        return "not measured", "–"
     return f"{number(peer.rate)} ({peer.name})", f"{ours.rate / peer.rate:.1f} x"
 
 
 def comparisons(result: Result) -> list[str]:
-    """A line for each comparison of a benchmark in which something of ours was measured."""
+    """Return one table row for each comparison of a benchmark in which one of our contenders was measured."""
     lines = []
     for comparison in result.comparisons:
         ours, peer = result.fastest(comparison["ours"]), result.fastest(comparison["peers"])
@@ -126,6 +121,6 @@ def comparisons(result: Result) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Three digits that mean something: 12,345 becomes 12,300, 3.14159 becomes 3.14."""
+    """Format a number with three significant digits: 12,345 becomes 12,300, 3.14159 becomes 3.14."""
     digits = f"{value:.3g}"
     return f"{float(digits):,.0f}" if abs(float(digits)) >= 100 else f"{float(digits):g}"

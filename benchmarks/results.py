@@ -1,4 +1,4 @@
-"""Results of a benchmark: the raw times of every round as JSON, and the figures derived from them."""
+"""Store the raw times of every round as JSON, and derive the figures of a benchmark from these times."""
 
 from __future__ import annotations
 
@@ -21,50 +21,50 @@ class Turn:
 
 @dataclass
 class Row:
-    """One contender. Everything derived is a median over its turns."""
+    """Results of one contender. Derived figures are medians over its turns."""
 
     name: str
     ours: bool
     operations_per_unit: float | None = None
     status: str = "measured"
-    """`measured`, or `skipped: reason`, `cut: reason` (no time was left) or `failed: reason`."""
+    """`measured`, `skipped: reason`, `not measured: reason` (no time left) or `failed: reason`."""
     set_up_seconds: float = 0.0
-    """Imports, data, compilation and the turn that does not count."""
+    """Time of imports, data preparation, compilation and the uncounted turn."""
     peak_memory: int = 0
-    """Bytes."""
+    """Peak memory in bytes."""
     facts: dict[str, float] = field(default_factory=dict)
-    """Numbers that describe the work."""
+    """Numbers that describe the workload."""
     rounds: list[Turn] = field(default_factory=list)
 
     @property
     def measured(self) -> bool:
-        """Whether there are times."""
+        """Whether the contender was measured for at least one round."""
         return self.status == "measured" and bool(self.rounds)
 
     @property
     def rates(self) -> list[float]:
-        """Units per second of each turn."""
+        """Units per second, one value per turn."""
         return [turn.units / turn.seconds for turn in self.rounds]
 
     @property
     def rate(self) -> float:
-        """Units per second."""
+        """Median units per second."""
         return median(self.rates)
 
     @property
     def milliseconds(self) -> float:
-        """Of one step."""
+        """Median time of one step in milliseconds."""
         return 1000 * median(turn.seconds / turn.steps for turn in self.rounds)
 
     @property
     def operations(self) -> float | None:
-        """Model FLOP/s, where operations are counted."""
+        """Model FLOP/s, or None if operations are not counted."""
         return None if self.operations_per_unit is None else self.rate * self.operations_per_unit
 
 
 @dataclass
 class Result:
-    """One benchmark on one machine."""
+    """Results of one benchmark on one machine."""
 
     benchmark: str
     title: str
@@ -80,26 +80,26 @@ class Result:
     rows: list[Row]
 
     def row(self, name: str) -> Row | None:
-        """The row of that name, if it was measured."""
+        """Return the row of this name, or None if it was not measured."""
         return next((row for row in self.rows if row.name == name and row.measured), None)
 
     def fastest(self, names: Sequence[str]) -> Row | None:
-        """The fastest of the named rows by its median, if any was measured."""
+        """Return the named row with the highest median rate, or None if none was measured."""
         measured = [row for name in names if (row := self.row(name))]
         return max(measured, key=lambda row: row.rate, default=None)
 
     @property
     def best_peak(self) -> float:
-        """The peak of the faster number format."""
+        """Matrix peak of the faster number format, in FLOP/s."""
         return max(self.peak.values())
 
     def save(self, path: Path) -> None:
-        """Write it as JSON."""
+        """Write the result as JSON."""
         path.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Result:
-        """Read a file that `save` wrote."""
+        """Read a result written by `save`."""
         values = json.loads(path.read_text(encoding="utf-8"))
         values["rows"] = [Row(**row | {"rounds": [Turn(**turn) for turn in row["rounds"]]}) for row in values["rows"]]
         return cls(**values)

@@ -1,4 +1,4 @@
-"""The size of a Transformer, as contenders take it and as the command line of `train.py` writes it."""
+"""Convert the size of a Transformer to arguments of contenders and to `train.py` settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 class Shape:
-    """Base of dataclasses that have these four fields."""
+    """Base class of dataclasses with these four fields."""
 
     layers: int
     heads: int
@@ -15,10 +15,10 @@ class Shape:
 
     @property
     def size(self) -> dict[str, int]:
-        """The four by name."""
+        """The four fields by name."""
         return {"layers": self.layers, "heads": self.heads, "width": self.width, "context": self.context}
 
 
 def model_settings(values: Mapping[str, object]) -> list[str]:
-    """Overrides of the group `model` for `train.py`: `model.layers=4` and so on."""
+    """Return overrides of the group `model` for `train.py`, e.g. `model.layers=4`."""
     return [f"model.{name}={value}" for name, value in values.items()]

@@ -1,5 +1,4 @@
-"""Results into the pages: what stands between markers in README.md and docs/ is written from JSON files,
-never by hand."""
+"""Generate the blocks between markers in README.md and docs/ from the JSON results."""
 
 from __future__ import annotations
 
@@ -27,20 +26,20 @@ class TableSettings:
     """Settings of `table`."""
 
     results: str = "benchmarks/results"
-    """Folder of the JSON files."""
+    """Folder of the JSON results."""
 
     readme: str = "README.md"
-    """The page with the short table."""
+    """Page with the short table."""
 
     speed: str = "docs/speed.md"
-    """The page with all tables."""
+    """Page with all tables."""
 
     gpu: str = "docs/gpu.md"
-    """The page about GPUs."""
+    """Page with the GPU tables."""
 
 
 def table(settings: TableSettings) -> None:
-    """Write the tables of README.md, docs/speed.md and docs/gpu.md from the results."""
+    """Write the results to the tables of README.md, docs/speed.md and docs/gpu.md."""
     written = blocks(expanded(settings.results))
     for path in (expanded(settings.readme), expanded(settings.speed), expanded(settings.gpu)):
         page = path.read_text(encoding="utf-8")
@@ -49,23 +48,23 @@ def table(settings: TableSettings) -> None:
 
 
 def load_results(folder: Path) -> list[Result]:
-    """All results of a folder, loss curves excepted, in the order of `ORDER`, then by name."""
+    """Load all results of a folder except the loss curves, sorted by `ORDER`, then by name."""
     paths = [*folder.glob("*.json"), *(path for name in LIMITS for path in folder.glob(f"{name}/*.json"))]
     found = [Result.load(path) for path in paths if path.name != FILE]
     return sorted(found, key=lambda one: (place_in_order(one.benchmark), one.benchmark))
 
 
 def place_in_order(benchmark: str) -> int:
-    """Those of `ORDER` come first, each followed by the same with older instructions."""
+    """Return the index in `ORDER` of the benchmark, which may have an instruction set as suffix; others come last."""
     return next((place for place, name in enumerate(ORDER) if benchmark.startswith(name)), len(ORDER))
 
 
 ORDER = ["train_gpt_cpu", "train_gpt_baby", "train_translator"]
-"""Benchmarks that come first on a page."""
+"""Benchmarks listed first on a page."""
 
 
 def summary(results: Sequence[Result]) -> str:
-    """The README's table, and when and on what machine."""
+    """Return the README's table, with dates and machine."""
     native = [result for result in results if result.comparisons and "instructions" not in result.machine]
     if not native:
         return NOTHING
@@ -78,32 +77,32 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def all_comparisons(results: Sequence[Result]) -> str:
-    """Every comparison, first as the machine is, then held to each older instruction set."""
+    """Return all comparisons: first with the native instruction set, then restricted to each older one."""
     held: dict[str, list[Result]] = {}
     for result in results:
         if result.comparisons:
             held.setdefault(str(result.machine.get("instructions", "")).upper(), []).append(result)
     parts = []
     for name, of_it in held.items():
-        heading = f"### All comparisons, held to {name}" if name else "### All comparisons"
+        heading = f"### All comparisons, restricted to {name}" if name else "### All comparisons"
         parts.append(f"{heading}\n\n{comparison_table(of_it)}")
     return "\n\n".join(parts) or NOTHING
 
 
 def all_tables(results: Sequence[Result]) -> str:
-    """Every result in full."""
+    """Return the full table of every result."""
     tables = [f"### {result.benchmark}\n\n{full_table(result)}" for result in results]
     return "\n\n".join(tables) or NOTHING
 
 
 def memory(results: Sequence[Result]) -> str:
-    """The memory model beside what was measured."""
+    """Return computed and measured memory."""
     scaling = [result for result in results if result.benchmark == "scaling"]
     return memory_tables(scaling[0]) if scaling else NOTHING
 
 
 def projection(results: Sequence[Result]) -> str:
-    """What other machines would do, by the share of the peak that the baby GPT reached and by the memory model."""
+    """Return the projected speed of other machines, from the baby GPT's fraction of the peak and the memory model."""
     by_name = {result.benchmark: result for result in results}
     baby, scaling = by_name.get("train_gpt_baby"), by_name.get("scaling")
     row = baby and baby.fastest([row.name for row in baby.rows if row.ours])
@@ -113,12 +112,12 @@ def projection(results: Sequence[Result]) -> str:
 
 
 def loss_curves(path: Path) -> str:
-    """What `curves` measured."""
+    """Return the table of the loss curves."""
     return curves_table(Curves.load(path)) if path.exists() else NOTHING
 
 
 def blocks(folder: Path) -> dict[str, str]:
-    """What stands between `<!-- NAME -->` and `<!-- end of NAME -->`, by name, from the results in a folder."""
+    """Return the text between `<!-- NAME -->` and `<!-- end of NAME -->`, by name, from the results in a folder."""
     results = load_results(folder)
     return {
         "benchmarks": summary(results),
@@ -133,7 +132,7 @@ def blocks(folder: Path) -> dict[str, str]:
 
 
 def with_blocks(page: str, written: Mapping[str, str]) -> str:
-    """The page with every block written anew. Raises UserError when it has none or one is not closed."""
+    """Return the page with all its blocks replaced. Raises UserError if the page has no closed block."""
     count = 0
     for name, text in written.items():
         pattern = re.compile(rf"<!-- {name} -->\n.*?<!-- end of {name} -->", re.DOTALL)

@@ -1,7 +1,7 @@
-"""The process of one contender: builds its step, then repeats it whenever the harness asks for a turn.
+"""Run one contender in its own process: build the step, then repeat it for each turn that the harness requests.
 
-Requests and answers are lines of JSON on standard input and output. Between turns the process sleeps in a read, so that
-the others have the machine to themselves.
+Requests and answers are JSON lines on standard input and output. Between turns the process blocks on a read and leaves
+the machine to the other contenders.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from benchmarks.contender import Skipped, Step
 
 
 def main() -> None:
-    """Answer until standard input ends: the first request builds and warms up, each further one is a turn."""
+    """Answer requests until standard input ends: the first builds the step and warms up, each further one is a turn."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # prints of a peer go to standard error, not between the answers
+    os.dup2(2, 1)  # redirects a peer's prints to standard error, away from the answers
 
     def answer(message: dict[str, Any]) -> None:
         answers.write(json.dumps(message) + "\n")
@@ -37,12 +37,12 @@ def main() -> None:
         started = time.perf_counter()
         step = build(request["build"], request["arguments"])
         turn(step, request["seconds"])
-        if gpu := gpu_in_use():  # the first step compiled, the next may record a graph
+        if gpu := gpu_in_use():  # the first step compiles; the next may capture a CUDA graph
             turn(step, request["seconds"])
-            gpu.reset_peak_memory_stats()  # without the memory of compilation
+            gpu.reset_peak_memory_stats()  # excludes the memory of compilation
         answer({"set_up_seconds": time.perf_counter() - started})
         for line in sys.stdin:
-            step()  # not counted: wakes the threads, and allocates again what was returned
+            step()  # not counted: wakes the threads and reallocates memory released after the last turn
             answer(turn(step, json.loads(line)["seconds"]) | {"peak_memory": peak_memory()})
     except Skipped as reason:
         answer({"skipped": str(reason)})
@@ -54,14 +54,14 @@ def main() -> None:
 
 
 def build(target: str, arguments: dict[str, Any]) -> Step:
-    """The step that `module:function` returns."""
+    """Call `module:function` with the arguments and return its step."""
     module, _, function = target.partition(":")
     step: Step = getattr(importlib.import_module(module), function)(**arguments)
     return step
 
 
 def turn(step: Step, seconds: float) -> dict[str, float]:
-    """Repeat `step` until `seconds` have passed, at least once -> how long it really took, steps and units done."""
+    """Repeat `step` for `seconds`, at least once -> elapsed seconds, number of steps, number of units."""
     steps, units = 0, 0
     queued = Queued()
     started = time.perf_counter()
@@ -76,7 +76,7 @@ def turn(step: Step, seconds: float) -> dict[str, float]:
 
 
 class Queued:
-    """Steps queued on a GPU, at most `AHEAD` of them: with more the turn would end long after its time."""
+    """Limits the number of steps queued on a GPU to `AHEAD`, so that a turn does not end long after its time."""
 
     AHEAD = 8
 
@@ -84,7 +84,7 @@ class Queued:
         self.ends: deque[Any] = deque()
 
     def add(self) -> None:
-        """Count one more, and wait for the one that came `AHEAD` before it."""
+        """Register a queued step, and wait for the step queued `AHEAD` steps earlier."""
         if not (gpu := gpu_in_use()):
             return
         end = gpu.Event()
@@ -95,22 +95,22 @@ class Queued:
 
 
 def gpu_in_use() -> Any:
-    """`torch.cuda` where this process computes on a GPU, else None; never imports torch by itself."""
+    """Return `torch.cuda` if this process uses a GPU, else None, without importing torch."""
     torch = sys.modules.get("torch")
     return torch.cuda if torch and torch.cuda.is_initialized() else None
 
 
 def wait_for_device() -> None:
-    """Wait until a GPU has finished what was queued."""
+    """Wait until the GPU, if any, has finished its queued work."""
     if gpu := gpu_in_use():
         gpu.synchronize()
 
 
 def give_memory_back() -> None:
-    """Return freed memory to the GPU, and to the system when less than a third of it is left: otherwise a dozen idle
-    contenders that keep a large step's activations may not fit.
+    """Release cached GPU memory, and return freed main memory to the system if less than a third is available.
 
-    Ours, which keeps its memory in huge pages, is 2-5 % slower for a while after that.
+    Otherwise a dozen idle contenders, each with the activations of a large step, may not fit. Our trainer, which uses
+    huge pages, is 2-5 % slower for a while after this.
     """
     if gpu := gpu_in_use():
         gpu.empty_cache()
@@ -119,14 +119,14 @@ def give_memory_back() -> None:
 
 
 def available_memory() -> float:
-    """The share of main memory that is available (Linux)."""
+    """Return the available fraction of main memory (Linux)."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     sizes = {name: int(rest.split()[0]) for name, rest in (line.split(":") for line in lines)}
     return sizes["MemAvailable"] / sizes["MemTotal"]
 
 
 def peak_memory() -> int:
-    """Peak memory of this process in bytes: on a GPU since the set-up, otherwise of main memory (VmHWM)."""
+    """Return the peak memory of this process in bytes: GPU memory reserved since set-up, or main memory (VmHWM)."""
     if gpu := gpu_in_use():
         return int(gpu.max_memory_reserved())
     status = Path("/proc/self/status")

@@ -1,1 +1,1 @@
-"""Recording, exporting and showing attention maps."""
+"""Benchmarks of recording and displaying attention maps, and alignment error rate on KFTT."""

@@ -1,7 +1,7 @@
-"""Alignment error rate of a translation run's cross-attention on the hand-aligned sentences of KFTT (Neubig 2011).
+"""Measure the alignment error rate of a translator's cross-attention on hand-aligned sentences of KFTT (Neubig 2011).
 
-The folder holds `jaen.src-tgt` (`ja tokens ||| en tokens`) and `jaen.gold` (1-based `ja-en` links, all of them sure).
-These are Wikipedia sentences about Kyoto: for a model of everyday sentences the figure is one out of its domain.
+The folder contains `jaen.src-tgt` (`ja tokens ||| en tokens`) and `jaen.gold` (1-based `ja-en` links, all sure).
+The sentences are from Wikipedia articles about Kyoto, and thus out of domain for a model of everyday sentences.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from training.evaluation.head_scores import alignment_scores, describe
 from training.run_folder.loaded_run import load_run
 
 DAMAGED = range(350, 356)
-"""Lines whose links belong to other sentences (some point past the end)."""
+"""Lines whose links belong to other sentences (some indices are out of range)."""
 
 CLOSING = frozenset(".,!?;:)'\"") | {"'s", "n't"}
-"""English tokens that are written without a space in front."""
+"""English tokens without a preceding space."""
 
 
 @dataclass
@@ -28,14 +28,14 @@ class KFTTSettings:
     """Settings of `kftt`."""
 
     run: str = ""
-    """Run folder of an English-Japanese translator."""
+    """Run folder of an English-to-Japanese translator."""
 
     folder: str = ""
     """Folder with `jaen.src-tgt` and `jaen.gold`."""
 
 
 def kftt(settings: KFTTSettings) -> None:
-    """Alignment error rate of a run's cross-attention, all layers and heads, on hand-aligned sentences of KFTT."""
+    """Measure the alignment error rate of a run's cross-attention, all layers and heads, on KFTT."""
     run, folder = existing_folder("run", settings.run), existing_folder("folder", settings.folder)
     rows = list(sentences(folder))
     loaded = load_run(run)
@@ -43,11 +43,11 @@ def kftt(settings: KFTTSettings) -> None:
     if found is None:
         raise UserError(f"run={run}: no sentence fits the model's context of {loaded.config.model.context} tokens")
     print(describe("KFTT", found))
-    print(f"\n{len(rows) - found.count} of {len(rows)} sentences are longer than the model's context and left out")
+    print(f"\n{len(rows) - found.count} of {len(rows)} sentences skipped: longer than the model's context")
 
 
 def joined(tokens: list[str], spaces: bool) -> tuple[str, list[list[int]]]:
-    """A running text and the [start, end) of every token in it."""
+    """Join tokens into a text -> the text and the character span [start, end) of each token."""
     text, spans = "", []
     for token in tokens:
         if spaces and text and token not in CLOSING and not text.endswith("("):
@@ -58,9 +58,9 @@ def joined(tokens: list[str], spaces: bool) -> tuple[str, list[list[int]]]:
 
 
 def sentences(folder: Path) -> Iterator[dict[str, Any]]:
-    """English-Japanese rows in the form of the built-in corpus."""
+    """Yield English-Japanese rows with alignments, in the format of the built-in corpus."""
     if not (folder / "jaen.gold").is_file():
-        raise UserError(f"folder={folder}: has no jaen.gold")
+        raise UserError(f"folder={folder}: does not contain jaen.gold")
     texts = (folder / "jaen.src-tgt").read_text("utf-8").splitlines()
     links = (folder / "jaen.gold").read_text("utf-8").splitlines()
     for number, (text, gold) in enumerate(zip(texts, links, strict=True)):

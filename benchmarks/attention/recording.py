@@ -1,8 +1,8 @@
-"""Every attention map of one sentence pair: ours beside transformers' `output_attentions`.
+"""Compare recording all attention maps of one sentence pair with transformers' `output_attentions`.
 
-Ours also checks the maps against the fused kernel, measures the heads' outputs, and stores losses and the likeliest
-next tokens; with the file it is what a training run does at every evaluation. `recording_cost` measures its share of a
-real run.
+Our recorder also checks the maps against the fused kernel, measures the norms of the heads' outputs, and stores losses
+and the most likely next tokens. "with the file" also writes the recording to disk, as in every evaluation of a training
+run. `recording_cost` measures the fraction of a real run's time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RecordingSettings(MeasureSettings):
 
 
 def recording(settings: RecordingSettings) -> None:
-    """Recordings of all attention maps of one sentence pair per second: ours, transformers."""
+    """Measure recordings of all attention maps of one sentence pair per second: ours, transformers."""
 
     def ours(label: str, **arguments: Any) -> Contender:
         return Contender(label, f"{__name__}:ours", arguments, True)
@@ -46,8 +46,7 @@ def recording(settings: RecordingSettings) -> None:
 
 
 def ours(file: bool, precision: str) -> Step:
-    """`attention_maps.record.recorder` on a fresh model; with `file` the recording is saved each time, over the
-    last one."""
+    """Return a step that records a newly initialised model; if `file`, each recording is saved, replacing the last."""
     from attention_maps.files import store
     from attention_maps.record.example import Example
     from attention_maps.record.recorder import record
@@ -75,13 +74,13 @@ def ours(file: bool, precision: str) -> Step:
 
 
 def marian() -> Step:
-    """A forward pass of MarianMTModel with explicit attention that returns all its weights."""
+    """Return a forward pass of MarianMTModel with explicit attention that returns all attention weights."""
     from benchmarks.device import device
     from benchmarks.peers.translation import marian_model
 
     torch.manual_seed(1)
     model = marian_model(VOCABULARY, LAYERS, HEADS, WIDTH, LENGTH, dropout=0.0).eval()
-    model.set_attn_implementation("eager")  # the fused one keeps no weights
+    model.set_attn_implementation("eager")  # fused attention does not return the weights
     source, target = torch.randint(4, VOCABULARY, (2, 1, LENGTH), device=device())
 
     @torch.no_grad()

@@ -1,8 +1,8 @@
-"""The cost of recording attention in a training run.
+"""Measure the cost of recording attention in a training run.
 
-Trains a translator of 6 + 6 layers x 8 heads on the built-in corpus for 35 steps and times the recording of one example
-of 128 tokens a side (three kinds of maps) with everything that belongs to it: scores against gold, curves, picture,
-file. Prints medians and the share of the training time at the default interval between evaluations.
+Train a translator of 6 + 6 layers x 8 heads on the built-in corpus for 35 steps and time the complete recording of one
+example of 128 tokens a side (three kinds of maps): scores against gold labels, curves, picture and file. Print medians
+and the fraction of the training time at the default interval between evaluations.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SETTINGS = (
     " attention.examples=0 data.sentences=6000 tokenizer.vocab_size=1000 trainer.steps=35 trainer.evaluate_every=5"
     " trainer.evaluate_sentences=8 trainer.test=false"
 ).split()
-"""The translator's own recipe in a larger shape, evaluated often and briefly."""
+"""The default translator recipe with a larger model and frequent, short evaluations."""
 
 
 def recording_cost(_: NoSettings) -> None:
-    """The share of a training run's time that recording attention takes; some minutes."""
+    """Measure the fraction of training time spent on recording attention. Takes several minutes."""
     sentences = rows("sentences", 200, seed=9)
     source, target = (" ".join(row[side] for row in sentences[:60]) for side in ("source", "target"))
     recorded: list[float] = []
@@ -52,6 +52,6 @@ def recording_cost(_: NoSettings) -> None:
         (size,) = {file.stat().st_size for file in Path(folder).glob("*/attention/step_*30.safetensors")}
     interval = TrainerConfig().evaluate_every
     record = statistics.median(recorded)
-    print(f"a step, evaluations and checkpoints included: {1000 * seconds / steps:.0f} ms")
-    print(f"a recording ({size / 1e6:.1f} MB): {1000 * record:.0f} ms, median of {len(recorded)}")
-    print(f"share of the training time, every {interval} steps: {100 * record / (interval * seconds / steps):.2f} %")
+    print(f"step, including evaluations and checkpoints: {1000 * seconds / steps:.0f} ms")
+    print(f"recording ({size / 1e6:.1f} MB): {1000 * record:.0f} ms, median of {len(recorded)}")
+    print(f"recording every {interval} steps: {100 * record / (interval * seconds / steps):.2f} % of the training time")

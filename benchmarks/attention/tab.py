@@ -1,7 +1,7 @@
-"""Response times behind the Attention tab: files and server.
+"""Measure response times of the Attention tab's files and server.
 
-Prints one table of medians in milliseconds: writing a recording, finding 20,000 of them, and TensorBoard's answers to
-the tab over HTTP, with one client. Takes a few seconds and 20 MB of the temporary folder.
+Print a table of medians in milliseconds: writing a recording, finding 20,000 recordings, and TensorBoard's HTTP
+responses to a single client. Takes a few seconds and 20 MB in the temporary folder.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ RUNS, STEPS = 200, 100
 MEASURES = ("entropy", "first", "special", "previous", "diagonal", "alignment_error", "antecedent", "importance")
 
 Row = tuple[str, float]
-"""What was measured, and its median in milliseconds."""
+"""Description of a measurement, and its median in milliseconds."""
 
 
 def tab(_: NoSettings) -> None:
-    """Response times behind the Attention tab: writing, finding and serving recordings."""
-    print("| what | ms |\n|---|---|")
+    """Measure response times of the Attention tab: writing, finding and serving recordings."""
+    print("| measurement | ms |\n|---|---|")
     with tempfile.TemporaryDirectory() as temporary:
         for number, part in enumerate((files, listing, server)):
             folder = Path(temporary) / str(number)
@@ -47,7 +47,7 @@ def tab(_: NoSettings) -> None:
 
 
 def files(folder: Path) -> Iterator[Row]:
-    """Writing one recording."""
+    """Measure writing one recording."""
     made = recording()
     figure = median(lambda: store.save(made, folder), 9)
     size = store.path(folder, made.step).stat().st_size / 1e6
@@ -55,7 +55,7 @@ def files(folder: Path) -> Iterator[Row]:
 
 
 def listing(folder: Path) -> Iterator[Row]:
-    """Finding recordings: their contents are not read."""
+    """Measure finding recordings, without reading their contents."""
     for run in range(RUNS):
         run_folder = folder / f"sweep_{run % 10}" / f"run_{run}"
         (run_folder / "checkpoints" / "last").mkdir(parents=True)
@@ -67,22 +67,22 @@ def listing(folder: Path) -> Iterator[Row]:
 
 
 def server(folder: Path) -> Iterator[Row]:
-    """TensorBoard's answers over HTTP. The recordings of the run are hard links to one file."""
+    """Measure TensorBoard's HTTP responses. The recordings of the run are hard links to one file."""
     first = store.save(recording(), folder / "run")
     for step in range(1, STEPS):
         os.link(first, store.path(folder / "run", step * 1000))
     with serving(folder) as port:
         one = "run=run&recording=step_00000000"
-        yield f"curves of {STEPS} recordings, the first time", median(lambda: get(port, "curves?run=run"), 1)
-        yield f"curves of {STEPS} recordings, again", median(lambda: get(port, "curves?run=run"))
+        yield f"curves of {STEPS} recordings, first request", median(lambda: get(port, "curves?run=run"), 1)
+        yield f"curves of {STEPS} recordings, later requests", median(lambda: get(port, "curves?run=run"))
         yield "index", median(lambda: get(port, "index"))
-        yield "meta of a recording", median(lambda: get(port, f"meta?{one}"))
+        yield "metadata of a recording", median(lambda: get(port, f"meta?{one}"))
         yield "maps of one layer", median(lambda: get(port, f"tensor?{one}&sample=0&kind=cross&layer=1&what=weights"))
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[int]:
-    """TensorBoard over a folder, ready to answer -> its port."""
+    """Run TensorBoard on a folder -> its port, once it responds."""
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "attention_maps.tensorboard", "--logdir", str(folder), "--port", str(port)]
@@ -96,7 +96,7 @@ def serving(folder: Path) -> Iterator[int]:
 
 
 def recording() -> Recording:
-    """Random maps of an encoder-decoder for one sample."""
+    """Create a recording of one sample with random encoder-decoder maps."""
     generator = np.random.default_rng(1)
     pieces = [f"▁piece{number}" for number in range(LENGTH)]
     text = tokens(range(LENGTH), pieces, frozenset({0}))
@@ -125,7 +125,7 @@ def recording() -> Recording:
 
 
 def get(port: int, route: str) -> None:
-    """One request as a browser makes it."""
+    """Send one request like a browser. Raises UserError unless the status is 200."""
     connection = http.client.HTTPConnection("localhost", port, timeout=60)
     connection.request("GET", f"/data/plugin/attention/{route}", headers={"Accept-Encoding": "gzip"})
     answer = connection.getresponse()
@@ -136,7 +136,7 @@ def get(port: int, route: str) -> None:
 
 
 def wait_for(port: int, process: subprocess.Popen) -> None:
-    """Wait until TensorBoard answers."""
+    """Wait until TensorBoard responds. Raises UserError if it exits or does not respond within 60 seconds."""
     for _ in range(600):
         if process.poll() is not None:
             raise UserError(f"TensorBoard ended with exit code {process.returncode}")
@@ -144,11 +144,11 @@ def wait_for(port: int, process: subprocess.Popen) -> None:
             return get(port, "index")
         except OSError:
             time.sleep(0.1)
-    raise UserError("TensorBoard did not answer within 60 seconds")
+    raise UserError("TensorBoard did not respond within 60 seconds")
 
 
 def median(action: Callable[[], object], times: int = 21) -> float:
-    """Milliseconds that an action takes."""
+    """Return the median time of an action in milliseconds."""
     seconds = []
     for _ in range(times):
         started = time.perf_counter()

@@ -1,9 +1,9 @@
-"""Redraw times of the Attention tab in headless Chromium.
+"""Measure redraw times of the Attention tab in headless Chromium.
 
-Serves a run of 12 steps of 6 layers x 8 heads with three maps of 128 tokens, opens the tab, waits until the
-neighbouring steps are in memory and moves the slider step by step: overview of 48 heads and heat map. Then a text of
-512 tokens. Prints medians and maxima in milliseconds as the page measures them, from the request to the finished
-drawing, without the compositor's work.
+Serve a run of 12 steps with 6 layers x 8 heads and three maps of 128 tokens, open the tab, wait until the neighbouring
+steps are in memory, and move the slider step by step (overview of 48 heads and heat map). Then open a text of 512
+tokens. Print times in milliseconds as measured by the page, from the request to the finished drawing, excluding
+compositing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STEPS = 12
 
 
 def tab_drawing(_: NoSettings) -> None:
-    """Redraw times of the Attention tab in headless Chromium: a move of the slider, a text of 512 tokens."""
+    """Measure redraw times of the Attention tab in headless Chromium: slider moves, a text of 512 tokens."""
     with tempfile.TemporaryDirectory() as folder:
         made = recording()
         for step in range(STEPS):
@@ -39,18 +39,18 @@ def tab_drawing(_: NoSettings) -> None:
             address = f"http://localhost:{port}/data/plugin_entry.html?name=attention"
             moved = redraws(driver, f"{address}#attention&p.attention.run=six_by_eight", STEPS - 1)
             median, most = statistics.median(moved), max(moved)
-            print(f"{len(moved)} slider moves, 48 heads of 128 tokens: median {median:.0f} ms, largest {most:.0f} ms")
+            print(f"{len(moved)} slider moves, 48 heads of 128 tokens: median {median:.0f} ms, maximum {most:.0f} ms")
             changed = redraws(driver, f"{address}#attention&p.attention.run=long", 0)
-            print(f"8 heads of 512 tokens, opened: {changed[0]:.0f} ms")
+            print(f"opening 8 heads of 512 tokens: {changed[0]:.0f} ms")
 
 
 def redraws(driver: webdriver.Chrome, address: str, moves: int) -> list[float]:
-    """Milliseconds of each move to the previous step once all steps are in memory; without moves, of the first
-    drawing."""
+    """Return the redraw time in milliseconds of each move to the previous step, with all steps in memory. If `moves` is
+    0, return the time of the first drawing."""
     driver.get("about:blank")
     driver.get(address)
     settled(driver)
-    time.sleep(4)  # the page reads the neighbours while it has nothing else to do
+    time.sleep(4)  # the page prefetches the neighbouring steps while idle
     found = [] if moves else [redraw(driver)]
     for _ in range(moves):
         driver.find_element("tag name", "body").send_keys(Keys.ARROW_LEFT)
@@ -62,7 +62,7 @@ def redraws(driver: webdriver.Chrome, address: str, moves: int) -> list[float]:
 
 
 def settled(driver: webdriver.Chrome) -> None:
-    """Wait until the page has drawn what was asked for."""
+    """Wait until the page has finished drawing. Raises UserError after 30 seconds."""
     for _ in range(300):
         script = "return document.documentElement.dataset.redraw && !document.querySelector('[aria-busy=true]')"
         if driver.execute_script(script):
@@ -72,12 +72,12 @@ def settled(driver: webdriver.Chrome) -> None:
 
 
 def redraw(driver: webdriver.Chrome) -> float:
-    """The duration of the last drawing by the page's own clock, in milliseconds."""
+    """Return the duration of the last drawing in milliseconds, as measured by the page."""
     return float(driver.execute_script("return document.documentElement.dataset.redraw"))
 
 
 def browser() -> webdriver.Chrome:
-    """Headless Chromium with the options of the tests."""
+    """Start headless Chromium with the same options as the tests."""
     options = webdriver.ChromeOptions()
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,950"):
         options.add_argument(argument)
@@ -86,7 +86,7 @@ def browser() -> webdriver.Chrome:
 
 
 def long_text(length: int) -> Recording:
-    """One GPT example, one layer of eight heads."""
+    """Create a recording of one GPT sample with one layer of eight heads."""
     weights = np.tril(np.random.default_rng(0).random((8, length, length)))
     weights = (weights / weights.sum(axis=2, keepdims=True)).astype(np.float16)
     names = [f"▁w{number}" for number in range(length)]

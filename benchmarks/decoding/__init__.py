@@ -1,1 +1,1 @@
-"""Sampling and beam search."""
+"""Benchmarks of sampling and beam search."""

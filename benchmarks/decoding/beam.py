@@ -1,17 +1,16 @@
-"""Translation by beam search: ours beside Hugging Face `generate` and CTranslate2, all with the weights of one trained
-run.
+"""Compare beam search with Hugging Face `generate` and CTranslate2, all with the weights of one trained run.
 
-Every contender turns the same sentences into translations, text to text. To train a run that the peers can load, in
-minutes:
+Every contender translates the same sentences, including tokenisation and detokenisation. To train a run that the peers
+can load, in minutes:
 
     python train.py +experiment=small_parallel_enja data.path=FOLDER name=beam \\
         model.norm=layer model.position=sinusoidal model.activation=gelu model.qk_norm=false
 
-No translation is longer than three times its source and a little: ours by each sentence's length, Hugging Face by the
-longest of a batch, CTranslate2, which has one limit for all, by the context. Hypotheses of a trained model end by
-themselves long before. Where there is a GPU all compute on it.
+The length limit is about three times the source length: per sentence for ours, per batch (longest source) for Hugging
+Face, and the context for CTranslate2, which has a single limit. Hypotheses of a trained model end well before the
+limit. If there is a GPU, all contenders use it.
 
-A second table counts the hypotheses that are equal to ours, and to those of a search simple enough to be trusted.
+A second table counts the hypotheses that are equal to ours, and to those of a simple reference search.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ if TYPE_CHECKING:
     from model.encoder_decoder import EncoderDecoder
 
 Hypotheses = list[list[int]]
-"""Target ids of each sentence's translation, without bos and eos."""
+"""Target ids of the translation of each sentence, without bos and eos."""
 
 REFERENCE = "ours float32"
 BATCH_SIZE = 64
-"""Sentences that the peers decode together, of like length."""
+"""Sentences per batch of the peers, which sort by length."""
 
 
 @dataclass
@@ -53,18 +52,18 @@ class BeamSettings(MeasureSettings):
     """Run folder of a translator with norm=layer, position=sinusoidal or learned, activation=gelu and qk_norm=false."""
 
     sentences: str = "test.en"
-    """A text file, one sentence a line."""
+    """A text file, one sentence per line."""
 
     beam_size: int = 5
-    """Hypotheses that are kept."""
+    """Number of hypotheses kept per step."""
 
     check: bool = True
-    """Compare with a slow search in float64 too: a minute or two for 500 sentences."""
+    """Also compare with the slow reference search in float64: one or two minutes for 500 sentences."""
 
 
 def beam(settings: BeamSettings) -> None:
-    """Translation by beam search in sentences per second: ours, Hugging Face, CTranslate2."""
-    run = existing_folder("run", settings.run, "; the head of benchmarks/decoding/beam.py shows how to train a run")
+    """Measure translation by beam search in sentences per second: ours, Hugging Face, CTranslate2."""
+    run = existing_folder("run", settings.run, "; benchmarks/decoding/beam.py shows the command to train one")
     sentences = existing_file("sentences", settings.sentences)
     with tempfile.TemporaryDirectory() as folder:
         work = {"run": str(run), "sentences": str(sentences), "beam_size": settings.beam_size}
@@ -77,7 +76,7 @@ def beam(settings: BeamSettings) -> None:
 
 
 def benchmark(work: dict[str, Any], folder: Path) -> Benchmark:
-    """All contenders; each writes its hypotheses to a file of its name in `folder`."""
+    """Return the benchmark; each contender writes its hypotheses to a file in `folder` named after it."""
 
     def contender(label: str, build: str, ours: bool = False, **arguments: Any) -> Contender:
         hypotheses = {"to": str(folder / f"{label}.json")}
@@ -91,30 +90,30 @@ def benchmark(work: dict[str, Any], folder: Path) -> Benchmark:
 
 
 def agreement(result: Result, found: dict[str, Hypotheses], slow: Hypotheses | None) -> str:
-    """Lengths of the hypotheses and how many are equal to those of other searches, as a Markdown table."""
+    """Return a Markdown table of output speeds, hypothesis lengths, and agreement with other searches."""
     heading = (
-        "| contender | output tokens/s | tokens per hypothesis | equal to ours float32 | equal to the slow search |"
+        "| contender | output tokens/s | tokens per hypothesis | equal to ours float32 | equal to reference search |"
     )
     lines = [heading, "|---|---|---|---|---|"]
     for row in result.rows:
         if not row.measured:
             continue
         mine = found[row.name]
-        length = mean(len(tokens) + 1 for tokens in mine)  # eos is decoded too
+        length = mean(len(tokens) + 1 for tokens in mine)  # includes eos
         cells = [f"{row.rate * length:,.0f}", f"{length:.1f}", same(mine, found.get(REFERENCE)), same(mine, slow)]
         lines.append(f"| {row.name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 def same(mine: Hypotheses, others: Hypotheses | None) -> str:
-    """How many hypotheses are equal, token by token."""
+    """Return the number of equal hypotheses, as "3 of 4", or "–" without a comparison."""
     if others is None:
         return "–"
     return f"{sum(one == other for one, other in zip(mine, others, strict=True))} of {len(mine)}"
 
 
 def loaded(run: str, sentences: str) -> tuple[EncoderDecoder, list[Tokenizer], list[str]]:
-    """Model in float32 on the CPU, its tokenizers, and the sentences."""
+    """Load the model in float32 on the CPU, its tokenizers, and the sentences."""
     from model.encoder_decoder import EncoderDecoder
     from training.hardware.device import choose_hardware
     from training.run_folder.loaded_run import load_run
@@ -126,12 +125,12 @@ def loaded(run: str, sentences: str) -> tuple[EncoderDecoder, list[Tokenizer], l
 
 
 def keeping(translate: Callable[[], tuple[Hypotheses, list[str]]], sentences: int, to: str) -> Step:
-    """A step that counts sentences; its first run writes the hypotheses to the file `to`."""
+    """Return a step that counts sentences; its first call writes the hypotheses to the file `to`."""
 
     def step() -> int:
         hypotheses, texts = translate()
         if len(texts) != sentences:
-            raise RuntimeError(f"{len(texts)} translations of {sentences} sentences")
+            raise RuntimeError(f"expected {sentences} translations, got {len(texts)}")
         if not Path(to).exists():
             Path(to).write_text(json.dumps(hypotheses), encoding="utf-8")
         return sentences
@@ -140,7 +139,7 @@ def keeping(translate: Callable[[], tuple[Hypotheses, list[str]]], sentences: in
 
 
 def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Step:
-    """Translation of lines of text as in `generate.py`."""
+    """Return a step that translates lines of text as in `generate.py`."""
     from generation.config import TranslationConfig
     from generation.translation import best_translations
     from model.fast.decoding import prepare
@@ -158,7 +157,7 @@ def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Ste
 
 
 def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) -> Step:
-    """`PegasusForConditionalGeneration.generate`, in batches sorted by length."""
+    """Return a step that calls `PegasusForConditionalGeneration.generate` on batches sorted by length."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
@@ -194,7 +193,7 @@ def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) 
 
 
 def ctranslate2(run: str, sentences: str, beam_size: int, to: str, compute: str, threads: int, workers: int) -> Step:
-    """`Translator.translate_batch`, which sorts by length and gives batches to its workers by itself."""
+    """Return a step that calls `Translator.translate_batch`, which sorts by length and distributes the batches."""
     import ctranslate2 as library
 
     from benchmarks.peers.ctranslate_two import options, words, write_translator
@@ -221,12 +220,12 @@ def ctranslate2(run: str, sentences: str, beam_size: int, to: str, compute: str,
 
 
 def encoded(tokenizer: Tokenizer, texts: Sequence[str], context: int) -> list[list[int]]:
-    """Sources as the model reads them: cut to the context, with eos at the end."""
+    """Encode source texts as model input: truncated to the context, with eos at the end."""
     return [[*ids[: context - 1], tokenizer.eos_id] for ids in tokenizer.encode_batch(list(texts))]
 
 
 def without_ends(tokens: list[int]) -> list[int]:
-    """A row of Hugging Face's output without bos at its beginning and eos or padding at its end."""
+    """Remove bos, eos and padding from a row of Hugging Face's output."""
     from data.tokens.tokenizer import Tokenizer
 
     ends = {Tokenizer.bos_id, Tokenizer.eos_id, Tokenizer.pad_id}
@@ -234,7 +233,7 @@ def without_ends(tokens: list[int]) -> list[int]:
 
 
 def reference(run: str, sentences: str, beam_size: int) -> Hypotheses:
-    """Hypotheses of the slow search."""
+    """Return the hypotheses of the slow reference search in float64."""
     import torch
 
     from benchmarks.peers.reference_beam import reference_beam
@@ -243,7 +242,7 @@ def reference(run: str, sentences: str, beam_size: int) -> Hypotheses:
     model, tokenizers, texts = loaded(run, sentences)
     model.double()
     target, context = tokenizers[-1], model.config.context
-    slowly = tqdm(encoded(tokenizers[0], texts, context), desc="slow search", unit="sentence", disable=None)
+    slowly = tqdm(encoded(tokenizers[0], texts, context), desc="reference search", unit="sentence", disable=None)
     return [
         reference_beam(
             model,

@@ -1,7 +1,8 @@
-"""Sampling from a GPT: ours beside Hugging Face `generate`, CTranslate2 and nanoGPT, all with the same random weights.
+"""Compare sampling from a GPT with Hugging Face `generate`, CTranslate2 and nanoGPT, all with the same random weights.
 
-Every text begins with one token and is continued at temperature 0.8 to the same length; no token ends it. Peers are set
-up by their documentation, with every useful number of threads; the fastest counts. Where there is a GPU all use it.
+Every text starts with one token and is continued at temperature 0.8 to the same length, without an end-of-text token.
+Peers are configured according to their documentation and measured with every useful number of threads; the fastest
+counts. If there is a GPU, all contenders use it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SampledGPT(Shape):
-    """A GPT in the architecture that all contenders have, and the length of its texts."""
+    """Size of a GPT in the architecture common to all contenders, and the length of the sampled texts."""
 
     layers: int
     heads: int
@@ -35,11 +36,11 @@ class SampledGPT(Shape):
     context: int
     vocabulary: int
     new_tokens: int
-    """Per text. With the prompt's one token they fit the context, which the peers cannot exceed."""
+    """New tokens per text. Including the one-token prompt they fit in the context, which the peers cannot exceed."""
     top_k: int | None
     uncached_tokens: int
-    """Tokens per text of nanoGPT at a batch above 1: without a cache it recomputes the whole text for each token, so
-    that fewer are to its advantage."""
+    """New tokens per text of nanoGPT if the batch is larger than 1: without a cache nanoGPT recomputes the whole text
+    for each token, so that fewer tokens are an advantage."""
 
 
 SHAPES = {
@@ -47,10 +48,10 @@ SHAPES = {
     "10.7M": SampledGPT(6, 6, 384, 256, 65, 255, None, 8),
     "124M": SampledGPT(12, 12, 768, 1024, 50257, 64, 200, 8),
 }
-"""By number of parameters: nanoGPT's CPU recipe and baby GPT (characters), and GPT-2."""
+"""Sizes by number of parameters: nanoGPT's CPU recipe and baby GPT (characters), and GPT-2."""
 
 TEMPERATURE = 0.8
-PROMPT = 1  # token 0 ends a text in CTranslate2's model
+PROMPT = 1  # not 0, which is the end-of-text token of CTranslate2's model
 
 
 @dataclass
@@ -61,21 +62,21 @@ class SampleSettings(MeasureSettings):
     """Size of the GPT in parameters."""
 
     batch: int = 1
-    """Texts written at the same time."""
+    """Number of texts sampled in parallel."""
 
     nanogpt: str = ""
-    """A checkout of nanoGPT; without it its row is skipped."""
+    """A nanoGPT checkout; if empty, nanoGPT's row is skipped."""
 
 
 def sample(settings: SampleSettings) -> None:
-    """Sampling from a GPT in tokens per second: ours, Hugging Face, CTranslate2, nanoGPT."""
+    """Measure sampling from a GPT in tokens per second: ours, Hugging Face, CTranslate2, nanoGPT."""
     if settings.batch < 1:
         raise UserError(f"batch={settings.batch}: must be at least 1")
     measure(benchmark(settings.model, settings.batch, settings.nanogpt), settings)
 
 
 def benchmark(name: str, batch: int, checkout: str) -> Benchmark:
-    """All contenders of one size and batch."""
+    """Return the benchmark for one model size and batch size."""
     shape = SHAPES[name]
     work = {"name": name, "batch": batch}
 
@@ -98,14 +99,14 @@ def benchmark(name: str, batch: int, checkout: str) -> Benchmark:
 
 
 def ours_and_hugging_face(contender: Callable[..., Contender]) -> list[Contender]:
-    """A row for each format of the weights. contender(label, function, ours, **arguments) makes one."""
+    """Return a contender for each weight format, created by contender(label, function, ours, **arguments)."""
     ours = [contender(f"ours {weights}", "ours", True, weights=weights) for weights in ("float32", "bf16", "int8")]
     dtypes = ("float32", "bfloat16")
     return ours + [contender(f"Hugging Face {dtype}", "hugging_face", dtype=dtype) for dtype in dtypes]
 
 
 def ctranslate2_rows(contender: Callable[..., Contender], parallel: bool = True) -> list[Contender]:
-    """A row for each number format and use of the cores; without `parallel`, none with several workers."""
+    """Return a contender for each number format and number of threads and, if `parallel`, of workers."""
     cores = os.cpu_count() or 1
     uses = {"1 thread": (1, 1), f"{cores} threads": (cores, 1)} | ({f"{cores} workers": (1, cores)} if parallel else {})
     return [
@@ -116,7 +117,7 @@ def ctranslate2_rows(contender: Callable[..., Contender], parallel: bool = True)
 
 
 def decoding_comparisons(what: str, contenders: list[Contender]) -> tuple[Comparison, ...]:
-    """Our rows against those of Hugging Face, and number format by number format against CTranslate2."""
+    """Return comparisons of our rows with Hugging Face, and with CTranslate2 by number format."""
 
     def named(*beginnings: str) -> tuple[str, ...]:
         return tuple(one.name for one in contenders if one.name.startswith(beginnings))
@@ -131,7 +132,7 @@ def decoding_comparisons(what: str, contenders: list[Contender]) -> tuple[Compar
 
 
 def random_gpt(shape: SampledGPT) -> GPT:
-    """A GPT with the weights that all contenders get."""
+    """Create the GPT whose random weights all contenders use."""
     import torch
 
     from model.config import ModelConfig
@@ -143,20 +144,20 @@ def random_gpt(shape: SampledGPT) -> GPT:
 
 
 def counted(write: Callable[[], int], expected: int) -> Step:
-    """A step that raises RuntimeError unless it wrote all tokens: a text that ends early would look fast."""
+    """Return a step that raises RuntimeError unless all tokens were generated: texts that end early would look fast."""
 
     def step() -> int:
         written = write()
         if written != expected:
-            raise RuntimeError(f"{written} tokens were written, not {expected}")
+            raise RuntimeError(f"expected {expected} new tokens, got {written}")
         return written
 
     return step
 
 
 def ours(name: str, batch: int, weights: str = "") -> Step:
-    """The project's sampling loop on a model prepared as in `generate.py`, which also chooses the format of the weights
-    where none is given."""
+    """Return a step with the project's sampling loop on a model prepared as in `generate.py`, in its default weight
+    format if `weights` is empty."""
     from generation.config import SamplingConfig
     from generation.sampling import generate
     from model.fast.decoding import prepare
@@ -175,25 +176,25 @@ def ours(name: str, batch: int, weights: str = "") -> Step:
 
 
 def our_device(weights: str) -> torch.device:
-    """The peers' device, set up as in `generate.py`. Raises Skipped for int8 on a GPU."""
+    """Return the device of all contenders, set up as in `generate.py`. Raises Skipped for int8 on a GPU."""
     from benchmarks.device import device
     from training.hardware.device import choose_hardware
 
     if weights == "int8" and device().type != "cpu":
-        raise Skipped("int8 is for a CPU")
+        raise Skipped("int8 requires a CPU")
     return choose_hardware(device().type, "float32", None).device
 
 
 def hugging_face(name: str, batch: int, dtype: str, cache: str | None = None) -> Step:
-    """`GPT2LMHeadModel.generate` with its key/value cache. With a static cache, and only on a GPU, the library compiles
-    the step."""
+    """Return a step that calls `GPT2LMHeadModel.generate` with its key/value cache. The library compiles the decoding
+    step if the cache is static, on a GPU only."""
     import torch
 
     from benchmarks.device import device
     from benchmarks.peers.hugging_face import gpt2
 
     if cache == "static" and device().type != "cuda":
-        raise Skipped("it compiles only on a GPU")
+        raise Skipped("transformers compiles only on a GPU")
     shape = SHAPES[name]
     model = gpt2(random_gpt(shape)).to(device(), getattr(torch, dtype))
     prompts = torch.full((batch, 1), PROMPT, device=device())
@@ -215,7 +216,7 @@ def hugging_face(name: str, batch: int, dtype: str, cache: str | None = None) ->
 
 
 def ctranslate2(name: str, batch: int, compute: str, threads: int, workers: int) -> Step:
-    """`Generator.generate_batch`; several workers share the texts of a batch."""
+    """Return a step that calls `Generator.generate_batch`; the texts of a batch are divided among the workers."""
     import ctranslate2 as library
 
     from benchmarks.peers.ctranslate_two import options, words, write_generator
@@ -242,7 +243,7 @@ def ctranslate2(name: str, batch: int, compute: str, threads: int, workers: int)
 
 
 def nanogpt(name: str, batch: int, checkout: str) -> Step:
-    """`GPT.generate` of a nanoGPT checkout, which has no cache."""
+    """Return a step that calls `GPT.generate` of a nanoGPT checkout, which has no key/value cache."""
     import torch
 
     from benchmarks.device import device

@@ -1,1 +1,1 @@
-"""Benchmarks on a GPU, in stages that each run in a process: `bash benchmarks/gpu.sh`."""
+"""GPU benchmarks in stages, each in its own process: `bash benchmarks/gpu.sh`."""

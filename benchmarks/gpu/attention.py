@@ -1,8 +1,8 @@
-"""Fused attention alone, forwards and backwards, by backend, length, head width and mask.
+"""Benchmark the forward and backward pass of fused attention by backend, sequence length, head width and mask.
 
-Operations by the convention of the FlashAttention papers: 4 B H T² D forwards, half of that when causal, 2.5 times the
-forward pass backwards (five products instead of two). B T and H D stay the same over all lengths, so that every call
-has the same inputs.
+Operations are counted as in the FlashAttention papers: 4 B H T² D in the forward pass, half of that if causal, and 2.5
+times as many in the backward pass (five products instead of two). B T and H D are constant over all lengths, so that
+all inputs have the same size.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ TOKENS, WIDTH = 16384, 2048
 """B T and H D."""
 
 LENGTHS = (4096, 1024, 16384, 512, 2048, 8192)
-"""The most important first: when time runs out the rest is cut."""
+"""Sequence lengths, the most important first: when the time runs out, the remaining lengths are skipped."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One line of the table: several lengths of one kind."""
+    """One row of the table, measured at several lengths."""
 
     backend: str
     head_width: int
@@ -44,13 +44,13 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Its row of the table, without the lengths."""
+        """Name of the row, without the lengths."""
         mask = "padding mask" if self.masked else "causal" if self.causal else "no mask"
         return f"attention, head width {self.head_width}, {mask}, {self.backend}"
 
 
 def cases() -> Iterator[Case]:
-    """A decoder's first, then an encoder's without and with padding. (Flash kernels take no mask: one row shows it.)"""
+    """Yield causal, unmasked, then masked cases. (Flash kernels accept no mask; a single row shows this.)"""
     for causal, masked in ((True, False), (False, False), (False, True)):
         for head_width in (128, 64):
             for backend in BACKENDS:
@@ -59,7 +59,7 @@ def cases() -> Iterator[Case]:
 
 
 def attention(settings: StageSettings) -> None:
-    """Fused attention in TFLOP/s by length, head width, mask and backend."""
+    """Measure fused attention in TFLOP/s by length, head width, mask and backend."""
     sheet = Sheet(settings.to)
     deadline = time.monotonic() + settings.seconds
     lengths, tokens, width = ((64, 128), 128, 128) if settings.dry_run else (LENGTHS, TOKENS, WIDTH)
@@ -77,18 +77,18 @@ def attention(settings: StageSettings) -> None:
         if refused and not rates:
             sheet.add(Figure(case.name, status=f"skipped: {refused}"))
         elif not rates:
-            sheet.add(Figure(case.name, status="cut: no time left"))
+            sheet.add(Figure(case.name, status="not measured: no time left"))
         else:
             sheet.add(line(case, rates, settings.peak, refused, kernels(case, min(lengths), tokens, width)))
 
 
 def line(case: Case, rates: dict[int, tuple[float, float]], peak: float, refused: str, names: list[str]) -> Figure:
-    """All lengths of a case: forward/backward TFLOP/s, the best forward's share of the peak, and the kernels that the
-    profiler saw."""
+    """Return the row of a case: forward/backward TFLOP/s by length, the highest rate as a percentage of the peak, and
+    the kernels found by the profiler."""
     ordered = [(length, *rates[length]) for length in sorted(rates)]
     shown = ", ".join(f"{short(length)} {there / 1e12:.3g}/{back / 1e12:.3g}" for length, there, back in ordered)
     best = max(rates.values())
-    share = f"{100 * best[0] / peak:.0f}/{100 * best[1] / peak:.0f} % of the peak" if peak else ""
+    share = f"{100 * best[0] / peak:.0f}/{100 * best[1] / peak:.0f} % of peak" if peak else ""
     facts = asdict(case) | {
         "kernels": names,
         "rates": [{"length": length, "forward": there, "backward": back} for length, there, back in ordered],
@@ -98,18 +98,18 @@ def line(case: Case, rates: dict[int, tuple[float, float]], peak: float, refused
 
 
 def short(length: int) -> str:
-    """2048 as 2k."""
+    """Format a length, e.g. 2048 as 2k."""
     return f"{length // 1024}k" if length >= 1024 else str(length)
 
 
 def operations(tokens: int, width: int, length: int, causal: bool) -> float:
-    """Of a forward pass: 4 B H T² D, or half of it."""
+    """Return the operations of a forward pass: 4 B H T² D, or half of that if causal."""
     return 4 * tokens * width * length / (2 if causal else 1)
 
 
 def inputs(case: Case, length: int, tokens: int, width: int) -> tuple[list[Tensor], Tensor | None]:
-    """Query, key, value [B, H, T, D] that want gradients, and a mask of keys [B, 1, 1, T] for sentences of half to full
-    length."""
+    """Return query, key and value [B, H, T, D] bf16 with `requires_grad`, and a key mask [B, 1, 1, T] bool (or None)
+    for sentence lengths from T / 2 to T."""
     rows = max(1, tokens // length)
     shape = (rows, length, width // case.head_width, case.head_width)
     drawn = [torch.randn(shape, device=device(), dtype=torch.bfloat16) for _ in range(3)]
@@ -121,7 +121,7 @@ def inputs(case: Case, length: int, tokens: int, width: int) -> tuple[list[Tenso
 
 
 def measured(case: Case, length: int, tokens: int, width: int) -> tuple[float, float]:
-    """FLOP/s forwards and backwards. Raises RuntimeError where the backend does not support the case."""
+    """Return FLOP/s of the forward and the backward pass. Raises RuntimeError if the backend rejects the case."""
     (query, key, value), mask = inputs(case, length, tokens, width)
     with sdpa_kernel(BACKENDS[case.backend]):
 
@@ -138,8 +138,7 @@ def measured(case: Case, length: int, tokens: int, width: int) -> tuple[float, f
 
 
 def kernels(case: Case, length: int, tokens: int, width: int) -> list[str]:
-    """Names of the GPU kernels (without a GPU: of the operators) of one forward and backward pass, as the profiler saw
-    them."""
+    """Profile a forward and backward pass and return the names of its attention kernels (without a GPU: operators)."""
     (query, key, value), mask = inputs(case, length, tokens, width)
     gpu = torch.cuda.is_available()
     activities = [ProfilerActivity.CUDA] if gpu else [ProfilerActivity.CPU]

@@ -1,6 +1,7 @@
-"""Sampling and beam search on a GPU, ours beside Hugging Face `generate`, with random weights of real sizes.
+"""Compare sampling and beam search on a GPU with Hugging Face `generate`, with random weights in realistic sizes.
 
-Models and contenders are those of `benchmarks/decoding/sample.py`; `generate.py` chooses the format of our weights.
+Models and contenders are those of `benchmarks/decoding/sample.py`; our weights have the default format of
+`generate.py`.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ BEAM_SIZE, SENTENCES, SOURCE_TOKENS, TARGET_TOKENS = 5, 64, 24, 40
 
 
 def decoding(settings: StageSettings) -> None:
-    """Sampling from a GPT and translating with a beam, in tokens and sentences per second: ours, Hugging Face."""
+    """Measure sampling from a GPT in tokens/s and beam search in sentences/s: ours, Hugging Face."""
     sheet = Sheet(settings.to)
     sizes, batches = (("0.8M",), (2,)) if settings.dry_run else (("10.7M", "124M"), BATCHES)
     sampled = [contender(who, size, batch) for size in sizes for batch in batches for who in ("ours", "Hugging Face")]
     beamed = Contender(
-        f"beam {BEAM_SIZE} of tatoeba's shape, {SENTENCES} sentences of {SOURCE_TOKENS} tokens, {TARGET_TOKENS}"
-        " written, ours",
+        f"beam search with beam {BEAM_SIZE}, tatoeba's model size, {SENTENCES} sentences, {SOURCE_TOKENS} source and"
+        f" {TARGET_TOKENS} target tokens, ours",
         f"{__name__}:beam",
         {"tiny": settings.dry_run},
         True,
@@ -49,7 +50,7 @@ def decoding(settings: StageSettings) -> None:
 
 
 def contender(who: str, size: str, batch: int) -> Contender:
-    """Sampling a batch from a GPT of one size."""
+    """Return a contender that samples a batch from a GPT of the given size."""
     build, format_of_weights = ("ours", {}) if who == "ours" else ("hugging_face", {"dtype": "bfloat16"})
     arguments: dict[str, Any] = {"name": size, "batch": batch, **format_of_weights}
     label = f"sampling {size}, batch {batch} x {SHAPES[size].new_tokens}, {who}"
@@ -57,7 +58,7 @@ def contender(who: str, size: str, batch: int) -> Contender:
 
 
 def beam(tiny: bool) -> Step:
-    """Beam search with random weights; every hypothesis runs to the limit, since none ends by itself."""
+    """Return a beam search step with random weights, under which hypotheses run to the length limit."""
     from generation.beam_search import beam_search
     from model.config import ModelConfig
     from model.encoder_decoder import EncoderDecoder

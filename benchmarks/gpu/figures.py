@@ -1,4 +1,4 @@
-"""The results of a stage: rows of one table and the numbers behind them, written to disk as they come."""
+"""Store the results of a stage: table rows with their raw numbers, written to disk one by one."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ MEASURED = "measured"
 
 @dataclass
 class Figure:
-    """One line of the table."""
+    """One row of the table."""
 
     what: str
-    """What was measured, as the table shows it."""
+    """Description of the measurement, as shown in the table."""
 
     figure: str = "–"
-    """The value with its unit."""
+    """Measured value with its unit."""
 
     beside: str = ""
-    """Its relation to something else: a share of a peak, a ratio to a peer."""
+    """Comparison value: a percentage of a peak, or a ratio to a peer."""
 
     status: str = MEASURED
-    """`measured`, or `skipped: reason` (cannot take part here), `cut: reason` (no time was left), `failed: reason`."""
+    """`measured`, `skipped: reason` (cannot run here), `not measured: reason` (no time left), or `failed: reason`."""
 
     facts: dict[str, Any] = field(default_factory=dict)
-    """The raw numbers, for documents and formulas."""
+    """Raw numbers, for documents and formulas."""
 
 
 @dataclass
@@ -36,54 +36,54 @@ class StageSettings:
     """Settings of every stage."""
 
     to: str = "stage.json"
-    """File of the figures."""
+    """Output file."""
 
     seconds: float = 600.0
-    """Time for the stage; what does not fit is reported as cut."""
+    """Time limit in seconds; measurements that do not fit are reported as not measured."""
 
     dry_run: bool = False
-    """Tiny sizes, on a machine without a GPU: checks that everything runs, measures nothing."""
+    """Use tiny sizes, on a machine without a GPU: checks that everything runs, measures nothing."""
 
     peak: float = 0.0
-    """The measured matrix peak of this machine in FLOP/s; 0 where it is not known."""
+    """Measured matrix peak of this machine in FLOP/s; 0 if unknown."""
 
     nanogpt: str = ""
-    """A checkout of nanoGPT; without it its rows are skipped."""
+    """A nanoGPT checkout; if empty, nanoGPT's rows are skipped."""
 
     text: str = ""
-    """A text file (tinyshakespeare); without it nothing is trained on it."""
+    """A text file (tinyshakespeare); if empty, training on it is skipped."""
 
     pairs: str = ""
-    """A folder with train.tsv, valid.tsv and test.tsv; without it nothing is trained on it."""
+    """A folder with train.tsv, valid.tsv and test.tsv; if empty, training on it is skipped."""
 
 
 @dataclass
 class Stage:
-    """The figures of one stage."""
+    """Figures of one stage."""
 
     name: str
     figures: list[Figure]
     seconds: float = 0.0
-    """How long it took."""
+    """Duration in seconds."""
 
     @property
     def failures(self) -> list[Figure]:
-        """Figures that should have been measured."""
+        """Figures with the status `failed`."""
         return [figure for figure in self.figures if figure.status.startswith("failed")]
 
     @property
     def measured(self) -> bool:
-        """Whether there is a figure in it."""
+        """Whether any figure was measured."""
         return any(figure.status == MEASURED for figure in self.figures)
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Stage:
-        """From `asdict`, read back from JSON."""
+        """Create a stage from its `asdict` values, read from JSON."""
         return cls(values["name"], [Figure(**one) for one in values["figures"]], values["seconds"])
 
 
 class Sheet:
-    """The figures of the running stage; each is written to disk at once, so that a stage that is stopped keeps them."""
+    """Figures of the running stage, written to disk one by one, so that an interrupted stage keeps its figures."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
@@ -91,7 +91,7 @@ class Sheet:
         self._write()
 
     def add(self, *figures: Figure) -> None:
-        """Keep figures, and print them for the log."""
+        """Add figures, write all figures to disk, and print the new ones for the log."""
         self.figures += figures
         self._write()
         for figure in figures:
@@ -102,26 +102,26 @@ class Sheet:
 
 
 def read_figures(path: Path) -> list[Figure]:
-    """The figures that a stage has written so far; none where the file is missing or damaged."""
+    """Read the figures written by a stage; return no figures if the file is missing or truncated."""
     try:
         return [Figure(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError):  # the file is missing, or was being written when the stage was stopped
+    except (OSError, ValueError):  # the file is missing, or the stage was stopped while writing it
         return []
 
 
 def largest(stages: Sequence[Stage], fact: str) -> float:
-    """The largest of a fact in all figures, such as `flops` or `bandwidth`; 0 where none has it."""
+    """Return the largest value of a fact, such as `flops` or `bandwidth`, over all figures; 0 if no figure has it."""
     return max((figure.facts.get(fact, 0.0) for stage in stages for figure in stage.figures), default=0.0)
 
 
 def table(stages: Sequence[Stage]) -> str:
-    """Every line of every stage, as one Markdown table."""
-    lines = ["| stage | what | figure | beside |", "|---|---|---|---|"]
+    """Return all rows of all stages as one Markdown table."""
+    lines = ["| stage | measurement | result | comparison |", "|---|---|---|---|"]
     lines += [table_line(stage.name, figure) for stage in stages for figure in stage.figures]
     return "\n".join(lines)
 
 
 def table_line(stage: str, figure: Figure) -> str:
-    """One line of Markdown; a figure that was not measured shows its status in the place of its value."""
+    """Return one Markdown row; the row of a figure that was not measured shows the status instead of the value."""
     cells = (figure.figure, figure.beside) if figure.status == MEASURED else (figure.status.replace("|", "/"), "")
     return f"| {stage} | {figure.what} | {cells[0]} | {cells[1]} |"

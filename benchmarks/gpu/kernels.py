@@ -1,6 +1,6 @@
-"""The kernels of a training step by the profiler, and the share of the step in which the GPU computes.
+"""Profile the kernels of a training step, and the fraction of the step in which the GPU is busy.
 
-Where the kernels take less time than the step, the GPU waits for launches, for data, or for a read by the host.
+If the kernels take less time than the step, the GPU waits for launches, for data, or for synchronisation with the host.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from benchmarks.training.projection import Model
 WARM_UP, STEPS = 5, 5
 
 SHOWN = 8
-"""Kernels in the table; the file has all of them."""
+"""Number of kernels in the table; the JSON file lists all of them."""
 
 ATTENTION = ("fmha", "flash", "attention", "sdpa")
-"""Parts of the names of fused attention kernels: cuDNN's, flash's and those named by their function."""
+"""Substrings of the names of fused attention kernels: cuDNN, flash, and generic names."""
 
 
 def kernels(settings: StageSettings) -> None:
-    """The kernels of a training step by name, time and share: 124M, then 10.7M."""
+    """Measure the kernels of a training step by name, time and percentage: 124M, then 10.7M."""
     sheet = Sheet(settings.to)
     deadline = time.monotonic() + settings.seconds
     sizes = [TINY[0].model] if settings.dry_run else [TRAINED[0].model, TRAINED[-1].model]
     batches = {"124M": 64, "10.7M": 64, "tiny": 2}
     for number, model in enumerate(sizes):
-        # A second model takes about as long as the first one.
+        # The second model takes about as long as the first.
         if number and time.monotonic() + (settings.seconds - (deadline - time.monotonic())) > deadline:
-            sheet.add(Figure(f"{model.name}: kernels of a step", status="cut: no time left"))
+            sheet.add(Figure(f"{model.name}: kernels of a step", status="not measured: no time left"))
         else:
             sheet.add(*of_model(model, batches[model.name], compiled=not settings.dry_run))
 
 
 def of_model(model: Model, batch: int, compiled: bool) -> list[Figure]:
-    """A line for the whole step, one for its attention kernels, and one for each of the longest."""
+    """Return a row for the whole step, a row for its attention kernels, and a row for each of the longest kernels."""
     from benchmarks.ours import training
 
     step = training(own_settings(model, batch, compiled), model.vocabulary)
@@ -55,7 +55,7 @@ def of_model(model: Model, batch: int, compiled: bool) -> list[Figure]:
 
 
 def rows(running: profile, kind: DeviceType) -> list[dict[str, Any]]:
-    """Every kernel with its calls and milliseconds per step, the longest first. (Without a GPU: every operator.)"""
+    """Return every kernel (without a GPU: operator) with its calls and milliseconds per step, the longest first."""
     events = [event for event in running.key_averages() if event.device_type == kind]
     total = "self_cpu_time_total" if kind == DeviceType.CPU else "self_device_time_total"
     found = [
@@ -66,7 +66,7 @@ def rows(running: profile, kind: DeviceType) -> list[dict[str, Any]]:
 
 
 def described(name: str, milliseconds: float, found: list[dict[str, Any]]) -> list[Figure]:
-    """Lines of the table. `milliseconds`: of a step without the profiler."""
+    """Return the rows of the table. `milliseconds`: time of a step without the profiler."""
     busy = sum(one["milliseconds"] for one in found)
     launches = sum(one["calls"] for one in found)
     whole = Figure(
@@ -77,7 +77,7 @@ def described(name: str, milliseconds: float, found: list[dict[str, Any]]) -> li
     )
     fused = [one for one in found if any(word in one["kernel"].lower() for word in ATTENTION)]
     took = sum(one["milliseconds"] for one in fused)
-    names = "; ".join(clipped(one["kernel"]) for one in fused[:3]) or "none by name"
+    names = "; ".join(clipped(one["kernel"]) for one in fused[:3]) or "none recognised by name"
     lines = [whole, Figure(f"{name}: attention kernels", f"{took:.3g} ms", names)]
     for one in found[:SHOWN]:
         share = f"{100 * one['milliseconds'] / busy:.1f} %, {one['calls']:.0f} calls"
@@ -86,5 +86,5 @@ def described(name: str, milliseconds: float, found: list[dict[str, Any]]) -> li
 
 
 def clipped(name: str) -> str:
-    """A kernel's name cut to 60 characters, without the table's separator."""
+    """Return a kernel's name, truncated to 60 characters, without the table's separator."""
     return name.replace("|", "/")[:60]

@@ -1,4 +1,4 @@
-"""Peak rates of the machine, measured: matrix products and copies. The shares in the other stages refer to these."""
+"""Measure the machine's peak rates of matrix products and copies, to which percentages in other stages refer."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ PRODUCTS = (
     ("124M, output", 8192, 768, 50304),
     ("350M, MLP", 32768, 1024, 4096),
 )
-"""Name, M, K, N: large squares, the best of which is the peak, and the layers of the models that are trained."""
+"""Name, M, K, N: large square products, and layers of the trained models; the peak is the fastest product."""
 
 TINY = (("square", 128, 128, 128), ("MLP", 64, 32, 128))
 
 COPIED = 4 << 30
-"""Bytes of the copy, far beyond any cache."""
+"""Bytes of the copy, far larger than any cache."""
 
 DATA_SHEET = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.04e12}
-"""Memory bandwidth in bytes/s by GPU name, from the vendor's data sheets (SXM, 80 GB and more)."""
+"""Memory bandwidth in bytes/s by GPU name, from the vendor's data sheets (SXM, at least 80 GB)."""
 
 
 def machine(settings: StageSettings) -> None:
-    """The matrix peak in bf16 and the copy bandwidth of this machine."""
+    """Measure the matrix peak in bf16 and the copy bandwidth of this machine."""
     sheet = Sheet(settings.to)
     found = describe_machine()
     name = str(found.get("gpu", found["processor"]))
@@ -58,12 +58,12 @@ def machine(settings: StageSettings) -> None:
 
 
 def data_sheet_share(rate: float, name: str, sheet: dict[str, float]) -> str:
-    """A rate beside the vendor's figure, where that is known."""
+    """Return the rate as a percentage of the vendor's figure, if known."""
     known = next((value for gpu, value in sheet.items() if gpu in name), None)
     return f"{100 * rate / known:.0f} % of the data sheet's {known / 1e12:.4g}" if known else ""
 
 
 def cudnn_version() -> str:
-    """As 9.19.0, or `none`."""
+    """Return the cuDNN version, e.g. 9.19.0, or `none`."""
     version = torch.backends.cudnn.version()
     return f"{version // 10000}.{version // 100 % 100}.{version % 100}" if version else "none"

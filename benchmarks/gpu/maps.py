@@ -1,4 +1,4 @@
-"""The cost of recording every attention map: a recording with its file beside the steps between two evaluations."""
+"""Measure the cost of recording all attention maps to disk, relative to the steps between two evaluations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS, RECORDINGS = 20, 5
 
 
 def maps(settings: StageSettings) -> None:
-    """Recording of attention maps beside training steps of the 10.7M model."""
+    """Measure recording attention maps relative to training steps of the 10.7M model."""
     from benchmarks.ours import trainer_of
 
     sheet = Sheet(settings.to)
@@ -46,7 +46,7 @@ def maps(settings: StageSettings) -> None:
     recording = median(times[1:])
     examples, interval = AttentionConfig().examples, TrainerConfig().evaluate_every
     share = examples * recording / (interval * step)
-    what = f"{model.name}, one example of {length} tokens, all maps, to disk"
+    what = f"{model.name}, one example of {length} tokens, all maps, written to disk"
     often = f"{examples} examples every {interval} steps of {1000 * step:.3g} ms"
     beside = f"{often}: {100 * share:.2g} % of the training time"
     facts = {"recording": recording, "step": step, "share": share}

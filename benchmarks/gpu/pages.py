@@ -1,4 +1,4 @@
-"""The blocks of docs/gpu.md: the measurements, stage by stage, and the computed roofline."""
+"""Generate the blocks of docs/gpu.md: the measurements of each stage, and the computed roofline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TITLES = {
     "tests": "Tests",
     "attention": "Attention, forward/backward",
     "training": "Training",
-    "text": "A minute of Shakespeare",
+    "text": "One minute of training on Shakespeare",
     "kernels": "Kernels of a step",
     "decoding": "Decoding",
     "maps": "Recording attention maps",
@@ -24,8 +24,7 @@ TITLES = {
 
 
 def newest(folder: Path) -> tuple[str, list[Stage]]:
-    """(date, stages) of the last results in `folder`, gpu-DATE/gpu.json; dry runs do not count. ("", []) where there
-    are none."""
+    """Load the newest results in `folder` (gpu-DATE/gpu.json), except dry runs -> (date, stages), ("", []) if none."""
     for path in sorted(folder.glob("gpu-*/gpu.json"), reverse=True):
         values = json.loads(path.read_text(encoding="utf-8"))
         if not values["dry_run"]:
@@ -34,18 +33,19 @@ def newest(folder: Path) -> tuple[str, list[Stage]]:
 
 
 def gpu_tables(folder: Path) -> str:
-    """Every stage under its title."""
+    """Return a titled table for each stage."""
     day, stages = newest(folder)
     if not stages:
         return NOTHING
     parts = []
     for stage in stages:
         lines = [table_line("", figure).removeprefix("|  ") for figure in stage.figures]
-        parts += [f"### {TITLES[stage.name]}", "\n".join(["| what | figure | beside |", "|---|---|---|", *lines])]
+        table = "\n".join(["| measurement | result | comparison |", "|---|---|---|", *lines])
+        parts += [f"### {TITLES[stage.name]}", table]
     return "\n\n".join([*parts, f"{day}; stages took {sum(stage.seconds for stage in stages):.0f} s."])
 
 
 def gpu_roofline(folder: Path) -> str:
-    """The roofline, at the measured rates where there are any."""
+    """Return the roofline table, at the measured rates if available."""
     stages = newest(folder)[1]
     return roofline_table(largest(stages, "flops"), largest(stages, "bandwidth"))

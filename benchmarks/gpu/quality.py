@@ -1,4 +1,4 @@
-"""Training for a given time with `python train.py`, as a user runs it, and the quality that it reaches."""
+"""Measure the quality after a given time of training with `python train.py`, as a user runs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.harness import ROOT
 from benchmarks.inputs import absolute
 
 SHORTEST = 0.25
-"""Minutes below which a run is not worth its start."""
+"""Minimum training time in minutes."""
 
 TINY = (
     "model.layers=1 model.heads=2 model.width=32 model.context=32 trainer.batch_size=4 trainer.steps=2"
@@ -24,29 +24,29 @@ TINY_PAIRS = ["tokenizer.vocab_size=300", "tokenizer.byte_fallback=false", "data
 
 
 def text(settings: StageSettings) -> None:
-    """A minute of training a 10.7M GPT on Shakespeare: `shakespeare_gpu`."""
+    """Train a 10.7M GPT on Shakespeare for one minute: `shakespeare_gpu`."""
     train("shakespeare_gpu", "text", settings, wanted=1.0, around=35.0, tiny=TINY)
 
 
 def translation(settings: StageSettings) -> None:
-    """Up to five minutes of training a translator: `tatoeba`."""
+    """Train a translator for up to five minutes: `tatoeba`."""
     train("tatoeba", "pairs", settings, wanted=5.0, around=75.0, tiny=[*TINY, *TINY_PAIRS])
 
 
 def train(experiment: str, key: str, settings: StageSettings, wanted: float, around: float, tiny: list[str]) -> None:
-    """Train an experiment on the data of the setting `key` and report the quality that it reached.
+    """Train an experiment on the data of the setting `key` and report the quality reached.
 
-    wanted: minutes of training, fewer where the stage has less time, which the figure then says. around: seconds of a
-    run besides its training (start, data, the test at the end). tiny: overrides of a dry run.
+    wanted: minutes of training, reduced (and reported) if the stage has less time. around: seconds of a run outside
+    training (start, data, final test). tiny: overrides for a dry run.
     """
     sheet = Sheet(settings.to)
     data = absolute(getattr(settings, key))
     if not data:
-        sheet.add(Figure(experiment, status=f"skipped: {key}= was not given"))
+        sheet.add(Figure(experiment, status=f"skipped: {key}= is not set"))
         return
     minutes = wanted if settings.dry_run else min(wanted, (settings.seconds - around) / 60)
     if minutes < SHORTEST:
-        sheet.add(Figure(experiment, status=f"cut: no time left for {wanted:g} minutes of training"))
+        sheet.add(Figure(experiment, status=f"not measured: no time left for {wanted:g} minutes of training"))
         return
     overrides = [f"data.path={data}", *(tiny if settings.dry_run else [])]
     if key == "pairs":
@@ -65,17 +65,16 @@ def train(experiment: str, key: str, settings: StageSettings, wanted: float, aro
 
 
 def reached(experiment: str, run: Path, minutes: float, wanted: float, took: float) -> Figure:
-    """The best validation loss, full pass, with the time when it was reached; test scores where the run
-    measured any."""
+    """Return the best full-pass validation loss, the time at which it was reached, and test scores if measured."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     evaluated = [line for line in lines if "val/loss" in line]
     best = min(evaluated, key=lambda line: line["val/loss"])
     test = json.loads((run / "test.json").read_text(encoding="utf-8")) if (run / "test.json").exists() else {}
     scores = [f"{name} {test[f'test/{name}']:.4g}" for name in ("bleu", "chrf", "loss") if f"test/{name}" in test]
-    shorter = f" (of {wanted:g}: no more time was left)" if minutes < wanted else ""
+    shorter = f" (of {wanted:g}: no time left)" if minutes < wanted else ""
     beside = (
         f"{minutes:.3g} minutes of training{shorter}, {evaluated[-1]['step']} steps, "
-        f"{evaluated[-1]['tokens'] / 1e6:.3g}M tokens, {took:.0f} s in all"
+        f"{evaluated[-1]['tokens'] / 1e6:.3g}M tokens, {took:.0f} s in total"
     )
     figure = f"validation loss {best['val/loss']:.4f} at {best['seconds']:.0f} s"
     figure += f"; test {', '.join(scores)}" if scores else ""

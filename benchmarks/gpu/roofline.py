@@ -1,18 +1,17 @@
-"""The lower bound of a training step's time, computed: operations and bytes over rates, and launches over the host's
-speed.
+"""Compute a lower bound on the time of a training step from operations, memory traffic and kernel launches.
 
-    products  = 6 N P / R               P = 12 L C² + V C weights (embeddings tied), N tokens of a step
-    attention = 7 T C L N / (a R)       causal: 2 T C forwards and 5 T C backwards per token and layer
+    products  = 6 N P / R               P = 12 L C² + V C weights (embeddings tied), N tokens per step
+    attention = 7 T C L N / (a R)       causal: 2 T C forward and 5 T C backward per token and layer
     memory    = (156 C L N + 12 V N + 40 P) / B
-    launches  = (40 L + 30) x 4 µs      where no CUDA graph replays them
+    launches  = (40 L + 30) x 4 µs      without CUDA graphs
 
-R, B: matrix and memory rate, of the data sheet until they are measured; a: the share of R that a fused attention kernel
-reaches. 156 bytes per token, layer and unit of width: what norms, activations, residuals and the inputs of attention
-read and write in bf16 when each is fused as far as it goes, 26 numbers forwards and twice that backwards. 12 bytes per
-token and word: logits and their gradient, six passes in bf16. 40 bytes per weight: gradient, master copy, two moments,
-the new weight. The first two use the matrix units, and the third can be done while they work only where a kernel does
-both; the fourth runs beside all of them: a step takes at least the larger of (products + attention + memory) and
-launches.
+R, B: matrix throughput and memory bandwidth, from the data sheet until measured; a: fraction of R that a fused
+attention kernel reaches. 156 bytes per token, layer and unit of width: reads and writes of norms, activations,
+residuals and attention inputs in bf16, fused where possible, 26 numbers in the forward pass and twice as many in the
+backward pass. 12 bytes per token and vocabulary entry: logits and their gradient, six passes in bf16. 40 bytes per
+weight: gradient, master weight, two moments, new weight. Products, attention and memory traffic are assumed not to
+overlap with each other; launches overlap with all three. A step therefore takes at least the larger of (products +
+attention + memory) and launches.
 """
 
 from __future__ import annotations
@@ -22,26 +21,25 @@ from dataclasses import dataclass
 from benchmarks.training.projection import Model
 
 MATRIX_RATE, MEMORY_RATE, LINK_RATE = 989e12, 4.8e12, 450e9
-"""Of one H200 by the data sheet: dense bf16 FLOP/s, bytes/s of its memory, bytes/s to the others over NVLink in one
-direction."""
+"""Data-sheet rates of one H200: dense bf16 FLOP/s, memory bytes/s, and NVLink bytes/s in one direction."""
 
 ATTENTION_SHARE = {64: 0.25, 128: 0.4}
-"""By head width, at 1,024 tokens: an assumption, from kernels that were published for other shapes, until it is
+"""Fraction of the matrix rate by head width, at 1,024 tokens: assumed from published kernels for other shapes, until
 measured."""
 
 PER_LAUNCH = 4e-6
-"""Seconds that the host needs for a kernel."""
+"""Host time per kernel launch, in seconds."""
 
 GPUS = 8
 
 
 @dataclass(frozen=True)
 class Work:
-    """A training step."""
+    """Size of a training step."""
 
     name: str
     weights: float
-    """That are multiplied by every token of the step (of a translator, by half of them)."""
+    """Number of weights used per token. Half of a translator's weights, since each token passes through one side."""
     layers: int
     width: int
     heads: int
@@ -50,7 +48,7 @@ class Work:
     tokens: int
 
     def times(self, matrix_rate: float = MATRIX_RATE, memory_rate: float = MEMORY_RATE) -> dict[str, float]:
-        """Seconds by cause: products, attention, memory, launches."""
+        """Return seconds by cause: products, attention, memory, launches."""
         attention_rate = ATTENTION_SHARE[128 if self.width // self.heads >= 128 else 64] * matrix_rate
         moved = 156 * self.width * self.layers * self.tokens + 12 * self.vocabulary * self.tokens + 40 * self.weights
         return {
@@ -61,29 +59,29 @@ class Work:
         }
 
     def least_seconds(self, matrix_rate: float = MATRIX_RATE, memory_rate: float = MEMORY_RATE) -> float:
-        """Of a whole step."""
+        """Return the lower bound for the whole step, in seconds."""
         times = self.times(matrix_rate, memory_rate)
         return max(times["products"] + times["attention"] + times["memory"], times["launches"])
 
     @property
     def operations(self) -> float:
-        """That a utilisation counts: 6 P + 12 L T C per token."""
+        """Operations of a step as counted for MFU: 6 P + 12 L T C per token."""
         return (6 * self.weights + 12 * self.layers * self.context * self.width) * self.tokens
 
     @property
     def all_reduce(self) -> float:
-        """Seconds in which eight GPUs add up bf16 gradients around a ring."""
+        """Time of a ring all-reduce of bf16 gradients over eight GPUs, in seconds."""
         return 2 * (GPUS - 1) / GPUS * 2 * self.weights / LINK_RATE
 
 
 def of_gpt(model: Model, batch: int) -> Work:
-    """A step of a GPT."""
+    """Return the size of a GPT's training step."""
     name, tokens = f"{model.name}, batch {batch}", batch * model.context
     return Work(name, model.parameters, **model.size, vocabulary=model.vocabulary, tokens=tokens)
 
 
 def steps() -> list[Work]:
-    """The steps of `benchmarks/gpu/training.py`. Half of a translator's tokens pass through each of its sides."""
+    """Return the steps of `benchmarks/gpu/training.py`. Half of a translator's tokens pass through each side."""
     from benchmarks.gpu.training import TRAINED, TRANSLATOR_TOKENS
 
     gpts = [of_gpt(rows.model, batch) for rows in TRAINED for batch in rows.ours]
@@ -97,15 +95,15 @@ def steps() -> list[Work]:
 
 
 def roofline_table(matrix_rate: float = 0.0, memory_rate: float = 0.0) -> str:
-    """For every step its times, the largest of them, the utilisation at that bound, and the all-reduce of eight GPUs.
-    Rates of 0 mean the data sheet's."""
+    """Return a table with each step's times, bottleneck, lower bound, MFU at this bound, and all-reduce time on eight
+    GPUs. Rates of 0 mean data-sheet rates."""
     measured = bool(matrix_rate and memory_rate)
     rates = (matrix_rate, memory_rate) if measured else (MATRIX_RATE, MEMORY_RATE)
-    source = "measured on the machine" if measured else "of the data sheet, which no program reaches"
+    source = "rates measured on the machine" if measured else "data-sheet rates, which no program reaches"
     lines = [
-        f"Computed with rates {source}: {rates[0] / 1e12:.0f} TFLOP/s, {rates[1] / 1e12:.2f} TB/s. Milliseconds.",
+        f"Computed with {source}: {rates[0] / 1e12:.0f} TFLOP/s, {rates[1] / 1e12:.2f} TB/s. Times in milliseconds.",
         "",
-        "| step | products | attention | memory | launches | bound by | at least | MFU at most | all-reduce of eight |",
+        "| step | products | attention | memory | launches | bound by | minimum | max. MFU | all-reduce, 8 GPUs |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for work in steps():

@@ -1,10 +1,10 @@
-"""All stages within a given time, each in a process of its own, and one table at the end.
+"""Run all stages within a time limit, each in its own process, and print one table at the end.
 
     bash benchmarks/gpu.sh [--dry-run] [out=FOLDER] [nanogpt=CHECKOUT] [text=FILE] [pairs=FOLDER]
 
-The output folder holds three files, written anew after every stage so that a run that is stopped leaves what it had:
-`gpu.json` (the figures with the raw numbers behind them), `gpu.md` (the table) and `gpu.log` (the output of all
-stages). A second call into the same folder, with `stages=…`, replaces what it measures and leaves the rest.
+The output folder contains `gpu.json` (the figures and their raw numbers), `gpu.md` (the table) and `gpu.log` (the
+output of all stages). They are updated after every stage, so that an interrupted run keeps its results. A second call
+with the same folder and `stages=…` replaces the results of these stages and keeps the others.
 """
 
 from __future__ import annotations
@@ -32,46 +32,47 @@ from configs.whole_file import write_whole
 
 @dataclass(frozen=True)
 class Planned:
-    """A stage and the most that it may take."""
+    """A stage with its time budget."""
 
     name: str
-    """The command is `python -m benchmarks gpu_<name>`."""
+    """Name of the stage; its command is `python -m benchmarks gpu_<name>`."""
 
     seconds: float
-    """Its budget: the stage reads the clock and leaves out what does not fit."""
+    """Time budget in seconds; the stage skips measurements that do not fit."""
 
     estimate: str
-    """The reason for the budget."""
+    """Justification of the budget."""
 
 
 PLAN = (
     Planned("machine", 15, "start 6 s, 8 measurements of 0.5 s"),
     Planned("tests", 60, "start and imports 15 s, a few small compilations"),
-    Planned("attention", 45, "start 6 s, 17 lines x 6 lengths x 0.2 s = 20 s, plans of cuDNN"),
+    Planned("attention", 45, "start 6 s, 17 rows x 6 lengths x 0.2 s = 20 s, cuDNN plans"),
     Planned("training", 190, "16 contenders compile 4 at a time: 120 s at most; 3 rounds x 16 x 1 s x 1.4 = 67 s"),
-    Planned("text", 95, "data and start 15 s, 60 s of training with its compilation, evaluation"),
-    Planned("kernels", 25, "start 6 s, two compilations that the cache has: 10 s each"),
+    Planned("text", 95, "data and start 15 s, 60 s of training including compilation, evaluation"),
+    Planned("kernels", 25, "start 6 s, two cached compilations: 10 s each"),
     Planned("decoding", 40, "13 contenders, 4 at a time: 20 s; 3 rounds x 13 x 1 s"),
-    Planned("maps", 20, "start 6 s, a compilation that the cache has"),
-    Planned("translation", 375, "5 minutes of training, a test of 40 s: the rest, or all with stages=translation"),
+    Planned("maps", 20, "start 6 s, a cached compilation"),
+    Planned("translation", 375, "5 minutes of training, test 40 s: the remaining time, or all with stages=translation"),
 )
-"""In this order. All budgets together exceed nine minutes: the last stage gets the time that is left."""
+"""Stages in the order in which they run. The budgets add up to more than nine minutes: the last stage gets the
+remaining time."""
 
 GRACE = 12.0
-"""Seconds over its time after which a stage is stopped."""
+"""Seconds beyond the budget after which a stage is killed."""
 
 SHORTEST = 6.0
-"""Seconds below which no stage begins."""
+"""Minimum remaining time for a stage to start, in seconds."""
 
 DRY = 300.0
-"""Seconds for a stage of a dry run, whose machine may be slow and busy."""
+"""Seconds for each stage of a dry run, on a possibly slow and busy machine."""
 
 END = 3.0
-"""Seconds kept for the table."""
+"""Seconds reserved for the table."""
 
 
 NEEDED = {"nanogpt": ("model.py",), "text": (), "pairs": ("train.tsv", "valid.tsv", "test.tsv")}
-"""Files that the folder of a setting must hold, checked before anything is measured."""
+"""Files that the folder in a setting must contain, checked before anything is measured."""
 
 
 @dataclass
@@ -79,35 +80,35 @@ class GPUSettings:
     """Settings of `gpu`."""
 
     out: str = ""
-    """Folder of the results; empty: benchmarks/results/gpu-DATE, in a dry run a temporary one."""
+    """Output folder; empty means benchmarks/results/gpu-DATE, or a temporary folder in a dry run."""
 
     dry_run: bool = False
-    """Run every stage with tiny sizes on this machine, to find mistakes; measures nothing and leaves nothing."""
+    """Run every stage with tiny sizes on this machine, to find errors; measures nothing and keeps no files."""
 
     nanogpt: str = ""
-    """A checkout of nanoGPT; without it its rows are skipped."""
+    """A nanoGPT checkout; if empty, nanoGPT's rows are skipped."""
 
     text: str = ""
-    """A text file, tinyshakespeare; without it `text` is skipped."""
+    """A text file (tinyshakespeare); if empty, the stage `text` is skipped."""
 
     pairs: str = ""
-    """A folder with train.tsv, valid.tsv and test.tsv; without it `translation` is skipped."""
+    """A folder with train.tsv, valid.tsv and test.tsv; if empty, the stage `translation` is skipped."""
 
     stages: str = ""
-    """Only these, separated by commas, each with all the time that is left; empty means all, each within its budget."""
+    """Stages to run, separated by commas, each with all the remaining time; empty means all, within their budgets."""
 
     seconds: float = 530.0
-    """For everything: under nine minutes."""
+    """Total time limit in seconds (default: just under nine minutes)."""
 
 
 def gpu(settings: GPUSettings) -> None:
-    """Everything there is to measure on a GPU, in under nine minutes; exit code 1 when a stage failed."""
+    """Run all GPU benchmarks in under nine minutes; exit code 1 if a stage failed."""
     least = SHORTEST + GRACE + END
     if settings.seconds < least and not settings.dry_run:
-        raise UserError(f"seconds={settings.seconds:g}: nothing can be measured in less than {least:g}")
+        raise UserError(f"seconds={settings.seconds:g}: must be at least {least:g}")
     deadline = time.monotonic() + settings.seconds
     chosen = wanted(settings.stages)
-    # Prepared data, runs and files of the profiler go to a temporary folder.
+    # Prepared data, runs and profiler files are written to a temporary folder.
     with tempfile.TemporaryDirectory(prefix="gpu-benchmark-", ignore_cleanup_errors=True) as folder:
         work = Path(folder)
         given = inputs(settings, work)
@@ -138,7 +139,7 @@ def gpu(settings: GPUSettings) -> None:
 
 
 class StageInterrupted(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM during a stage; `stage` holds the figures until then."""
+    """Ctrl-C or SIGTERM during a stage; `stage` contains the figures measured before the signal."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__()
@@ -146,7 +147,7 @@ class StageInterrupted(KeyboardInterrupt):
 
 
 class Results:
-    """`gpu.json` and `gpu.md` of a folder; a stage that is measured again takes the place of what was there."""
+    """`gpu.json` and `gpu.md` of a folder; a stage that is measured again replaces its earlier results."""
 
     def __init__(self, folder: Path, dry_run: bool) -> None:
         self.folder, self.dry_run = folder, dry_run
@@ -156,11 +157,11 @@ class Results:
 
     @property
     def peak(self) -> float:
-        """The fastest matrix product in FLOP/s, 0 before any was measured."""
+        """Rate of the fastest matrix product in FLOP/s; 0 if none was measured."""
         return largest(self.stages, "flops")
 
     def keep(self, stage: Stage) -> None:
-        """Add a stage and write both files. A stage that had no time leaves the figures of an earlier call."""
+        """Add a stage and write both files. A stage without time to run keeps the figures of an earlier call."""
         nothing = not stage.measured and not stage.failures
         if nothing and any(one.name == stage.name and one.measured for one in self.stages):
             return
@@ -170,46 +171,47 @@ class Results:
         stages = [asdict(one) for one in self.stages]
         values = {"date": date.today().isoformat(), "dry_run": self.dry_run, "stages": stages}
         text = json.dumps(values, indent=1, ensure_ascii=False)
-        write_whole(self.folder / "gpu.json", f"{text}\n".encode())  # the next call goes on from it
+        write_whole(self.folder / "gpu.json", f"{text}\n".encode())  # read again by the next call
         (self.folder / "gpu.md").write_text(table(self.stages) + "\n", encoding="utf-8")
 
 
 def load(path: Path, dry_run: bool) -> list[Stage]:
-    """The stages of a `gpu.json`. Raises UserError, also where a dry run would mix with a real one."""
+    """Load the stages of a `gpu.json`. Raises UserError if it is invalid or would mix a dry run with a real run."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         stages = [Stage.from_values(stage) for stage in values["stages"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: not the results of an earlier call; choose another out=FOLDER") from error
+        raise UserError(f"{path}: not a valid results file; choose another out=FOLDER") from error
     if values["dry_run"] != dry_run:
         kind = "a dry run" if values["dry_run"] else "a real run"
-        raise UserError(f"{path}: holds the results of {kind}; choose another out=FOLDER")
+        raise UserError(f"{path}: contains the results of {kind}; choose another out=FOLDER")
     return stages
 
 
 def wanted(stages: str) -> list[Planned]:
-    """The chosen stages in their order. Raises UserError."""
+    """Return the chosen stages in the order of `PLAN`. Raises UserError for an unknown stage."""
     names = [name for name in stages.split(",") if name]
     known = [planned.name for planned in PLAN]
     if foreign := [name for name in names if name not in known]:
-        raise UserError(f"stages={stages}: there is no {foreign[0]}; there are {', '.join(known)}")
+        raise UserError(f"stages={stages}: unknown stage {foreign[0]}; choose from {', '.join(known)}")
     return [planned for planned in PLAN if not names or planned.name in names]
 
 
 def default_folder() -> str:
-    """By date, beside the other results."""
+    """Return the default output folder, named after the date."""
     return str(ROOT / "benchmarks" / "results" / f"gpu-{date.today().isoformat()}")
 
 
 def inputs(settings: GPUSettings, work: Path) -> list[str]:
-    """The settings of every stage. A dry run without text and pairs writes samples. Raises UserError."""
+    """Return the settings of every stage. A dry run without text or pairs uses samples. Raises UserError for missing
+    files."""
     paths = {"nanogpt": settings.nanogpt, "text": settings.text, "pairs": settings.pairs}
     for key, value in paths.items():
         if value and not expanded(value).exists():
             raise UserError(f"{key}={value}: no such file or folder")
         for name in NEEDED[key]:
             if value and not (expanded(value) / name).is_file():
-                raise UserError(f"{key}={value}: has no {name}")
+                raise UserError(f"{key}={value}: does not contain {name}")
     if settings.text and not expanded(settings.text).is_file():
         raise UserError(f"text={settings.text}: not a file")
     if settings.dry_run:
@@ -219,7 +221,7 @@ def inputs(settings: GPUSettings, work: Path) -> list[str]:
 
 
 def samples(work: Path) -> dict[str, str]:
-    """A little text and a few pairs of the built-in corpus."""
+    """Write a short text and a few sentence pairs from the built-in corpus -> paths by setting."""
     from data.primer import rows
 
     sentences = rows("sentences", 120, seed=1)
@@ -235,10 +237,10 @@ def samples(work: Path) -> dict[str, str]:
 
 
 def run(planned: Planned, seconds: float, given: list[str], work: Path, log: IO[str], dry_run: bool) -> Stage:
-    """One stage in its own process, stopped `GRACE` seconds after its time. A failure becomes a figure. Raises
-    StageInterrupted."""
+    """Run one stage in its own process, which is killed `GRACE` seconds after its time limit. A failure becomes a
+    figure. Raises StageInterrupted after Ctrl-C or SIGTERM."""
     if seconds < SHORTEST:
-        return Stage(planned.name, [Figure(planned.name, status="cut: no time left")])
+        return Stage(planned.name, [Figure(planned.name, status="not measured: no time left")])
     figures = work / f"{planned.name}.json"
     program = [sys.executable, "-m", "benchmarks", f"gpu_{planned.name}"]
     command = [*program, f"to={figures}", f"seconds={seconds:.1f}", *given]
@@ -252,18 +254,18 @@ def run(planned: Planned, seconds: float, given: list[str], work: Path, log: IO[
     try:
         code = process.wait(seconds + GRACE)
         if code:
-            problem = f"failed: code {code}: {last_line(Path(log.name))}"
+            problem = f"failed: exit code {code}: {last_line(Path(log.name))}"
     except subprocess.TimeoutExpired:
-        problem = f"failed: had not ended after {seconds + GRACE:.0f} s"
+        problem = f"failed: did not finish within {seconds + GRACE:.0f} s"
     except KeyboardInterrupt:
-        problem, interrupted = "cut: interrupted", True
-    finally:  # with its contenders and compilers
+        problem, interrupted = "not measured: interrupted", True
+    finally:  # kills the whole process group, including contenders and compilers
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     found = read_figures(figures)
     if problem or not found:
-        found.append(Figure(planned.name, status=problem or "failed: it said nothing"))
+        found.append(Figure(planned.name, status=problem or "failed: no figures written"))
     stage = Stage(planned.name, found, time.monotonic() - started)
     if interrupted:
         raise StageInterrupted(stage)
@@ -271,7 +273,8 @@ def run(planned: Planned, seconds: float, given: list[str], work: Path, log: IO[
 
 
 def environment(work: Path, dry_run: bool) -> dict[str, str]:
-    """Environment of a stage: temporary files are removed with the folder, compiled code stays for the next call."""
+    """Return the environment of a stage. Temporary files are removed with the folder; compiled code is kept for later
+    calls."""
     temporary, code = work / "tmp", Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
     temporary.mkdir(exist_ok=True)
     return os.environ | {
@@ -283,6 +286,6 @@ def environment(work: Path, dry_run: bool) -> dict[str, str]:
 
 
 def last_line(log: Path) -> str:
-    """The last line of a stage's output."""
+    """Return the last line of a stage's output."""
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1][:160] if lines else ""

@@ -1,4 +1,4 @@
-"""The tests that only a GPU can run."""
+"""Run the tests that need a GPU."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from benchmarks.gpu.figures import Figure, Sheet, StageSettings
 from benchmarks.harness import ROOT
 
 AT_ONCE = 3
-"""Tests of a file at a time, where pytest-xdist is installed: most of their time is compiling."""
+"""Number of pytest-xdist workers per test file, if installed: most of the time is spent compiling."""
 
 
 def tests(settings: StageSettings) -> None:
-    """`pytest -m gpu` over tests/gpu/test_*.py, all files at the same time: counts, and the name of each failure."""
+    """Run `pytest -m gpu` on tests/gpu/test_*.py, all files in parallel; report the counts and each failure."""
     sheet = Sheet(settings.to)
     deadline = time.monotonic() + settings.seconds
     with tempfile.TemporaryDirectory() as folder:
@@ -35,23 +35,23 @@ def tests(settings: StageSettings) -> None:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-                sheet.add(Figure(what, status="cut: no time left; stages=tests gives them all of it"))
+                sheet.add(Figure(what, status="not measured: no time left; stages=tests gives it the whole time"))
                 continue
             if report.exists():
                 sheet.add(*outcome(ElementTree.parse(report).getroot(), what))
             else:
-                sheet.add(Figure(what, status=f"failed: pytest ended with code {code}"))
+                sheet.add(Figure(what, status=f"failed: pytest ended with exit code {code}"))
 
 
 def command(path: Path, report: Path) -> list[str]:
-    """pytest over one file."""
+    """Return the pytest command for one file."""
     workers = ["-n", str(AT_ONCE)] if find_spec("xdist") else []
     options = ["-m", "gpu", "-p", "no:cacheprovider", f"--junitxml={report}", "-ra", *workers]
     return [sys.executable, "-m", "pytest", *options, str(path)]
 
 
 def outcome(report: ElementTree.Element, what: str = "tests marked gpu") -> list[Figure]:
-    """The counts of a JUnit report, and a line for each test that failed."""
+    """Return the counts of a JUnit report, and a figure for each failed test."""
     failed, counts = [], {"passed": 0, "failed": 0, "skipped": 0}
     for case in report.iter("testcase"):
         problem = next((child for child in case if child.tag in ("failure", "error")), None)

@@ -1,4 +1,4 @@
-"""Times of single operations on the device that is there."""
+"""Time single operations on the available device."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import torch
 from benchmarks.device import synchronize
 
 _LEAST, _MOST = 5, 200
-"""Calls that are timed, at least and at most."""
+"""Minimum and maximum number of timed calls."""
 
 
 def median_seconds(call: Callable[[], object], seconds: float = 0.06) -> float:
-    """Median time of a call, by events on a GPU, over about `seconds` after an uncounted tenth of that."""
-    call()  # chooses kernels, builds plans
+    """Return the median time of a call in seconds (CUDA events on a GPU), measured over about `seconds` after a warm-up
+    of a tenth of that."""
+    call()  # selects kernels and builds plans
     synchronize()
     one = max(mean_seconds(call, 1), 1e-6)
     for _ in range(min(_MOST, int(0.1 * seconds / one))):
@@ -27,7 +28,7 @@ def median_seconds(call: Callable[[], object], seconds: float = 0.06) -> float:
 
 
 def mean_seconds(call: Callable[[], object], count: int) -> float:
-    """Mean time of `count` calls that are queued one after the other."""
+    """Return the mean time of `count` consecutive calls, in seconds."""
     started = time.perf_counter()
     for _ in range(count):
         call()

@@ -1,8 +1,8 @@
-"""Training steps of four models: ours beside nanoGPT and Hugging Face GPT-2, all compiled.
+"""Compare training steps of four models with nanoGPT and Hugging Face GPT-2, all compiled.
 
-All GPTs have GPT-2's architecture (LayerNorm, learned positions, GELU, tied embeddings; biases only in Hugging Face's),
-no dropout, and learn the same tokens, drawn by Zipf's law from a vocabulary of the true size. For all of them
-utilisation counts 6 N + 12 L T C operations per token, N = 12 L C² + V C.
+All GPTs have GPT-2's architecture (LayerNorm, learned positions, GELU, tied embeddings; biases only in Hugging Face's)
+without dropout, and read the same tokens, drawn from a Zipf distribution over a vocabulary of the original size. MFU
+counts 6 N + 12 L T C operations per token for all of them, N = 12 L C² + V C.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.training.projection import Model
 
 @dataclass(frozen=True)
 class Rows:
-    """A model, and the batch sizes, in sequences, with which each contender trains it."""
+    """A model, and the batch sizes of each contender, in sequences."""
 
     model: Model
     ours: tuple[int, ...]
@@ -39,10 +39,10 @@ TRAINED = (
 TINY = (Rows(Model("tiny", 1, 2, 32, 32, 100), (2,), (2,), (2,)),)
 
 TRANSLATOR_TOKENS = (32768, 131072)
-"""Padded tokens in a batch of the translation model."""
+"""Padded tokens per batch of the translator."""
 
 SENTENCE = 16
-"""Tokens of a sentence for the count of operations, which hardly depends on it: attention is a hundredth of them."""
+"""Assumed sentence length in tokens for the operation count; attention contributes only about 1 % of it."""
 
 TINY_TRANSLATOR = (
     "model.width=32 model.layers=1 model.heads=2 data.max_rows=60 tokenizer.vocab_size=300"
@@ -51,7 +51,7 @@ TINY_TRANSLATOR = (
 
 
 def training(settings: StageSettings) -> None:
-    """Training steps in tokens per second, model FLOP utilisation and peak memory: ours, nanoGPT, Hugging Face."""
+    """Measure training steps in tokens/s, MFU and peak memory: ours, nanoGPT, Hugging Face."""
     sheet = Sheet(settings.to)
     contenders = [one for rows in (TINY if settings.dry_run else TRAINED) for one in of_model(rows, settings)]
     contenders += translators(settings)
@@ -62,7 +62,7 @@ def training(settings: StageSettings) -> None:
 
 
 def of_model(rows: Rows, settings: StageSettings) -> list[Contender]:
-    """All contenders of one model; the first is ours."""
+    """Return all contenders for one model; the first is ours."""
     model = rows.model
     compiled = not settings.dry_run
     data = {"text": "", "vocabulary": model.vocabulary}
@@ -88,13 +88,13 @@ def of_model(rows: Rows, settings: StageSettings) -> list[Contender]:
 
 
 def own_settings(model: Model, batch: int, compiled: bool) -> list[str]:
-    """Overrides of `train.py`: GPT-2's architecture in this size, without biases, as nanoGPT trains it."""
+    """Return overrides of `train.py` for GPT-2's architecture in this size, without biases as in nanoGPT."""
     trainer = f"trainer.batch_size={batch} trainer.compile={'on' if compiled else 'off'}"
     return [*f"task=gpt model=gpt2 model.bias=false model.dropout=0 {trainer}".split(), *model_settings(model.size)]
 
 
 def translators(settings: StageSettings) -> list[Contender]:
-    """Our translation model by its recipe, on the given pairs or the built-in corpus."""
+    """Return contenders for our translator, trained by its recipe on the given pairs or on the built-in corpus."""
     from benchmarks.ours import composed
     from model.encoder_decoder import EncoderDecoder
     from model.size import flops_per_token
@@ -120,14 +120,14 @@ def translators(settings: StageSettings) -> list[Contender]:
 
 
 def line(row: Row, result: Result, peak: float) -> Figure:
-    """Tokens per second, memory, and utilisation of the data sheet's peak and of the measured one; for ours also the
-    ratio to nanoGPT's best."""
+    """Return a row with tokens per second, memory, MFU, and percentage of the measured peak; our rows also have the
+    ratio to nanoGPT's fastest row."""
     if not row.measured:
         return Figure(row.name, status=row.status, facts=dict(row.facts))
     assert row.operations is not None
     shares = [f"MFU {100 * row.operations / PEAK:.3g} %"]
     if peak:
-        shares.append(f"{100 * row.operations / peak:.3g} % of the peak")
+        shares.append(f"{100 * row.operations / peak:.3g} % of peak")
     if ", ours, " in row.name:
         model = row.name.partition(", ")[0]
         rivals = [one.name for one in result.rows if one.name.startswith(f"{model}, nanoGPT")]

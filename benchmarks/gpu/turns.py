@@ -1,4 +1,4 @@
-"""Contenders of a stage: the harness with the settings that fit a stage's time."""
+"""Run the harness with settings that fit the time budget of a stage."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from benchmarks.results import Result
 from training.hardware.device import PEAK_FLOPS
 
 PEAK = PEAK_FLOPS["H200"]
-"""Dense bf16 FLOP/s of one H100 or H200, by the data sheet: what published utilisations are shares of."""
+"""Dense bf16 FLOP/s of one H100 or H200 (data sheet): the denominator of published MFU figures."""
 
 ROUNDS, TURN, WARM_UP, AT_ONCE = 3, 1.0, 0.5, 4
-"""The number of contenders set up at the same time fits an H200's memory (nanoGPT at 64 x 1024: some 50 GB)."""
+"""`AT_ONCE` contenders fit in an H200's memory together (nanoGPT at 64 x 1024: about 50 GB)."""
 
 ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
-"""Of every contender: several compile at the same time, so that each gets few threads."""
+"""Environment of every contender: each gets few compiler threads, because several compile in parallel."""
 
 
 def measured(benchmark: Benchmark, settings: StageSettings) -> Result:
-    """The result of `measure` within the stage's time; a dry run takes each step once."""
+    """Run `measure` within the stage's time limit; a dry run takes each step once."""
     with tempfile.TemporaryDirectory() as folder:
         few = MeasureSettings(1, 0.01, 0.0, to=folder)
         full = MeasureSettings(ROUNDS, TURN, WARM_UP, to=folder, at_once=AT_ONCE)

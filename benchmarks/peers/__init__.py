@@ -1,1 +1,1 @@
-"""Peers: their training loops, and our weights exported to their models for decoding."""
+"""Training loops of the peers, and export of our weights to the peers' models for decoding."""

@@ -1,7 +1,7 @@
-"""Our weights in CTranslate2's format, written directly and not converted from another library's model.
+"""Export our weights to CTranslate2's format, directly rather than through another library's model.
 
-Linear layers without a bias have none there either, which saves the peer the additions of a model converted from
-Hugging Face. CTranslate2's tokens are words; here the word of a token is its number.
+Linear layers without a bias stay without one, which saves additions compared with a model converted from Hugging Face.
+CTranslate2's tokens are strings; each token is represented by its id as a string.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from model.gpt import GPT
 
 
 def words(ids: list[int]) -> list[str]:
-    """Token ids as CTranslate2 takes them."""
+    """Convert token ids to CTranslate2's string tokens."""
     return [str(token) for token in ids]
 
 
 def options(compute: str, threads: int, workers: int) -> dict[str, Any]:
-    """Arguments of a Generator or Translator on the device that all use. Raises Skipped where CTranslate2 cannot use
-    the GPU, and there for rows that differ only in their use of the cores."""
+    """Return arguments of a Generator or Translator for the device of all contenders. On a machine with a GPU, raises
+    Skipped if CTranslate2 cannot use it, and for more than one thread or worker."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not ctranslate2.get_cuda_device_count():
-        raise Skipped("this CTranslate2 does not see the GPU, and the others do not compute on the CPU")
+        raise Skipped("this CTranslate2 build cannot use the GPU")
     if device == "cuda" and (threads > 1 or workers > 1):
-        raise Skipped("a GPU needs one thread")
+        raise Skipped("on a GPU only one thread is measured")
     return {"device": device, "compute_type": compute, "intra_threads": threads, "inter_threads": workers}
 
 
 def write_generator(model: GPT, folder: Path) -> None:
-    """Write a GPT for `ctranslate2.Generator`. Its end of text is token 0: forbid it by `min_length`."""
+    """Write a GPT for `ctranslate2.Generator`. The end-of-text token is 0; `min_length` must suppress it."""
     config = model.config
     require_exportable(config, ("learned",))
     spec = TransformerDecoderModelSpec.from_config(config.layers, config.heads, activation=Activation.GELU)
@@ -63,9 +63,9 @@ def write_generator(model: GPT, folder: Path) -> None:
 
 
 def write_translator(model: EncoderDecoder, folder: Path) -> None:
-    """Write a translator for `ctranslate2.Translator`; sources have to end with eos, as ours do.
+    """Write a translator for `ctranslate2.Translator`; sources must end with eos, as in our model.
 
-    The tokens that ours never writes are forbidden by a bias of the logits.
+    A bias on the logits suppresses the tokens that our model never generates.
     """
     config = model.config
     require_exportable(config, ("learned", "sinusoidal"))
@@ -104,7 +104,7 @@ def write_translator(model: EncoderDecoder, folder: Path) -> None:
 
 def _save(spec: TransformerDecoderModelSpec | TransformerSpec, folder: Path) -> None:
     spec.validate()
-    spec.optimize()  # tables that are equal are stored, and later read by the processor, once
+    spec.optimize()  # deduplicates equal tables in the file and in memory
     folder.mkdir(parents=True, exist_ok=True)
     spec.save(str(folder))
 
@@ -122,7 +122,7 @@ def _fill_feed_forward(theirs: FeedForwardSpec, ours: DecoderBlock | EncoderBloc
 
 
 def _fill_norm(theirs: LayerNormSpec, ours: nn.LayerNorm) -> None:
-    """A norm without beta would be read as an RMS norm, so a missing one is written as 0."""
+    """Copy a LayerNorm. A missing bias is written as 0, since CTranslate2 reads a norm without beta as RMSNorm."""
     theirs.gamma = _array(ours.weight)
     theirs.beta = _array(torch.zeros_like(ours.weight) if ours.bias is None else ours.bias)
 

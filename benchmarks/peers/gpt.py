@@ -1,8 +1,7 @@
-"""Peers that train a GPT: nanoGPT from a checkout, and GPT2LMHeadModel of Hugging Face transformers.
+"""Train a GPT with nanoGPT (from a checkout) and with GPT2LMHeadModel of Hugging Face transformers.
 
-nanoGPT's model and optimiser are those of its checkout, in a loop with the steps of its `train.py` (random windows,
-forward, loss, the next batch, backward, clipping at 1, AdamW); transformers' model runs in the same loop, which is what
-its users write.
+nanoGPT's model and optimiser run in a loop with the same steps as its `train.py` (random windows, forward, loss, next
+batch, backward, clipping at 1, AdamW). The transformers model runs in the same loop, as is common among its users.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.99), 0.1, 1.0
 
 @dataclass(frozen=True)
 class Task:
-    """A GPT and its training data, the same for both peers."""
+    """GPT size and training data, common to both peers."""
 
     text: str
     layers: int
@@ -39,14 +38,14 @@ class Task:
     dropout: float
     batch_size: int
     bf16: bool = False
-    """Autocast to bf16."""
+    """Use autocast to bf16."""
     compiled: bool = False
-    """`torch.compile` with its defaults, as nanoGPT's train.py and users of transformers call it."""
+    """Use `torch.compile` with default options, as in nanoGPT's train.py."""
     vocabulary: int = 0
-    """Learn tokens drawn by Zipf's law from a vocabulary of this size, instead of the characters of the text."""
+    """If positive, train on tokens from a Zipf distribution over this many ids instead of a text."""
 
     def tokens(self) -> tuple[np.ndarray, int]:
-        """Training tokens [N] uint16 and the size of their vocabulary."""
+        """Return the training tokens [N] uint16 and the vocabulary size."""
         if self.vocabulary:
             return zipf_ids(self.vocabulary), self.vocabulary
         ids = characters(self.text)
@@ -55,7 +54,7 @@ class Task:
     def loop(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, ids: np.ndarray, loss_of: Callable[..., Tensor]
     ) -> Step:
-        """One update per step, counted in target tokens. loss_of(model, inputs, targets) calls the model."""
+        """Return a step: one update, counted in target tokens. loss_of(model, inputs, targets) computes the loss."""
         model.train()
         forward = torch.compile(model) if self.compiled else model
         batches = random_windows(ids, self.batch_size, self.context)
@@ -76,19 +75,19 @@ class Task:
 
 
 def precision(bf16: bool) -> AbstractContextManager[Any]:
-    """Autocast to bf16, or nothing."""
+    """Return an autocast context to bf16 if `bf16`, else a null context."""
     return torch.autocast(device().type, torch.bfloat16) if bf16 else nullcontext()
 
 
 def characters(path: str) -> np.ndarray:
-    """The first 90 % of a text as indices into its sorted characters, [N] uint16."""
+    """Encode the first 90 % of a text as indices into its sorted characters, [N] uint16."""
     text = Path(path).read_text(encoding="utf-8")
     numbers = {character: number for number, character in enumerate(sorted(set(text)))}
     return np.array([numbers[character] for character in text[: int(0.9 * len(text))]], dtype=np.uint16)
 
 
 def random_windows(ids: np.ndarray, batch_size: int, context: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Endless (inputs, targets), both [B, T] int64, at random places."""
+    """Yield (inputs, targets) without end, both [B, T] int64, from random positions."""
     while True:
         starts = torch.randint(len(ids) - context, (batch_size,)).tolist()
         rows = torch.stack([torch.from_numpy(ids[start : start + context + 1].astype(np.int64)) for start in starts])
@@ -99,23 +98,23 @@ def random_windows(ids: np.ndarray, batch_size: int, context: int) -> Iterator[t
 
 
 def nanogpt_module(checkout: str | Path) -> Any:
-    """`model.py` of a checkout of nanoGPT, which is no package. Raises Skipped where there is none."""
+    """Import `model.py` from a nanoGPT checkout, which is not a package. Raises Skipped if there is no such file."""
     path = Path(checkout) / "model.py"
     if not checkout or not path.is_file():
-        raise Skipped(f"{path}: no such file; nanogpt=CHECKOUT is a checkout of github.com/karpathy/nanoGPT")
-    # By path, because our package has the name `model` too.
+        raise Skipped(f"{path}: no such file; set nanogpt= to a checkout of github.com/karpathy/nanoGPT")
+    # Imported by path, because our own package is also called `model`.
     spec = importlib.util.spec_from_file_location("nanogpt_model", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses and the compiler look it up by name
+    sys.modules[spec.name] = module  # dataclasses and torch.compile look it up by name
     spec.loader.exec_module(module)
     return module
 
 
 def nanogpt(checkout: str, **values: Any) -> Step:
-    """nanoGPT's model and optimiser, without biases as in its recipes. A large vocabulary is rounded up to a multiple
-    of 64, as in its train.py."""
+    """Return a training step of nanoGPT, without biases as in its recipes. A large vocabulary is rounded up to a
+    multiple of 64, as in its train.py."""
     task, module = Task(**values), nanogpt_module(checkout)
     ids, size = task.tokens()
     torch.manual_seed(1)
@@ -134,7 +133,7 @@ def nanogpt(checkout: str, **values: Any) -> Step:
 
 
 def transformers_gpt2(**values: Any) -> Step:
-    """GPT2LMHeadModel with torch's own AdamW."""
+    """Return a training step of GPT2LMHeadModel with torch's AdamW."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     task = Task(**values)

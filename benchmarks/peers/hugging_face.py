@@ -1,7 +1,7 @@
-"""Our weights in Hugging Face transformers: a GPT as GPT-2, a translator as Pegasus.
+"""Export our weights to Hugging Face transformers: a GPT as GPT-2, a translator as Pegasus.
 
-Of the library's encoder-decoders Pegasus has our architecture: pre-norm with a final norm on either side, and positions
-from a table (Marian and BART are post-norm, T5 has relative positions).
+Among the library's encoder-decoders, Pegasus matches our architecture: pre-norm with a final norm in encoder and
+decoder, and absolute position embeddings (Marian and BART are post-norm, T5 has relative positions).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from model.gpt import GPT
 
 
 def gpt2(model: GPT) -> GPT2LMHeadModel:
-    """GPT-2 with the weights of our GPT, in evaluation mode. No token ends a text."""
+    """Return GPT-2 with the weights of our GPT, in evaluation mode and without an end-of-text token."""
     config = model.config
     require_exportable(config, ("learned",))
     peer = GPT2LMHeadModel(
@@ -49,9 +49,10 @@ def gpt2(model: GPT) -> GPT2LMHeadModel:
 
 @torch.no_grad()
 def pegasus(model: EncoderDecoder) -> PegasusForConditionalGeneration:
-    """Pegasus with the weights of our translator, in evaluation mode; special ids are those of `Tokenizer`.
+    """Return Pegasus with the weights of our translator, in evaluation mode, with the special ids of `Tokenizer`.
 
-    The bias of the logits bans the tokens that ours never writes. Both sides have to share one vocabulary.
+    A bias on the logits suppresses the tokens that our model never generates. Raises ValueError unless source and
+    target share one vocabulary.
     """
     config = model.config
     require_exportable(config, ("learned", "sinusoidal"))

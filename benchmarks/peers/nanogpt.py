@@ -1,4 +1,4 @@
-"""Our weights in nanoGPT's model."""
+"""Export our weights to nanoGPT's model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from model.gpt import GPT
 
 
 def nanogpt(model: GPT, checkout: str | Path) -> Any:
-    """nanoGPT's GPT with the weights of ours, in evaluation mode. Raises Skipped where there is no checkout."""
+    """Return nanoGPT's GPT with our weights, in evaluation mode. Raises Skipped without a checkout, and ValueError for
+    a model that nanoGPT does not support."""
     config = model.config
     require_exportable(config, ("learned",))
     if config.hidden_width != 4 * config.width:

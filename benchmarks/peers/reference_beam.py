@@ -1,7 +1,7 @@
-"""A slow reference for beam search as `generation.beam_search` documents it.
+"""Slow reference implementation of the beam search documented in `generation.beam_search`.
 
-One sentence at a time, Python lists, full forward passes without a cache. In float64 a difference from a fast search is
-not due to rounding here.
+It decodes one sentence at a time, with Python lists and full forward passes without a cache. In float64, rounding in
+the reference cannot explain a difference from a fast search.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def reference_beam(
     length_penalty: float = 1.0,
     banned_ids: Collection[int] = (),
 ) -> list[int]:
-    """The best hypothesis, without bos and eos, for the one sentence source [1, S] int64."""
+    """Return the best hypothesis, without bos and eos, for a single sentence source [1, S] int64."""
     beams: list[tuple[float, list[int]]] = [(0.0, [])]
     ended: list[tuple[float, list[int]]] = []
     for length in range(1, max_length + 1):

@@ -1,8 +1,8 @@
-"""Peers that train an encoder-decoder: MarianMTModel of transformers, `torch.nn.Transformer`, and JoeyNMT.
+"""Train an encoder-decoder with MarianMTModel of transformers, `torch.nn.Transformer`, and JoeyNMT.
 
-The first two run in the loop that their users write: random batches of sentences, padded to the longest. JoeyNMT's
-model, loss and batch run in a loop with the steps of its trainer and its default batches: random sentences up to 4096
-padded tokens of one side.
+The first two run in a plain training loop: random batches of sentences, padded to the longest sentence. JoeyNMT's
+model, loss and batch class run in a loop with the same steps as its trainer and its default batches: random sentences
+up to 4096 padded tokens on one side.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sentences as ids; sentence i of a side is `ids[offsets[i] : offsets[i + 1]]` and ends with eos."""
+    """Sentence pairs as token ids. Sentence i of a side is `ids[offsets[i] : offsets[i + 1]]` and ends with eos."""
 
     source: np.ndarray
     source_offsets: np.ndarray
@@ -39,7 +39,7 @@ class Corpus:
 
     @classmethod
     def load(cls, path: str) -> Corpus:
-        """What `train_translator` wrote: one .npz with arrays of these names."""
+        """Load an .npz file, written by `train_translator`, with arrays of these names."""
         with np.load(path) as arrays:
             return cls(**arrays)
 
@@ -47,24 +47,24 @@ class Corpus:
         return len(self.source_offsets) - 1
 
     def lengths(self) -> np.ndarray:
-        """Of the longer side of each pair."""
+        """Return the length of the longer side of each pair, [number of pairs] int."""
         return np.maximum(np.diff(self.source_offsets), np.diff(self.target_offsets))
 
     def pair(self, row: int) -> tuple[Tensor, Tensor]:
-        """Source [S] and target [T] of one row, int64."""
+        """Return source [S] and target [T] of one row, int64."""
         source = self.source[self.source_offsets[row] : self.source_offsets[row + 1]]
         target = self.target[self.target_offsets[row] : self.target_offsets[row + 1]]
         return torch.from_numpy(source.astype(np.int64)), torch.from_numpy(target.astype(np.int64))
 
     def padded(self, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Sources [B, S] and targets [B, T] int64, padded to the longest of the batch."""
+        """Return sources [B, S] and targets [B, T] int64, padded to the longest sentence of the batch."""
         sources, targets = zip(*map(self.pair, rows), strict=True)
         padded = [nn.utils.rnn.pad_sequence(list(side), batch_first=True) for side in (sources, targets)]
         return padded[0].to(device()), padded[1].to(device())
 
 
 def random_rows(count: int, batch_size: int) -> Iterator[np.ndarray]:
-    """Row numbers of endless batches; every row once per epoch."""
+    """Yield the row numbers of batches without end; each row occurs at most once per epoch."""
     random = np.random.default_rng(1)
     while True:
         order = random.permutation(count)
@@ -72,13 +72,13 @@ def random_rows(count: int, batch_size: int) -> Iterator[np.ndarray]:
 
 
 def after_bos(targets: Tensor) -> Tensor:
-    """What the decoder reads: the targets moved right by one, bos first."""
+    """Return the decoder inputs: the targets shifted right by one, starting with bos."""
     return torch.cat((torch.full_like(targets[:, :1], BOS), targets[:, :-1]), dim=1)
 
 
 @dataclass(frozen=True)
 class Task:
-    """An encoder-decoder and its training data, the same for all peers."""
+    """Model size and training data, common to all peers."""
 
     corpus: str
     vocab_size: int
@@ -89,14 +89,14 @@ class Task:
     dropout: float
     label_smoothing: float
     batch_size: int
-    """Sentences in a batch of the plain loop."""
+    """Sentences per batch of the plain loop."""
     batch_tokens: int = 0
-    """Padded tokens of one side in a batch of JoeyNMT."""
+    """Padded tokens on one side per batch of JoeyNMT."""
     bf16: bool = False
-    """Autocast to bf16."""
+    """Use autocast to bf16."""
 
     def loop(self, model: nn.Module, logits_of: Callable[[Tensor, Tensor], Tensor]) -> Step:
-        """One AdamW update per step on random sentences, counted in real tokens of both sides."""
+        """Return a step: one AdamW update on random sentences, counted in non-padding tokens of both sides."""
         model.train()
         optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=BETAS, weight_decay=WEIGHT_DECAY)
         corpus = Corpus.load(self.corpus)
@@ -118,7 +118,7 @@ class Task:
 
 
 def marian_model(vocab_size: int, layers: int, heads: int, width: int, context: int, dropout: float) -> Any:
-    """MarianMTModel on our device: one embedding for source, target and output."""
+    """Create a MarianMTModel on the device of all contenders, with one embedding for source, target and output."""
     from transformers import MarianConfig, MarianMTModel
 
     sides = {"layers": layers, "attention_heads": heads, "ffn_dim": 4 * width}
@@ -139,7 +139,7 @@ def marian_model(vocab_size: int, layers: int, heads: int, width: int, context: 
 
 
 def marian(**values: Any) -> Step:
-    """MarianMTModel."""
+    """Return a training step of MarianMTModel."""
     task = Task(**values)
     torch.manual_seed(1)
     model = marian_model(task.vocab_size, task.layers, task.heads, task.width, task.context, task.dropout)
@@ -152,7 +152,7 @@ def marian(**values: Any) -> Step:
 
 
 class PlainTransformer(nn.Module):
-    """`torch.nn.Transformer` with what it lacks: one tied embedding and sinusoidal positions."""
+    """`torch.nn.Transformer` with a tied embedding and sinusoidal positions added."""
 
     positions: Tensor
 
@@ -166,12 +166,12 @@ class PlainTransformer(nn.Module):
         self.register_buffer("positions", torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1))
 
     def embed(self, ids: Tensor) -> Tensor:
-        """ids [B, T] to vectors [B, T, C]."""
+        """Embed ids [B, T] int64 -> vectors [B, T, C]."""
         scaled = self.embedding(ids) * self.embedding.embedding_dim**0.5
         return self.dropout(scaled + self.positions[: ids.shape[1]])
 
     def forward(self, source: Tensor, inputs: Tensor) -> Tensor:
-        """source [B, S], inputs [B, T] to logits [B, T, V]."""
+        """Compute logits [B, T, V] from source [B, S] and inputs [B, T], int64."""
         padding = source == PAD
         length = inputs.shape[1]
         future = torch.ones(length, length, dtype=torch.bool, device=inputs.device).triu(1)
@@ -187,7 +187,7 @@ class PlainTransformer(nn.Module):
 
 
 def torch_transformer(**values: Any) -> Step:
-    """`torch.nn.Transformer`."""
+    """Return a training step of `torch.nn.Transformer`."""
     task = Task(**values)
     torch.manual_seed(1)
     model = PlainTransformer(task.vocab_size, task.layers, task.heads, task.width, task.context, task.dropout)
@@ -196,7 +196,7 @@ def torch_transformer(**values: Any) -> Step:
 
 
 def joeynmt(**values: Any) -> Step:
-    """JoeyNMT 2: float32, Adam, loss per token, as in its small transformer recipe."""
+    """Return a training step of JoeyNMT 2 with float32, Adam and loss per token, as in its small transformer recipe."""
     from joeynmt.batch import Batch
     from joeynmt.model import build_model
     from joeynmt.vocabulary import Vocabulary
@@ -223,7 +223,7 @@ def joeynmt(**values: Any) -> Step:
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, betas=BETAS)
     pairs = Corpus.load(task.corpus)
     batches = token_batches(pairs.lengths(), task.batch_tokens)
-    # Its vocabulary has <unk> first and <pad> second; ours is the other way round.
+    # JoeyNMT's vocabulary starts with <unk>, <pad>; ours starts with <pad>, <unk>.
     swapped = torch.arange(task.vocab_size, device=device())
     swapped[:2] = torch.tensor([1, 0])
 
@@ -246,7 +246,7 @@ def joeynmt(**values: Any) -> Step:
 
 
 def token_batches(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Random rows until the longest times their number reaches the budget."""
+    """Yield batches of random rows, each complete when its longest length times its size reaches `budget` tokens."""
     random = np.random.default_rng(1)
     while True:
         batch: list[int] = []

@@ -1,4 +1,4 @@
-"""Shared by the exporters: the models that peers can run, and copying weights into their modules."""
+"""Check that the peers support a model, and copy weights to the peers' modules; used by all exporters."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from model.embedding import Embedding
 from model.gpt import GPT
 
 FORBIDDEN = -1e9
-"""Added to the logits of tokens that are never written: their probability is 0, as with `banned_ids`."""
+"""Logit bias of tokens that are never generated: their probability becomes 0, as with `banned_ids`."""
 
 
 def require_exportable(config: ModelConfig, positions: tuple[str, ...]) -> None:
-    """Raise a ValueError that lists every setting that the peers do not support."""
+    """Raise ValueError, listing every unsupported setting, if the peers do not support the model."""
     needed = (
         ("norm", config.norm == "layer", "layer"),
         ("position", config.position in positions, " or ".join(positions)),
@@ -33,22 +33,22 @@ def require_exportable(config: ModelConfig, positions: tuple[str, ...]) -> None:
 
 
 def position_table(embedding: Embedding) -> Tensor:
-    """The position vectors of an embedding, [context, C] float32."""
+    """Return the position vectors of an embedding, [context, C] float32."""
     positions = embedding.positions
     assert positions is not None
     return positions(0, positions.context).detach()
 
 
 def never_written() -> list[int]:
-    """The ids that a translator must not write."""
+    """Return the special ids that a translator must not generate: all except eos."""
     return sorted(Tokenizer.special_ids - {Tokenizer.eos_id})
 
 
 @torch.no_grad()
 def fill_gpt2(body: nn.Module, model: GPT) -> None:
-    """Copy a GPT into the modules of GPT-2 as Radford et al. named them: `wte`, `wpe`, `h`, `ln_f`.
+    """Copy a GPT's weights to modules with GPT-2's original names (Radford et al.): `wte`, `wpe`, `h`, `ln_f`.
 
-    Hugging Face and nanoGPT keep these names. Their queries, keys and values are one matrix, in the order of ours.
+    Hugging Face and nanoGPT use these names. Query, key and value form one matrix, in the same order as in our model.
     """
     body.wte.weight.copy_(model.output_weight)
     body.wpe.weight.copy_(position_table(model.embedding))
@@ -63,9 +63,9 @@ def fill_gpt2(body: nn.Module, model: GPT) -> None:
 
 
 def fill(theirs: nn.Module, ours: nn.Module) -> None:
-    """Copy a norm or a linear layer; a bias that only they have becomes 0.
+    """Copy a norm or a linear layer; a bias that exists only in the peer's layer is set to 0.
 
-    The linear layers of Hugging Face's GPT-2 (`Conv1D`) hold the matrix transposed.
+    The linear layers of Hugging Face's GPT-2 (`Conv1D`) store the matrix transposed.
     """
     transposed = ours.weight.dim() == 2 and not isinstance(theirs, nn.Linear)
     theirs.weight.copy_(ours.weight.t() if transposed else ours.weight)
@@ -73,7 +73,7 @@ def fill(theirs: nn.Module, ours: nn.Module) -> None:
 
 
 def fill_parts(theirs: Sequence[nn.Linear], ours: nn.Linear) -> None:
-    """Copy the equal parts of one fused layer into layers of their own."""
+    """Split a fused linear layer into equal parts and copy each part to a separate layer."""
     parts = len(theirs)
     biases = [None] * parts if ours.bias is None else ours.bias.chunk(parts)
     for layer, weight, bias in zip(theirs, ours.weight.chunk(parts), biases, strict=True):

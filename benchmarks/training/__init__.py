@@ -1,1 +1,1 @@
-"""Training steps, data loading, loss curves and scaling."""
+"""Benchmarks of training steps, data loading, loss curves and scaling."""

@@ -1,8 +1,8 @@
-"""Loss curves of the fast path and of the definition, from the same weights over the same batches.
+"""Compare loss curves of the fast path and of the reference, with the same initial weights and the same batches.
 
-The reference computes in float32 with `reference_attention`, not compiled. The fast path is what a user gets: bf16
-weights with float32 masters, explicit or fused attention, compiled or not. A second run of the reference on other
-batches of the same text gives the noise level for a difference between two curves.
+The reference computes in float32 with `reference_attention`, not compiled. The fast path is the default: bf16 weights
+with float32 master weights, explicit or fused attention, compiled or not. A second reference run on other batches of
+the same text gives the noise level of a difference between two curves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OTHER_ORDER = f"{REFERENCE}, other batches"
 MODEL = {"layers": 4, "heads": 4, "width": 128, "context": 64, "dropout": 0}
 BATCH = 12
 WINDOW = 20
-"""Steps in a point of a smoothed curve; the first point has as many behind it."""
+"""Steps per point of a smoothed curve."""
 
 FILE = "curves.json"
 
@@ -39,27 +39,27 @@ class CurvesSettings:
     """Settings of `curves`."""
 
     data: str = "input.txt"
-    """A text file of a megabyte or more."""
+    """A text file of at least a megabyte."""
 
     steps: int = 500
     """Optimiser steps of each run."""
 
     to: str = "benchmarks/results"
-    """Folder of the results, `curves.json`."""
+    """Output folder for `curves.json`."""
 
     picture: str = "docs/images/curves.svg"
-    """The drawing."""
+    """Output file for the plot."""
 
 
 @dataclass
 class Curve:
-    """One run."""
+    """Losses of one run."""
 
     name: str
     losses: list[float]
-    """Mean training loss in nats over `WINDOW` steps, one point every `WINDOW` steps."""
+    """Mean training loss over `WINDOW` steps in nats, one point every `WINDOW` steps."""
     validation: float
-    """Loss in nats over the whole validation split after the last step."""
+    """Loss over the whole validation split after the last step, in nats."""
 
 
 @dataclass
@@ -72,37 +72,37 @@ class Curves:
     curves: list[Curve]
 
     def curve(self, name: str) -> Curve:
-        """The run of that name."""
+        """Return the run of this name."""
         return next(curve for curve in self.curves if curve.name == name)
 
     def gaps(self, name: str) -> list[float]:
-        """How far a smoothed curve lies above the reference's, in nats at each point."""
+        """Return the smoothed curve minus the reference's curve, in nats at each point."""
         reference = self.curve(REFERENCE).losses
         return [loss - other for loss, other in zip(self.curve(name).losses, reference, strict=True)]
 
     def largest_gap(self, name: str) -> float:
-        """The largest distance from the reference, in nats."""
+        """Return the largest absolute difference from the reference, in nats."""
         return max(map(abs, self.gaps(name)))
 
     def save(self, path: Path) -> None:
-        """Write it as JSON."""
+        """Write the curves as JSON."""
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Curves:
-        """Read what `save` wrote."""
+        """Read curves written by `save`."""
         values = json.loads(path.read_text(encoding="utf-8"))
         values["curves"] = [Curve(**curve) for curve in values["curves"]]
         return cls(**values)
 
 
 def curves(settings: CurvesSettings) -> None:
-    """Loss curves of the fast path beside the float32 reference, from the same weights over the same batches."""
+    """Compare loss curves of the fast path and the float32 reference, with the same initial weights and batches."""
     from benchmarks.machine import versions
 
     text = existing_file("data", settings.data)
     if settings.steps < WINDOW:
-        raise UserError(f"steps={settings.steps}: at least {WINDOW} are needed for a point of a curve")
+        raise UserError(f"steps={settings.steps}: must be at least {WINDOW}, the steps per point of a curve")
     fixed = f"data=text tokenizer=char trainer.batch_size={BATCH} trainer.steps={settings.steps}"
     own = [*fixed.split(), f"data.path={text}", *model_settings(MODEL)]
     reference, fast = ["trainer.precision=float32", "trainer.compile=off"], ["trainer.precision=bf16"]
@@ -122,10 +122,9 @@ def curves(settings: CurvesSettings) -> None:
 
 
 def run(name: str, settings: list[str], *, by_definition: bool = False, order: int = 1) -> Curve:
-    """Train as `python train.py` with these settings would, without its log and checkpoints.
+    """Train as `python train.py` does with these settings, but without a log and checkpoints.
 
-    `by_definition`: with `reference_attention`. `order`: seed of the batches; the seed of the weights is the same for
-    all.
+    `by_definition`: use `reference_attention`. `order`: seed of the batches; all runs have the same weight seed.
     """
     from benchmarks.ours import StrictLog, composed, folder_until_exit, prepared_and_model
     from model.recording import record_attention
@@ -144,7 +143,7 @@ def run(name: str, settings: list[str], *, by_definition: bool = False, order: i
     trainer.log = StrictLog(folder_until_exit(), 0)
     model.train()
     losses = []
-    # The hook of a recording computes attention by its definition, gradients included.
+    # The recording hook computes attention by its definition, including gradients.
     with record_attention(model) if by_definition else nullcontext():
         for _ in tqdm(range(config.trainer.steps or 0), desc=name, unit="step", disable=None, leave=False):
             trainer.step()
@@ -157,20 +156,20 @@ def run(name: str, settings: list[str], *, by_definition: bool = False, order: i
 
 
 def smoothed(losses: list[float]) -> list[float]:
-    """Means of `WINDOW` steps, one after the other; the steps of an incomplete last window are left out."""
+    """Return the means of consecutive windows of `WINDOW` steps; an incomplete last window is dropped."""
     edges = range(0, len(losses) + 1, WINDOW)
     return [round(float(np.mean(losses[start:end])), 5) for start, end in pairwise(edges)]
 
 
 def draw(result: Curves, path: Path) -> None:
-    """The curves, and under them their distance from the reference, as SVG."""
+    """Plot the curves and their differences from the reference, as SVG."""
     import matplotlib
     from matplotlib.figure import Figure
 
     steps = [WINDOW * (number + 1) for number in range(len(result.curves[0].losses))]
     spines = {"axes.spines.top": False, "axes.spines.right": False}
     style: Any = {"svg.hashsalt": "curves", "font.size": 9, **spines}
-    with matplotlib.rc_context(style):  # the salt: the same figures give the same file
+    with matplotlib.rc_context(style):  # the fixed salt makes the SVG file reproducible
         figure = Figure(figsize=(7, 4.6), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
         for curve in (result.curve(name) for name in (OTHER_ORDER, REFERENCE, EAGER, COMPILED)):
@@ -185,10 +184,10 @@ def draw(result: Curves, path: Path) -> None:
 
 
 def summary(result: Curves) -> str:
-    """The figures as a table in Markdown, and where the noise stands."""
+    """Return the results as a Markdown table, with the noise level as a caption."""
     reference = result.curve(REFERENCE).validation
     lines = [
-        "| run | validation loss | minus reference | largest gap between smoothed training curves |",
+        "| run | validation loss | difference from reference | largest difference of smoothed training curves |",
         "|---|---|---|---|",
     ]
     for curve in result.curves:
@@ -199,7 +198,7 @@ def summary(result: Curves) -> str:
     torch = result.versions["torch"]
     return (
         "\n".join(lines)
-        + f"\n\n{result.steps} steps of batch {result.batch_size}, losses in nats, means of {WINDOW} steps; torch"
-        f" {torch}. The fast path strays at most {strays:.4f} from the reference, other batches of the same text"
-        f" {noise:.4f}."
+        + f"\n\n{result.steps} steps, batch {result.batch_size}; losses in nats, means of {WINDOW} steps; torch"
+        f" {torch}. The fast path deviates from the reference by at most {strays:.4f}; training on other batches of the"
+        f" same text deviates by {noise:.4f}."
     )

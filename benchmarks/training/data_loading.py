@@ -1,6 +1,6 @@
-"""Batches without a model: ours beside the ways in which the peers make theirs, from the same token ids.
+"""Compare data loading with the methods of the peers, from the same token ids and without a model.
 
-On a CPU a training step waits for its batch; the figure is how many tokens are made per second of that wait.
+On a CPU a training step waits for its batch; the result is the number of tokens loaded per second of this wait.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.inputs import existing_file, existing_folder
 from configs.errors import UserError
 
 BATCH_SIZE, CONTEXT = 64, 256
-"""Windows and their length: nanoGPT's baby GPT."""
+"""Windows per batch and their length, as in nanoGPT's baby GPT."""
 
 SENTENCES, BATCH_TOKENS = 128, 4096
 
@@ -33,19 +33,19 @@ class DataLoadingSettings(MeasureSettings):
     """Settings of `data`."""
 
     text: str = ""
-    """A text file: windows of characters are measured."""
+    """A text file, to measure batches of character windows."""
 
     pairs: str = ""
-    """A folder with train.en, train.ja and so on: batches of sentence pairs are measured."""
+    """A folder with train.en, train.ja etc., to measure batches of sentence pairs."""
 
     seconds: float = 1.0
     warm_up: float = 1.0
 
 
 def data_loading(settings: DataLoadingSettings) -> None:
-    """Batches of windows and of sentence pairs, in tokens per second: ours, nanoGPT's way, torch's loader."""
+    """Measure loading windows and sentence pairs in tokens per second: ours, nanoGPT's method, torch's DataLoader."""
     if not settings.text and not settings.pairs:
-        raise UserError("text= or pairs= is needed: a text file, a folder of sentence pairs")
+        raise UserError("text= and pairs= are empty: set one to a text file or a folder of sentence pairs")
     text = existing_file("text", settings.text) if settings.text else None
     pairs = existing_folder("pairs", settings.pairs) if settings.pairs else None
     if text:
@@ -56,7 +56,7 @@ def data_loading(settings: DataLoadingSettings) -> None:
 
 
 def windows_benchmark(text: Path) -> Benchmark:
-    """Windows of a text."""
+    """Return the benchmark of batches of text windows."""
     fixed = f"data=text tokenizer=char model.context={CONTEXT} trainer.batch_size={BATCH_SIZE}"
     contenders = (
         Contender("ours", f"{__name__}:ours", {"settings": [*fixed.split(), f"data.path={text}"]}, True),
@@ -69,7 +69,7 @@ def windows_benchmark(text: Path) -> Benchmark:
 
 
 def pairs_benchmark(folder: Path, corpus: Path) -> Benchmark:
-    """Batches of sentence pairs; writes the token ids to `corpus`."""
+    """Return the benchmark of batches of sentence pairs; writes the token ids to `corpus`."""
     from benchmarks.ours import composed, prepared_and_model
     from benchmarks.training.train_translator import MODEL, pair_settings, write_corpus
     from model.encoder_decoder import EncoderDecoder
@@ -91,7 +91,7 @@ def pairs_benchmark(folder: Path, corpus: Path) -> Benchmark:
 
 
 def ours(settings: list[str]) -> Step:
-    """The stream that the trainer reads."""
+    """Return a step that loads a batch from the trainer's stream."""
     from benchmarks.ours import composed
     from data.prepare import prepare
 
@@ -102,7 +102,7 @@ def ours(settings: list[str]) -> Step:
 
 
 def random_slices(text: str) -> Step:
-    """Slices at random places, converted and stacked one by one."""
+    """Return a step that converts slices at random positions one by one and stacks them."""
     from benchmarks.peers.gpt import characters, random_windows
 
     batches = random_windows(characters(text), BATCH_SIZE, CONTEXT)
@@ -110,7 +110,7 @@ def random_slices(text: str) -> Step:
 
 
 class Windows(Dataset[tuple[Tensor, Tensor]]):
-    """Non-overlapping windows, as inputs and targets."""
+    """Non-overlapping windows as (inputs, targets), each [CONTEXT] int64."""
 
     def __init__(self, ids: np.ndarray) -> None:
         self.ids = torch.from_numpy(ids.astype(np.int64))
@@ -124,7 +124,8 @@ class Windows(Dataset[tuple[Tensor, Tensor]]):
 
 
 def loader_step(dataset: Dataset[Any], batch_size: int, count: Any, collate: Any = None) -> Step:
-    """Endless shuffled epochs of a DataLoader in this process; `count(batch)` gives its real tokens."""
+    """Return a step that loads a batch from shuffled epochs of a DataLoader in this process; `count(batch)` returns the
+    number of non-padding tokens."""
     loader = DataLoader(dataset, batch_size, shuffle=True, drop_last=True, collate_fn=collate)
 
     batches = itertools.chain.from_iterable(itertools.repeat(loader))
@@ -132,14 +133,14 @@ def loader_step(dataset: Dataset[Any], batch_size: int, count: Any, collate: Any
 
 
 def window_loader(text: str) -> Step:
-    """torch's DataLoader with its own collation."""
+    """Return a step of torch's DataLoader with default collation."""
     from benchmarks.peers.gpt import characters
 
     return loader_step(Windows(characters(text)), BATCH_SIZE, lambda batch: batch[1].numel())
 
 
 class SentencePairs(Dataset[tuple[Tensor, Tensor]]):
-    """Rows of a corpus as (source, target) ids."""
+    """Rows of a corpus as (source, target) ids, [S] and [T] int64."""
 
     def __init__(self, corpus: str) -> None:
         from benchmarks.peers.translation import Corpus
@@ -154,7 +155,7 @@ class SentencePairs(Dataset[tuple[Tensor, Tensor]]):
 
 
 def pair_loader(corpus: str) -> Step:
-    """torch's DataLoader with `pad_sequence`."""
+    """Return a step of torch's DataLoader that pads with `pad_sequence`."""
 
     def collate(rows: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
         sources, targets = ([row[side] for row in rows] for side in (0, 1))

@@ -1,11 +1,11 @@
-"""Peak memory of training: a formula with four constants, fitted to measured peaks.
+"""Model the peak memory of training by a formula with four constants, fitted to measured peaks.
 
     bytes = fixed + b P + N (L C k + V c) + B H T² L s
 
-P parameters at b bytes each (20 with bf16 weights: weight 2, gradient 2 and 4, master 4, AdamW's moments 8; and in
-float32: 4, 4 and 4, 8); N = B T tokens of a step; k bytes kept for the backward pass per token, layer and unit of
-width; c bytes per token and vocabulary entry (logits and their gradient); s bytes per attention weight (near 0 where a
-fused kernel keeps none); `fixed` is Python, torch and the data.
+P: parameters, b bytes each (20 with bf16 weights: weight 2, gradient 2 and 4, master weight 4, AdamW's moments 8; also
+20 in float32: weight 4, gradient 4 and 4, moments 8). N = B T: tokens per step. k: bytes stored for the backward pass
+per token, layer and unit of width. c: bytes per token and vocabulary entry (logits and their gradient). s: bytes per
+attention weight (near 0 if a fused kernel stores none). fixed: Python, torch and the data.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from benchmarks.report import number
 from benchmarks.results import Result
 
 Facts = Mapping[str, float]
-"""parameters, bytes_per_parameter, layers, width, heads, context, batch_size, vocabulary."""
+"""Mapping with the keys parameters, bytes_per_parameter, layers, width, heads, context, batch_size, vocabulary."""
 
 
 @dataclass(frozen=True)
 class MemoryModel:
-    """The fitted constants, in bytes."""
+    """Fitted constants, in bytes."""
 
     fixed: float
     per_activation: float
@@ -35,32 +35,32 @@ class MemoryModel:
     """s."""
 
     def bytes(self, facts: Facts) -> float:
-        """Peak memory of training."""
+        """Return the peak memory of training in bytes."""
         constants = (self.fixed, self.per_activation, self.per_logit, self.per_weight)
         return weights(facts) + sum(constant * count for constant, count in zip(constants, counts(facts), strict=True))
 
 
 def weights(facts: Facts) -> float:
-    """Bytes of parameters, gradients and optimiser."""
+    """Return the bytes of parameters, gradients and optimiser state."""
     return facts["parameters"] * facts["bytes_per_parameter"]
 
 
 def counts(facts: Facts) -> tuple[float, float, float, float]:
-    """The factors of the four constants: 1, N L C, N V, B H T² L."""
+    """Return the factors of the four constants: 1, N L C, N V, B H T² L."""
     tokens = facts["batch_size"] * facts["context"]
     attention = facts["batch_size"] * facts["heads"] * facts["context"] ** 2 * facts["layers"]
     return 1.0, tokens * facts["layers"] * facts["width"], tokens * facts["vocabulary"], attention
 
 
 def fit(result: Result) -> MemoryModel:
-    """Least squares on relative errors, no constant below zero."""
+    """Fit the constants by least squares on relative errors, constrained to be non-negative."""
     rows = [row for row in result.rows if row.measured]
     measured = np.array([row.peak_memory for row in rows], dtype=float)
     matrix = np.array([counts(row.facts) for row in rows]) / measured[:, None]
     wanted = 1 - np.array([weights(row.facts) for row in rows]) / measured
     scale = np.abs(matrix).max(axis=0)
     free = list(range(matrix.shape[1]))
-    while True:  # a constant that would be negative is zero, and the others are fitted without it
+    while True:  # set the most negative constant to zero and refit the other constants
         found = np.linalg.lstsq(matrix[:, free] / scale[free], wanted, rcond=None)[0] / scale[free]
         if (found >= 0).all() or len(free) == 1:
             break
@@ -71,13 +71,13 @@ def fit(result: Result) -> MemoryModel:
 
 
 def memory_tables(result: Result) -> str:
-    """The constants, then measured and computed memory of every point."""
+    """Return the constants, then a table of measured and computed memory for every model."""
     model = fit(result)
     constants = f"k = {model.per_activation:.1f}, c = {model.per_logit:.1f}, s = {model.per_weight:.1f}"
     lines = [
         f"Fitted: fixed {model.fixed / 1e6:.0f} MB, {constants} bytes.",
         "",
-        f"| training | {result.unit}/s | measured, MB | computed, MB | off by |",
+        f"| training | {result.unit}/s | measured, MB | computed, MB | error |",
         "|---|---|---|---|---|",
     ]
     for row in result.rows:

@@ -1,11 +1,10 @@
-"""The training speed of other machines, computed: operations and bytes over data-sheet rates, with the utilisation and
-the memory model measured here.
+"""Project the training speed of other machines from data-sheet rates, the measured utilisation and the memory model.
 
     seconds per step = N F / (u x peak x devices) + 2 (devices - 1) / devices x 2 P / bandwidth
 
-N tokens of a step over all devices, F = 6 (12 L C² + V C) + 12 L T C operations per token, u the share of the matrix
-peak that our training reached here, the second term a ring all-reduce of bf16 gradients that nothing hides: a lower
-bound of the speed.
+N: tokens per step over all devices. F = 6 (12 L C² + V C) + 12 L T C: operations per token. u: fraction of the matrix
+peak reached by our training on the measured machine. The second term is a ring all-reduce of bf16 gradients without
+overlap, which makes the projected speed a lower bound.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ GIGABYTE = 1e9
 
 @dataclass(frozen=True)
 class Model(Shape):
-    """A GPT."""
+    """Size of a GPT."""
 
     name: str
     layers: int
@@ -32,27 +31,27 @@ class Model(Shape):
 
     @property
     def parameters(self) -> int:
-        """12 L C² + V C, embeddings tied."""
+        """Number of parameters with tied embeddings: 12 L C² + V C."""
         return 12 * self.layers * self.width**2 + self.vocabulary * self.width
 
     @property
     def operations_per_token(self) -> int:
-        """Forward and backward."""
+        """Operations per token of the forward and backward pass."""
         return 6 * self.parameters + 12 * self.layers * self.context * self.width
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Devices with their data-sheet figures."""
+    """Devices with their data-sheet rates."""
 
     name: str
     devices: int
     peak: float
-    """Dense bf16 FLOP/s of one."""
+    """Dense bf16 FLOP/s per device."""
     memory: float
-    """Bytes of one."""
+    """Bytes per device."""
     bandwidth: float
-    """Bytes/s between them, one way."""
+    """Bytes/s between devices, in one direction."""
 
 
 MODELS = (
@@ -66,14 +65,14 @@ MACHINES = (
     Machine("eight H100, NVLink", 8, 989e12, 80 * GIGABYTE, 450 * GIGABYTE),
     Machine("64 H100, 400 Gbit/s each", 64, 989e12, 80 * GIGABYTE, 50 * GIGABYTE),
 )
-"""The vendor's data sheets; bandwidths per direction."""
+"""Rates from the vendor's data sheets; bandwidths per direction."""
 
 LARGEST_BATCH = 512
-"""Sequences per device at most."""
+"""Maximum number of sequences per device."""
 
 
 def batch_that_fits(model: Model, machine: Machine, memory: MemoryModel) -> int:
-    """Sequences per device whose training takes at most 90 % of its memory; 0 when not even one does."""
+    """Return the largest number of sequences per device (0 if none) that fits in 90 % of the device's memory."""
     weights = {"parameters": model.parameters, "bytes_per_parameter": 20, "vocabulary": model.vocabulary}
     facts = model.size | weights
     none, one = (memory.bytes(facts | {"batch_size": rows}) for rows in (0, 1))
@@ -81,7 +80,7 @@ def batch_that_fits(model: Model, machine: Machine, memory: MemoryModel) -> int:
 
 
 def tokens_per_second(model: Model, machine: Machine, batch: int, utilisation: float) -> tuple[float, float]:
-    """Of all devices together, and the share of the time that communication takes."""
+    """Return the tokens per second of all devices together, and the fraction of time spent on communication."""
     tokens = batch * model.context
     computing = tokens * model.operations_per_token / (utilisation * machine.peak)
     talking = 2 * (machine.devices - 1) / machine.devices * 2 * model.parameters / machine.bandwidth
@@ -89,11 +88,11 @@ def tokens_per_second(model: Model, machine: Machine, batch: int, utilisation: f
 
 
 def projection_table(utilisation: float, memory: MemoryModel) -> str:
-    """Models against machines."""
+    """Return a table of projected speeds by model and machine."""
     lines = [
         (
-            f"Computed, not measured: u = {100 * utilisation:.1f} % (our share of the matrix peak on the baby GPT"
-            " above), memory by the fitted formula."
+            f"Computed, not measured: u = {100 * utilisation:.1f} % (fraction of the matrix peak that the baby GPT"
+            " reached above), memory by the fitted formula."
         ),
         "",
         "| model | machine | sequences per device | tokens/s | all-reduce |",

@@ -1,5 +1,5 @@
-"""How our training scales on this machine: tokens per second and peak memory against width, depth, context, batch and
-vocabulary."""
+"""Measure how our training scales on this machine: tokens per second and peak memory by width, depth, context, batch
+size and vocabulary size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ScalingSettings(MeasureSettings):
     """Settings of `scaling`."""
 
     data: str = "input.txt"
-    """A text file of a megabyte or more."""
+    """A text file of at least a megabyte."""
 
     rounds: int = 3
     seconds: float = 1.0
@@ -29,28 +29,28 @@ class ScalingSettings(MeasureSettings):
 
 @dataclass(frozen=True)
 class Point(Shape):
-    """A model and a batch."""
+    """Size of a model and its batch."""
 
     layers: int = 4
     width: int = 256
     context: int = 128
     batch_size: int = 32
     vocabulary: int | None = None
-    """Pieces of a BPE vocabulary; None means characters."""
+    """Size of the BPE vocabulary; None means characters."""
 
     @property
     def heads(self) -> int:
-        """As many as `HEAD_WIDTH` gives."""
+        """Number of heads of width `HEAD_WIDTH`."""
         return self.width // HEAD_WIDTH
 
     @property
     def name(self) -> str:
-        """Its row of the table."""
+        """Name of the row in the table."""
         words = f"{self.layers} layers, width {self.width}, T={self.context}, batch {self.batch_size}"
         return words + (f", V={self.vocabulary}" if self.vocabulary else "")
 
     def settings(self, text: Path) -> list[str]:
-        """Its overrides of the command line."""
+        """Return the overrides of `train.py`."""
         tokenizer = f"tokenizer=bpe tokenizer.vocab_size={self.vocabulary}" if self.vocabulary else "tokenizer=char"
         fixed = f"data=text {tokenizer} trainer.compile=off trainer.batch_size={self.batch_size}"
         return [*fixed.split(), f"data.path={text}", *model_settings(self.size)]
@@ -65,11 +65,11 @@ GRID = (
     *(replace(BASE, batch_size=batch_size) for batch_size in (4, 16, 64, 128)),
     *(replace(BASE, vocabulary=vocabulary) for vocabulary in (2048, 8192)),
 )
-"""Each differs from `BASE` in one respect."""
+"""Points that differ from `BASE` in one respect (context at a constant number of tokens per batch)."""
 
 
 def scaling(settings: ScalingSettings) -> None:
-    """Our tokens per second and peak memory by width, depth, context, batch and vocabulary; fits the memory model."""
+    """Measure tokens/s and peak memory by width, depth, context, batch and vocabulary; fit the memory model."""
     text = existing_file("data", settings.data)
     contenders = tuple(contender(point, text) for point in GRID)
     title = "Our training steps, AdamW, not compiled; one thing at a time is changed"
@@ -78,7 +78,7 @@ def scaling(settings: ScalingSettings) -> None:
 
 
 def contender(point: Point, text: Path) -> Contender:
-    """A point with the numbers that the memory model needs."""
+    """Return a contender for a point, with the facts required by the memory model."""
     from benchmarks.ours import composed, prepared_and_model
     from model.size import count_parameters, flops_per_token
 

@@ -1,7 +1,7 @@
-"""nanoGPT's CPU recipe for Shakespeare, then ours in the same wall time, on the same machine, one after the other.
+"""Run nanoGPT's CPU recipe for Shakespeare, then our recipes with the same tokens and in the same wall time.
 
-Prints one table: whole-process seconds, validation loss as nanoGPT estimates it, and full-pass validation loss for both
-(nanoGPT's checkpoint is evaluated over the whole held-out text in windows of its own context, exactly as ours).
+Print one table: whole-process seconds, nanoGPT's own estimate of the validation loss, and full-pass validation loss.
+Like our models, nanoGPT's checkpoint is evaluated over the whole held-out text in windows of its own context.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.inputs import existing_file, existing_folder
 RECIPE = """config/train_shakespeare_char.py --device=cpu --compile=False --eval_iters=20 --log_interval=100
     --block_size=64 --batch_size=12 --n_layer=4 --n_head=4 --n_embd=128
     --max_iters=2000 --lr_decay_iters=2000 --dropout=0.0""".split()
-"""The CPU command of nanoGPT's README."""
+"""The CPU command from nanoGPT's README."""
 
 FULL_PASS = """
 import pickle, sys, numpy as np, torch
@@ -40,7 +40,7 @@ with torch.no_grad():
         total, count = total + float(loss) * (len(window) - 1), count + len(window) - 1
 print(total / count)
 """
-"""Run inside the copy of nanoGPT: mean loss over every character of its validation file."""
+"""Program to run in the copy of nanoGPT: prints the mean loss over all characters of its validation file."""
 
 
 @dataclass
@@ -48,23 +48,23 @@ class ShakespeareSettings:
     """Settings of `shakespeare`."""
 
     data: str = "input.txt"
-    """tinyshakespeare."""
+    """The text file of tinyshakespeare."""
 
     nanogpt: str = ""
-    """A checkout of nanoGPT."""
+    """A nanoGPT checkout."""
 
 
 def shakespeare(settings: ShakespeareSettings) -> None:
-    """nanoGPT's CPU recipe, then ours with the same tokens and in the same time: seconds and validation loss."""
+    """Compare nanoGPT's CPU recipe with our recipes, with the same tokens and in the same time: seconds and loss."""
     checkout, text = existing_folder("nanogpt", settings.nanogpt), existing_file("data", settings.data)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         peer_seconds, estimate, peer_loss = nanogpt(checkout, text, folder)
         budget, outside, budget_loss = ours(text, folder, "same_tokens", "+experiment=shakespeare_cpu")
-        # Our process starts, ends and evaluates once more (2 seconds at most) within the peer's time.
+        # The peer's time includes start, end and a further evaluation (at most 2 seconds) of our process.
         limit = f"trainer.minutes={(peer_seconds - outside - 2) / 60:.3f}"
         same, _, same_loss = ours(text, folder, "same_time", "+experiment=shakespeare_minute", limit)
-    print("| recipe | whole process, s | full-pass validation loss |")
+    print("| recipe | time of the whole process, s | full-pass validation loss |")
     print("|---|---|---|")
     print(f"| nanoGPT, CPU recipe (its own estimate {estimate:.4f}) | {peer_seconds:.1f} | {peer_loss:.4f} |")
     print(f"| ours, same shape and tokens (shakespeare_cpu) | {budget:.1f} | {budget_loss:.4f} |")
@@ -72,11 +72,11 @@ def shakespeare(settings: ShakespeareSettings) -> None:
 
 
 def nanogpt(checkout: Path, text: Path, folder: Path) -> tuple[float, float, float]:
-    """Train nanoGPT's recipe in a copy -> (seconds, its own last estimate, full-pass loss)."""
+    """Train nanoGPT's recipe in a copy of the checkout -> (seconds, nanoGPT's last loss estimate, full-pass loss)."""
     copy = folder / "nanogpt"
     shutil.copytree(checkout, copy, ignore=shutil.ignore_patterns(".git"))
     shutil.copy(text, copy / "data" / "shakespeare_char" / "input.txt")
-    (copy / "requests.py").write_text("# not needed: the text is there\n", encoding="utf-8")
+    (copy / "requests.py").write_text("# not needed: the text is already there\n", encoding="utf-8")
     python([str(copy / "data/shakespeare_char/prepare.py")], copy, {"PYTHONPATH": str(copy)})
     started = time.perf_counter()
     log = python(["train.py", *RECIPE], copy)
@@ -86,7 +86,7 @@ def nanogpt(checkout: Path, text: Path, folder: Path) -> tuple[float, float, flo
 
 
 def ours(text: Path, folder: Path, name: str, *settings: str) -> tuple[float, float, float]:
-    """Train one of our recipes -> (seconds, those of them outside the training loop, full-pass loss)."""
+    """Train one of our recipes -> (total seconds, seconds outside the training loop, full-pass loss)."""
     started = time.perf_counter()
     python([str(ROOT / "train.py"), f"data.path={text}", f"name={name}", *settings], folder)
     seconds = time.perf_counter() - started
@@ -97,6 +97,6 @@ def ours(text: Path, folder: Path, name: str, *settings: str) -> tuple[float, fl
 
 
 def python(arguments: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
-    """What a Python process prints. Raises CalledProcessError."""
+    """Run Python in a folder and return its standard output. Raises CalledProcessError if it fails."""
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout

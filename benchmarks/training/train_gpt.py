@@ -1,7 +1,7 @@
-"""Training steps of a character GPT: ours beside nanoGPT and Hugging Face transformers.
+"""Compare training steps of a character GPT with nanoGPT and Hugging Face transformers.
 
-Shapes are nanoGPT's two Shakespeare recipes. Ours in nanoGPT's architecture (LayerNorm, learned positions, GELU,
-attention dropout) is what can be compared; ours as the project ships it is shown beside it.
+Model and batch sizes are those of nanoGPT's two Shakespeare recipes. The like-for-like comparison uses our trainer with
+nanoGPT's architecture (LayerNorm, learned positions, GELU, attention dropout); our default architecture is also listed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.shape import Shape, model_settings
 
 @dataclass(frozen=True)
 class Recipe(Shape):
-    """A recipe of nanoGPT."""
+    """One of nanoGPT's recipes."""
 
     title: str
     layers: int
@@ -28,7 +28,7 @@ class Recipe(Shape):
     dropout: float
     batch_size: int
     large_batch: int | None
-    """A larger batch, of our choice, for all contenders; None where the recipe's is large already."""
+    """An additional, larger batch size for all contenders; None if the recipe's batch is already large."""
 
 
 RECIPES = {
@@ -45,23 +45,23 @@ class TrainGPTSettings(MeasureSettings):
     """Settings of `train_gpt`."""
 
     data: str = "input.txt"
-    """A text file; tinyshakespeare is what nanoGPT's recipes train on."""
+    """A text file; nanoGPT's recipes use tinyshakespeare."""
 
     nanogpt: str = ""
-    """A checkout of nanoGPT; without it its rows are skipped."""
+    """A nanoGPT checkout; if empty, nanoGPT's rows are skipped."""
 
     shape: Literal["cpu", "baby"] = "cpu"
     """`cpu`: nanoGPT's CPU recipe, 0.8M parameters, batch 12. `baby`: its baby GPT, 10.6M parameters, batch 64."""
 
 
 def train_gpt(settings: TrainGPTSettings) -> None:
-    """Training steps of a GPT in tokens per second: ours, nanoGPT, transformers."""
+    """Measure training steps of a GPT in tokens per second: ours, nanoGPT, transformers."""
     text = existing_file("data", settings.data)
     measure(benchmark(settings.shape, text, settings.nanogpt), settings)
 
 
 def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
-    """All contenders of one recipe."""
+    """Return the benchmark of one recipe."""
     recipe = RECIPES[name]
     size = recipe.size | {"dropout": recipe.dropout}
     work = {"text": str(text), "batch_size": recipe.batch_size, **size}
@@ -132,7 +132,7 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
 
 
 def operations_per_token(settings: list[str]) -> float:
-    """Training FLOP per token by the project's count; the same for all contenders, whose shapes are alike."""
+    """Return the training FLOP per token as counted by the project, applied to all contenders of the same size."""
     from benchmarks.ours import composed, prepared_and_model
     from model.size import flops_per_token
 

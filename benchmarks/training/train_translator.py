@@ -1,7 +1,7 @@
-"""Training steps of an encoder-decoder: ours beside transformers' Marian, `torch.nn.Transformer` and JoeyNMT.
+"""Compare training steps of an encoder-decoder with transformers' Marian, `torch.nn.Transformer` and JoeyNMT.
 
-All have the same corpus, vocabulary (our tokenizer's) and shape; each makes batches in its own way. Real tokens of
-source and target are counted, eos included, padding not.
+All contenders have the same corpus, vocabulary (of our tokenizer) and model size; each uses its own batching. Counted
+are non-padding tokens of source and target, including eos.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from model.encoder_decoder import EncoderDecoder
 MODEL = {"layers": 3, "heads": 4, "width": 256, "context": 64, "dropout": 0.1}
 LABEL_SMOOTHING = 0.1
 SENTENCES = 128
-"""Sentences in a batch of the plain loops."""
+"""Sentences per batch of the plain loops."""
 
 
 @dataclass
@@ -32,26 +32,25 @@ class TrainTranslatorSettings(MeasureSettings):
     """Settings of `train_translator`."""
 
     data: str = "small_parallel_enja"
-    """A folder with train.en, train.ja and so on."""
+    """A folder with train.en, train.ja etc."""
 
     source: str = "en"
-    """Ending of the files of the source language."""
+    """Extension of the source-language files."""
 
     target: str = "ja"
-    """Ending of the files of the target language."""
+    """Extension of the target-language files."""
 
     vocab_size: int = 7680
-    """Pieces of the shared vocabulary."""
+    """Size of the shared vocabulary, including special tokens."""
 
     warm_up: float = 12.0
-    """Seconds of the first turn of each contender, which is not counted: kernels are built for many shapes of batches.
-    """
+    """Seconds of the first turn of each contender, which is not counted: kernels are built for many batch shapes."""
 
     seconds: float = 3.0
 
 
 def train_translator(settings: TrainTranslatorSettings) -> None:
-    """Training steps of an encoder-decoder in tokens per second: ours, transformers, torch.nn.Transformer, JoeyNMT."""
+    """Measure training steps of an encoder-decoder in tokens/s: ours, transformers, torch.nn.Transformer, JoeyNMT."""
     folder = existing_folder("data", settings.data)
     own = [
         *pair_settings(folder, settings.source, settings.target, settings.vocab_size),
@@ -63,13 +62,13 @@ def train_translator(settings: TrainTranslatorSettings) -> None:
 
 
 def pair_settings(folder: Path, source: str, target: str, vocab_size: int) -> list[str]:
-    """Overrides of the command line for a folder of sentence pairs."""
+    """Return overrides of `train.py` for a folder of sentence pairs."""
     columns = f"data.source_column={source} data.target_column={target}"
     return [*f"task=translate data=pairs {columns} tokenizer.vocab_size={vocab_size}".split(), f"data.path={folder}"]
 
 
 def benchmark(own: list[str], corpus: Path) -> Benchmark:
-    """All contenders; writes the tokenised pairs to `corpus` for the peers."""
+    """Return the benchmark; writes the tokenised pairs to `corpus` for the peers."""
     from benchmarks.ours import composed, prepared_and_model
 
     prepared, model = prepared_and_model(composed(own))
@@ -124,8 +123,7 @@ def benchmark(own: list[str], corpus: Path) -> Benchmark:
 
 
 def write_corpus(prepared: Prepared, model: EncoderDecoder, path: Path) -> float:
-    """Write the training pairs as ids with eos for the peers -> training FLOP per real token, the mean over these
-    pairs."""
+    """Write the training pairs for the peers, as ids with eos -> mean training FLOP per non-padding token."""
     from model.size import training_flops
 
     flops = functools.cache(functools.partial(training_flops, model))

@@ -53,7 +53,7 @@ def test_a_dry_run_goes_through_every_stage_and_leaves_nothing() -> None:
     rows = [row.split(" | ") for row in done.stdout.splitlines() if row.startswith("| ")][1:]
     assert {row[0].removeprefix("| ") for row in rows} == {planned.name for planned in PLAN}
     assert "failed:" not in done.stdout
-    assert "cut:" not in done.stdout
+    assert "not measured:" not in done.stdout
     assert files() == before
 
 
@@ -69,7 +69,7 @@ def test_a_stage_that_fails_is_a_row_and_an_exit_code(tmp_path: Path, capsys: py
         gpu(GPUSettings(out=str(tmp_path / "out"), text=str(empty), stages="text", dry_run=True))
     assert ended.value.code == 1
     assert "| text | shakespeare_gpu | failed: train.py ended with code 2 |" in capsys.readouterr().out
-    results.keep(Stage("machine", [Figure("machine", status="cut: no time left")]))
+    results.keep(Stage("machine", [Figure("machine", status="not measured: no time left")]))
     kept = load(tmp_path / "out" / "gpu.json", dry_run=True)
     assert [(stage.name, stage.figures[0].status.split(":")[0]) for stage in kept] == [
         ("machine", "measured"),
@@ -91,11 +91,11 @@ def test_a_stage_without_time_is_cut_and_one_without_end_is_stopped(
         monkeypatch.setattr(stages, "GRACE", 60.0)
         unknown = stages.run(Planned("nonsense", 9.0, ""), 1.0, [], tmp_path, log, dry_run=True)
     assert [one.figures[-1].status for one in (cut, stopped)] == [
-        "cut: no time left",
-        "failed: had not ended after 0 s",
+        "not measured: no time left",
+        "failed: did not finish within 0 s",
     ]
     assert stopped.figures[0].what == "device"
-    assert unknown.figures[0].status.startswith("failed: code 2: error: gpu_nonsense: no such command")
+    assert unknown.figures[0].status.startswith("failed: exit code 2: error: gpu_nonsense: no such command")
     assert not cut.failures
 
 
@@ -106,11 +106,11 @@ def test_the_plan_ends_in_time_without_its_last_stage() -> None:
 
 def test_mistakes_are_found_before_anything_starts(tmp_path: Path) -> None:
     """Guards: minutes of a GPU for a misspelt path."""
-    with pytest.raises(UserError, match="stages=attn: there is no attn; there are machine, tests, attention"):
+    with pytest.raises(UserError, match="stages=attn: unknown stage attn; choose from machine, tests, attention"):
         wanted("attn")
     with pytest.raises(UserError, match="text=nowhere: no such file or folder"):
         gpu(GPUSettings(text="nowhere", out=str(tmp_path / "out")))
-    with pytest.raises(UserError, match=r"pairs=.*: has no train.tsv"):
+    with pytest.raises(UserError, match=r"pairs=.*: does not contain train.tsv"):
         gpu(GPUSettings(pairs=str(tmp_path), out=str(tmp_path / "out")))
     assert not (tmp_path / "out").exists()
 
@@ -118,10 +118,10 @@ def test_mistakes_are_found_before_anything_starts(tmp_path: Path) -> None:
 def test_results_never_mix_with_those_of_a_dry_run(tmp_path: Path) -> None:
     """Guards: figures of tiny models among real ones, and a traceback over a file that was cut short."""
     Results(tmp_path, dry_run=False).keep(Stage("machine", [Figure("copy", "4 TB/s")], 1.0))
-    with pytest.raises(UserError, match="holds the results of a real run"):
+    with pytest.raises(UserError, match="contains the results of a real run"):
         Results(tmp_path, dry_run=True)
     (tmp_path / "gpu.json").write_text('{"stages": [')
-    with pytest.raises(UserError, match="not the results of an earlier call"):
+    with pytest.raises(UserError, match="not a valid results file"):
         Results(tmp_path, dry_run=False)
 
 
@@ -149,7 +149,7 @@ def test_files_of_tests_are_rows_of_their_own_and_end_in_time(tmp_path: Path) ->
     assert {figure.what for figure in cut} == {
         f"tests marked gpu, {path.name}" for path in (ROOT / "tests" / "gpu").glob("test_*.py")
     }
-    assert all(figure.status.startswith("cut: no time left") for figure in cut)
+    assert all(figure.status.startswith("not measured: no time left") for figure in cut)
 
 
 def test_programs_that_tests_start_find_the_wheels_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ def test_attention_counts_as_the_papers_do() -> None:
     assert operations(2048, 256, 512, causal=True) == 2 * rows * heads * length**2 * width
     shown = line(Case("flash", 64, True, False), {4096: (5e14, 4e14), 512: (2e14, 1e14)}, 8e14, "", [])
     assert shown.figure == "512 200/100, 4k 500/400 TFLOP/s"
-    assert shown.beside == "62/50 % of the peak"
+    assert shown.beside == "62/50 % of peak"
 
 
 def test_padding_masks_leave_every_query_a_key() -> None:
@@ -225,7 +225,7 @@ def test_what_travels_to_a_gpu_machine_is_weighed(tmp_path: Path) -> None:
     heavy = tmp_path / "heavy.txt"
     heavy.write_bytes(bytes(3 << 20))
     too_much = bash("gpu_package.sh", *nothing, f"text={heavy}", "limit=3")
-    assert (too_much.returncode, too_much.stderr) == (1, "error: that is more than 3 MiB\n")
+    assert (too_much.returncode, too_much.stderr) == (1, "error: the total exceeds limit=3 MiB\n")
     missing = bash("gpu_package.sh", *nothing, "text=nowhere")
     assert (missing.returncode, missing.stderr) == (2, "error: nowhere: no such file or folder\n")
 

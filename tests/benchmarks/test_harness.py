@@ -108,7 +108,7 @@ def test_who_is_not_ready_in_time_is_cut_and_the_others_are_measured(tmp_path: P
     )
     settings = MeasureSettings(rounds=1, seconds=0.02, warm_up=0.0, to=str(tmp_path), at_once=2, limit=10.0)
     result = measure(benchmark, settings, {"bf16": 1e12})
-    assert [row.status for row in result.rows] == ["cut: was not ready in time", "measured"]
+    assert [row.status for row in result.rows] == ["not measured: set-up exceeded the time limit", "measured"]
     assert result.rows[1].rounds
 
 

@@ -61,7 +61,7 @@ def test_older_instructions_have_a_table_of_their_own() -> None:
     native = result(OURS, SLOW, FAST, comparisons=[COMPARISON])
     held = result(SLOW, FAST, comparisons=[COMPARISON | {"ours": ["slow peer"], "peers": ["fast peer"]}])
     held.machine["instructions"] = "avx2"
-    first, second = all_comparisons([native, held]).split("held to AVX2")
+    first, second = all_comparisons([native, held]).split("restricted to AVX2")
     assert "| 2.5 x |" in first
     assert "| 0.4 x |" in second
 
@@ -74,7 +74,7 @@ def test_every_highlight_of_the_readme_is_a_measured_comparison() -> None:
 
 def test_without_any_peer_there_is_no_ratio() -> None:
     """Guards: a table that fails, or compares ours with itself, on a machine without peers."""
-    assert "none was measured | – |" in comparison_table([result(OURS, ABSENT, comparisons=[COMPARISON])])
+    assert "not measured | – |" in comparison_table([result(OURS, ABSENT, comparisons=[COMPARISON])])
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_the_memory_model_finds_the_constants_that_made_the_figures() -> None:
         (["train_gtp"], "train_gtp: no such command; there are train_gpt,"),
         (["train_gpt", "data=nowhere.txt"], "data=nowhere.txt: no such file"),
         (["train_gpt", "round=3"], "round: unknown setting (did you mean rounds?)"),
-        (["recording", "only=nobody"], "only=nobody: no contender has that in its name; there are ours, "),
+        (["recording", "only=nobody"], "only=nobody: matches no contender; choose from ours, "),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
