@@ -1,17 +1,17 @@
-# make demo | test | quick | check | install | tensorboard | browser | bench: each creates .venv and installs what it needs by itself.
+# make demo | test | quick | check | install | tensorboard | browser | bench: every target creates .venv and installs its dependencies.
 
 PYTHON ?= python3
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 VENV := .venv
 BIN := $(VENV)/bin
-# Errors only: of warnings some package indexes cause hundreds.
+# -qq prints errors only: some package indexes cause hundreds of warnings.
 PIP := $(BIN)/python -m pip install -qq
 
-# With a GPU the exact release (CUDA); without one any build of it, so that pip may choose a CPU build where it knows one.
+# With a GPU: the exact release (CUDA). Without: any build of this release, so that pip can choose a CPU build if available.
 TORCH ?= torch$(if $(shell command -v nvidia-smi),===,==)$(shell sed -n 's/^torch==//p' constraints.txt)
 
-# Empty for the newest releases.
+# Set to empty to install the newest releases.
 CONSTRAINTS ?= --constraint constraints.txt
 
 .PHONY: demo test quick check install tensorboard browser bench
@@ -24,7 +24,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(PIP) $(CONSTRAINTS) --editable ".[dev]"
 	touch $@
 
-# Goes on where it was interrupted; a finished run is not trained again.
+# Resume an interrupted run; a finished run is not trained again.
 define train
 	if [ -e runs/$(1)/checkpoints/last ]; then $(BIN)/python train.py resume=runs/$(1); \
 	else $(BIN)/python train.py +experiment=$(1) name=$(1); fi
@@ -39,7 +39,7 @@ demo: install
 test: install
 	$(BIN)/python -m pytest
 
-# What needs no browser, no processes and no training beyond a few steps: under a minute on two cores.
+# Tests without a browser, subprocesses or training for more than a few steps: under a minute on two cores.
 quick: install
 	$(BIN)/python -m pytest -m "not slow and not browser and not gpu"
 
@@ -51,14 +51,15 @@ check: install
 tensorboard: install
 	$(BIN)/tensorboard --logdir runs
 
-# What the tests of the Attention tab drive (Debian's packages, as root); without a browser they are skipped and say so.
+# Install Chromium for the tests of the Attention tab (Debian packages, as root); without a browser these tests are skipped.
 browser:
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null && fc-list :lang=ja | grep -q . || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver fontconfig fonts-noto-cjk; }
 
-# Ours beside the peers, more than an hour on two cores; nothing else should run. make bench NANOGPT=checkout TEXT=input.txt PAIRS=folder RUN=a trained translator
+# Compare with the peers: more than an hour on two cores, with nothing else running.
+# make bench NANOGPT=checkout TEXT=input.txt PAIRS=folder RUN=run folder of a trained translator
 bench: install
-	@: $${TEXT:?a text file is needed: make bench TEXT=input.txt PAIRS=folder} $${PAIRS:?a folder with train.en, train.ja is needed}
+	@: $${TEXT:?set it to a text file: make bench TEXT=input.txt PAIRS=folder} $${PAIRS:?set it to a folder with train.en and train.ja}
 	$(PIP) $(CONSTRAINTS) --editable ".[bench]"
 	$(BIN)/python -m benchmarks train_gpt shape=cpu data=$(TEXT) nanogpt=$(NANOGPT)
 	$(BIN)/python -m benchmarks train_gpt shape=baby data=$(TEXT) nanogpt=$(NANOGPT)
