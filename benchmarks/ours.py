@@ -31,7 +31,7 @@ class StrictLog(RunLog):
 
     def line(self, message: str) -> None:
         """Write a message to the log. Raises RuntimeError if the message reports a failed compilation."""
-        if "torch.compile does not work" in message:
+        if "torch.compile failed" in message:
             raise RuntimeError(message)
         super().line(message)
 
