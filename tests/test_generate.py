@@ -279,7 +279,7 @@ def test_a_run_folder_copied_elsewhere_writes_and_translates(trained: Path, tmp_
     [
         ("run=runs/none prompt=x", "no such run folder"),
         ("prompt=x", "run=runs/NAME is needed"),
-        ("run=runs/gpt prompt=x beam_size=4", "beam_size: runs/gpt writes text"),
+        ("run=runs/gpt prompt=x beam_size=4", "beam_size: runs/gpt generates text"),
         ("run=runs/translate prompt=x top_k=4 temperature=1", "temperature: runs/translate translates"),
         ("run=runs/gpt prompt=x top_p=2", "top_p=2"),
         ("run=runs/gpt prompt=x temprature=1", "did you mean temperature"),

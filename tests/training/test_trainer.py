@@ -527,7 +527,7 @@ def test_an_evaluation_that_was_long_is_remembered_on_resume(tmp_path: Path) -> 
 def test_a_warm_up_by_time_takes_the_time_of_training_steps_alone(tmp_path: Path) -> None:
     """Guards: evaluations, checkpoints and compiling again after a resume that end the warm-up before the model has
     trained."""
-    folder, settings = tmp_path / "timed", {"steps": None, "minutes": 1000, "evaluate_every": 2}
+    folder, settings = tmp_path / "timed", {"steps": None, "minutes": 1000, "evaluate_every": 2, "compile": "off"}
     factors: list[float] = []
 
     def timed(each: Trainer) -> Trainer:

@@ -59,7 +59,7 @@ def test_a_process_imports_the_corpus_and_no_more() -> None:
 
 def test_a_process_that_fails_is_an_error_that_says_so(capfd: pytest.CaptureFixture[str]) -> None:
     """Guards: waiting for ever for rows that nobody draws."""
-    with closing(drawn("poems", sentence_row, 0, 2)) as found, pytest.raises(DataError, match="has ended"):
+    with closing(drawn("poems", sentence_row, 0, 2)) as found, pytest.raises(DataError, match="corpus ended"):
         next(found)
     assert "poems" in capfd.readouterr().err
 
