@@ -42,7 +42,7 @@ class Terminal:
         return seen.decode().replace("\r\n", "\n")
 
     def answer(self, prompt: str) -> tuple[str, int]:
-        """Type a prompt -> the text that is written, prompt included, and the seed that is told."""
+        """Type a prompt -> the generated text, prompt included, and the printed seed."""
         self.type(f"{prompt}\n")
         self.read_until(f"{prompt}\r\n")  # the echo
         text = self.read_until("\r\n(seed=").removesuffix("\n(seed=")

@@ -142,7 +142,7 @@ def test_every_plot_has_a_turn_that_goes_either_way(plot: str) -> None:
 
 
 def test_nearly_every_story_has_a_contested_pronoun_and_most_have_a_turn() -> None:
-    """A story without one teaches a head nothing about whom a pronoun means."""
+    """A story without a pronoun gives no evidence about antecedents."""
     assert sum(bool(contested(row)) for row in stories()) > 0.9 * len(stories())
     assert sum(bool(row["turns"]) for row in stories()) > 0.55 * len(stories())
 

@@ -1,4 +1,4 @@
-"""Asking a recording: who attends to whom."""
+"""Queries of a recording: the attention weight between two tokens."""
 
 import numpy as np
 import pytest

@@ -126,7 +126,7 @@ def serving(handler: type[Server], folder: Path) -> Iterator[tuple[str, list[tup
 
 
 def test_an_address_is_fetched_once_and_again_when_it_changed(server, text_config: Config) -> None:
-    """Guards data.path=http://…: the second start asks and is told 304; a changed file is fetched anew."""
+    """Guards data.path=http://…: the second start revalidates and gets 304; a changed file is fetched anew."""
     address, folder, seen = server
     write(folder / "my book.txt", "a" * 100)
     config = text_config(f"{address}/my%20book.txt")
@@ -185,7 +185,7 @@ def test_a_copy_of_an_address_serves_when_the_server_is_gone(server, tmp_path: P
 
 
 class Breaking(Server):
-    """Serves the file, but breaks off the first `broken` answers; `style`: how the length is told."""
+    """Serves the file, but breaks off the first `broken` answers; `style`: how the length is sent."""
 
     broken: int
     style: str
