@@ -1,4 +1,4 @@
-"""What tests share: small real text, and the two programs as real processes."""
+"""Shared fixtures: a small text, and the two programs as subprocesses."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ TINY = (
     " trainer.log_every=1 trainer.batch_size=4 trainer.samples=1 trainer.evaluate_sentences=8 data.sentences=600"
     " data.stories=300 data.batch_tokens=512 tokenizer.vocab_size=700 attention.examples=1 schedule.warmup=2"
 ).split()
-"""The real config, shrunk until a run takes a second or two."""
+"""The real config, reduced so that a run takes a second or two."""
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 SLOW = {"program", "trained", "tensorboard", "real", "wheel", "both_runs"}
 BROWSER = {"driver"}
-"""Fixtures that start processes or a browser, or read a real corpus: who asks for one is marked by it."""
+"""Fixtures that start processes or a browser, or read a real corpus; tests that use one of them are marked
+automatically."""
 
 FILE_SIZE = resource.getrlimit(resource.RLIMIT_FSIZE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make quick` leaves out by the fixtures that it uses; other slow tests are marked one by one."""
+    """Mark the tests that `make quick` skips, by their fixtures; other slow tests are marked individually."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if fixtures & BROWSER:
@@ -41,8 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> Generator[None, object, object]:
-    """A limit to the size of files ends with the test that sets it: pytest writes its results before fixtures end, to a
-    file perhaps."""
+    """Reset a test's file size limit as soon as the test ends: pytest writes its results, possibly to a file, before
+    fixtures are torn down."""
     try:
         return (yield)
     finally:
@@ -50,14 +51,14 @@ def pytest_pyfunc_call() -> Generator[None, object, object]:
 
 
 def environment() -> dict[str, str]:
-    """The user's environment, with packages that lie elsewhere (`wheels=` of gpu.sh); one thread for each process,
-    since tests share few cores."""
+    """Return the environment of a subprocess: the user's, including packages on PYTHONPATH (`wheels=` of gpu.sh),
+    with one thread per process, since tests share few cores."""
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
 
 
 def train_command() -> None:
-    """`python train.py` with `sys.argv`, in this process."""
+    """Run `python train.py` with `sys.argv` in this process."""
     import train
     from configs.program import run_guarded
 
@@ -65,7 +66,7 @@ def train_command() -> None:
 
 
 def generate_command() -> None:
-    """`python generate.py` with `sys.argv`, in this process."""
+    """Run `python generate.py` with `sys.argv` in this process."""
     import generate
     from configs.program import run_guarded
 
@@ -74,9 +75,10 @@ def generate_command() -> None:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Run:
-    """`program("train.py", "key=value", …, input=…)`: run one of the programs in `tmp_path`, as a user would.
+    """Return a function that runs one of the programs in `tmp_path` as a user does: `program("train.py", "key=value",
+    …, input=…)`.
 
-    `before`: a command that runs it, a shell with limits say.
+    `before`: a command to prepend, e.g. a shell with resource limits.
     """
 
     def run(
@@ -99,7 +101,7 @@ def program(tmp_path: Path) -> Run:
 
 @pytest.fixture
 def book(tmp_path: Path) -> Path:
-    """A small text file."""
+    """Write a small text file."""
     path = tmp_path / "book.txt"
     lines = [
         f"The {a} {b} {c} the {d}."
@@ -114,7 +116,7 @@ def book(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tiny run of each task; the story model spells unknown characters as bytes."""
+    """Return a folder with a tiny run of each task; the GPT's tokenizer has byte fallback."""
     folder = tmp_path_factory.mktemp("trained")
     for task, more in {"gpt": ["tokenizer.byte_fallback=true"], "translate": ["trainer.steps=40"]}.items():
         done = subprocess.run(

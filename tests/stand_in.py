@@ -1,5 +1,5 @@
-"""A stand-in for a device that is neither a CPU nor CUDA, such as Apple's GPU: torch's device `meta`, here
-with values."""
+"""Stand-in for a device that is neither a CPU nor CUDA, such as Apple's GPU: torch's device `meta`, here with
+values."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 DEVICE = torch.device("meta")
 
 COPIES = {torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default, torch.ops.aten._foreach_copy_.default}
-"""Operations between devices."""
+"""Operations that copy between devices."""
 
 
 class StandIn(TorchDispatchMode):
-    """Within, each storage on `meta` has a twin on the CPU, and operations compute with the twins.
+    """Mode in which each storage on `meta` has a twin on the CPU, and operations compute with the twins.
 
-    Operations fail where they would on Apple's GPU: for float64, and where torch's own table of kernels has none for
-    it. A copy to the CPU that nobody waits for holds no values.
+    Operations fail as on Apple's GPU: with float64, and if torch's kernel table has no MPS kernel. A non-blocking copy
+    to the CPU returns wrong values, since nothing waits for it.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.twins: dict[int, tuple[Any, Any]] = {}
-        """By the address of a storage on `meta`: itself, and its twin."""
+        """The storage on `meta` and its twin, by the address of the former."""
         self.originals: dict[int, Any] = {}
-        """By the address of a twin."""
+        """The storage on `meta`, by the address of its twin."""
         self.reads = 0
-        """How often the CPU waited for a value."""
+        """Number of times the CPU waited for a value."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if not torch.is_inference_mode_enabled():
             return self.compute(func, args, kwargs)
-        if func._can_decompose():  # elsewhere torch has done so
+        if func._can_decompose():  # outside inference mode torch has already decomposed it
             with self:
                 return func.decompose(*args, **kwargs)
-        with torch.inference_mode(False), torch.no_grad():  # views of tensors from before would not fit otherwise
+        with torch.inference_mode(False), torch.no_grad():  # allows views of tensors from outside
             return self.compute(func, args, kwargs)
 
     def compute(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """The results of an operation, on `meta` unless they are asked for on the CPU or are numbers."""
+        """Return the results of an operation, on `meta` unless the CPU is requested or they are numbers."""
         leaves = tree_leaves((args, kwargs))
         outside = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.is_meta]
         target = kwargs.get("device")
@@ -80,13 +80,13 @@ class StandIn(TorchDispatchMode):
         return tree_map_only(Tensor, lambda leaf: back[id(leaf)] if id(leaf) in back else self.original(leaf), results)
 
     def twin(self, tensor: Tensor) -> Tensor:
-        """The CPU's tensor with the values of one on `meta`."""
+        """Return the CPU tensor with the values of a tensor on `meta`."""
         storage = self.twins[tensor.untyped_storage()._cdata][1]
         view = torch.empty(0, dtype=tensor.dtype)
         return view.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
 
     def original(self, twin: Tensor) -> Tensor:
-        """The tensor on `meta` whose values are those of a CPU's, which may be new."""
+        """Return the tensor on `meta` for a CPU tensor, creating its storage if necessary."""
         if twin.dtype in (torch.float64, torch.complex64, torch.complex128):
             raise TypeError(
                 f"Cannot convert a MPS Tensor to {twin.dtype} dtype as the MPS framework doesn't support it."
@@ -100,7 +100,7 @@ class StandIn(TorchDispatchMode):
 
 
 class _FromValues(TorchFunctionMode):
-    """`torch.tensor` to `meta` and from scalars that lie there: torch itself would drop the values."""
+    """Support `torch.tensor` onto `meta` and from scalars on `meta`; torch itself would drop the values."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -112,10 +112,10 @@ class _FromValues(TorchFunctionMode):
 
 @contextmanager
 def stand_in() -> Iterator[StandIn]:
-    """Within, the device `meta` computes."""
+    """Return a context manager in which the device `meta` computes."""
     generator = SimpleNamespace(get_rng_state=lambda _: torch.get_rng_state(), set_rng_state=lambda state, _: None)
     torch.meta = generator  # type: ignore[attr-defined]  # what `torch.get_device_module` finds
-    torch.__future__.set_swap_module_params_on_conversion(True)  # or tied weights come apart on the way to `meta`
+    torch.__future__.set_swap_module_params_on_conversion(True)  # keeps weights tied on the way to `meta`
     try:
         with _FromValues(), StandIn() as device:
             yield device
@@ -125,12 +125,13 @@ def stand_in() -> Iterator[StandIn]:
 
 
 def has_kernel(func: Any) -> bool:
-    """Whether torch has a kernel of this operation for Apple's GPU, by the table that it is built from."""
+    """Whether torch has a kernel of this operation for Apple's GPU, according to the table from which torch is
+    built."""
     name = func._schema.name.removeprefix("aten::") + (
         f".{func._schema.overload_name}" if func._schema.overload_name else ""
     )
     entry = _table().get(name)
-    if entry is None:  # made from another entry, by copies
+    if entry is None:  # generated from another entry
         return True
     if "structured_delegate" in entry:
         entry = _table()[entry["structured_delegate"]]

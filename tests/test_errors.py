@@ -1,4 +1,4 @@
-"""Bad input gets one clear message and exit code 2, and touches nothing."""
+"""Invalid input: one clear message, exit code 2, and no changed files."""
 
 import shutil
 import sys
@@ -15,7 +15,7 @@ Fails = Callable[..., str]
 
 @pytest.fixture
 def fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Fails:
-    """Run a command in `tmp_path`; it must leave with 2 and without a new file -> its one message."""
+    """Run a command in `tmp_path` that must exit with code 2 without creating a file -> its single message."""
     monkeypatch.chdir(tmp_path)
 
     def run(command: Callable[[], None], *arguments: str) -> str:
@@ -35,7 +35,7 @@ def fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
-    """Every file with its content; the cache of prepared data may grow."""
+    """Return every file with its content, except the cache of prepared data, which may grow."""
     return {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file() and ".cache" not in p.parts}
 
 
@@ -50,18 +50,18 @@ TEXT = ["data=text", *[a for a in TINY if not a.startswith("tokenizer")], "token
 
 
 def test_a_missing_file_is_named(fails: Fails) -> None:
-    """Guards: a FileNotFoundError traceback from deep inside a library."""
+    """Guards against a FileNotFoundError traceback from deep inside a library."""
     assert "nowhere.txt" in fails(train_command, *TEXT, "data.path=nowhere.txt")
 
 
 def test_an_empty_file_is_named(fails: Fails, tmp_path: Path) -> None:
-    """Guards: training on nothing."""
+    """Guards against training on an empty file."""
     (tmp_path / "empty.txt").write_bytes(b"")
     assert "empty.txt" in fails(train_command, *TEXT, "data.path=empty.txt")
 
 
 def test_text_that_is_not_utf8_is_named_with_its_place(fails: Fails, tmp_path: Path) -> None:
-    """Guards: silently replaced characters."""
+    """Guards against silently replaced characters."""
     (tmp_path / "latin.txt").write_bytes("first line\ncafé\n".encode("latin-1") * 50)
     message = fails(train_command, *TEXT, "data.path=latin.txt")
     assert "latin.txt" in message
@@ -70,7 +70,7 @@ def test_text_that_is_not_utf8_is_named_with_its_place(fails: Fails, tmp_path: P
 
 
 def test_sides_of_different_length_are_refused_with_both_counts(fails: Fails, tmp_path: Path) -> None:
-    """Guards: every pair after a missing line being wrong."""
+    """Guards against pairs that are misaligned after a missing line."""
     (tmp_path / "a.en").write_text("one\n" * 40, encoding="utf-8")
     (tmp_path / "a.ja").write_text("一\n" * 39, encoding="utf-8")
     message = fails(train_command, *PAIRS, "data.path=a.en,a.ja")
@@ -79,7 +79,7 @@ def test_sides_of_different_length_are_refused_with_both_counts(fails: Fails, tm
 
 
 def test_a_table_without_the_column_is_named(fails: Fails, tmp_path: Path) -> None:
-    """Guards: an IndexError for a short line, or the wrong column taken."""
+    """Guards against an IndexError for a short line, and the use of a wrong column."""
     (tmp_path / "pairs.tsv").write_text("one\t一\n" * 20 + "no second column\n" + "two\t二\n" * 20, encoding="utf-8")
     message = fails(train_command, *PAIRS, "data.path=pairs.tsv", "data.source_column=1", "data.target_column=2")
     assert "pairs.tsv" in message
@@ -98,39 +98,39 @@ def test_a_table_without_the_column_is_named(fails: Fails, tmp_path: Path) -> No
 
 
 def test_a_vocabulary_larger_than_the_text_can_fill_is_refused_with_the_limit(fails: Fails, book: Path) -> None:
-    """Guards: SentencePiece's internal error."""
+    """Guards against SentencePiece's internal error message."""
     message = fails(train_command, *TEXT, "data.path=book.txt", "tokenizer=bpe", "tokenizer.vocab_size=5000")
     assert "tokenizer.vocab_size=5000" in message
     assert "at most" in message
 
 
 def test_a_model_that_memory_does_not_hold_is_refused_with_what_to_lower(fails: Fails, book: Path) -> None:
-    """Guards: a traceback that names an allocator."""
+    """Guards against a traceback from the memory allocator."""
     message = fails(train_command, *TEXT, "data.path=book.txt", "model.feed_forward=1000000000000")
     assert "out of memory (" in message
     assert "lower trainer.batch_size (now 4)" in message
 
 
 def test_a_context_longer_than_the_text_is_refused(fails: Fails, book: Path) -> None:
-    """Guards: an empty epoch that spins for ever."""
+    """Guards against an infinite loop over empty epochs."""
     message = fails(train_command, *TEXT, "data.path=book.txt", "model.context=100000")
     assert "model.context=100000" in message
 
 
 def test_width_that_heads_do_not_divide_is_refused(fails: Fails) -> None:
-    """Guards: a shape error in the first forward pass."""
+    """Guards against a shape error in the first forward pass."""
     message = fails(train_command, *TEXT, "data.path=book.txt", "model.width=33")
     assert "model.width" in message
 
 
 def test_unknown_keys_are_refused(fails: Fails) -> None:
-    """Guards: a typo that trains with the default."""
+    """Guards against a misspelt setting that silently leaves the default in place."""
     assert "modl.width" in fails(train_command, "modl.width=64")
 
 
 @pytest.fixture
 def finished(tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small finished GPT run in `tmp_path/runs/done`."""
+    """Return a small finished GPT run in `tmp_path/runs/done`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["train.py", *TEXT, "data.path=book.txt", "name=done", "trainer.keep=5"])
     train_command()
@@ -138,13 +138,13 @@ def finished(tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 def test_an_existing_run_is_never_overwritten(fails: Fails, finished: Path) -> None:
-    """Guards: yesterday's run lost to today's typo."""
+    """Guards against an older run overwritten by a repeated name."""
     message = fails(train_command, *TEXT, "data.path=book.txt", "name=done")
     assert "resume=runs/done" in message
 
 
 def test_a_run_folder_without_checkpoint_is_named(fails: Fails, finished: Path) -> None:
-    """Guards: random weights writing nonsense."""
+    """Guards against text generated from random weights."""
     shutil.rmtree(finished / "checkpoints")
     for command, argument in ((train_command, "resume=runs/done"), (generate_command, "run=runs/done")):
         assert "no checkpoint" in fails(command, argument)
@@ -152,7 +152,7 @@ def test_a_run_folder_without_checkpoint_is_named(fails: Fails, finished: Path) 
 
 
 def test_a_truncated_checkpoint_is_named_with_the_fix(fails: Fails, finished: Path) -> None:
-    """Guards: a torch traceback, or half of the weights loaded."""
+    """Guards against a torch traceback, and partially loaded weights."""
     for name, command, argument in (
         ("weights.safetensors", generate_command, "run=runs/done"),
         ("weights.safetensors", train_command, "resume=runs/done"),
@@ -169,7 +169,7 @@ def test_a_truncated_checkpoint_is_named_with_the_fix(fails: Fails, finished: Pa
 
 
 def test_a_state_that_is_kept_in_another_order_is_refused(fails: Fails, finished: Path) -> None:
-    """Guards: moments given to other parameters, of another version or another optimiser, without a word."""
+    """Guards against silently assigning moments to the wrong parameters after a change of version or optimiser."""
     path = finished / "checkpoints" / "last" / "state.pt"
     state = torch.load(path, weights_only=True)
     del state["weights"]["starts"]
@@ -180,5 +180,5 @@ def test_a_state_that_is_kept_in_another_order_is_refused(fails: Fails, finished
 
 
 def test_a_prompt_for_the_wrong_task_is_refused(fails: Fails, finished: Path) -> None:
-    """Guards: translation settings silently ignored by a GPT."""
+    """Guards against translation settings that a GPT silently ignores."""
     assert "n_best" in fails(generate_command, "run=runs/done", "prompt=Hello", "n_best=3")

@@ -1,4 +1,4 @@
-"""Every recipe that ships composes, passes its checks and trains."""
+"""Every recipe in configs/experiment: composes, passes its checks and trains."""
 
 import json
 import re
@@ -46,7 +46,7 @@ SHRUNK = [
 
 @pytest.fixture
 def corpora(tmp_path: Path, book: Path) -> dict[str, str]:
-    """Small files in the formats that the recipes name."""
+    """Write small files in the formats that the recipes expect."""
     adjectives = {"red": "赤い", "old": "古い", "big": "大きい"}
     animals = {"fox": "狐", "cat": "猫", "cow": "牛", "hen": "鶏"}
     pairs = [(f"the {a} {b} runs .", f"{adjectives[a]} {animals[b]} が 走る 。") for a in adjectives for b in animals]
@@ -79,7 +79,7 @@ def compose_and_train(*arguments: str) -> Path:
 def test_every_experiment_composes_and_trains_two_steps(
     experiment: str, corpora: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: a recipe that rots because nobody runs it."""
+    """Guards against a recipe that breaks unnoticed because nobody runs it."""
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "configs" / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8")
     data = [] if "data: primer" in text else [f"data.path={corpora.get(experiment, corpora['text'])}"]
@@ -94,7 +94,7 @@ def test_every_experiment_composes_and_trains_two_steps(
     assert lines[0]["step"] == 2
     assert 0 < lines[0]["val/loss"] < 20
     assert (run / "attention" / "step_00000002.safetensors").exists()
-    if experiment == "demo_gpt":  # shrunk to a context that no story fits
+    if experiment == "demo_gpt":  # the reduced context is too short for any story
         assert "novel: no pronoun scored, no story fits model.context=32" in (run / "log.txt").read_text(
             encoding="utf-8"
         )
@@ -102,7 +102,7 @@ def test_every_experiment_composes_and_trains_two_steps(
 
 @pytest.mark.parametrize("preset", DEBUG)
 def test_every_debug_preset_trains(preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a debug preset that is itself broken on the day it is needed."""
+    """Guards against a debug preset that is itself broken."""
     monkeypatch.chdir(tmp_path)
     small = [s for s in SHRUNK if not s.startswith(("trainer.steps", "trainer.evaluate_every", "trainer.minutes"))]
     run = compose_and_train(f"+debug={preset}", *small, "tokenizer.vocab_size=800", f"name={preset}", "optim.lr=1e-2")
@@ -116,7 +116,7 @@ def test_every_debug_preset_trains(preset: str, tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize(("group", "choice"), GROUPS)
 def test_every_choice_of_every_group_composes(group: str, choice: str) -> None:
-    """Guards: a YAML key that no dataclass knows."""
+    """Guards against a YAML key that no dataclass has."""
     config, found = compose_config("train", TrainConfig, [f"{group}={choice}"])
     assert found == []
     assert config is not None
@@ -124,7 +124,7 @@ def test_every_choice_of_every_group_composes(group: str, choice: str) -> None:
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_every_experiment_says_how_to_run_it(experiment: str) -> None:
-    """Guards: a recipe without its command, its data, its time or what it reaches."""
+    """Guards against a recipe without its command, data, duration or expected result."""
     text = (ROOT / "configs" / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8")
     assert f"python train.py +experiment={experiment}" in text
     assert all(f"# {word}: " in text for word in ("Data", "Takes", "Reaches"))
@@ -134,8 +134,8 @@ def test_every_experiment_says_how_to_run_it(experiment: str) -> None:
 def test_a_run_on_the_stories_tells_which_pronouns_it_understands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: the one figure that says whether a GPT has learnt meaning must be told beside its baselines,
-    and stored."""
+    """Guards against a run on the stories whose pronoun accuracy is not reported alongside its baselines, or not
+    stored."""
     monkeypatch.chdir(tmp_path)
     run = compose_and_train("+experiment=demo_gpt", *SHRUNK, "model.context=96", "tokenizer.vocab_size=800")
     figures = json.loads((run / "test.json").read_text())

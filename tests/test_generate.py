@@ -1,4 +1,4 @@
-"""generate.py as a user calls it: through a real shell, from files, from a folder carried elsewhere."""
+"""generate.py as a user runs it: in a real shell, from files, with a copied run folder."""
 
 import functools
 import os
@@ -27,7 +27,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def shell(trained: Path) -> Run:
-    """Run a line in bash, in the folder with the runs; `generate …` is generate.py."""
+    """Return a function that runs a line in bash in the folder with the runs; `generate …` runs generate.py."""
 
     def run(line: str, input: bytes = b"") -> subprocess.CompletedProcess[str]:
         program = f"{shlex.quote(sys.executable)} {shlex.quote(str(ROOT / 'generate.py'))}"
@@ -41,8 +41,8 @@ def shell(trained: Path) -> Run:
 
 
 def test_nasty_prompts_pass_through_a_real_shell(shell: Run, tmp_path: Path) -> None:
-    """Guards: a prompt that the shell can pass but our command line mangles: each must come back at the head of the
-    text."""
+    """Guards against a prompt that the shell passes correctly but our command line corrupts: each must be at the start
+    of the output."""
     prompts = [*NASTY, "no UTF-8: \udcff"]
     lines = []
     for number, prompt in enumerate(prompts, 1):
@@ -62,7 +62,7 @@ def test_nasty_prompts_pass_through_a_real_shell(shell: Run, tmp_path: Path) -> 
 
 
 def test_the_locale_changes_nothing(shell: Run) -> None:
-    """Guards: a UnicodeEncodeError, or bytes of a prompt read as another encoding, where the locale is not UTF-8."""
+    """Guards against a UnicodeEncodeError, or a prompt decoded with another encoding, if the locale is not UTF-8."""
     line = "generate run=runs/gpt prompt='水 and more' max_tokens=5; printf 'Ken runs.' | generate run=runs/translate"
     plain = shell(line)
     assert plain.stdout.startswith("水 and more")
@@ -70,7 +70,8 @@ def test_the_locale_changes_nothing(shell: Run) -> None:
 
 
 def test_a_run_folder_is_taken_as_typed_but_for_the_home_folder(shell: Run, trained: Path) -> None:
-    """Guards: `~` inside quotes, which no shell expands; OmegaConf's interpolation seeing the folder's name."""
+    """Guards against a `~` inside quotes, which no shell expands, and OmegaConf's interpolation within the folder's
+    name."""
     shutil.copytree(trained / "runs" / "gpt", trained / "${oc.env:HOME}, a=b", dirs_exist_ok=True)
     line = "HOME=$PWD generate run='~/runs/gpt' prompt=x && generate run='${oc.env:HOME}, a=b' prompt=x"
     done = shell(line)
@@ -79,14 +80,14 @@ def test_a_run_folder_is_taken_as_typed_but_for_the_home_folder(shell: Run, trai
 
 
 def test_the_same_seed_writes_the_same_text_and_another_seed_another(shell: Run) -> None:
-    """Guards: a seed that is ignored."""
+    """Guards against a seed that is ignored."""
     done = shell("for s in 1 1 2; do generate run=runs/gpt prompt=The max_tokens=30 seed=$s; printf '\\0'; done")
     one, again, other = done.stdout.split("\0")[:3]
     assert one == again != other
 
 
 def test_weights_are_rounded_on_request_only_and_said_so(shell: Run) -> None:
-    """Guards `quantize`: int8 must be asked for, work for both tasks, and be seen beside the text."""
+    """Guards against int8 weights without `quantize=int8`, for only one task, or without a note in the output."""
     for line in ("run=runs/gpt prompt=Once max_tokens=8", "run=runs/translate prompt='I run.'"):
         exact, rounded = shell(f"generate {line}"), shell(f"generate {line} quantize=int8")
         assert (exact.returncode, rounded.returncode) == (0, 0)
@@ -99,8 +100,8 @@ def test_weights_are_rounded_on_request_only_and_said_so(shell: Run) -> None:
 
 
 def test_stop_text_ends_a_sample_and_is_not_shown(shell: Run) -> None:
-    """Guards: a stop text that spans two tokens being printed in part; memory for all the tokens that are allowed;
-    more candidates than the vocabulary has."""
+    """Guards against a partly printed stop text that spans two tokens, memory allocated for `max_tokens`, and top_k
+    larger than the vocabulary."""
     full = shell("generate run=runs/gpt prompt=The max_tokens=60").stdout.removesuffix("\n")
     stop = full[12:15]
     done = shell(f"generate run=runs/gpt prompt=The max_tokens={10**13} top_k={10**9} stop={shlex.quote(stop)}")
@@ -109,25 +110,25 @@ def test_stop_text_ends_a_sample_and_is_not_shown(shell: Run) -> None:
 
 
 def test_samples_written_together_are_those_written_alone(shell: Run) -> None:
-    """Guards: samples in another order, with another's seed, or gone on with behind a stop text; the second batch of
-    them."""
+    """Guards against samples in another order, with the wrong seed, or continued after the stop text, also in the
+    second batch of samples."""
     line = "generate run=runs/gpt prompt=The max_tokens=40 stop=e"
     together = shell(f"{line} samples=34 seed=5").stdout.split("\n" + "-" * 20 + "\n")
     alone = shell(f"for seed in 5 6 36 38; do {line} seed=$seed; printf '\\0'; done").stdout.split("\n\0")
     assert len(together) == 34
     assert [together[0], together[1], together[31], together[33].removesuffix("\n")] == alone[:-1]
-    assert len({len(text) for text in together}) > 5  # they ended at different steps
+    assert len({len(text) for text in together}) > 5  # the texts ended at different steps
 
 
 def test_a_prompt_beyond_the_context_is_told_what_the_model_reads(shell: Run) -> None:
-    """Guards: silence, or a wrong number, where the model forgets."""
+    """Guards against a missing or wrong note about the part of the prompt that the model sees."""
     done = shell(f"generate run=runs/gpt prompt='{'a dog ' * 40}' max_tokens=3")
     assert done.stdout.startswith("a dog " * 40)
     assert "the prompt has 81 tokens, but the model sees at most 32 at a time" in done.stderr
 
 
 def test_an_interrupt_ends_with_130_and_without_a_traceback(trained: Path) -> None:
-    """Guards: Ctrl-C in the middle of a text ending in a page of Python."""
+    """Guards against a traceback after Ctrl-C in the middle of a text."""
     process = subprocess.Popen(
         [
             sys.executable,
@@ -143,7 +144,7 @@ def test_an_interrupt_ends_with_130_and_without_a_traceback(trained: Path) -> No
         stderr=subprocess.PIPE,
         preexec_fn=functools.partial(
             signal.signal, signal.SIGINT, signal.SIG_DFL
-        ),  # a shell's background jobs ignore it
+        ),  # background jobs of a shell ignore SIGINT
     )
     assert process.stdout is not None
     assert len(process.stdout.read(200)) == 200
@@ -154,7 +155,7 @@ def test_an_interrupt_ends_with_130_and_without_a_traceback(trained: Path) -> No
 
 
 def test_500_lines_keep_order_and_count_empty_lines_included(shell: Run) -> None:
-    """Guards: length-sorted batches coming back in the wrong order; blank lines being dropped."""
+    """Guards against length-sorted batches returned in the wrong order, and dropped blank lines."""
     sentences = ["Emi likes apples.", "", "The dog runs.", "Ken reads a book in the park because it is quiet.", "   "]
     lines = [sentences[number % 5] for number in range(500)]
     done = shell("generate run=runs/translate beam_size=2", "".join(line + "\n" for line in lines).encode())
@@ -171,7 +172,8 @@ def test_500_lines_keep_order_and_count_empty_lines_included(shell: Run) -> None
 
 
 def test_lines_out_are_lines_in_however_the_file_ends(shell: Run) -> None:
-    """Guards: a line for an empty file, one lost or added at the end, Windows' line ends read as a character."""
+    """Guards against an output line for an empty file, a line lost or added at the end, and Windows line endings read
+    as characters."""
     lines = b"Ken runs.\n\nEmi runs.\n"
     windows = b"\xef\xbb\xbf" + lines.replace(b"\n", b"\r\n")
     nothing, two, *same = (
@@ -185,8 +187,8 @@ def test_lines_out_are_lines_in_however_the_file_ends(shell: Run) -> None:
 
 
 def test_translations_are_written_while_the_input_goes_on_and_kept_at_ctrl_c(trained: Path, shell: Run) -> None:
-    """Guards: hours of translating that are printed at the end, or lost; a half line; a traceback; an exit code of
-    success."""
+    """Guards against translations that are printed only at the end, or lost, incomplete lines, a traceback, and exit
+    code 0 after Ctrl-C."""
     lines = [
         f"{name} {verb} a {thing}.\n"
         for name in ("Emi", "Ken")
@@ -207,7 +209,7 @@ def test_translations_are_written_while_the_input_goes_on_and_kept_at_ctrl_c(tra
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write("".join(lines) * 20)
-    process.stdin.flush()  # and not closed: there is more to come
+    process.stdin.flush()  # the input stays open
     patience = threading.Timer(60, process.kill)
     patience.start()
     first = [process.stdout.readline() for _ in range(40)]
@@ -222,8 +224,7 @@ def test_translations_are_written_while_the_input_goes_on_and_kept_at_ctrl_c(tra
 
 
 def test_a_slow_stream_is_translated_line_by_line(trained: Path, shell: Run) -> None:
-    """Guards: someone who types, or follows a log, waiting for an answer until there are 64 lines; answers in another
-    order."""
+    """Guards against output that is delayed until 64 lines have been typed, and translations in another order."""
     lines = ["Emi has a dog.\n", "\n", "Ken likes a book.\n", "Emi ran.\n", "Ken ran.\n"]
     expected = shell("generate run=runs/translate n_best=2", "".join(lines).encode()).stdout.splitlines()
     process = subprocess.Popen(
@@ -251,7 +252,7 @@ def test_a_slow_stream_is_translated_line_by_line(trained: Path, shell: Run) -> 
 
 
 def test_n_best_lists_hypotheses_by_score(shell: Run) -> None:
-    """Guards: an unsorted or short n-best list."""
+    """Guards against an unsorted or incomplete n-best list."""
     done = shell("generate run=runs/translate prompt='Emi likes apples.' beam_size=4 n_best=3")
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert [row[1] for row in rows] == ["1", "2", "3"]
@@ -262,7 +263,7 @@ def test_n_best_lists_hypotheses_by_score(shell: Run) -> None:
 
 
 def test_a_run_folder_copied_elsewhere_writes_and_translates(trained: Path, tmp_path: Path, program: Run) -> None:
-    """Guards: a run that needs its data, its tokenizer's old path or the folder it was trained in."""
+    """Guards against a run that requires its data, its tokenizer's old path or the folder in which it was trained."""
     for task in ("gpt", "translate"):
         shutil.copytree(trained / "runs" / task, tmp_path / "elsewhere" / task)
         prompt = "prompt=The dog runs."
@@ -296,7 +297,7 @@ def test_a_run_folder_copied_elsewhere_writes_and_translates(trained: Path, tmp_
     ],
 )
 def test_wrong_use_gets_a_message_and_exit_code_2(shell: Run, arguments: str, words: str) -> None:
-    """Guards: a traceback, or a setting that is silently ignored because it belongs to the other task."""
+    """Guards against a traceback, and a setting of the other task that is silently ignored."""
     done = shell(f"generate {arguments}")
     assert done.returncode == 2
     assert words in done.stderr
@@ -306,7 +307,7 @@ def test_wrong_use_gets_a_message_and_exit_code_2(shell: Run, arguments: str, wo
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the device is there")
 def test_a_device_that_is_not_there_is_named_by_its_setting(shell: Run) -> None:
-    """Guards: advice about a setting that only train.py has."""
+    """Guards against advice about a setting that only train.py has."""
     done = shell("generate run=runs/gpt prompt=x device=cuda")
     assert (done.returncode, done.stderr) == (
         2,
@@ -338,7 +339,7 @@ def test_a_device_that_is_not_there_is_named_by_its_setting(shell: Run) -> None:
     ],
 )
 def test_a_number_out_of_bounds_is_refused_before_any_work(setting: str) -> None:
-    """Guards: nan and overflow reaching the model, and a traceback from there."""
+    """Guards against nan and overflow within the model, and the resulting traceback."""
     with pytest.raises(UserError) as refused:
         parse_command(["run=runs/gpt", setting])
     (message,) = refused.value.args
@@ -350,12 +351,12 @@ def test_a_number_out_of_bounds_is_refused_before_any_work(setting: str) -> None
     "setting", ["min_p=0", "temperature=0", f"top_k={10**40}", f"seed={2**63 - 1}", f"max_tokens={10**13}"]
 )
 def test_what_only_looks_extreme_is_accepted(setting: str) -> None:
-    """Guards: bounds stricter than the model's."""
+    """Guards against bounds stricter than the model's."""
     parse_command(["run=runs/gpt", setting])
 
 
 def test_input_that_is_not_utf8_is_refused_with_its_line(shell: Run) -> None:
-    """Guards: a UnicodeDecodeError traceback; what stands before that line lost."""
+    """Guards against a UnicodeDecodeError traceback, and the loss of the lines before the invalid line."""
     done = shell("generate run=runs/translate", "Ken runs.\n\nbad: \xff\nfine\n".encode("latin-1"))
     assert done.returncode == 2
     assert done.stderr.startswith("error: standard input: line 3 is not UTF-8 (its byte 6)")
@@ -365,7 +366,7 @@ def test_input_that_is_not_utf8_is_refused_with_its_line(shell: Run) -> None:
 
 
 def test_maps_of_what_is_written_go_into_the_run(shell: Run, trained: Path) -> None:
-    """Guards `attention=true`: the maps must be those of the very text on the screen, prompt included."""
+    """Guards against maps (`attention=true`) of another text than the printed text, which includes the prompt."""
     done = shell("generate run=runs/gpt prompt='Emi ran.' attention=true samples=2 max_tokens=12 seed=3")
     assert done.returncode == 0, done.stderr
     recorded = load(store.generated(trained / "runs/gpt")[1])
@@ -383,8 +384,8 @@ def test_maps_of_what_is_written_go_into_the_run(shell: Run, trained: Path) -> N
 
 
 def test_maps_of_translations_go_into_the_run(shell: Run, trained: Path) -> None:
-    """Guards the pairing of lines with their translations, blank lines and n-best lists included; spaces around a line,
-    which no sentence of training had."""
+    """Guards against lines paired with the wrong translations if there are blank lines or n-best lists, and spaces
+    around a line, which never occur in training."""
     done = shell("generate run=runs/translate attention=true n_best=2 beam_size=2", b"Emi ran.\n \n Taro likes tea. \n")
     assert done.returncode == 0, done.stderr
     recorded = load(store.generated(trained / "runs/translate")[1])
@@ -398,14 +399,15 @@ def test_maps_of_translations_go_into_the_run(shell: Run, trained: Path) -> None
 
 
 def test_maps_of_part_of_what_was_written_say_so(shell: Run) -> None:
-    """Guards: "1 cut at 32 tokens", a riddle; memory for the tokens of every text where 16 are kept."""
+    """Guards against an unclear message ("1 cut at 32 tokens"), and memory for the tokens of every text although only
+    16 are kept."""
     done = shell("generate run=runs/gpt prompt=Emi attention=true samples=20 max_tokens=40")
     assert "the first 16 of 20 texts; " in done.stderr
     assert "longer than a map, which shows the last 32 tokens" in done.stderr
 
 
 def test_without_a_wish_nothing_is_kept(shell: Run, trained: Path) -> None:
-    """Guards a run against filling up with every text ever written."""
+    """Guards against a run folder that grows with every generated text."""
     before = sorted((trained / "runs/gpt/attention").iterdir())
     assert shell("generate run=runs/gpt prompt=Emi max_tokens=5").returncode == 0
     assert sorted((trained / "runs/gpt/attention").iterdir()) == before

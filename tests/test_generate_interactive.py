@@ -1,4 +1,4 @@
-"""generate.py at a terminal: a conversation through a real pseudo-terminal."""
+"""generate.py at a terminal: a conversation in a real pseudo-terminal."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ from tests.conftest import ROOT, environment
 
 
 class Terminal:
-    """A program with a terminal for input, output and errors."""
+    """A program whose standard input, output and error are a terminal."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", control: int) -> None:
         self.process, self.control = process, control
@@ -25,14 +25,14 @@ class Terminal:
         os.write(self.control, text.encode())
 
     def read(self, count: int) -> str:
-        """The next bytes that appear."""
+        """Return the next bytes of output."""
         seen = b""
         while len(seen) < count:
             seen += os.read(self.control, count - len(seen))
         return seen.decode(errors="ignore").replace("\r\n", "\n")
 
     def read_until(self, end: str, seconds: float = 60) -> str:
-        """What appears up to and including `end`."""
+        """Return the output up to and including `end`."""
         seen = b""
         deadline = time.monotonic() + seconds
         while end.encode() not in seen:
@@ -51,7 +51,7 @@ class Terminal:
 
 @contextmanager
 def at_a_terminal(folder: Path, *arguments: str, **variables: str) -> Iterator[Terminal]:
-    """generate.py with a terminal of its own, which Ctrl-C in it reaches."""
+    """Return generate.py in a terminal of its own, in which Ctrl-C works."""
     control, terminal = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "generate.py"), *arguments],
@@ -73,7 +73,7 @@ def at_a_terminal(folder: Path, *arguments: str, **variables: str) -> Iterator[T
 
 
 def alone(folder: Path, prompt: str, seed: int) -> str:
-    """The text that generate.py writes for one prompt."""
+    """Return the text that generate.py generates for one prompt."""
     command = [
         sys.executable,
         str(ROOT / "generate.py"),
@@ -87,8 +87,8 @@ def alone(folder: Path, prompt: str, seed: int) -> str:
 
 
 def test_a_prompt_typed_again_gets_another_text_whose_seed_is_told(trained: Path) -> None:
-    """Guards: the same text for the same prompt every time; a good one that cannot be had again; no way to leave but
-    Ctrl-D."""
+    """Guards against the same text for a repeated prompt, a text that cannot be reproduced, and a conversation that
+    only Ctrl-D can end."""
     with at_a_terminal(trained, "run=runs/gpt", "max_tokens=30") as terminal:
         assert "quit leaves" in terminal.read_until("> ")
         (first, seed), (second, next_seed) = terminal.answer("Emi ran."), terminal.answer("Emi ran.")
@@ -103,8 +103,8 @@ def test_a_prompt_typed_again_gets_another_text_whose_seed_is_told(trained: Path
 
 
 def test_a_seed_that_is_given_repeats_a_conversation(trained: Path) -> None:
-    """Guards: a conversation that nobody can repeat, Ctrl-C that ends it together with the text, and a locale in which
-    line editing takes Japanese for commands."""
+    """Guards against a conversation that cannot be reproduced, Ctrl-C that ends the whole conversation, and a locale in
+    which line editing interprets Japanese as commands."""
     with at_a_terminal(trained, "run=runs/gpt", "max_tokens=1000000", "seed=7", LC_ALL="C") as terminal:
         terminal.read_until("> ")
         terminal.type("これは水。\n")
@@ -118,7 +118,8 @@ def test_a_seed_that_is_given_repeats_a_conversation(trained: Path) -> None:
 
 
 def test_a_terminal_shows_the_end_of_a_long_prompt(trained: Path) -> None:
-    """Guards: pages of one's own text before the first new word; a file or a pipe gets it whole."""
+    """Guards against a long prompt that is echoed in full before the first new word; a file or a pipe gets the full
+    text."""
     prompt = "The dog ran. " * 800
     with at_a_terminal(trained, "run=runs/gpt", "max_tokens=5", f"prompt={prompt}") as terminal:
         shown = terminal.read_until(prompt[-400:])

@@ -1,8 +1,5 @@
-"""The five lessons: each runs as it stands, and finds what its text prints.
-
-Expected figures are typed from the texts here once more, so that a lesson cannot agree with a figure that it got wrong
-itself.
-"""
+"""The five lessons: each runs unchanged and reproduces the figures of its text. The expected figures are typed here
+independently, so that a lesson cannot agree with its own mistake."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ PICTURES = sorted(path.name for path in (LESSONS / "images").glob("*.png"))
 
 
 class Ran(NamedTuple):
-    """What a lesson leaves behind."""
+    """The variables and the output of a lesson."""
 
     found: dict[str, Any]
     printed: str
@@ -40,13 +37,13 @@ Lesson = Callable[[int], Ran]
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the lessons write their pictures."""
+    """Return the folder to which the lessons write their pictures."""
     return tmp_path_factory.mktemp("images")
 
 
 @pytest.fixture(scope="module")
 def lesson(images: Path) -> Lesson:
-    """`lesson(3)`: run the third lesson, once for all tests."""
+    """Return a function that runs a lesson once for all tests, e.g. `lesson(3)`."""
 
     @cache
     def run(number: int) -> Ran:
@@ -64,15 +61,15 @@ def lesson(images: Path) -> Lesson:
 
 @pytest.mark.parametrize("number", range(1, 6))
 def test_a_lesson_runs_and_agrees_with_its_text(lesson: Lesson, number: int) -> None:
-    """Guards: a lesson that a change of the blocks has broken."""
+    """Guards against a lesson broken by a change of the modules."""
     printed = lesson(number).printed
     assert "DIFFERS" not in printed
-    assert ("the text says" in printed) == (number < 5)  # the fifth text prints no numbers
+    assert ("the text says" in printed) == (number < 5)  # the text of lesson 5 contains no figures
 
 
 @pytest.mark.parametrize("number", range(1, 6))
 def test_a_lesson_prints_its_explanations_in_order_and_once(lesson: Lesson, number: int) -> None:
-    """Guards: a script that prints numbers without a word; an explanation after its numbers."""
+    """Guards against figures without an explanation, or before it."""
     (path,) = LESSONS.glob(f"{number}_*.py")
     source, printed = path.read_text(encoding="utf-8"), lesson(number).printed
     cells = re.findall(r"^# %% \[markdown\]\n((?:#.*\n)+)", source, re.MULTILINE)
@@ -101,12 +98,12 @@ def test_a_lesson_prints_its_explanations_in_order_and_once(lesson: Lesson, numb
     ],
 )
 def test_lesson_1_answers_who_attends_to_whom(lesson: Lesson, kind: str, query: str, key: str, percent: float) -> None:
-    """Guards: rows and columns exchanged, or the wrong map asked."""
+    """Guards against exchanged rows and columns, and the wrong map."""
     assert lesson(1).found["answers"][kind, query, key] == pytest.approx(percent, abs=0.01)
 
 
 def test_lesson_1_has_maps_as_a_softmax_makes_them(lesson: Lesson) -> None:
-    """Guards: weight on the future, rows that do not sum to 1, the text's .33 taken for a third."""
+    """Guards against attention to the future, rows that do not sum to 1, and the text's .33 instead of 1/3."""
     found = lesson(1).found
     assert (found["upper_triangle"] == 0).all()
     assert found["upper_triangle"].shape == (6,)
@@ -115,7 +112,8 @@ def test_lesson_1_has_maps_as_a_softmax_makes_them(lesson: Lesson) -> None:
 
 
 def test_lesson_1_measures_that_the_variance_of_a_score_is_the_width(lesson: Lesson) -> None:
-    """Guards: the reason for √D, measured wrongly; without it the largest weight should be much larger."""
+    """Guards against a wrong measurement of the reason for √D: without scaling, the largest weight must be much
+    larger."""
     found = lesson(1).found
     for width, (raw, scaled) in found["variances"].items():
         assert raw == pytest.approx(width, rel=0.05)
@@ -124,10 +122,10 @@ def test_lesson_1_measures_that_the_variance_of_a_score_is_the_width(lesson: Les
 
 
 def test_lesson_1_finds_no_difference_between_the_kernels(lesson: Lesson) -> None:
-    """Guards: 'the same function' said of two that are not."""
+    """Guards against calling two different functions "the same function"."""
     found = lesson(1).found
     assert all(max(pair) < 1e-5 for pair in found["differences"].values())
-    assert min(min(pair) for pair in found["differences"].values()) > 0  # two computations, not one with itself
+    assert min(min(pair) for pair in found["differences"].values()) > 0  # two different computations
 
 
 CAUSAL_2 = [[1.0, 0, 0], [0.9546, 0.0454, 0], [0.2563, 0.7156, 0.0281]]
@@ -158,19 +156,20 @@ FIGURES_2: dict[str, list[list[float]]] = {
 
 @pytest.mark.parametrize("name", FIGURES_2)
 def test_lesson_2_finds_every_matrix_of_the_text(lesson: Lesson, name: str) -> None:
-    """Guards: numbers drawn in another order, a transposed product, a step left out."""
+    """Guards against random numbers drawn in another order, a transposed product, and a missing step."""
     np.testing.assert_allclose(lesson(2).found[name], FIGURES_2[name], rtol=0, atol=5.1e-5)
 
 
 def test_lesson_2_mixes_equally_with_a_query_that_asks_nothing(lesson: Lesson) -> None:
-    """Guards: means that are not the text's."""
+    """Guards against means that differ from the text's."""
     averages = lesson(2).found["averages"]
     np.testing.assert_allclose(averages[1], [0.0752, 1.1685, -0.2018, 0.3460, -0.4278], rtol=0, atol=5.1e-5)
     np.testing.assert_allclose(averages[2], [0.2284, 1.0488, 0.2356, -0.3326, -0.6148], rtol=0, atol=5.1e-5)
 
 
 def test_lesson_2_gets_the_same_from_the_module(lesson: Lesson) -> None:
-    """Guards: matrices loaded into the wrong rows of the fused projection, and a second head that is not idle."""
+    """Guards against matrices loaded into the wrong rows of the fused projection, and a second head that
+    contributes."""
     found = lesson(2).found
     np.testing.assert_allclose(found["module_output"][:, :4], OUTPUT_2, rtol=0, atol=5.1e-5)
     np.testing.assert_allclose(found["module_output"][:, 4:], 0, atol=0)
@@ -212,19 +211,19 @@ FIGURES_3: dict[str, list[list[float]]] = {
 
 @pytest.mark.parametrize("name", FIGURES_3)
 def test_lesson_3_finds_every_array_of_the_text(lesson: Lesson, name: str) -> None:
-    """Guards: a digit of the data mistyped, and attention that rounds float64 to float32."""
+    """Guards against mistyped data, and attention that rounds float64 to float32."""
     np.testing.assert_allclose(lesson(3).found[name], FIGURES_3[name], rtol=0, atol=5e-8)
 
 
 def test_lesson_3_begins_with_the_first_value(lesson: Lesson) -> None:
-    """Guards: a first token that sees more than itself."""
+    """Guards against a first token that attends to later tokens."""
     found = lesson(3).found
     np.testing.assert_allclose(found["ours"][0], found["v"][0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(found["our_weights"].sum(axis=1), 1, atol=1e-12)
 
 
 def test_lesson_3_has_the_variances_of_the_text(lesson: Lesson) -> None:
-    """Guards: data and text out of step, and the claim that scaling divides the variance by d."""
+    """Guards against data that do not match the text, and a wrong claim that scaling divides the variance by d."""
     found = lesson(3).found
     measured = [found[name].var() for name in ("q", "k", "v", "scores", "scaled")]
     expected = [1.3772888688135403, 0.7481376289021062, 1.2000978210749365, 2.443300481459231, 0.30541256018240387]
@@ -235,7 +234,7 @@ def test_lesson_3_has_the_variances_of_the_text(lesson: Lesson) -> None:
 
 
 def test_lesson_4_measures_similarity_like_the_text(lesson: Lesson) -> None:
-    """Guards: radians for degrees, a cosine of vectors that were not normalised."""
+    """Guards against radians instead of degrees, and a cosine of unnormalised vectors."""
     found = lesson(4).found
     measured = [found[name] for name in ("dot", "x_length", "y_length", "cosine", "angle")]
     assert [f"{m:.{d}f}" for m, d in zip(measured, (2, 2, 2, 4, 2), strict=True)] == [
@@ -270,7 +269,7 @@ HEADS_4 = {
 
 
 def by_the_text(features: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Weights and outputs of a head by the text's own NumPy formula, with its projection that picks features."""
+    """Compute weights and outputs of a head with the text's NumPy formula and a projection that selects features."""
     x = np.array([[token.get(feature, 0.0) for feature in range(8)] for token in TOKENS_4.values()])
     projection = np.zeros((8, len(features)))
     for column, feature in enumerate(features):
@@ -283,7 +282,7 @@ def by_the_text(features: list[int]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_lesson_4_has_the_single_head_of_the_text(lesson: Lesson) -> None:
-    """Guards: a feature mistyped, a projection of the module that is not the identity."""
+    """Guards against a mistyped feature, and a projection of the module that is not the identity."""
     found = lesson(4).found
     weights, output = by_the_text(list(range(8)))
     assert list(TOKENS_4) == found["WORDS"]
@@ -293,7 +292,7 @@ def test_lesson_4_has_the_single_head_of_the_text(lesson: Lesson) -> None:
 
 
 def test_lesson_4_has_the_four_heads_of_the_text(lesson: Lesson) -> None:
-    """Guards: heads scaled by the model's width instead of their own."""
+    """Guards against heads scaled by the model's width instead of the head width."""
     found = lesson(4).found
     expected = {name: by_the_text(features) for name, features in HEADS_4.items()}
     assert list(found["head_weights"]) == list(expected)
@@ -309,7 +308,7 @@ def test_lesson_4_has_the_four_heads_of_the_text(lesson: Lesson) -> None:
 
 
 def test_lesson_5_moves_nouns_by_their_adjectives(lesson: Lesson) -> None:
-    """Guards: a head by hand that looks elsewhere, or into the future."""
+    """Guards against a hand-made head that attends to the wrong words or to the future."""
     weights = lesson(5).found["hand_weights"]
     shy, blue, bird, old, barns = 1, 2, 3, 5, 6
     assert weights[bird, [shy, blue]].sum() > 0.99
@@ -319,7 +318,7 @@ def test_lesson_5_moves_nouns_by_their_adjectives(lesson: Lesson) -> None:
 
 
 def test_lesson_5_splits_a_module_into_what_its_heads_add(lesson: Lesson) -> None:
-    """Guards: value rows or output columns given to the wrong head."""
+    """Guards against value rows or output columns assigned to the wrong head."""
     found = lesson(5).found
     torch.testing.assert_close(found["added"].sum(dim=0), found["module_output"], rtol=0, atol=1e-5)
     assert found["module_output"].abs().max() > 0.1
@@ -327,17 +326,17 @@ def test_lesson_5_splits_a_module_into_what_its_heads_add(lesson: Lesson) -> Non
 
 
 def test_lesson_5_learns_what_a_mole_is(lesson: Lesson) -> None:
-    """Guards: a pipeline by hand that is not the model's, and a model that has learned nothing."""
+    """Guards against a hand-made forward pass that differs from the model's, and a model that has learned nothing."""
     found = lesson(5).found
     assert found["next_word"] == "digs"
     torch.testing.assert_close(found["logits"], found["gpt"](found["prompt"]).detach())
     assert [row.index(max(row)) for row in found["of_verbs"]] == [0, 0, 1, 1, 2, 2]
     assert min(max(row) for row in found["of_verbs"]) > 0.9
-    assert all(max(shares) > 0.35 for shares in found["looks"].values())  # of three places to look at
+    assert all(max(shares) > 0.35 for shares in found["looks"].values())  # of three possible positions
 
 
 def test_lesson_5_says_who_may_see_the_future(lesson: Lesson) -> None:
-    """Guards: a mask that leaks, and one in the cross-attention, where none belongs."""
+    """Guards against a causal mask that leaks, and a causal mask in the cross-attention."""
     found = lesson(5).found
     assert max(found["prefix_differences"]) < 1e-4
     assert min(found["source_changes"]) > 1e-3
@@ -345,7 +344,7 @@ def test_lesson_5_says_who_may_see_the_future(lesson: Lesson) -> None:
 
 
 def test_the_pictures_of_the_index_are_those_that_the_lessons_draw(lesson: Lesson, images: Path) -> None:
-    """Guards: a picture that is missing from the index, or that no lesson draws any more."""
+    """Guards against a picture that is missing from the index, or that no lesson draws any more."""
     for number in range(1, 6):
         lesson(number)
     embedded = re.findall(r"\]\(images/([^)]+)\)", (LESSONS / "README.md").read_text(encoding="utf-8"))
@@ -355,18 +354,19 @@ def test_the_pictures_of_the_index_are_those_that_the_lessons_draw(lesson: Lesso
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_looks_like_what_its_lesson_draws(lesson: Lesson, images: Path, name: str) -> None:
-    """Guards: a lesson changed without drawing again. Looked at from afar, since fonts differ by a pixel or two."""
+    """Guards against a lesson that was changed without redrawing its pictures. Compared at low resolution, because
+    fonts differ by a pixel or two."""
     lesson(int(name[0]))
     drawn, committed = (Image.open(folder / name) for folder in (images, LESSONS / "images"))
     np.testing.assert_allclose(drawn.size, committed.size, rtol=0.02)
     seen = [
         np.asarray(image.convert("RGB").resize((60, 40), Image.Resampling.BOX), float) for image in (drawn, committed)
     ]
-    assert np.abs(seen[0] - seen[1]).max() < 120  # of 255; a shift by two pixels makes 45, another colour of a cell 200
+    assert np.abs(seen[0] - seen[1]).max() < 120  # of 255; a shift by 2 pixels gives 45, another cell colour 200
 
 
 def test_a_lesson_runs_as_a_script_from_anywhere(tmp_path: Path) -> None:
-    """Guards: a lesson that only runs from its own folder, or writes somewhere else than it says."""
+    """Guards against a lesson that runs only from its own folder, or writes to another folder than it reports."""
     done = subprocess.run(
         [sys.executable, str(LESSONS / "2_from_averages_to_attention.py")],
         cwd=tmp_path,
@@ -381,7 +381,7 @@ def test_a_lesson_runs_as_a_script_from_anywhere(tmp_path: Path) -> None:
 
 
 def test_a_figure_that_differs_is_called_different(capsys: pytest.CaptureFixture[str]) -> None:
-    """Guards: lessons that agree with anything."""
+    """Guards against a comparison that accepts every figure."""
     compare = runpy.run_path(str(LESSONS / "figures.py"))["compare"]
     compare("close", 0.4562, 0.45624)
     compare("off", 0.4562, 0.45626)

@@ -1,4 +1,4 @@
-"""What the pages tell people to type is valid."""
+"""Commands and settings on the documentation pages are valid."""
 
 import re
 import shlex
@@ -16,15 +16,15 @@ from training.config import TrainConfig
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 COMMAND = re.compile(r"python (train|generate)\.py ([^#`\n]*)")
-"""A command in a block of code or within a line, up to a comment."""
+"""A command in a code block or within a line, up to a comment."""
 
 SETTING = re.compile(r"`\+?([a-z_]+(?:\.[a-z_]+)?)(?:=([^`\s]*))?[^`]*`")
-"""A setting within a line: `optim.lr`, `model.context=16`."""
+"""A setting within a line, e.g. `optim.lr` or `model.context=16`."""
 
 
 def commands(program: str) -> list[tuple[str, list[str]]]:
-    """Every command of a program in the pages -> (page, arguments), without runs of the reader's own; `…` stands for
-    the data."""
+    """Return every command of a program on the pages as (page, arguments), except commands with the reader's own runs;
+    `…` is replaced by the data."""
     found = []
     for page in PAGES:
         for name, rest in COMMAND.findall(page.read_text(encoding="utf-8")):
@@ -36,7 +36,7 @@ def commands(program: str) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize(("page", "arguments"), commands("train"))
 def test_every_training_command_of_a_page_is_valid(page: str, arguments: list[str]) -> None:
-    """Guards: a README that tells people to type what is refused."""
+    """Guards against a documented command that is rejected."""
     settings = [normalise(argument) for argument in arguments if not argument.startswith("-")]
     found: list[str] = []
     for point in sweep_points(settings, found):
@@ -46,13 +46,13 @@ def test_every_training_command_of_a_page_is_valid(page: str, arguments: list[st
 
 @pytest.mark.parametrize(("page", "arguments"), commands("generate"))
 def test_every_generating_command_of_a_page_is_valid(page: str, arguments: list[str]) -> None:
-    """Guards: a setting of generate.py that was renamed since."""
+    """Guards against a documented setting of generate.py that has been renamed."""
     parse_command(["run=runs/NAME", *(argument for argument in arguments if not argument.startswith("run="))])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_setting_that_a_page_names_exists(page: Path) -> None:
-    """Guards: advice with a key that is gone, or a choice that never was."""
+    """Guards against a documented setting that no longer exists, or an invalid value."""
     keys = all_keys(TrainConfig)
     named = SETTING.findall(page.read_text(encoding="utf-8"))
     modules = {path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in ROOT.glob("*/*")}

@@ -1,4 +1,4 @@
-"""A stop at any moment loses nothing: resumed runs follow the uninterrupted curve to the last bit."""
+"""Interrupted runs: a resumed run continues bit for bit like an uninterrupted run."""
 
 import json
 import os
@@ -32,13 +32,13 @@ RECIPES = {
 
 
 def curve(run: Path) -> list[dict]:
-    """metrics.jsonl without what a clock decides."""
+    """Return metrics.jsonl without the measured times."""
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     return [{key: value for key, value in json.loads(line).items() if key not in TIMES} for line in lines]
 
 
 def start_and_stop(folder: Path, arguments: list[str], after: str, number: int) -> tuple[int, str]:
-    """Start train.py and send a signal once its output shows `after` -> exit code and the rest of the output."""
+    """Start train.py and send a signal once its output contains `after` -> exit code and the rest of the output."""
     process = subprocess.Popen(
         [sys.executable, "-u", str(ROOT / "train.py"), *arguments],
         cwd=folder,
@@ -62,7 +62,8 @@ def start_and_stop(folder: Path, arguments: list[str], after: str, number: int) 
 def test_a_run_stopped_by_a_signal_and_resumed_follows_the_straight_curve_to_the_last_bit(
     task: str, number: signal.Signals, program: Run, book: Path, tmp_path: Path
 ) -> None:
-    """Guards: any state outside the checkpoint: random numbers, data position over an epoch's end, average, moments."""
+    """Guards against state that is missing from the checkpoint: random numbers, data position across epochs, weight
+    average, moments."""
     recipe = [
         *TINY,
         *RECIPES[task],
@@ -87,7 +88,7 @@ def test_a_run_stopped_by_a_signal_and_resumed_follows_the_straight_curve_to_the
 
 
 def test_a_kill_without_warning_resumes_from_the_last_evaluation(program: Run, book: Path, tmp_path: Path) -> None:
-    """Guards: metrics of steps that are taken again standing twice in the curve."""
+    """Guards against duplicate metrics of steps that are repeated after the resume."""
     recipe = [*TINY, *RECIPES["gpt"], "trainer.evaluate_every=20", "trainer.test=false", "trainer.steps=60"]
     code, output = start_and_stop(tmp_path, [*recipe, "name=killed"], "step 33/", signal.SIGKILL)
     assert code == -signal.SIGKILL, output
@@ -102,8 +103,8 @@ def test_a_kill_without_warning_resumes_from_the_last_evaluation(program: Run, b
 def test_resume_says_what_changed_and_refuses_what_would_be_another_run(
     program: Run, book: Path, tmp_path: Path
 ) -> None:
-    """Guards: `resume=… model.width=…` training something else under the old name; a finished run that seems to do
-    nothing."""
+    """Guards against `resume=… model.width=…` that trains a different model under the old name, and a finished run that
+    appears to do nothing."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
     assert program("train.py", *recipe).returncode == 0
     done = program("train.py", "resume=runs/run")
@@ -120,7 +121,7 @@ def test_resume_says_what_changed_and_refuses_what_would_be_another_run(
 
 
 def test_init_from_starts_a_new_run_from_the_weights(program: Run, book: Path, tmp_path: Path) -> None:
-    """Guards: init_from that keeps the old step or optimiser, or starts from random weights."""
+    """Guards against init_from that keeps the old step or optimiser state, or starts from random weights."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "optim.lr=1e-2"]
     assert program("train.py", *recipe, "name=first", "trainer.steps=60", "trainer.evaluate_every=60").returncode == 0
     done = program(
@@ -141,7 +142,8 @@ def test_init_from_starts_a_new_run_from_the_weights(program: Run, book: Path, t
 def test_init_from_takes_shape_and_tokenizer_over_and_refuses_contradictions(
     program: Run, book: Path, tmp_path: Path
 ) -> None:
-    """Guards: weights of one activation or tokenizer used with another, which fits by shape and is nonsense."""
+    """Guards against weights used with a different activation or tokenizer of the same shape, which gives meaningless
+    output."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false"]
     assert program("train.py", *recipe, "model.activation=gelu", "name=first").returncode == 0
     plain = [setting for setting in recipe if not setting.startswith(("model.", "tokenizer"))]
@@ -158,7 +160,7 @@ def test_init_from_takes_shape_and_tokenizer_over_and_refuses_contradictions(
 
 
 def test_a_run_is_trained_by_one_process_at_a_time(program: Run, book: Path, tmp_path: Path) -> None:
-    """Guards: two resumes of one run writing into each other's checkpoints and curves."""
+    """Guards against two processes that resume one run and overwrite each other's checkpoints and metrics."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
     assert program("train.py", *recipe).returncode == 0
     with FileLock(tmp_path / "runs" / "run" / ".lock"):
@@ -168,7 +170,8 @@ def test_a_run_is_trained_by_one_process_at_a_time(program: Run, book: Path, tmp
 
 
 def test_the_command_that_began_a_run_may_be_repeated_with_resume(program: Run, book: Path, tmp_path: Path) -> None:
-    """Guards: `resume` refusing values that the run has anyway; the best loss on other data hiding every later one."""
+    """Guards against `resume` that rejects unchanged values, and a best loss on other data that hides all later
+    losses."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
     assert program("train.py", *recipe).returncode == 0
     repeated = [setting for setting in recipe if not setting.startswith("trainer.steps")]
@@ -183,7 +186,8 @@ def test_the_command_that_began_a_run_may_be_repeated_with_resume(program: Run, 
 
 
 def test_a_last_evaluation_that_was_interrupted_is_made_up_for(program: Run, book: Path, tmp_path: Path) -> None:
-    """Guards: a run stopped within its last evaluation called finished, without its last point and without a `best`."""
+    """Guards against a run that counts as finished although its last evaluation was interrupted, without its last
+    metrics and without `best`."""
     recipe = [
         *TINY,
         *RECIPES["gpt"],

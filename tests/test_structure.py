@@ -1,4 +1,4 @@
-"""Who may import whom."""
+"""Package structure: which package may import which."""
 
 import ast
 import re
@@ -18,25 +18,25 @@ MAY_IMPORT = {
     "generation": {"generation", "attention_maps", "model", "data", "configs"},
     "training": {"training", "generation", "model", "data", "attention_maps", "configs"},
 }
-"""The arrows of the house: what each room imports."""
+"""Allowed imports of each package."""
 
 SCRIPTS = {
     "train.py": {"training", "model", "data", "configs"},
     "generate.py": {"training", "generation", "model", "data", "configs"},
 }
-"""What the two scripts import."""
+"""Allowed imports of the two scripts."""
 
 OURS = {*MAY_IMPORT, *(script.removesuffix(".py") for script in SCRIPTS), "benchmarks"}
 
 
 def sources(*suffixes: str) -> list[Path]:
-    """The source files of the program and of its benchmarks, relative to the checkout."""
+    """Return the source files of the program and of its benchmarks, relative to the checkout."""
     rooms = [path for room in (*MAY_IMPORT, "benchmarks") for path in (ROOT / room).rglob("*")]
     return sorted(path.relative_to(ROOT) for path in [*rooms, *map(ROOT.joinpath, SCRIPTS)] if path.suffix in suffixes)
 
 
 def imported(path: Path) -> set[str]:
-    """Top-level packages and scripts of ours that a file imports, wherever in the file."""
+    """Return our top-level packages and scripts that a file imports anywhere."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -48,7 +48,7 @@ def imported(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_imports_go_downwards_only(package: str) -> None:
-    """Guards: a circle, or a model that cannot be used without the trainer."""
+    """Guards against circular imports, and a model that depends on the trainer."""
     wrong = {
         str(path.relative_to(ROOT)): sorted(found)
         for path in (ROOT / package).rglob("*.py")
@@ -59,13 +59,13 @@ def test_imports_go_downwards_only(package: str) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_the_two_scripts_can_be_read_at_once(script: str) -> None:
-    """Guards: a story that grows into machinery; one script that works only with the other."""
+    """Guards against implementation details in the two scripts, and a script that depends on the other script."""
     assert imported(ROOT / script) <= SCRIPTS[script]
     assert len((ROOT / script).read_text(encoding="utf-8").splitlines()) <= 120
 
 
 def imported_files(path: Path) -> set[Path]:
-    """The files of ours whose code runs when `path` is imported; packages above a module do not count."""
+    """Return our files whose code runs when `path` is imported, not counting parent packages."""
     found: set[Path] = set()
     open_nodes: list[ast.AST] = [ast.parse((ROOT / path).read_text(encoding="utf-8"))]
     while open_nodes:
@@ -87,7 +87,7 @@ def imported_files(path: Path) -> set[Path]:
 
 
 def file_of(module: str) -> Path | None:
-    """The file of a module of ours, relative to the checkout."""
+    """Return the file of one of our modules, relative to the checkout, or None."""
     if module.partition(".")[0] not in OURS:
         return None
     path = Path(*module.split("."))
@@ -95,14 +95,14 @@ def file_of(module: str) -> Path | None:
 
 
 def test_no_circle_of_files() -> None:
-    """Guards: two files of which neither can be read, or imported, without the other."""
+    """Guards against two files that import each other."""
     imports = {path: imported_files(path) for path in sources(".py")}
     assert Path("training/trainer.py") in imports[Path("training/run_folder/starting_point.py")]
-    list(TopologicalSorter(imports).static_order())  # CycleError names the circle
+    list(TopologicalSorter(imports).static_order())  # CycleError lists the cycle
 
 
 def test_no_folder_is_a_drawer() -> None:
-    """Guards: a flat folder in which nobody finds anything, and files that hold several subjects."""
+    """Guards against large flat folders, and files that mix several subjects."""
     files = sources(".py", ".js", ".css")
     folders = Counter(str(path.parent) for path in files)
     assert {folder: count for folder, count in folders.items() if count > 16} == {}
@@ -114,7 +114,7 @@ def test_no_folder_is_a_drawer() -> None:
     "page", ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 )
 def test_pages_are_finished_and_their_links_lead_somewhere(page: str) -> None:
-    """Guards: a placeholder or a missing picture as the first thing that a visitor sees."""
+    """Guards against placeholders and missing pictures."""
     text = (ROOT / page).read_text(encoding="utf-8")
     assert "@@" not in text
     links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
@@ -122,7 +122,7 @@ def test_pages_are_finished_and_their_links_lead_somewhere(page: str) -> None:
 
 
 def test_every_package_is_installed() -> None:
-    """Guards: a new folder that works from the checkout and is missing from the wheel."""
+    """Guards against a new package that works in the checkout but is missing from the wheel."""
     import tomllib
 
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
@@ -143,11 +143,11 @@ HARDWARE = {
     "is_autocast_enabled",
     "is_available",
 }
-"""Attributes whose use is a question about the device, gradients or compilation."""
+"""Attributes that query the device, gradients or compilation."""
 
 
 def questions_about_hardware(path: Path) -> list[str]:
-    """Expressions of a file that ask about the device, the dtype, gradients or compilation."""
+    """Return the expressions of a file that query the device, the dtype, gradients or compilation."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         asked = isinstance(node, ast.Attribute) and (
@@ -162,7 +162,7 @@ def questions_about_hardware(path: Path) -> list[str]:
 
 
 def test_definitions_ask_nothing_about_hardware() -> None:
-    """Guards: a formula that a reader has to pick out of the choice of a kernel."""
+    """Guards against definitions that mix formulas with the choice of a kernel."""
     wrong = {path.name: found for path in (ROOT / "model").glob("*.py") if (found := questions_about_hardware(path))}
     assert wrong == {}
     assert questions_about_hardware(ROOT / "model" / "fast" / "attention.py"), "the questions are no longer recognised"

@@ -1,4 +1,4 @@
-"""Trivial contenders: real work, so small that a test can wait for it."""
+"""Trivial contenders whose steps take milliseconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.contender import Skipped, Step
 
 
 def counting(log: str, name: str, units: int = 1) -> Step:
-    """Notes each of its steps, with its time, in a file that all contenders share."""
+    """Return a step that appends its name and the time to a log shared by all contenders."""
 
     def step() -> int:
         with Path(log).open("a", encoding="utf-8") as file:
@@ -21,19 +21,19 @@ def counting(log: str, name: str, units: int = 1) -> Step:
 
 
 def missing() -> Step:
-    """A peer that is not installed."""
+    """Fail to import a package, like a peer that is not installed."""
     import a_package_that_nobody_has  # type: ignore[import-not-found]  # noqa: F401
 
     raise AssertionError
 
 
 def unwilling() -> Step:
-    """A peer whose checkout was not given."""
+    """Raise Skipped, like a peer whose checkout was not given."""
     raise Skipped("no checkout was given")
 
 
 def broken() -> Step:
-    """Fails at its third step."""
+    """Return a step that fails on its third call."""
     left = [1, 1]
 
     def step() -> int:
@@ -43,7 +43,7 @@ def broken() -> Step:
 
 
 def killed() -> Step:
-    """Dies without a word to the harness."""
+    """Return a step that ends the process without an answer to the harness."""
     import os
 
     def step() -> int:
@@ -54,7 +54,7 @@ def killed() -> Step:
 
 
 def holding(megabytes: int) -> Step:
-    """Holds so much memory while a step lasts."""
+    """Return a step that temporarily allocates `megabytes` MiB."""
 
     def step() -> int:
         return len(bytearray(b"x") * (megabytes << 20)) >> 20
@@ -63,7 +63,7 @@ def holding(megabytes: int) -> Step:
 
 
 def crowded(mark: str) -> Step:
-    """Cannot be set up the first time, as one whose memory another one holds."""
+    """Fail on the first set-up, like a contender that runs out of memory because others are set up in parallel."""
     if not Path(mark).exists():
         Path(mark).touch()
         raise RuntimeError("out of memory")
@@ -71,13 +71,13 @@ def crowded(mark: str) -> Step:
 
 
 def endless() -> Step:
-    """Is never set up."""
+    """Never finish the set-up."""
     time.sleep(600)
     raise AssertionError
 
 
 def held_to(instructions: str) -> Step:
-    """Refuses to work where torch may use more than these instructions."""
+    """Raise Skipped unless torch is restricted to the given instruction set."""
     import torch
 
     capability = torch.backends.cpu.get_cpu_capability()

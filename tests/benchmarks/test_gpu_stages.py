@@ -1,5 +1,4 @@
-"""Everything there is to measure on a GPU: the whole of it on a CPU with tiny sizes, and what is said of what goes
-wrong."""
+"""GPU stages: all of them on a CPU with tiny sizes, and how failures are reported."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from tests.conftest import ROOT, environment
 
 
 def bash(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """One of the scripts of benchmarks/, as a user runs it."""
+    """Run a script of benchmarks/ as a user does."""
     return subprocess.run(
         ["bash", str(ROOT / "benchmarks" / script), *arguments],
         env=environment() | {"PYTHON": sys.executable},
@@ -40,13 +39,13 @@ def bash(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def files() -> set[Path]:
-    """Everything in the repository that is neither git's nor a cache of Python."""
+    """Return all files and folders of the repository except git's and Python's caches."""
     skipped = {".git", ".venv", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
     return {path for path in ROOT.rglob("*") if not skipped & set(path.relative_to(ROOT).parts)}
 
 
 def test_a_dry_run_goes_through_every_stage_and_leaves_nothing() -> None:
-    """Guards: a script that first meets its own mistakes on a machine that is lent by the minute."""
+    """Guards against a script whose bugs show only on the GPU machine, where time is limited."""
     before = files()
     done = bash("gpu.sh", "--dry-run")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -58,8 +57,8 @@ def test_a_dry_run_goes_through_every_stage_and_leaves_nothing() -> None:
 
 
 def test_a_stage_that_fails_is_a_row_and_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Guards: a failure that ends everything, one that nobody sees, and figures of an earlier call that it
-    takes along."""
+    """Guards against a failure that aborts all stages or goes unnoticed, and against the loss of an earlier call's
+    results."""
     results = Results(tmp_path / "out", dry_run=True)
     results.keep(Stage("machine", [Figure("copy", "4 TB/s")], 1.0))
     results.keep(Stage("text", [Figure("shakespeare_gpu", "1.4")], 60.0))
@@ -81,7 +80,7 @@ def test_a_stage_that_fails_is_a_row_and_an_exit_code(tmp_path: Path, capsys: py
 def test_a_stage_without_time_is_cut_and_one_without_end_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: the table at the end, which a lent machine's last minute must not take away."""
+    """Guards against the loss of the final table when time runs out."""
     with (tmp_path / "log").open("w") as log:
         cut = stages.run(Planned("machine", 9.0, ""), 1.0, [], tmp_path, log, dry_run=True)
         monkeypatch.setattr(stages, "SHORTEST", 0.0)
@@ -100,12 +99,12 @@ def test_a_stage_without_time_is_cut_and_one_without_end_is_stopped(
 
 
 def test_the_plan_ends_in_time_without_its_last_stage() -> None:
-    """Guards: a table that a machine which is lent for ten minutes never gets to print."""
+    """Guards against a plan that uses up the ten minutes of GPU time before the table is printed."""
     assert sum(planned.seconds for planned in PLAN[:-1]) + stages.GRACE + stages.END < GPUSettings().seconds < 540
 
 
 def test_mistakes_are_found_before_anything_starts(tmp_path: Path) -> None:
-    """Guards: minutes of a GPU for a misspelt path."""
+    """Guards against GPU time wasted on a misspelt path."""
     with pytest.raises(UserError, match="stages=attn: unknown stage attn; choose from machine, tests, attention"):
         wanted("attn")
     with pytest.raises(UserError, match="text=nowhere: no such file or folder"):
@@ -116,7 +115,7 @@ def test_mistakes_are_found_before_anything_starts(tmp_path: Path) -> None:
 
 
 def test_results_never_mix_with_those_of_a_dry_run(tmp_path: Path) -> None:
-    """Guards: figures of tiny models among real ones, and a traceback over a file that was cut short."""
+    """Guards against figures of tiny models among real ones, and a traceback for a truncated file."""
     Results(tmp_path, dry_run=False).keep(Stage("machine", [Figure("copy", "4 TB/s")], 1.0))
     with pytest.raises(UserError, match="contains the results of a real run"):
         Results(tmp_path, dry_run=True)
@@ -126,13 +125,13 @@ def test_results_never_mix_with_those_of_a_dry_run(tmp_path: Path) -> None:
 
 
 def test_half_written_figures_are_none(tmp_path: Path) -> None:
-    """Guards: an end without a table because a stage was stopped while it wrote."""
+    """Guards against a missing table because a stage was stopped while it wrote its figures."""
     (tmp_path / "half.json").write_text('[{"what": "copy", "fig')
     assert read_figures(tmp_path / "half.json") == read_figures(tmp_path / "missing.json") == []
 
 
 def test_a_junit_report_becomes_counts_and_a_line_for_each_failure() -> None:
-    """Guards: tests that fail on the GPU, and a table that calls them measured."""
+    """Guards against failed GPU tests that the table reports as measured."""
     report = ElementTree.fromstring(
         "<testsuites><testsuite><testcase name='a'/><testcase name='b'><failure message='0.2 is not\n0.1'/></testcase>"
         "<testcase name='c'><skipped/></testcase></testsuite></testsuites>"
@@ -143,7 +142,7 @@ def test_a_junit_report_becomes_counts_and_a_line_for_each_failure() -> None:
 
 
 def test_files_of_tests_are_rows_of_their_own_and_end_in_time(tmp_path: Path) -> None:
-    """Guards: one test that hangs, after which nobody knows what the others said."""
+    """Guards against a hanging test that hides the results of the other test files."""
     stage_tests(StageSettings(str(tmp_path / "cut.json"), seconds=0.0))
     cut = read_figures(tmp_path / "cut.json")
     assert {figure.what for figure in cut} == {
@@ -153,13 +152,14 @@ def test_files_of_tests_are_rows_of_their_own_and_end_in_time(tmp_path: Path) ->
 
 
 def test_programs_that_tests_start_find_the_wheels_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: `train.py` without Hydra on the one machine where the tests marked gpu run."""
+    """Guards against subprocesses of the GPU tests that cannot import packages from `wheels=`, such as Hydra."""
     monkeypatch.setenv("PYTHONPATH", "/wheels/site-packages")
     assert environment()["PYTHONPATH"].split(os.pathsep) == [str(ROOT), "/wheels/site-packages"]
 
 
 def test_attention_counts_as_the_papers_do() -> None:
-    """Guards: a causal kernel that looks twice as fast as it is, and shapes that are not those that are counted."""
+    """Guards against a causal kernel that seems twice as fast as it is, and inputs of other shapes than the operation
+    count assumes."""
     (query, _, _), _ = inputs(Case("flash", 64, True, False), 512, 2048, 256)
     assert query.shape == (4, 4, 512, 64)
     rows, heads, length, width = query.shape
@@ -171,7 +171,7 @@ def test_attention_counts_as_the_papers_do() -> None:
 
 
 def test_padding_masks_leave_every_query_a_key() -> None:
-    """Guards: NaN out of rows without keys, which a kernel may be fast on."""
+    """Guards against rows without a visible key, whose output is NaN."""
     _, mask = inputs(Case("cuDNN", 64, False, True), 128, 1024, 128)
     assert mask is not None
     assert mask.shape == (8, 1, 1, 128)
@@ -180,7 +180,7 @@ def test_padding_masks_leave_every_query_a_key() -> None:
 
 
 def test_the_pages_show_the_newest_measurement_and_no_dry_run(tmp_path: Path) -> None:
-    """Guards: figures of a tiny model on a CPU in the documentation of the GPU."""
+    """Guards against figures of a tiny model on a CPU in docs/gpu.md."""
     assert gpu_tables(tmp_path) == NOTHING
     for name, dry_run in (("gpu-2026-01-01", False), ("gpu-2026-01-02", True)):
         Results(tmp_path / name, dry_run).keep(Stage("maps", [Figure("a map", f"of {name}", "much")], 2.0))
@@ -191,13 +191,13 @@ def test_the_pages_show_the_newest_measurement_and_no_dry_run(tmp_path: Path) ->
 
 
 def test_every_figure_of_every_stage_is_in_the_one_table() -> None:
-    """Guards: a row that was not measured and vanishes, or breaks the table with what its library said."""
+    """Guards against a skipped row that is missing, or that breaks the table with a "|" in its reason."""
     shown = table([Stage("maps", [Figure("a", "1 ms", "x"), Figure("b", status="skipped: no | here")])])
     assert shown.splitlines()[2:] == ["| maps | a | 1 ms | x |", "| maps | b | skipped: no / here |  |"]
 
 
 def test_the_roofline_counts_what_the_formulas_say() -> None:
-    """Guards: a factor that goes missing between the page and the program."""
+    """Guards against a difference between the documented formulas and the code."""
     work = of_gpt(Model("one", 1, 1, 128, 64, 1000), 2)
     weights, tokens = 12 * 128**2 + 128_000, 128
     times = work.times(matrix_rate=1e12, memory_rate=1e9)
@@ -208,7 +208,7 @@ def test_the_roofline_counts_what_the_formulas_say() -> None:
 
 
 def test_drawn_numbers_follow_zipfs_law() -> None:
-    """Guards: an embedding whose rows are all written to alike, which no text does."""
+    """Guards against uniformly drawn tokens, which would update embedding rows more evenly than a text does."""
     drawn = zipf_ids(1000, 400_000)
     counts = np.bincount(drawn, minlength=1000)
     assert drawn.max() == 999
@@ -217,7 +217,7 @@ def test_drawn_numbers_follow_zipfs_law() -> None:
 
 
 def test_what_travels_to_a_gpu_machine_is_weighed(tmp_path: Path) -> None:
-    """Guards: a package that is refused when the machine is already waiting."""
+    """Guards against a package that exceeds the upload limit, noticed only when the GPU machine is already running."""
     nothing = (f"wheels={tmp_path / 'wheels'}", "packages=")
     fits = bash("gpu_package.sh", *nothing)
     assert fits.returncode == 0, fits.stderr
@@ -231,7 +231,7 @@ def test_what_travels_to_a_gpu_machine_is_weighed(tmp_path: Path) -> None:
 
 
 def test_results_are_plain_json(tmp_path: Path) -> None:
-    """Guards: a file that only this version can read."""
+    """Guards against a results file that only this version can read."""
     Results(tmp_path, dry_run=False).keep(Stage("machine", [Figure("copy", facts={"bandwidth": 4e12})], 1.0))
     values = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))
     assert values["stages"][0]["figures"][0]["facts"] == {"bandwidth": 4e12}

@@ -1,4 +1,4 @@
-"""Taking turns, and what is said of those who cannot."""
+"""Harness: alternating turns, and contenders that cannot be measured."""
 
 import itertools
 import platform
@@ -12,12 +12,12 @@ from benchmarks.results import Result
 
 
 def contender(function: str, label: str = "", /, *, ours: bool = False, **arguments: object) -> Contender:
-    """A contender of `contenders.py` , named after its function unless a label is given."""
+    """Return a contender of `contenders.py`, named after its function unless a label is given."""
     return Contender(label or function, f"tests.benchmarks.contenders:{function}", arguments, ours)
 
 
 def run(tmp_path: Path, *contenders: Contender, **settings: object) -> Result:
-    """Measure quickly -> what was written to disk."""
+    """Run a quick measurement and return the result as loaded from disk."""
     benchmark = Benchmark("trivial", "Nothing much", "things", contenders, contenders[0].name)
     quick = {"rounds": 3, "seconds": 0.02, "warm_up": 0.0} | settings
     measure(benchmark, MeasureSettings(to=str(tmp_path), **quick))  # type: ignore[arg-type]
@@ -26,7 +26,7 @@ def run(tmp_path: Path, *contenders: Contender, **settings: object) -> Result:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, list[str]]:
-    """One run of good and bad contenders -> results, and the steps of the good ones in order of time."""
+    """Measure working and failing contenders once -> results, and the names and times of the logged steps."""
     folder = tmp_path_factory.mktemp("harness")
     log = str(folder / "log")
     result = run(
@@ -45,25 +45,25 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, list[str
 
 
 def test_contenders_take_turns(measured: tuple[Result, list[str]]) -> None:
-    """Guards: all turns of one contender in a row, so that a noisy minute hits one alone."""
+    """Guards against all turns of one contender in a row, so that a noisy minute affects only this contender."""
     _, order = measured
     assert [name for name, _ in itertools.groupby(order)] == ["A", "B"] * 4  # the warm-up and three rounds
 
 
 def test_every_round_is_kept_and_counts_its_steps(measured: tuple[Result, list[str]]) -> None:
-    """Guards: a median that cannot be checked afterwards, or that counts the warm-up."""
+    """Guards against medians that cannot be checked afterwards, or that include the warm-up."""
     result, order = measured
     for name, units in (("A", 1), ("B", 7)):
         row = result.row(name)
         assert row is not None
         assert len(row.rounds) == 3
         assert all(turn.units == units * turn.steps and turn.seconds >= 0.02 for turn in row.rounds)
-        # One step of warm-up, and one before each turn that wakes the process.
+        # One step of warm-up, and one uncounted step before each turn.
         assert sum(turn.steps for turn in row.rounds) == order.count(name) - 1 - 3
 
 
 def test_who_cannot_take_part_is_named_with_the_reason(measured: tuple[Result, list[str]]) -> None:
-    """Guards: a peer that vanishes from the table, or one failure that ends the whole measurement."""
+    """Guards against a peer that is missing from the table, or one failure that ends the whole measurement."""
     result, _ = measured
     status = {row.name: row.status for row in result.rows}
     assert status["missing"] == "skipped: No module named 'a_package_that_nobody_has'"
@@ -74,7 +74,7 @@ def test_who_cannot_take_part_is_named_with_the_reason(measured: tuple[Result, l
 
 
 def test_peak_memory_is_that_of_the_contender_alone(measured: tuple[Result, list[str]]) -> None:
-    """Guards: the parent's or a sum's memory in every row."""
+    """Guards against rows with the parent's memory or a sum over contenders."""
     result, _ = measured
     small, large = result.row("A"), result.row("holding")
     assert small is not None
@@ -83,7 +83,7 @@ def test_peak_memory_is_that_of_the_contender_alone(measured: tuple[Result, list
 
 
 def test_the_result_names_machine_versions_and_matrix_peak(measured: tuple[Result, list[str]]) -> None:
-    """Guards: figures that nobody can place."""
+    """Guards against figures without the machine and the versions they were measured on."""
     result, _ = measured
     assert {"processor", "cores"} <= result.machine.keys()
     assert {"python", "torch"} <= result.versions.keys()
@@ -92,7 +92,7 @@ def test_the_result_names_machine_versions_and_matrix_peak(measured: tuple[Resul
 
 
 def test_who_fails_in_company_gets_another_try_alone(tmp_path: Path) -> None:
-    """Guards: a contender that found the GPU's memory taken by others who were set up with it, and is lost for that."""
+    """Guards against the loss of a contender that ran out of GPU memory only because others were set up in parallel."""
     mark = str(tmp_path / "mark")
     result = run(
         tmp_path, contender("crowded", mark=mark), contender("holding", megabytes=1), contender("broken"), at_once=3
@@ -102,7 +102,7 @@ def test_who_fails_in_company_gets_another_try_alone(tmp_path: Path) -> None:
 
 
 def test_who_is_not_ready_in_time_is_cut_and_the_others_are_measured(tmp_path: Path) -> None:
-    """Guards: one compilation without an end that costs the figures of all the others."""
+    """Guards against one endless compilation that costs the figures of all other contenders."""
     benchmark = Benchmark(
         "trivial", "Nothing much", "things", (contender("endless"), contender("holding", megabytes=1)), "endless"
     )
@@ -116,7 +116,7 @@ def test_who_is_not_ready_in_time_is_cut_and_the_others_are_measured(tmp_path: P
     platform.machine() not in ("x86_64", "AMD64"), reason="AVX2 is an instruction set of x86 processors"
 )
 def test_contenders_are_held_to_older_instructions(tmp_path: Path) -> None:
-    """Guards: figures of this machine that pass for those of a laptop, and an hour spent in emulated bf16."""
+    """Guards against figures of this machine reported as those of an older processor, and hours of emulated bf16."""
     contenders = [contender("held_to", instructions="AVX2"), contender("counting", "peer bf16", log="", name="")]
     benchmark = Benchmark("trivial", "Nothing much", "things", tuple(contenders), "held_to")
     settings = MeasureSettings(rounds=1, seconds=0.01, warm_up=0.0, to=str(tmp_path), instructions="avx2")

@@ -1,4 +1,4 @@
-"""Exported models compute what ours compute; each test needs its peer and is skipped where that is not installed."""
+"""Exported models compute the same as ours. Each test is skipped if its peer is not installed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BOS, EOS = Tokenizer.bos_id, Tokenizer.eos_id
 
 
 def sharpened(model: nn.Module) -> nn.Module:
-    """Every parameter moved at random, gains and biases too, so that no export of 1 or 0 in their place could pass."""
+    """Randomise all parameters, including gains and biases, so that an export with default gains or biases fails."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.15)
@@ -65,14 +65,14 @@ def tokens() -> Tensor:
 
 @pytest.fixture
 def sources() -> tuple[Tensor, Tensor]:
-    """Padded sources [B, S] and which of their tokens are real, [B, S] bool."""
+    """Return padded sources [B, S] and the mask of non-padding tokens, [B, S] bool."""
     torch.manual_seed(1)
     real = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS).unsqueeze(1)
     return torch.randint(4, VOCABULARY, real.shape).masked_fill(~real, Tokenizer.pad_id), real
 
 
 def best_hypotheses(model: EncoderDecoder, source: Tensor, real: Tensor) -> list[list[int]]:
-    """What our beam search finds."""
+    """Return the hypotheses of our beam search."""
     found = beam_search(
         model, source, real, bos_id=BOS, eos_id=EOS, beam_size=5, max_length=12, banned_ids=never_written()
     )
@@ -80,21 +80,22 @@ def best_hypotheses(model: EncoderDecoder, source: Tensor, real: Tensor) -> list
 
 
 def written_greedily(model: GPT, prompts: list[list[int]], count: int) -> list[list[int]]:
-    """`count` likeliest tokens after each prompt; token 0, the peer's end of text, is never one."""
+    """Return `count` greedily chosen tokens after each prompt; token 0, the peer's end-of-text token, is banned."""
     steps = generate(model, prompts, SamplingConfig(temperature=0, max_tokens=count), banned_ids={0})
     return [list(text) for text in zip(*steps, strict=True)]
 
 
 @torch.no_grad()
 def test_gpt2_of_hugging_face_gives_our_logits(gpt: GPT, tokens: Tensor) -> None:
-    """Guards: a matrix that was not transposed, queries taken for keys, biases or gains left behind."""
+    """Guards against a matrix that is not transposed, queries and keys exchanged, and missing biases or gains."""
     hugging_face = pytest.importorskip("benchmarks.peers.hugging_face", reason="transformers is not installed")
     torch.testing.assert_close(hugging_face.gpt2(gpt)(tokens).logits, gpt(tokens))
 
 
 @torch.no_grad()
 def test_nanogpt_gives_our_logits(gpt: GPT, tokens: Tensor) -> None:
-    """Guards: the same, for the layers of nanoGPT. NANOGPT names a checkout."""
+    """Guards against the same errors in nanoGPT's layers. The environment variable NANOGPT is the path of a
+    checkout."""
     from benchmarks.peers.nanogpt import nanogpt
 
     if "NANOGPT" not in os.environ:
@@ -105,7 +106,7 @@ def test_nanogpt_gives_our_logits(gpt: GPT, tokens: Tensor) -> None:
 
 @torch.no_grad()
 def test_ctranslate2_gives_our_logits_and_writes_our_text(gpt: GPT, tokens: Tensor, tmp_path: Path) -> None:
-    """Guards: the same, and in its own loop a prompt counted twice or positions that are off by one."""
+    """Guards against the same errors and, in CTranslate2's own loop, a prompt counted twice or positions off by one."""
     ctranslate2 = pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
     from benchmarks.peers.ctranslate_two import words, write_generator
 
@@ -125,8 +126,7 @@ def test_ctranslate2_gives_our_logits_and_writes_our_text(gpt: GPT, tokens: Tens
 def test_pegasus_gives_our_logits_and_finds_our_hypotheses(
     translator: EncoderDecoder, sources: tuple[Tensor, Tensor]
 ) -> None:
-    """Guards: fused keys and values split the wrong way, positions that are Pegasus' own, another score of
-    hypotheses."""
+    """Guards against a wrong split of fused keys and values, Pegasus's own positions, and another hypothesis score."""
     hugging_face = pytest.importorskip("benchmarks.peers.hugging_face", reason="transformers is not installed")
     peer, (source, real) = hugging_face.pegasus(translator), sources
     target = torch.randint(4, VOCABULARY, (len(source), 12))
@@ -144,7 +144,7 @@ def test_pegasus_gives_our_logits_and_finds_our_hypotheses(
 def test_ctranslate2_finds_our_hypotheses(
     translator: EncoderDecoder, sources: tuple[Tensor, Tensor], tmp_path: Path
 ) -> None:
-    """Guards: a layer at the wrong place, a special token that is written, a source read without its last token."""
+    """Guards against weights in the wrong layer, special tokens in the output, and a source without its last token."""
     ctranslate2 = pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
     from benchmarks.peers.ctranslate_two import words, write_translator
 
@@ -159,7 +159,7 @@ def test_ctranslate2_finds_our_hypotheses(
 def test_our_beam_search_finds_what_the_reference_finds(
     translator: EncoderDecoder, sources: tuple[Tensor, Tensor]
 ) -> None:
-    """Guards: a reference that searches for something else, and would call every fast search wrong."""
+    """Guards against a reference with another search objective, which would make every fast search look wrong."""
     source, real = sources
     expected = best_hypotheses(translator, source, real)
     translator.double()
@@ -178,7 +178,7 @@ def test_our_beam_search_finds_what_the_reference_finds(
 
 @pytest.mark.parametrize(("key", "value"), [("norm", "rms"), ("activation", "relu2"), ("qk_norm", True)])
 def test_a_model_that_no_peer_has_is_refused_by_name(key: str, value: object, tmp_path: Path) -> None:
-    """Guards: a peer that is measured with a model of another function."""
+    """Guards against a peer that is measured with a different architecture."""
     from benchmarks.peers.nanogpt import nanogpt
 
     with pytest.raises(ValueError, match=f"model.{key}={value}: must be"):
@@ -191,18 +191,18 @@ def test_a_model_that_no_peer_has_is_refused_by_name(key: str, value: object, tm
     ids=attrgetter("name"),
 )
 def test_every_sampler_writes_all_tokens(contender: Contender) -> None:
-    """Guards: settings that a peer's release no longer takes, and texts that end early and so look fast."""
+    """Guards against settings that a peer's release no longer accepts, and texts that end early and thus look fast."""
     assert stepped(contender) == 2 * 63
 
 
 def test_every_beam_search_of_a_run_finds_the_same(program: Run, tmp_path: Path) -> None:
-    """Guards: sources that are cut, padded or put back in order otherwise by one contender, special tokens in
-    a result."""
+    """Guards against a contender that truncates, pads or reorders sources differently, and special tokens in a
+    result."""
     settings = "model.norm=layer model.position=sinusoidal model.activation=gelu model.qk_norm=false trainer.test=false"
     done = program("train.py", "task=translate", *TINY, *settings.split(), "name=tiny")
     assert done.returncode == 0, done.stderr
     sentences = tmp_path / "sentences.txt"
-    # Long enough that ours, whose limit is each sentence's own, searches as far as peers do: to the end of the context.
+    # Long enough that our length limit, which depends on each sentence, is the end of the context, as for the peers.
     lines = (
         "Ken gave Mary a red book .",
         "the old dog slept in the garden .",
@@ -219,7 +219,7 @@ def test_every_beam_search_of_a_run_finds_the_same(program: Run, tmp_path: Path)
 
 
 def stepped(contender: Contender) -> int:
-    """Build a contender and do one step of it; skipped by name where its package is not installed."""
+    """Build a contender and run one step; skip the test if its package is not installed."""
     try:
         return worker.build(contender.build, dict(contender.arguments))()
     except (ImportError, Skipped) as reason:

@@ -1,4 +1,4 @@
-"""Tables: what is derived from raw rounds, and that the pages show nothing else."""
+"""Tables: values derived from the raw rounds, and pages that show exactly these tables."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 
 
 def result(*rows: Row, comparisons: list[dict] | None = None) -> Result:
-    """A result with a round peak."""
+    """Return a result with a round number as matrix peak."""
     return Result(
         "trivial",
         "Nothing much",
@@ -40,7 +40,7 @@ COMPARISON = {"what": "training", "ours": ["ours"], "peers": ["slow peer", "abse
 
 
 def test_ratios_are_those_of_medians() -> None:
-    """Guards: means, or best rounds, that one lucky turn decides."""
+    """Guards against means or best rounds, which a single outlier decides."""
     ours, slow = (median(turn.units / turn.seconds for turn in row.rounds) for row in (OURS, SLOW))
     assert (ours, slow) == (400, 60)
     table = full_table(result(OURS, SLOW))
@@ -49,7 +49,7 @@ def test_ratios_are_those_of_medians() -> None:
 
 
 def test_comparisons_take_the_fastest_peer_and_name_who_is_missing() -> None:
-    """Guards: a ratio to the slowest peer, and a peer that is passed over in silence."""
+    """Guards against a ratio to the slowest peer, and a peer that is omitted without notice."""
     table = comparison_table([result(OURS, SLOW, FAST, ABSENT, comparisons=[COMPARISON])])
     assert "| training | 400 tokens/s | 160 (fast peer) | 2.5 x |" in table
     assert "absent peer (skipped: No module named 'absent')" in table
@@ -57,7 +57,7 @@ def test_comparisons_take_the_fastest_peer_and_name_who_is_missing() -> None:
 
 
 def test_older_instructions_have_a_table_of_their_own() -> None:
-    """Guards: figures of two instruction sets in one table, where the slower ones look like another machine's."""
+    """Guards against figures of two instruction sets in one table."""
     native = result(OURS, SLOW, FAST, comparisons=[COMPARISON])
     held = result(SLOW, FAST, comparisons=[COMPARISON | {"ours": ["slow peer"], "peers": ["fast peer"]}])
     held.machine["instructions"] = "avx2"
@@ -67,13 +67,13 @@ def test_older_instructions_have_a_table_of_their_own() -> None:
 
 
 def test_every_highlight_of_the_readme_is_a_measured_comparison() -> None:
-    """Guards: a row that disappears from README.md because a benchmark or a comparison was renamed."""
+    """Guards against a row that disappears from README.md because a benchmark or a comparison was renamed."""
     page = summary(load_results(ROOT / "benchmarks" / "results"))
     assert [what in page for what in HIGHLIGHTS.values()] == [True] * len(HIGHLIGHTS)
 
 
 def test_without_any_peer_there_is_no_ratio() -> None:
-    """Guards: a table that fails, or compares ours with itself, on a machine without peers."""
+    """Guards against an error, or a comparison of ours with itself, on a machine without peers."""
     assert "not measured | – |" in comparison_table([result(OURS, ABSENT, comparisons=[COMPARISON])])
 
 
@@ -81,12 +81,12 @@ def test_without_any_peer_there_is_no_ratio() -> None:
     ("value", "shown"), [(12345, "12,300"), (3.14159, "3.14"), (0.0123, "0.0123"), (999.6, "1,000"), (60.0, "60")]
 )
 def test_numbers_have_three_digits(value: float, shown: str) -> None:
-    """Guards: digits that no measurement here supports."""
+    """Guards against digits that the measurements do not support."""
     assert number(value) == shown
 
 
 def test_results_survive_the_disk(tmp_path: Path) -> None:
-    """Guards: a field that is written and not read back, so that tables differ from what was measured."""
+    """Guards against a field that is saved but not loaded, so that tables differ from the measurement."""
     whole = result(OURS, SLOW, ABSENT, comparisons=[COMPARISON])
     whole.save(tmp_path / "trivial.json")
     assert Result.load(tmp_path / "trivial.json") == whole
@@ -95,20 +95,20 @@ def test_results_survive_the_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/speed.md", "docs/gpu.md"])
 def test_pages_show_what_the_committed_results_say(page: str) -> None:
-    """Guards: a figure typed by hand, or results committed without `python -m benchmarks table`."""
+    """Guards against a figure typed by hand, or results committed without `python -m benchmarks table`."""
     text = (ROOT / page).read_text(encoding="utf-8")
     assert with_blocks(text, blocks(ROOT / "benchmarks" / "results")) == text
 
 
 def test_every_block_has_its_place_in_a_page() -> None:
-    """Guards: a table that is generated and shown nowhere."""
+    """Guards against a table that is generated but shown on no page."""
     pages = [(ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/speed.md", "docs/gpu.md")]
     names = blocks(ROOT / "benchmarks" / "results")
     assert [sum(f"<!-- {name} -->\n" in page for page in pages) for name in names] == [1] * len(names)
 
 
 def test_loss_curves_are_means_of_whole_windows_and_their_distance() -> None:
-    """Guards: a last window of few steps, whose noise would pass for a gap, and gaps without their sign."""
+    """Guards against an incomplete last window, whose noise would look like a gap, and gaps without their sign."""
     first, second = [float(n) for n in range(2 * WINDOW + 3)], [n + 0.5 for n in range(2 * WINDOW)]
     assert smoothed(first) == [(WINDOW - 1) / 2, WINDOW + (WINDOW - 1) / 2]
     both = Curves(2 * WINDOW, 1, {}, [Curve(REFERENCE, smoothed(second), 0.0), Curve("fast", smoothed(first), 0.0)])
@@ -117,7 +117,7 @@ def test_loss_curves_are_means_of_whole_windows_and_their_distance() -> None:
 
 
 def test_the_memory_model_finds_the_constants_that_made_the_figures() -> None:
-    """Guards: a term of the formula that is counted wrongly, and a constant below zero."""
+    """Guards against a wrong term of the formula, and a negative constant."""
     truth = MemoryModel(3e8, 30.0, 10.0, 0.0)
     rows = []
     shapes = [(128, 64, 32, 65), (256, 128, 32, 65), (256, 256, 16, 4096), (512, 128, 64, 65), (256, 512, 8, 65)]
@@ -153,7 +153,7 @@ def test_the_memory_model_finds_the_constants_that_made_the_figures() -> None:
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
-    """Guards: a traceback, or half an hour of measuring before a wrong setting is noticed."""
+    """Guards against a traceback, or half an hour of measuring before a wrong setting is noticed."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )

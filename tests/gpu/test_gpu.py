@@ -1,4 +1,4 @@
-"""What only a GPU can show: `pytest -m gpu`."""
+"""Tests that need a GPU: attention kernels, loss and a short training run. Run them with `pytest -m gpu`."""
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ KERNELS = {
 @pytest.mark.parametrize("kind", ["causal", "full", "masked"])
 @pytest.mark.parametrize("width", [64, 128])
 def test_fused_attention_agrees_with_the_definition_in_float64(kernel: str, kind: str, width: int) -> None:
-    """Guards: a kernel that computes something else, forwards or backwards, or rounds more than bf16 has to."""
+    """Guards against a kernel with wrong outputs or gradients, or with errors beyond the rounding of bf16."""
     if kernel == "flash" and kind == "masked":
         pytest.skip("flash takes no mask")
     if kernel != "efficient" and torch.cuda.get_device_capability() < (8, 0):
@@ -57,12 +57,12 @@ def test_fused_attention_agrees_with_the_definition_in_float64(kernel: str, kind
 
 
 def relative_error(found: Tensor, exact: Tensor) -> float:
-    """Norm of the difference as a share of the norm of what is exact."""
+    """Return the norm of the error relative to the norm of the exact value."""
     return float((found.double() - exact).norm() / exact.norm())
 
 
 def test_the_loss_agrees_with_torchs_own_and_keeps_no_float32_logits() -> None:
-    """Guards: a stretch of logits that is lost, and 6 GB of logits at a time where 2 are enough."""
+    """Guards against a chunk of logits that is skipped, and 6 GB of logits in memory at once where 2 GB are enough."""
     torch.manual_seed(0)
     tokens, vocabulary = 32_768, 50_257
     features = torch.randn(32, 1024, 64, device="cuda", dtype=torch.bfloat16).requires_grad_()
@@ -89,7 +89,7 @@ def settings(**model: object) -> TrainConfig:
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_the_log_names_a_fused_kernel_that_the_profiler_saw(task: str) -> None:
-    """Guards: a claim of fused attention that rests on what torch promises instead of what ran."""
+    """Guards against a log line that reports the kernel that torch promises instead of the kernel that ran."""
     config, hardware = settings(), choose_hardware("cuda", "bf16", None)
     config.task = task
     state = torch.cuda.get_rng_state()
@@ -101,7 +101,7 @@ def test_the_log_names_a_fused_kernel_that_the_profiler_saw(task: str) -> None:
 
 
 def test_the_order_of_kernels_is_kept_while_training() -> None:
-    """Guards: an order that torch's own replaces at the first call."""
+    """Guards against our kernel order being replaced by torch's default at the first call."""
     config = settings()
     config.trainer.deterministic = True
     device = torch.device("cuda")
@@ -122,7 +122,8 @@ def test_the_order_of_kernels_is_kept_while_training() -> None:
     ],
 )
 def test_a_model_that_no_fused_kernel_takes_is_refused(precision: str, task: str, width: int, refused: bool) -> None:
-    """Guards: a run that is ten times slower than it could be and says nothing; a rule that is not torch's."""
+    """Guards against a run that is ten times slower than necessary without notice, and a rule that differs from
+    torch's."""
     config, hardware = (
         TrainConfig(task=task, model=ModelConfig(heads=2, width=width)),
         choose_hardware("cuda", precision, None),
@@ -138,7 +139,7 @@ def test_a_model_that_no_fused_kernel_takes_is_refused(precision: str, task: str
 
 
 def test_a_small_model_learns_in_the_format_that_the_hardware_likes() -> None:
-    """Guards: bf16 weights, masters and the fused optimiser not working together on a GPU."""
+    """Guards against a conflict between bf16 weights, master weights and the fused optimiser on a GPU."""
     hardware = choose_hardware("cuda", "auto", None)
     model = GPT(ModelConfig(layers=2, heads=2, width=64, context=32), 50).to(hardware.device)
     weights = Weights(model, hardware.dtype, 0.0)

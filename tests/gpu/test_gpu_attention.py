@@ -1,4 +1,4 @@
-"""Which kernels attention gets on a GPU, and that they compute the definition: `pytest -m gpu`."""
+"""Attention kernels on a GPU: which kernel runs, and whether it computes the definition. Run with `pytest -m gpu`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 
 EOS = 3
 FUSED = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
-"""What every GPU since Ampere has. Where nothing else is allowed and none fits, torch raises an error."""
+"""Kernels available on every GPU since Ampere. If only these are allowed and none fits, torch raises an error."""
 
 KINDS = {
     "decoder": (96, 96, True, None),
@@ -35,7 +35,7 @@ KINDS = {
     "documents": (96, 96, True, "documents"),
     "documents, odd length": (91, 91, True, "documents"),
 }
-"""Queries, keys, whether causal, what is masked."""
+"""Number of queries, number of keys, whether causal, kind of mask."""
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def _seed() -> Iterator[None]:
 
 
 def inputs(queries: int, keys: int, kv_heads: int, width: int, dtype: torch.dtype) -> list[Tensor]:
-    """Queries, keys and values laid out as the modules make them: heads beside each other, then transposed."""
+    """Return queries, keys and values in the modules' memory layout: [B, T, H, D], transposed to [B, H, T, D]."""
     shapes = ((queries, 4), (keys, kv_heads), (keys, kv_heads))
     made = [torch.randn(3, length, heads, width, device="cuda", dtype=dtype) for length, heads in shapes]
     return [tensor.transpose(1, 2).detach().requires_grad_() for tensor in made]
@@ -67,8 +67,7 @@ def mask_of(kind: str | None, keys: int) -> Tensor | None:
 def test_every_attention_is_fused_and_computes_the_definition(
     kind: str, kv_heads: int, width: int, dtype: torch.dtype
 ) -> None:
-    """Guards: a mask, a length, shared heads or a format that send attention to the slow kernel or to a wrong
-    result."""
+    """Guards against a mask, length, head grouping or dtype for which attention is unfused or wrong."""
     queries, keys, causal, masked = KINDS[kind]
     tensors = inputs(queries, keys, kv_heads, width, dtype)
     mask = mask_of(masked, keys)
@@ -88,7 +87,7 @@ def test_every_attention_is_fused_and_computes_the_definition(
 
 
 def by_definition(query: Tensor, key: Tensor, value: Tensor, causal: bool, key_mask: Tensor | None) -> Tensor:
-    """Attention in float64; `reference_attention` computes in float32."""
+    """Compute attention in float64; `reference_attention` computes in float32."""
     groups = query.shape[1] // key.shape[1]
     key, value = (side.repeat_interleave(groups, dim=1) for side in (key, value))
     visible = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device)
@@ -103,7 +102,7 @@ def by_definition(query: Tensor, key: Tensor, value: Tensor, causal: bool, key_m
 @pytest.mark.parametrize("kv_heads", [4, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_cudnn_computes_the_definition_where_it_is_allowed(kind: str, kv_heads: int) -> None:
-    """Guards: the kernel that torch prefers on Hopper, under every mask of ours."""
+    """Guards against errors, under any of our masks, of the kernel that torch prefers on Hopper."""
     if torch.cuda.get_device_capability() < (9, 0):
         pytest.skip("torch prefers cuDNN on Hopper and Blackwell")
     queries, keys, causal, masked = KINDS[kind]
@@ -122,7 +121,8 @@ def test_cudnn_computes_the_definition_where_it_is_allowed(kind: str, kv_heads: 
 @pytest.mark.parametrize("kv_heads", [4, 2])
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_translator_trains_on_fused_kernels_alone(padded: bool, kv_heads: int) -> None:
-    """Guards: one of its three attentions leaving them, in the layout that the modules really make."""
+    """Guards against an unfused kernel in one of the three kinds of attention, in the memory layout of the real
+    modules."""
     config = ModelConfig(layers=2, heads=4, kv_heads=kv_heads, width=256, context=64)
     model = EncoderDecoder(config, 60, 60, shared=True).cuda().bfloat16()
     source, target = (torch.randint(4, 60, (3, length), device="cuda") for length in (41, 29))
@@ -139,7 +139,8 @@ def test_a_translator_trains_on_fused_kernels_alone(padded: bool, kv_heads: int)
 
 
 def packed(length: int) -> tuple[Tensor, Tensor]:
-    """Windows with borders inside blocks and at them, a row without any, a row of many short documents."""
+    """Return windows with document boundaries inside and at the edges of blocks, one row without a boundary, and one
+    row of many short documents."""
     tokens = torch.randint(4, 60, (4, length), device="cuda")
     tokens[0, [17, 128, 200]] = EOS
     tokens[1, length // 2] = EOS
@@ -159,8 +160,8 @@ def packed(length: int) -> tuple[Tensor, Tensor]:
 def test_a_compiled_model_reads_documents_as_the_reference_does(
     dtype: torch.dtype, head_width: int, length: int, kv_heads: int | None
 ) -> None:
-    """Guards: FlexAttention's blocks against the plain mask, in loss and gradients, with the model compiled as training
-    does."""
+    """Guards against losses or gradients under FlexAttention's block mask that differ from those under the plain mask,
+    in a model compiled as in training."""
     config = ModelConfig(2, heads=2, kv_heads=kv_heads, width=2 * head_width, context=length, mask_documents=True)
     model = GPT(config, 60, EOS).cuda().to(dtype)
     tokens, targets = packed(length)
@@ -177,7 +178,7 @@ def test_a_compiled_model_reads_documents_as_the_reference_does(
 
 
 def test_documents_run_as_one_kernel_in_compiled_code() -> None:
-    """Guards: the unfused form, which keeps the matrix of scores: FlexAttention's kernels are templates of Triton."""
+    """Guards against the unfused form, which stores the score matrix. FlexAttention's kernels are Triton templates."""
     config = ModelConfig(layers=2, heads=2, width=128, context=1024, mask_documents=True)
     model = GPT(config, 60, EOS).cuda().bfloat16()
     tokens, targets = packed(1024)
@@ -193,7 +194,8 @@ def test_documents_run_as_one_kernel_in_compiled_code() -> None:
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_on_a_gpu_documents_do_not_see_each_other(compiled: bool) -> None:
-    """Guards: a border that a block straddles: what stands in another document must not move a single bit."""
+    """Guards against attention across a document boundary inside a block: the tokens of one document must not change a
+    single bit of another document's output."""
     config = ModelConfig(layers=2, heads=2, width=128, context=256, mask_documents=True)
     model = GPT(config, 60, EOS).cuda().bfloat16().eval()
     features = torch.compile(model.features, fullgraph=True, dynamic=False) if compiled else model.features

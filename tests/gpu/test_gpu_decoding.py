@@ -1,4 +1,4 @@
-"""What only a GPU can show of decoding: `pytest -m gpu`. Recorded steps write what plain ones write."""
+"""Decoding on a GPU: captured CUDA graphs generate the same output as eager steps. Run with `pytest -m gpu`."""
 
 from __future__ import annotations
 
@@ -32,38 +32,38 @@ CONFIGS = {
     "learned": ModelConfig(layers=2, heads=4, width=128, context=192, position="learned", norm="layer", bias=True),
 }
 SAMPLING = SamplingConfig(temperature=0.9, top_k=40, top_p=0.95, repetition_penalty=1.1, max_tokens=220)
-"""More tokens than the context of 192 holds: two widths of attention, and texts that are read anew."""
+"""More tokens than the context of 192: covers two attention widths and texts whose window is recomputed."""
 VOCABULARY = 500
 
 
 @pytest.fixture(autouse=True)
 def _no_plain_decoding_by_surprise() -> Iterator[None]:
-    """A recording that fails goes on slowly with a warning: here that is a failure."""
+    """Turn the warning of a failed graph capture, after which decoding continues eagerly, into a failure."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="decoding continues without CUDA graphs")
         yield
 
 
 def gpt(config: ModelConfig, weights: str) -> GPT:
-    """A random model on the GPU, as `generate.py` would prepare it."""
+    """Return a random GPT on the GPU, prepared as in `generate.py`."""
     torch.manual_seed(0)
     return prepare(GPT(config, VOCABULARY).cuda(), weights)
 
 
 def translator(config: ModelConfig, weights: str) -> EncoderDecoder:
-    """Likewise."""
+    """Return a random translator on the GPU, prepared as in `generate.py`."""
     torch.manual_seed(0)
     return prepare(EncoderDecoder(config, VOCABULARY, VOCABULARY).cuda(), weights)
 
 
 def prompts(count: int) -> list[list[int]]:
-    """Of lengths 1, 8, 15, …"""
+    """Return `count` prompts of 1, 8, 15, … tokens."""
     generator = torch.Generator().manual_seed(1)
     return [torch.randint(VOCABULARY, (1 + 7 * row % 150,), generator=generator).tolist() for row in range(count)]
 
 
 def sources(count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Padded sources [B, 40] and their mask."""
+    """Return padded sources [B, 40] and their mask."""
     torch.manual_seed(2)
     lengths = torch.arange(count, device="cuda") % 40 + 1
     mask = torch.arange(40, device="cuda") < lengths.unsqueeze(1)
@@ -83,7 +83,8 @@ SEARCH: dict[str, Any] = {
 @pytest.mark.parametrize("weights", ["float32", "bf16"])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_replayed_steps_write_what_plain_ones_write(name: str, weights: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a recording that reads or writes at an address of its own, in several generations with other batches."""
+    """Guards against a captured graph that reads or writes stale addresses, over several generations with different
+    batches."""
     model = gpt(CONFIGS[name], weights)
     replayed = [list(generate(model, prompts(count), SAMPLING)) for count in (1, 32, 3, 1)]
     monkeypatch.setattr(GraphRunner, "WARM_UP", 10**9)
@@ -92,7 +93,7 @@ def test_replayed_steps_write_what_plain_ones_write(name: str, weights: str, mon
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_sampling_with_a_static_cache_equals_a_growing_cache(name: str) -> None:
-    """Guards: another function of the text than the plain one, in float32, where rounding does not choose the token."""
+    """Guards against a different function of the text, in float32, where rounding does not change the chosen token."""
     model = gpt(CONFIGS[name], "float32")
     for count in (1, 32):
         growing = list(generate(model, prompts(count), SAMPLING, static_shapes=False, stop_ids={7}))
@@ -104,7 +105,7 @@ def test_sampling_with_a_static_cache_equals_a_growing_cache(name: str) -> None:
 def test_a_replayed_search_finds_what_a_plain_one_finds(
     name: str, weights: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: traces, ancestors and scores that a recording leaves where nobody looks."""
+    """Guards against backpointers, ancestors and scores that a captured graph writes to the wrong place."""
     model = translator(CONFIGS[name], weights)
     replayed = [beam_search(model, *sources(count), **SEARCH) for count in (1, 32, 7)]
     monkeypatch.setattr(GraphRunner, "WARM_UP", 10**9)
@@ -113,7 +114,7 @@ def test_a_replayed_search_finds_what_a_plain_one_finds(
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_beam_search_with_a_static_cache_equals_a_growing_cache(name: str) -> None:
-    """Guards: another search than the plain one; the best of each source, in float32."""
+    """Guards against a different search result: compares the best hypothesis of each source, in float32."""
     model = translator(CONFIGS[name], "float32")
     for count in (1, 32):
         growing = beam_search(model, *sources(count), static_shapes=False, **SEARCH)
@@ -123,7 +124,7 @@ def test_beam_search_with_a_static_cache_equals_a_growing_cache(name: str) -> No
 
 
 def test_memory_does_not_grow_with_generations() -> None:
-    """Guards: recordings, or the tensors that they know, that outlive their text."""
+    """Guards against CUDA graphs, or tensors referenced by them, that outlive their text."""
     model, translating = gpt(CONFIGS["rotary"], "bf16"), translator(CONFIGS["rotary"], "bf16")
     reserved = []
     for _ in range(20):
@@ -137,7 +138,7 @@ def test_memory_does_not_grow_with_generations() -> None:
 
 
 def test_a_text_that_is_given_up_leaves_nothing_behind() -> None:
-    """Guards: a conversation whose reader presses Ctrl-C: the next text, with a device that was a step ahead."""
+    """Guards against wrong text after Ctrl-C in a conversation, when the device was already one step ahead."""
     model = gpt(CONFIGS["rotary"], "float32")
     whole = list(generate(model, prompts(2), SAMPLING))
     for steps in (1, 3, 5, 70):
@@ -148,7 +149,8 @@ def test_a_text_that_is_given_up_leaves_nothing_behind() -> None:
 
 
 def test_other_threads_may_use_the_device_while_a_step_is_recorded() -> None:
-    """Guards: samples written during training, while a thread pins and fetches the next batches."""
+    """Guards against a failed capture when samples are generated during training while a thread pins and copies the
+    next batches."""
     stop = threading.Event()
 
     def fetch() -> None:
@@ -167,7 +169,7 @@ def test_other_threads_may_use_the_device_while_a_step_is_recorded() -> None:
 
 
 def test_a_step_is_recorded_after_a_few_runs_and_then_counts_on() -> None:
-    """Guards: a recording that also runs the step, or none at all."""
+    """Guards against a capture that also executes the step, or that never happens."""
     number, replay = torch.zeros((), device="cuda"), GraphRunner(torch.device("cuda"))
     for expected in range(1, 10):
         replay(lambda: number.add_(1), 0)
@@ -186,7 +188,7 @@ warnings.showwarning = lambda message, *place: told.append(str(message))
 
 def step():
     number.add_(1)
-    number.item()  # waits for the device, which a recording forbids
+    number.item()  # waits for the device, which graph capture forbids
 
 for replay in (GraphRunner(torch.device("cuda")), GraphRunner(torch.device("cuda"))):
     before = HostCopy(number).values()
@@ -199,7 +201,7 @@ print(len(told), told[0])
 
 
 def test_a_step_that_cannot_be_recorded_goes_on_plainly() -> None:
-    """Guards: a text that stops in the middle, computing on a stream that nobody waits for, a note for each text."""
+    """Guards against a text that stops in the middle, computation on the wrong stream, and a warning for every text."""
     ran = subprocess.run(
         [sys.executable, "-c", UNRECORDABLE], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
     )
@@ -207,7 +209,7 @@ def test_a_step_that_cannot_be_recorded_goes_on_plainly() -> None:
 
 
 def test_large_models_decode_in_bf16() -> None:
-    """Guards: twice the bytes to read for each token where the device multiplies bf16."""
+    """Guards against reading twice as many bytes per token as necessary on a device with bf16 products."""
     device = torch.device("cuda")
     fast = torch.cuda.get_device_capability() >= (8, 0)
     assert decoding_format(device, 124_000_000) == ("bf16" if fast else "float32")

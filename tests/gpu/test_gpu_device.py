@@ -1,4 +1,4 @@
-"""Which GPU a run uses, what it asks of it, and what is said when its memory is full: `pytest -m gpu`."""
+"""The choice of a GPU, the operations used on it, and the error when its memory is full. Run with `pytest -m gpu`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ several = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GP
 
 
 class WithoutFloat64(TorchDispatchMode):
-    """Within, an operation whose result is float64 on a GPU fails."""
+    """Context manager in which an operation with a float64 result on a GPU fails."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         results = func(*args, **kwargs or {})
@@ -51,8 +51,8 @@ class WithoutFloat64(TorchDispatchMode):
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_nothing_is_float64_on_the_gpu(task: str, kind: str) -> None:
-    """Guards: sums that a GPU without float64 cannot make, in training, evaluation and maps. (Recorded steps choose
-    tokens by float64.)"""
+    """Guards against float64 sums, which some GPUs cannot compute, in training, evaluation and maps. (Captured decoding
+    steps choose tokens in float64.)"""
     each = trainer("cuda", torch.bfloat16, task, kind=kind, ema=0.9)
     batches: list[Batch] = [each.stream.next_batch() for _ in range(3)]
     with WithoutFloat64():
@@ -69,7 +69,7 @@ def test_nothing_is_float64_on_the_gpu(task: str, kind: str) -> None:
 
 
 def test_a_gpu_becomes_the_current_one_and_is_named(program: Run) -> None:
-    """Guards: `cuda` without a number, which is another GPU after somebody has set one."""
+    """Guards against `cuda` without an index, which refers to another GPU after a change of the current device."""
     hardware = choose_hardware("cuda", "auto", None)
     assert hardware.device == torch.device("cuda:0")
     assert "(cuda:0)" in hardware.description
@@ -81,7 +81,7 @@ def test_a_gpu_becomes_the_current_one_and_is_named(program: Run) -> None:
 
 
 def test_random_numbers_go_on_after_a_resume_on_a_machine_with_more_gpus() -> None:
-    """Guards: dropout that begins anew because a checkpoint has states of another number of GPUs."""
+    """Guards against dropout that restarts because a checkpoint has the states of a different number of GPUs."""
     device = choose_device("cuda")
     saved = random_state(device)
     expected = torch.rand(4, device=device)
@@ -93,14 +93,15 @@ def test_random_numbers_go_on_after_a_resume_on_a_machine_with_more_gpus() -> No
 
 @pytest.fixture
 def second() -> Iterator[torch.device]:
-    """The second GPU as the current one."""
+    """Make the second GPU the current device."""
     yield choose_device("cuda:1")
     torch.cuda.set_device(0)
 
 
 @several
 def test_all_of_a_run_is_on_the_gpu_that_was_asked_for(second: torch.device) -> None:
-    """Guards: kernels, CUDA graphs, events or buffers on the first GPU: its memory, which somebody else may need."""
+    """Guards against kernels, CUDA graphs, events or buffers on the first GPU, whose memory another process may
+    need."""
     before = torch.cuda.memory_reserved(0)
     each = trainer("cuda:1", torch.bfloat16, compile="on", dropout=0.1)
     for _ in range(5):
@@ -119,7 +120,7 @@ def test_all_of_a_run_is_on_the_gpu_that_was_asked_for(second: torch.device) -> 
 
 @several
 def test_a_run_moves_from_one_gpu_to_another(program: Run) -> None:
-    """Guards: a checkpoint, or a program, that insists on the first GPU."""
+    """Guards against a checkpoint or a program that requires the first GPU."""
     assert program("train.py", *TINY, "name=run", "trainer.device=cuda:1", timeout=600).returncode == 0
     resumed = program("train.py", "resume=runs/run", "trainer.device=cuda:0", "trainer.steps=9", timeout=600)
     assert resumed.returncode == 0, resumed.stderr
@@ -128,7 +129,7 @@ def test_a_run_moves_from_one_gpu_to_another(program: Run) -> None:
 
 
 def test_a_full_gpu_is_one_line_with_a_remedy(tmp_path: Path) -> None:
-    """Guards: a traceback, and a run folder that has to be deleted by hand."""
+    """Guards against a traceback, and a run folder that must be deleted by hand."""
     settings = [
         *TINY,
         f"runs={tmp_path / 'runs'}",

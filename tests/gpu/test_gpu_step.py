@@ -1,4 +1,4 @@
-"""The training step on a GPU: `pytest -m gpu`."""
+"""The training step on a GPU. Run with `pytest -m gpu`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VOCABULARY, HALF, ROWS = 24, 32, 16
 
 
 class Repeats(BatchStream):
-    """Endless rows whose second half repeats the first: nothing but attention can tell what comes next."""
+    """Endless rows whose second half repeats the first half, which only attention can predict."""
 
     epoch_batches, epoch = 1, 0.0
 
@@ -51,7 +51,7 @@ class Repeats(BatchStream):
 
 
 def trainer(device: str, dtype: torch.dtype, task: str = "gpt", order: int = 1, **settings: object) -> Trainer:
-    """A small trainer; settings are those of `TrainerConfig`, and `dropout` and `kind` of the optimiser."""
+    """Return a small trainer. `settings` are fields of `TrainerConfig`, plus `dropout` and the optimiser's `kind`."""
     dropout, kind = settings.pop("dropout", 0.0), settings.pop("kind", "adamw")
     shape = ModelConfig(layers=2, heads=2, width=64, context=2 * HALF, dropout=dropout, vocab_multiple=64)  # type: ignore[arg-type]
     config = TrainConfig(
@@ -69,7 +69,7 @@ def trainer(device: str, dtype: torch.dtype, task: str = "gpt", order: int = 1, 
 
 
 def losses(each: Trainer, steps: int) -> Tensor:
-    """Training loss of each of so many steps."""
+    """Return the training loss of each of the next `steps` steps."""
     found = []
     for _ in range(steps):
         each.step()
@@ -79,17 +79,16 @@ def losses(each: Trainer, steps: int) -> Tensor:
 
 
 def largest_gap(one: Tensor, other: Tensor) -> float:
-    """Between means of ten steps."""
+    """Return the largest difference between means over ten steps."""
     return float((one - other).unflatten(0, (-1, 10)).mean(dim=1).abs().max())
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 def test_the_loss_curve_is_that_of_a_cpu_in_float32(kind: str) -> None:
-    """Guards: a step that learns something else on a GPU: another scale of gradients, masters that are lost, batches
-    that mix."""
+    """Guards against different training on a GPU: wrong gradient scale, lost master weights, mixed batches."""
     reference = losses(trainer("cpu", torch.float32, kind=kind), 200)
     noise = largest_gap(losses(trainer("cpu", torch.float32, order=2, kind=kind), 200), reference)
-    assert float(reference[:10].mean() - reference[-10:].mean()) > 5 * noise  # it learns
+    assert float(reference[:10].mean() - reference[-10:].mean()) > 5 * noise  # the loss decreases
     assert largest_gap(losses(trainer("cuda", torch.bfloat16, kind=kind), 200), reference) < noise
     assert largest_gap(losses(trainer("cuda", torch.bfloat16, kind=kind, compile="on"), 200), reference) < noise
 
@@ -97,22 +96,22 @@ def test_the_loss_curve_is_that_of_a_cpu_in_float32(kind: str) -> None:
 @pytest.mark.parametrize("graphs", [False, True])
 @pytest.mark.parametrize("recompute", [False, True])
 def test_the_compiled_step_equals_the_eager_one(graphs: bool, recompute: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a graph that reads weights from before the update, gradients overwritten by the next micro-batch, a lost
-    loss."""
+    """Guards against a CUDA graph that reads the weights from before the update, gradients overwritten by the next
+    micro-batch, and a lost loss."""
     if not graphs:
         monkeypatch.setattr(compilation, "_GRAPH_PARAMETERS", 0)
     eager = trainer("cuda", torch.float32, accumulate=2)
     compiled = trainer("cuda", torch.float32, accumulate=2, compile="on", recompute=recompute)
     torch.testing.assert_close(losses(compiled, 20), losses(eager, 20), rtol=2e-3, atol=0)
     assert compiled.compiled, "the compilation was given up"
-    with torch.profiler.profile() as seen:  # what the CPU asks of the driver is recorded too
+    with torch.profiler.profile() as seen:  # also records the CPU's calls of the driver
         compiled.step()
         torch.cuda.synchronize()
     assert any("cudaGraphLaunch" in event.key for event in seen.key_averages()) == graphs
 
 
 def test_a_compiled_translator_equals_the_eager_one() -> None:
-    """Guards: masks of one batch that code for any length takes for those of all."""
+    """Guards against code for dynamic lengths that reuses the masks of one batch for all batches."""
     eager, compiled = (trainer("cuda", torch.float32, "translate", compile=choice) for choice in ("off", "on"))
     torch.testing.assert_close(losses(compiled, 10), losses(eager, 10), rtol=2e-3, atol=0)
     assert compiled.compiled, "the compilation was given up"
@@ -122,7 +121,7 @@ def test_a_compiled_translator_equals_the_eager_one() -> None:
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_no_step_waits_for_the_gpu(task: str, kind: str, compile: str) -> None:
-    """Guards: a number read in the middle of a step, for which the CPU waits while the GPU runs dry."""
+    """Guards against a value read in the middle of a step, which blocks the CPU while the GPU's queue runs empty."""
     each = trainer("cuda", torch.bfloat16, task, compile=compile, kind=kind, ema=0.99, dropout=0.1, accumulate=2)
     for _ in range(5):
         each.step()
@@ -139,7 +138,7 @@ def test_no_step_waits_for_the_gpu(task: str, kind: str, compile: str) -> None:
 
 
 def test_the_cpu_is_two_steps_ahead_and_no_more() -> None:
-    """Guards: a budget of minutes that ends with minutes of work still queued."""
+    """Guards against minutes of queued work when the time limit is reached."""
     each = trainer("cuda", torch.bfloat16)
     for _ in range(10):
         each.step()
@@ -152,7 +151,7 @@ def test_the_cpu_is_two_steps_ahead_and_no_more() -> None:
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_training_attention_runs_fused_kernels_alone(task: str) -> None:
-    """Guards: a mask or a layout of the real model that the check at the start does not know."""
+    """Guards against a mask or a memory layout of the real model that the check at start-up does not cover."""
     each = trainer("cuda", torch.bfloat16, task)
     each.step()
     names = kernels_of(each.step)
@@ -162,7 +161,7 @@ def test_training_attention_runs_fused_kernels_alone(task: str) -> None:
 
 
 def test_recomputation_takes_less_memory() -> None:
-    """Guards: a setting that costs a third more time and saves nothing."""
+    """Guards against a setting that costs a third more time without saving memory."""
     peaks = []
     for recompute in (False, True):
         each = trainer("cuda", torch.bfloat16, recompute=recompute)
@@ -181,7 +180,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_a_deterministic_run_repeats_to_the_bit(program: Run, tmp_path: Path, task: str) -> None:
-    """Guards: a kernel whose sums depend on timing, or one that refuses to be deterministic."""
+    """Guards against a kernel whose sums depend on timing, or that raises an error in deterministic mode."""
     found = []
     for name in ("one", "two"):
         done = program(
@@ -203,7 +202,7 @@ def test_a_deterministic_run_repeats_to_the_bit(program: Run, tmp_path: Path, ta
 
 
 def test_every_line_of_the_log_is_written_though_figures_come_late(program: Run) -> None:
-    """Guards: the line of the last step before an evaluation, or of the last of all, that nobody waits for."""
+    """Guards against a missing line for the last step before an evaluation, or for the very last step."""
     done = program("train.py", *TINY, "trainer.device=cuda", "trainer.test=false", timeout=600)
     assert done.returncode == 0, done.stderr
     lines = [re.match(r"(validation at )?step (\d+)", line) for line in done.stdout.splitlines()]

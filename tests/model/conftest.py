@@ -1,4 +1,4 @@
-"""Small models with random weights: what is true of them is true of any."""
+"""Small models with random weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLAVOURS = {
         layers=2, heads=4, kv_heads=1, width=32, context=16, position="learned", tie_embeddings=False
     ),
 }
-"""Configurations that between them use every part of the model."""
+"""Model configurations that together use every part of the model."""
 
 Sharpen = Callable[[nn.Module], nn.Module]
 
@@ -32,7 +32,7 @@ def _seed() -> None:
 
 @pytest.fixture
 def poisoned_memory() -> Iterator[None]:
-    """Fill what `torch.empty` returns with NaN, as luck would have it otherwise."""
+    """Fill uninitialised memory from `torch.empty` with NaN, so that its use is detected."""
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
@@ -40,13 +40,14 @@ def poisoned_memory() -> Iterator[None]:
 
 @pytest.fixture(params=FLAVOURS)
 def config(request: pytest.FixtureRequest) -> ModelConfig:
-    """Each of `FLAVOURS` in turn."""
+    """Each configuration of `FLAVOURS`."""
     return FLAVOURS[request.param]
 
 
 @pytest.fixture
 def sharpen() -> Sharpen:
-    """Random gains and biases, larger weights: a fresh model is so even-tempered that many mistakes would not show."""
+    """Randomise gains and biases and enlarge weights: outputs of a newly initialised model are so uniform that many
+    bugs would not show."""
 
     def sharpened(model: nn.Module) -> nn.Module:
         with torch.no_grad():

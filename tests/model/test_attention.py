@@ -1,4 +1,4 @@
-"""The one attention function: every kernel computes the definition."""
+"""The attention function: every kernel computes the definition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DTYPES = [pytest.param(torch.float32, id="fp32"), pytest.param(torch.bfloat16, i
 
 
 def inputs(shape: str, kv_heads: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values as the modules make them: heads transposed, so not contiguous."""
+    """Return queries, keys and values in the modules' memory layout: transposed, thus not contiguous."""
     queries, keys = SHAPES[shape]
     query = torch.randn(3, queries, 4, 8).to(dtype).transpose(1, 2)
     key, value = (torch.randn(3, keys, kv_heads, 8).to(dtype).transpose(1, 2) for _ in range(2))
@@ -31,12 +31,13 @@ def inputs(shape: str, kv_heads: int, dtype: torch.dtype) -> tuple[Tensor, Tenso
 
 
 def padding(keys: int) -> Tensor:
-    """Right padding of different lengths; the first key is always real, so that no query is left without."""
+    """Return a mask of right padding of different lengths; the first key is never padding, so that every query has a
+    key."""
     return torch.arange(keys) < torch.tensor([[keys], [keys // 2], [1]])
 
 
 def by_loops(query: Tensor, key: Tensor, value: Tensor, causal: bool, key_mask: Tensor | None) -> Tensor:
-    """The definition, one query at a time, in float64: shares no code with the model."""
+    """Compute the definition one query at a time in float64, sharing no code with the model."""
     batch, heads, queries, width = query.shape
     keys = key.shape[2]
     result = torch.zeros(query.shape, dtype=torch.float64)
@@ -53,7 +54,8 @@ def by_loops(query: Tensor, key: Tensor, value: Tensor, causal: bool, key_mask: 
 
 @pytest.mark.parametrize(("shape", "kind", "pad", "kv_heads"), CASES)
 def test_the_reference_is_the_definition(shape: str, kind: str, pad: str, kv_heads: int) -> None:
-    """Guards the yardstick itself: alignment of cached queries, which query head reads which key head, the scale."""
+    """Guards against errors in the reference itself: alignment of cached queries, the key head of each query head, the
+    scale."""
     query, key, value = inputs(shape, kv_heads, torch.float32)
     mask = padding(key.shape[2]) if pad == "padded" else None
     output, weights = reference_attention(query, key, value, causal=kind == "causal", key_mask=mask)
@@ -63,7 +65,8 @@ def test_the_reference_is_the_definition(shape: str, kind: str, pad: str, kv_hea
 
 
 def test_long_bf16_training_leaves_the_explicit_kernel() -> None:
-    """The explicit products need memory quadratic in the length; beyond 512 keys the fused kernel must take over."""
+    """Guards against memory quadratic in the length: beyond 512 keys the fused kernel must replace the explicit
+    products."""
     query = torch.randn(1, 1, 513, 8, dtype=torch.bfloat16, requires_grad=True)
     assert "scaled_dot_product" in attention_backend(query, query, query, causal=True)
     expected, _ = reference_attention(query, query, query, causal=True)
@@ -71,7 +74,8 @@ def test_long_bf16_training_leaves_the_explicit_kernel() -> None:
 
 
 def test_the_log_names_the_kernel_that_runs() -> None:
-    """A start-up line that names a kernel which does not run: it must follow dtype, gradient and dropout."""
+    """Guards against a log line with a kernel that does not run: the line must depend on dtype, gradients and
+    dropout."""
     query = torch.randn(2, 4, 16, 8)
     assert attention_backend(query, query, query, causal=True) == "scaled_dot_product_attention, flash attention"
     half = query.bfloat16().requires_grad_()
@@ -82,7 +86,7 @@ def test_the_log_names_the_kernel_that_runs() -> None:
 
 
 def test_dropped_weights_leave_the_mean_as_it_was() -> None:
-    """Attention dropout on a CPU takes its own path: it must drop, and must scale what it keeps."""
+    """Guards against errors of the CPU's own attention dropout, which must drop weights and rescale the others."""
     query, key = torch.randn(1, 2, 4, 8), torch.randn(1, 2, 16, 8)
     value = torch.randn(1, 2, 16, 8)
     exact = attention(query, key, value)
@@ -93,7 +97,7 @@ def test_dropped_weights_leave_the_mean_as_it_was() -> None:
 
 
 def test_more_causal_queries_than_keys_are_refused() -> None:
-    """The first queries would see no key at all, and their softmax would be NaN."""
+    """Guards against NaN from the softmax of the first queries, which would have no visible key."""
     query, key = torch.randn(1, 1, 5, 8), torch.randn(1, 1, 4, 8)
     with pytest.raises(ValueError, match="5 causal queries"):
         attention(query, key, key, causal=True)
@@ -102,8 +106,8 @@ def test_more_causal_queries_than_keys_are_refused() -> None:
 @pytest.mark.parametrize("kv_heads", [2, 1])
 @pytest.mark.parametrize("kind", ["causal", "padded", "hypotheses", "everything"])
 def test_grouped_heads_spread_out_compute_the_same(kind: str, kv_heads: int) -> None:
-    """Guards: groups stacked in another order than the heads, or a mask that goes to another query. No CPU run takes
-    this way."""
+    """Guards against groups in another order than the heads, and a mask applied to the wrong query, on a path that no
+    CPU run uses."""
     query, key, value = inputs("self", kv_heads, torch.float32)
     mask = padding(7) if kind == "padded" else None
     if kind == "hypotheses":
@@ -119,7 +123,8 @@ def test_grouped_heads_spread_out_compute_the_same(kind: str, kv_heads: int) -> 
 
 
 def test_code_for_any_length_gives_the_kernel_a_plain_flag() -> None:
-    """Guards: a translator on a GPU, whose decoder cannot be compiled: torch takes no symbolic `is_causal`."""
+    """Guards against a translator's decoder that cannot be compiled on a GPU, because torch does not accept a symbolic
+    `is_causal`."""
 
     def attend(x: Tensor) -> Tensor:
         heads = x.unflatten(-1, (2, -1)).transpose(1, 2)
@@ -134,7 +139,7 @@ def test_code_for_any_length_gives_the_kernel_a_plain_flag() -> None:
 
 @pytest.mark.parametrize("kv_heads", [1, 4])
 def test_compiled_for_any_shape_it_is_the_same(kv_heads: int) -> None:
-    """Guards: a flag of torch's kernel that is a symbol where every size is one: a translator in float32 did not
+    """Guards against a symbolic kernel flag if all sizes are symbolic, with which a float32 translator did not
     compile."""
     query, key, value = (torch.randn(3, heads, length, 8) for heads, length in ((4, 5), (kv_heads, 7), (kv_heads, 7)))
     mask = torch.ones(3, 7, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Decoding with a cache computes what a whole pass computes."""
+"""Decoding with a cache computes the same as a full forward pass."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GREEDY = SamplingConfig(temperature=0.0, max_tokens=40)
 
 @torch.no_grad()
 def greedy_without_cache(model: GPT, prompt: list[int], new_tokens: int, stop: int | None = None) -> list[int]:
-    """What `generate` promises, in the plainest form: the whole window again for each token."""
+    """Return greedy tokens by the simplest method: a full forward pass over the window for each token."""
     window, written = prompt[-model.config.context :], []
     for _ in range(new_tokens):
         token = int(model(torch.tensor([window]))[0, -1].argmax())
@@ -36,13 +36,13 @@ def greedy_without_cache(model: GPT, prompt: list[int], new_tokens: int, stop: i
 
 
 def texts(steps: list[list[int | None]]) -> list[list[int]]:
-    """The steps that `generate` yields, turned into one list of tokens per text."""
+    """Convert the steps that `generate` yields to one list of tokens per text."""
     return [[token for token in text if token is not None] for text in zip(*steps, strict=True)]
 
 
 @torch.no_grad()
 def test_logits_with_a_cache_are_those_of_a_whole_pass(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Positions off by one, or keys cached before they are turned, in chunks of several tokens too."""
+    """Guards against positions off by one and keys cached before their rotation, also in chunks of several tokens."""
     gpt: GPT = sharpen(GPT(config, 19))
     tokens = torch.randint(19, (3, 16))
     cache = gpt.new_cache()
@@ -52,7 +52,7 @@ def test_logits_with_a_cache_are_those_of_a_whole_pass(config: ModelConfig, shar
 
 @torch.no_grad()
 def test_translation_logits_with_a_cache_are_those_of_a_whole_pass(config: ModelConfig, sharpen: Sharpen) -> None:
-    """The source is read once; a padded one must stay masked in every later step."""
+    """Guards against a source mask that is lost in later steps; the source is encoded only once."""
     model: EncoderDecoder = sharpen(EncoderDecoder(config, 19, 23))
     source, target = torch.randint(19, (3, 9)), torch.randint(23, (3, 8))
     mask = torch.arange(9) < torch.tensor([[9], [4], [1]])
@@ -63,7 +63,8 @@ def test_translation_logits_with_a_cache_are_those_of_a_whole_pass(config: Model
 
 @pytest.mark.usefixtures("poisoned_memory")
 def test_texts_with_a_cache_are_those_without(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Ragged prompts, one longer than the context, writing on far past it, each text ending in its own step."""
+    """Guards against errors with prompts of different lengths, one beyond the context, texts far beyond the context,
+    and texts that end at different steps."""
     gpt: GPT = sharpen(GPT(config, 19))
     prompts = [torch.randint(19, (length,)).tolist() for length in (3, 1, 16, 7, 21)]
     alone = [greedy_without_cache(gpt, prompt, 40) for prompt in prompts]
@@ -76,7 +77,7 @@ def test_texts_with_a_cache_are_those_without(config: ModelConfig, sharpen: Shar
 
 @pytest.mark.usefixtures("poisoned_memory")
 def test_greedy_translation_with_a_cache_is_that_without(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Beam search of size 1 against the arg max of whole passes, sentence by sentence."""
+    """Guards against a beam search of size 1 that differs from the argmax of full passes for single sentences."""
     model: EncoderDecoder = sharpen(EncoderDecoder(config, 19, 23))
     source = torch.randint(4, 19, (6, 9))
     lengths = [9, 4, 1, 7, 2, 9]
@@ -94,7 +95,7 @@ def test_greedy_translation_with_a_cache_is_that_without(config: ModelConfig, sh
 
 
 def test_a_full_cache_refuses_more() -> None:
-    """Writing past the end would broadcast or vanish."""
+    """Guards against writes past the end of the cache, which would broadcast or be lost."""
     gpt = GPT(ModelConfig(layers=1, heads=2, width=32, context=8), 19).eval()
     cache = gpt.new_cache(4)
     with torch.no_grad(), pytest.raises(ValueError, match="holds 4 tokens per row, but 5 are needed"):
@@ -102,7 +103,7 @@ def test_a_full_cache_refuses_more() -> None:
 
 
 def filled_cache() -> KVCache:
-    """Three rows of 2 tokens, one layer: row b holds b + 1 everywhere."""
+    """Return a cache of one layer with three rows of 2 tokens; all values of row b are b + 1."""
     cache = KVCache(capacity=4)
     rows = torch.arange(1.0, 4.0).view(3, 1, 1, 1).expand(3, 2, 2, 8)
     cache.append(0, rows, -rows)
@@ -111,7 +112,7 @@ def filled_cache() -> KVCache:
 
 
 def test_rows_can_be_repeated_reordered_and_left_out() -> None:
-    """Beams that read each other's past give fluent wrong translations."""
+    """Guards against beams that read each other's past, which gives fluent but wrong translations."""
     cache = filled_cache()
     cache.keep(torch.tensor([2, 0, 0, 2]))
     new = torch.zeros(4, 2, 1, 8)
@@ -122,7 +123,8 @@ def test_rows_can_be_repeated_reordered_and_left_out() -> None:
 
 
 def test_hypotheses_see_their_own_ancestors_only() -> None:
-    """Guards: beams that read each other's past give fluent wrong translations."""
+    """Guards against beams that attend to tokens outside their own hypothesis, which gives fluent but wrong
+    translations."""
     cache = BeamCache(steps=3, beam_size=2)
     parents = [[[1, 1]], [[1, 0]]]
     for step, following in enumerate([*parents, None]):
@@ -137,7 +139,7 @@ def test_hypotheses_see_their_own_ancestors_only() -> None:
 
 
 def test_rows_of_different_lengths_grow_each_at_its_end() -> None:
-    """The mask must hide what an earlier, longer content left behind."""
+    """Guards against stale content of an earlier, longer row that the mask does not hide."""
     cache = filled_cache()
     cache.set_lengths([2, 1, 2])
     new = torch.full((3, 2, 1, 8), 9.0)

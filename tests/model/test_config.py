@@ -1,4 +1,4 @@
-"""Impossible configurations are refused in words."""
+"""Invalid model configurations are rejected with a clear message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from model.gpt import GPT
 
 
 def test_the_default_configuration_has_no_problems() -> None:
-    """A validator that refuses everything would pass the other tests."""
+    """Guards against a validator that rejects everything, which would pass the other tests."""
     assert problems(ModelConfig()) == []
 
 
@@ -39,7 +39,7 @@ def test_the_default_configuration_has_no_problems() -> None:
     ],
 )
 def test_a_problem_is_named_by_its_key(changes: dict[str, object], key: str) -> None:
-    """A traceback from deep inside, or a sentence that leaves the user guessing which setting is meant."""
+    """Guards against a traceback, and a message that does not name the setting."""
     config = replace(ModelConfig(), **changes)
     (sentence,) = problems(config)
     assert sentence.startswith(key)
@@ -50,12 +50,12 @@ def test_a_problem_is_named_by_its_key(changes: dict[str, object], key: str) -> 
 
 
 def test_all_problems_are_reported_together() -> None:
-    """One run per mistake is a poor way to find three."""
+    """Guards against a message with only the first of several problems."""
     assert len(problems(ModelConfig(layers=0, norm="batch", dropout=2.0))) == 3
 
 
 def test_derived_values() -> None:
-    """SwiGLU must cost what GELU costs; padding rounds up."""
+    """Guards against a SwiGLU with more parameters than GELU, and padding that rounds down."""
     config = ModelConfig(width=192, heads=6, kv_heads=2, layers=3)
     assert (config.head_width, config.key_value_heads, config.encoder_depth, config.hidden_width) == (32, 2, 3, 768)
     assert replace(config, activation="swiglu").hidden_width == 512

@@ -1,4 +1,4 @@
-"""What must hold for any weights: no look into the future, padding without influence, ids within the vocabulary."""
+"""Properties for any weights: causality, no influence of padding, token ids within the vocabulary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Sharpen = Callable[[Any], Any]
 
 
 def test_future_tokens_never_change_the_past(config: ModelConfig, sharpen: Sharpen) -> None:
-    """A leak of the target makes training losses wonderful and texts useless."""
+    """Guards against a leak of the target, which makes training losses low and generated text useless."""
     gpt: GPT = sharpen(GPT(config, 19))
     tokens = torch.randint(19, (3, 12))
     logits = gpt(tokens)
@@ -26,21 +26,21 @@ def test_future_tokens_never_change_the_past(config: ModelConfig, sharpen: Sharp
         changed[:, position:] = (changed[:, position:] + 7) % 19
         again = gpt(changed)
         torch.testing.assert_close(again[:, :position], logits[:, :position], rtol=1e-5, atol=1e-5)
-        assert (again[:, position] - logits[:, position]).abs().max() > 1e-3  # and the present is seen
+        assert (again[:, position] - logits[:, position]).abs().max() > 1e-3  # the token itself is visible
 
 
 def test_every_past_token_reaches_every_later_one(config: ModelConfig, sharpen: Sharpen) -> None:
-    """A mask one too narrow hides tokens without failing any test of causality."""
+    """Guards against a mask that hides too many tokens, which no test of causality detects."""
     gpt: GPT = sharpen(GPT(config, 19))
     embedded = gpt.embedding.tokens.weight
-    tokens = torch.arange(12).unsqueeze(0)  # 12 different tokens, so that each has its own row of the table
-    gpt.head.weight = torch.nn.Parameter(gpt.head.weight.detach().clone())  # untied: gradients of the input alone
+    tokens = torch.arange(12).unsqueeze(0)  # 12 different tokens, each with its own embedding row
+    gpt.head.weight = torch.nn.Parameter(gpt.head.weight.detach().clone())  # untied: only the input's gradients
     gradient = torch.autograd.grad(gpt(tokens)[0, -1].square().sum(), embedded)[0]
     assert (gradient[:12].abs().sum(-1) > 0).all()
 
 
 def test_the_target_of_a_translation_has_no_future_either(config: ModelConfig, sharpen: Sharpen) -> None:
-    """The same leak in the decoder of the translator, where cross-attention is rightly not causal."""
+    """Guards against the same leak in the translator's decoder, where cross-attention is not causal."""
     model: EncoderDecoder = sharpen(EncoderDecoder(config, 19, 23))
     source, target = torch.randint(19, (3, 9)), torch.randint(23, (3, 12))
     logits = model(source, target)
@@ -53,7 +53,7 @@ def test_the_target_of_a_translation_has_no_future_either(config: ModelConfig, s
 
 
 def test_padding_never_changes_a_real_token(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Batches of different lengths must translate like sentences alone, whatever stands at the padded places."""
+    """Guards against padded batches translated differently from single sentences, whatever the padded values are."""
     model: EncoderDecoder = sharpen(EncoderDecoder(config, 19, 23))
     lengths = [(9, 12), (4, 7), (1, 2)]  # source and target of each pair
     source, target = torch.randint(19, (3, 9)), torch.randint(23, (3, 12))
@@ -67,7 +67,7 @@ def test_padding_never_changes_a_real_token(config: ModelConfig, sharpen: Sharpe
 
 
 def test_a_mask_without_padding_is_no_mask(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Batches are sent without a mask when nothing is padded: that must be the same function."""
+    """Guards against a different result without a mask: batches without padding are passed without one."""
     model: EncoderDecoder = sharpen(EncoderDecoder(config, 19, 23))
     source, target = torch.randint(19, (3, 9)), torch.randint(23, (3, 12))
     everything = torch.ones(3, 9, dtype=torch.bool)
@@ -75,14 +75,14 @@ def test_a_mask_without_padding_is_no_mask(config: ModelConfig, sharpen: Sharpen
 
 
 def test_rows_of_a_batch_do_not_mix(config: ModelConfig, sharpen: Sharpen) -> None:
-    """A wrong reshape between heads and batch."""
+    """Guards against a wrong reshape between heads and batch."""
     gpt: GPT = sharpen(GPT(config, 19))
     tokens = torch.randint(19, (3, 12))
     torch.testing.assert_close(gpt(tokens)[1:2], gpt(tokens[1:2]), rtol=1e-5, atol=1e-5)
 
 
 def test_tokens_beyond_the_context_are_refused_where_positions_end() -> None:
-    """An index error from deep inside, or a silent wrap-around, in place of one clear sentence."""
+    """Guards against an index error from deep inside, or a silent wrap-around, instead of a clear message."""
     learned = ModelConfig(layers=1, heads=2, width=32, context=8, position="learned")
     with pytest.raises(ValueError, match=r"9 tokens .* model\.context=8"):
         GPT(learned, 19)(torch.zeros(1, 9, dtype=torch.int64))
@@ -92,7 +92,7 @@ def test_tokens_beyond_the_context_are_refused_where_positions_end() -> None:
 
 @pytest.mark.parametrize("position", ["rotary", "sinusoidal"])
 def test_computed_positions_go_on_beyond_the_context(position: str, sharpen: Sharpen) -> None:
-    """Positions beyond the precomputed table must be those that a longer table would hold."""
+    """Guards against positions beyond the precomputed table that differ from those of a longer table."""
     short = ModelConfig(layers=1, heads=2, width=32, context=8, position=position)
     model = sharpen(GPT(short, 19))
     longer = GPT(replace(short, context=64), 19).eval()
@@ -102,7 +102,7 @@ def test_computed_positions_go_on_beyond_the_context(position: str, sharpen: Sha
 
 
 def test_padding_of_the_vocabulary_is_never_predicted() -> None:
-    """nanoGPT can sample ids that no tokenizer knows."""
+    """Guards against sampled ids that the tokenizer does not have, which can happen in nanoGPT."""
     config = ModelConfig(layers=1, heads=2, width=32, context=8, vocab_multiple=64)
     gpt = GPT(config, 70)
     assert gpt.head.weight.shape == (128, 32)
@@ -113,7 +113,8 @@ def test_padding_of_the_vocabulary_is_never_predicted() -> None:
 
 
 def test_embeddings_are_shared_as_configured() -> None:
-    """Three-way tying silently lost costs parameters and quality; tying of different vocabularies would be nonsense."""
+    """Guards against three-way tying that is lost, which costs parameters and quality, and tying of different
+    vocabularies."""
     config = ModelConfig(layers=1, heads=2, width=32, context=8)
     three = EncoderDecoder(config, 70, 70, shared=True)
     table = three.head.weight

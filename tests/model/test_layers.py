@@ -1,4 +1,4 @@
-"""Norms, dropout, MLP and positions against their formulas."""
+"""Norms, dropout, MLP and positions compared with their formulas."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from model.positions import RotaryPositions, SinusoidalPositions, rotate
 @pytest.mark.parametrize("probability", [0.1, 0.3, 0.5])
 @pytest.mark.parametrize("form", ["definition", "eager", "compiled"])
 def test_dropout_drops_and_scales_as_it_says(probability: float, dtype: torch.dtype, form: str) -> None:
-    """Masks come from a pool, or compiled from a hash: rate, scale and independence of neighbours and of calls must
-    hold."""
+    """Guards against a wrong rate or scale of dropout, and against correlated neighbours or calls: masks come from a
+    pool or, compiled, from a hash."""
     ones = torch.ones(1001, 999, dtype=dtype)
     forms = {"definition": inspect.unwrap(dropout), "eager": dropout}
     draw = torch.compile(dropout, backend="eager") if form == "compiled" else forms[form]
@@ -39,7 +39,7 @@ def test_dropout_drops_and_scales_as_it_says(probability: float, dtype: torch.dt
 
 
 def test_the_gradient_uses_the_same_mask() -> None:
-    """Another draw in the backward pass trains with noise that the forward pass never had."""
+    """Guards against a second mask in the backward pass, which adds noise to the gradient."""
     x = torch.randn(50, 40, requires_grad=True)
     dropped = dropout(x, 0.3)
     (gradient,) = torch.autograd.grad(dropped, x, torch.ones_like(x))
@@ -48,7 +48,7 @@ def test_the_gradient_uses_the_same_mask() -> None:
 
 
 def test_dropout_is_the_identity_in_evaluation_and_at_zero() -> None:
-    """Evaluation with noise; a probability of 0 that costs a pass."""
+    """Guards against noise in evaluation, and the cost of an extra pass at probability 0."""
     layer = Dropout(0.5)
     x = torch.randn(10, 10)
     assert not torch.equal(layer(x), x)
@@ -57,7 +57,7 @@ def test_dropout_is_the_identity_in_evaluation_and_at_zero() -> None:
 
 
 def test_dropout_follows_the_seed() -> None:
-    """Resumed runs restore torch's generator and must see the same masks."""
+    """Guards against different masks in a resumed run, which restores torch's generator."""
     x = torch.randn(10, 10)
     torch.manual_seed(5)
     first = dropout(x, 0.5)
@@ -66,7 +66,7 @@ def test_dropout_follows_the_seed() -> None:
 
 
 def test_feed_forward_bends_as_named() -> None:
-    """SiLU on the wrong half, or ReLU without its square."""
+    """Guards against SiLU applied to the wrong half, and ReLU that is not squared."""
     x = torch.randn(3, 32)
     for name in ("relu2", "gelu", "swiglu"):
         layer = FeedForward(ModelConfig(width=32, heads=2, activation=name))
@@ -82,7 +82,8 @@ def test_feed_forward_bends_as_named() -> None:
 
 
 def test_sinusoids_are_the_published_ones() -> None:
-    """Sine and cosine interleaved, wavelengths from 2π to 10000 · 2π."""
+    """Guards against sinusoids that differ from the paper: sine and cosine interleaved, wavelengths from 2π to 10000 ·
+    2π."""
     vectors = SinusoidalPositions(50, 8)(0, 50)
     for position, pair in ((0, 0), (7, 1), (49, 3)):
         angle = position / 10000 ** (2 * pair / 8)
@@ -91,7 +92,8 @@ def test_sinusoids_are_the_published_ones() -> None:
 
 
 def test_rotation_turns_each_pair_by_its_angle() -> None:
-    """Against 2 x 2 rotation matrices; a start in the middle; a start per row."""
+    """Guards against rotations that differ from 2 x 2 rotation matrices, with an offset for all rows or for each
+    row."""
     rotary = RotaryPositions(16, 8)
     x = torch.randn(2, 5, 3, 8)
     turned = rotate(x, rotary(4, 5))
@@ -106,7 +108,7 @@ def test_rotation_turns_each_pair_by_its_angle() -> None:
 
 
 def test_scores_of_turned_vectors_depend_on_distance_alone() -> None:
-    """The one property that rotary positions exist for."""
+    """Guards against attention scores that depend on absolute positions."""
     rotary = RotaryPositions(64, 8)
     query, key = torch.randn(2, 1, 1, 1, 8).unbind()
     near = [(rotate(query, rotary(p + 5, 1)) * rotate(key, rotary(p, 1))).sum() for p in (0, 3, 50)]
@@ -116,7 +118,8 @@ def test_scores_of_turned_vectors_depend_on_distance_alone() -> None:
 
 @pytest.mark.parametrize("kind", [RotaryPositions, SinusoidalPositions])
 def test_position_tables_survive_conversions_exactly(kind: type[RotaryPositions | SinusoidalPositions]) -> None:
-    """Training in bfloat16 and back would leave rounded tables: not what a freshly loaded model computes with."""
+    """Guards against position tables that remain rounded after a conversion to bfloat16 and back, unlike those of a
+    newly loaded model."""
     fresh, used = kind(16, 8), kind(16, 8).bfloat16().float()
     assert torch.equal(used.table, fresh.table)
     assert kind(16, 8).bfloat16().table.dtype == torch.float32
@@ -124,7 +127,7 @@ def test_position_tables_survive_conversions_exactly(kind: type[RotaryPositions 
 
 
 def test_layer_norm_has_a_bias_only_when_configured() -> None:
-    """model.bias=false says "linear layers and norms"."""
+    """Guards against norms with a bias although model.bias=false covers linear layers and norms."""
     config = ModelConfig(norm="layer", bias=False)
     assert make_norm(config).bias is None
     x = torch.randn(3, 128)

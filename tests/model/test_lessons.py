@@ -1,4 +1,4 @@
-"""The numbers of the texts that this project learned attention from."""
+"""`model.attention` reproduces the figures in the texts of lessons 2 and 3 (docs/lessons)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from model.attention import attention, reference_attention
 
 
 def test_averages_become_attention() -> None:
-    """Lesson 2, "from averages to attention": the weights and outputs that the text prints."""
+    """Check the weights and outputs printed in the text "from averages to attention" (lesson 2)."""
     torch.manual_seed(42)
     tokens = torch.randn(3, 5)
     to_key, to_query, to_value = torch.randn(5, 4), torch.randn(5, 4), torch.randn(5, 4)
@@ -24,12 +24,13 @@ def test_averages_become_attention() -> None:
 
 
 def test_scaling_keeps_the_scores_at_variance_one() -> None:
-    """Lesson 3: the variance of Q Kᵀ is the width, which 1/√D takes back; the first row of a causal output is v[0]."""
+    """Check that the variance of Q Kᵀ is the width, that 1/√D compensates for it, and that the first row of a causal
+    output is v[0] (lesson 3)."""
     query, key, value = torch.randn(3, 1, 1, 512, 8).unbind()
     scores = query @ key.transpose(-1, -2)
     assert abs(scores.var() / 8 - 1) < 0.1
     output, weights = reference_attention(query, key, value, causal=True)
-    recovered = weights[0, 0, -1].log() - weights[0, 0, -1, 0].log()  # softmax hides a constant, so compare differences
+    recovered = weights[0, 0, -1].log() - weights[0, 0, -1, 0].log()  # softmax ignores a constant: compare differences
     torch.testing.assert_close(recovered, (scores[0, 0, -1] - scores[0, 0, -1, 0]) / 8**0.5, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, 1, 512))
     assert torch.equal(output[0, 0, 0], value[0, 0, 0])

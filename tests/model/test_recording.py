@@ -1,4 +1,4 @@
-"""Recorded maps are what the model computes, and recording leaves no trace."""
+"""Recorded attention maps match the model's computation, and recording has no side effects."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Sharpen = Callable[[Any], Any]
 
 @pytest.fixture
 def translator(config: ModelConfig, sharpen: Sharpen) -> EncoderDecoder:
-    """Three encoder blocks, two decoder blocks."""
+    """Return a translator with three encoder blocks and two decoder blocks."""
     config = ModelConfig(**{**vars(config), "encoder_layers": 3})
     return sharpen(EncoderDecoder(config, 19, 23))
 
 
 def pair() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Source with padding, target, mask."""
+    """Return a padded source, a target, and the source mask."""
     mask = torch.arange(9) < torch.tensor([[9], [4], [1]])
     return torch.randint(19, (3, 9)), torch.randint(23, (3, 7)), mask
 
 
 @torch.no_grad()
 def test_every_map_of_a_translation_is_recorded(translator: EncoderDecoder) -> None:
-    """Missing layers, swapped axes, weight on padding or on the future."""
+    """Guards against missing layers, exchanged axes, and weight on padding or on future tokens."""
     source, target, mask = pair()
     with record_attention(translator) as recording:
         translator(source, target, mask)
@@ -57,10 +57,11 @@ def test_every_map_of_a_translation_is_recorded(translator: EncoderDecoder) -> N
 
 @torch.no_grad()
 def test_weights_times_values_is_the_fused_output(config: ModelConfig, sharpen: Sharpen) -> None:
-    """A plausible map of something else than the model's own attention (queries not turned, other heads' keys)."""
+    """Guards against plausible maps that are not the model's own attention, e.g. without rotation or with another
+    head's keys."""
     gpt: GPT = sharpen(GPT(config, 19))
     calls: list[tuple[Any, ...]] = []
-    for block in gpt.blocks:  # note what goes into the fused function and what comes out
+    for block in gpt.blocks:  # record the fused function's inputs and outputs
 
         def noting(*inputs: Any, **options: Any) -> torch.Tensor:
             output = attention(*inputs, **options)
@@ -83,7 +84,7 @@ def test_weights_times_values_is_the_fused_output(config: ModelConfig, sharpen: 
 
 @torch.no_grad()
 def test_recording_does_not_change_the_output(translator: EncoderDecoder) -> None:
-    """A recorded forward that computes something else would show maps of another model."""
+    """Guards against a recorded forward pass whose output differs, so that the maps belong to another function."""
     source, target, mask = pair()
     expected = translator(source, target, mask)
     with record_attention(translator):
@@ -92,7 +93,7 @@ def test_recording_does_not_change_the_output(translator: EncoderDecoder) -> Non
 
 @torch.no_grad()
 def test_maps_of_a_bf16_model_are_float32(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Rows rounded to bfloat16 do not sum to 1."""
+    """Guards against rows rounded to bfloat16, which do not sum to 1."""
     gpt = sharpen(GPT(config, 19)).bfloat16()
     with record_attention(gpt) as recording:
         assert gpt(torch.randint(19, (1, 12))).dtype == torch.bfloat16
@@ -101,18 +102,18 @@ def test_maps_of_a_bf16_model_are_float32(config: ModelConfig, sharpen: Sharpen)
 
 
 def left_by_an_error(gpt: GPT, tokens: torch.Tensor) -> AttentionRecording:
-    """A recording whose block ended in an exception."""
+    """Return a recording whose block ended with an exception."""
     try:
         with record_attention(gpt) as recording:
             gpt(tokens)
-            gpt(tokens + 19)  # ids that do not exist
+            gpt(tokens + 19)  # ids outside the vocabulary
     except IndexError:
         return recording
     raise AssertionError("ids beyond the vocabulary should have been refused")
 
 
 def test_nothing_is_recorded_or_kept_outside(config: ModelConfig) -> None:
-    """The annotated transformer keeps every weight matrix of every training step alive."""
+    """Guards against weight matrices kept during normal training."""
     gpt = GPT(config, 19)
     before = {name: set(vars(module)) for name, module in gpt.named_modules()}
     tokens = torch.randint(19, (2, 12))
@@ -130,14 +131,14 @@ def test_nothing_is_recorded_or_kept_outside(config: ModelConfig) -> None:
 
 
 def test_training_runs_the_fused_function(config: ModelConfig) -> None:
-    """No branch, no copy, no weights on the training path: the modules call `attention` itself."""
+    """Guards against overhead on the training path: the modules must call `attention` itself."""
     model = EncoderDecoder(config, 19, 23)
     functions = {module.attend for module in model.modules() if hasattr(module, "attend")}
     assert functions == {attention}
 
 
 def test_recording_with_gradients_keeps_no_graph(config: ModelConfig) -> None:
-    """Maps that hold the autograd graph hold the whole forward pass."""
+    """Guards against maps that keep the autograd graph, and thus the whole forward pass, alive."""
     gpt = GPT(config, 19)
     with record_attention(gpt) as recording:
         gpt(torch.randint(19, (2, 12)))

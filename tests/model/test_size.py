@@ -1,4 +1,5 @@
-"""Parameters and operations, against torch's own counter (which knows plain products, but no fused CPU attention)."""
+"""Parameter and operation counts, compared with torch's own counter, which counts plain products but no fused CPU
+attention."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from model.size import count_multiplied, count_parameters, flops_per_token, trai
 
 @contextmanager
 def plain_products(model: nn.Module) -> Iterator[None]:
-    """Attention written out, for a counter that does not know the fused kernel of a CPU."""
+    """Compute attention with plain products, because torch's counter does not count the fused CPU kernel."""
 
     def attend(
         query: Tensor, key: Tensor, value: Tensor, *, causal: bool, key_mask: Tensor | None, dropout: float
@@ -36,7 +37,8 @@ def plain_products(model: nn.Module) -> Iterator[None]:
 
 
 def test_gpt2_has_its_published_size() -> None:
-    """124 M: the number by which everyone checks a GPT-2; 0.855 GFLOP per token at 1024."""
+    """Guards against a GPT-2 of another size than the published one: 124M parameters, 0.855 GFLOP per token at 1024
+    tokens."""
     gpt2 = ModelConfig(
         layers=12,
         heads=12,
@@ -56,7 +58,7 @@ def test_gpt2_has_its_published_size() -> None:
 
 
 def test_gpt_operations_are_those_that_torch_counts(config: ModelConfig) -> None:
-    """A factor of two, or a projection forgotten, makes utilisation a fiction."""
+    """Guards against a factor of two or a missing projection, which would make the reported utilisation wrong."""
     gpt = GPT(config, 19).eval()
     with plain_products(gpt), FlopCounterMode(display=False) as counter:
         gpt(torch.zeros(1, 12, dtype=torch.int64))
@@ -65,7 +67,7 @@ def test_gpt_operations_are_those_that_torch_counts(config: ModelConfig) -> None
 
 
 def test_translation_operations_are_those_that_torch_counts(config: ModelConfig) -> None:
-    """Source and target tokens pay for different weights."""
+    """Guards against source and target tokens that are charged for the wrong weights."""
     config = ModelConfig(**{**vars(config), "encoder_layers": 3})
     model = EncoderDecoder(config, 19, 23).eval()
     with plain_products(model), FlopCounterMode(display=False) as counter:
@@ -75,7 +77,7 @@ def test_translation_operations_are_those_that_torch_counts(config: ModelConfig)
 
 
 def test_shared_tables_count_once() -> None:
-    """Three-way tying reported as three tables."""
+    """Guards against a three-way tied table that is counted three times."""
     config = ModelConfig(layers=1, heads=2, width=32, context=8)
     tied = EncoderDecoder(config, 100, 100, shared=True)
     untied = EncoderDecoder(ModelConfig(**{**vars(config), "tie_embeddings": False}), 100, 100)

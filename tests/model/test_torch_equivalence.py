@@ -1,4 +1,4 @@
-"""The same weights in torch's own modules give the same output."""
+"""With the same weights, torch's own modules give the same output."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ CONFIG = ModelConfig(
     bias=True,
 )
 FUTURE = nn.Transformer.generate_square_subsequent_mask(7)
-PADDING = torch.arange(6) >= torch.tensor([[6], [3], [1]])  # torch's sense: True = ignore
+PADDING = torch.arange(6) >= torch.tensor([[6], [3], [1]])  # torch's convention: True means ignored
 
 
 def copy_attention(theirs: nn.MultiheadAttention, ours: SelfAttention | CrossAttention) -> None:
-    """Write our weights into torch's module."""
+    """Copy our weights to torch's attention module."""
     if isinstance(ours, SelfAttention):
         weight, bias = ours.query_key_value.weight, ours.query_key_value.bias
     else:
@@ -48,7 +48,7 @@ def copy_attention(theirs: nn.MultiheadAttention, ours: SelfAttention | CrossAtt
 def copy_block(
     theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer, ours: EncoderBlock | CrossDecoderBlock
 ) -> None:
-    """Write the weights of our block into torch's layer."""
+    """Copy the weights of our block to torch's layer."""
     copy_attention(theirs.self_attn, ours.attention)
     theirs.linear1.load_state_dict(ours.feed_forward.expand.state_dict())
     theirs.linear2.load_state_dict(ours.feed_forward.project.state_dict())
@@ -61,7 +61,7 @@ def copy_block(
 
 
 def torch_transformer(ours: EncoderDecoder) -> nn.Transformer:
-    """torch's own encoder-decoder with the weights of ours."""
+    """Return torch's own encoder-decoder with our weights."""
     config = ours.config
     theirs = nn.Transformer(
         config.width,
@@ -85,7 +85,7 @@ def torch_transformer(ours: EncoderDecoder) -> nn.Transformer:
 
 @pytest.mark.parametrize("kind", ["self", "causal", "cross"])
 def test_attention_modules_equal_multihead_attention(kind: str, sharpen: Sharpen) -> None:
-    """Guards the order of heads within the fused projections."""
+    """Guards against another order of heads within the fused projections."""
     x, memory = torch.randn(3, 7, 32), torch.randn(3, 6, 32)
     theirs = nn.MultiheadAttention(32, 4, batch_first=True)
     ours: SelfAttention | CrossAttention
@@ -105,7 +105,7 @@ def test_attention_modules_equal_multihead_attention(kind: str, sharpen: Sharpen
 
 
 def test_encoder_block_equals_transformer_encoder_layer(sharpen: Sharpen) -> None:
-    """Guards the order of norm, branch and residual."""
+    """Guards against another order of norm, branch and residual."""
     block = sharpen(EncoderBlock(CONFIG, 0))
     theirs = nn.TransformerEncoderLayer(32, 4, 48, 0.0, "gelu", batch_first=True, norm_first=True)
     with torch.no_grad():
@@ -117,7 +117,7 @@ def test_encoder_block_equals_transformer_encoder_layer(sharpen: Sharpen) -> Non
 
 
 def test_cross_decoder_block_equals_transformer_decoder_layer(sharpen: Sharpen) -> None:
-    """Guards the order of self-attention, cross-attention and MLP, and their three norms."""
+    """Guards against another order of self-attention, cross-attention and MLP, or of their three norms."""
     block = sharpen(CrossDecoderBlock(CONFIG, 0))
     theirs = nn.TransformerDecoderLayer(32, 4, 48, 0.0, "gelu", batch_first=True, norm_first=True)
     with torch.no_grad():
@@ -130,7 +130,7 @@ def test_cross_decoder_block_equals_transformer_decoder_layer(sharpen: Sharpen) 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 def test_encoder_decoder_equals_transformer(sharpen: Sharpen) -> None:
-    """Guards the wiring of the stacks: final norms, which memory the decoder reads, √C and sinusoids on both sides."""
+    """Guards against errors in the stacks: final norms, the decoder's memory, √C and sinusoids on both sides."""
     ours = sharpen(EncoderDecoder(CONFIG, 11, 13))
     theirs = torch_transformer(ours)
     source, target = torch.randint(11, (3, 6)), torch.randint(13, (3, 7))

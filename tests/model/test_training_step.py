@@ -1,4 +1,4 @@
-"""Every flavour of the configuration trains, in every precision, eager and compiled."""
+"""Every model configuration trains, in every precision, eager and compiled."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ FLAVOURS = [
 
 
 CONFIDENCE = {"rotary": 0.3, "learned": 0.3, "sinusoidal": 1.4}
-"""Nats that the first guesses may be wrong by; tables of unit-size vectors, tied, start with logits of unit size."""
+"""Allowed deviation of the initial loss from uniform predictions, in nats; tied tables of unit-size vectors start with
+logits of unit size."""
 
 
 def losses(model: nn.Module, steps: int, logits: Callable[[], Tensor], targets: Tensor) -> list[float]:
-    """Loss before each of some steps of AdamW; every parameter must get a finite gradient each time."""
+    """Return the loss before each AdamW step; every parameter must get a finite gradient each time."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     result = []
     for _ in range(steps):
@@ -63,7 +64,7 @@ def losses(model: nn.Module, steps: int, logits: Callable[[], Tensor], targets: 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_every_flavour_of_gpt_learns(flavour: ModelConfig, dtype: torch.dtype) -> None:
-    """Parameters cut off from the loss, dtypes that do not meet, NaN from a masked row."""
+    """Guards against parameters without a gradient, mismatched dtypes, and NaN from a masked row."""
     gpt = GPT(flavour, 19).to(dtype)
     tokens = torch.randint(19, (4, 13))
     found = losses(gpt, 4, lambda: gpt(tokens[:, :-1]), tokens[:, 1:])
@@ -74,7 +75,7 @@ def test_every_flavour_of_gpt_learns(flavour: ModelConfig, dtype: torch.dtype) -
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_every_flavour_of_translator_learns(flavour: ModelConfig, dtype: torch.dtype) -> None:
-    """The same with a padded source."""
+    """Guards against the same errors with a padded source."""
     model = EncoderDecoder(flavour, 19, 23).to(dtype)
     source, target = torch.randint(19, (4, 9)), torch.randint(23, (4, 8))
     mask = torch.arange(9) < torch.tensor([[9], [4], [1], [9]])
@@ -84,7 +85,7 @@ def test_every_flavour_of_translator_learns(flavour: ModelConfig, dtype: torch.d
 
 
 def test_autocast_runs_every_flavour(config: ModelConfig) -> None:
-    """Mixed dtypes of queries, keys, cache and positions under autocast."""
+    """Guards against mismatched dtypes of queries, keys, cache and positions under autocast."""
     gpt, model = GPT(config, 19), EncoderDecoder(config, 19, 23)
     tokens = torch.randint(19, (2, 12))
     exact = gpt(tokens), model(tokens, tokens)
@@ -107,11 +108,11 @@ def test_autocast_runs_every_flavour(config: ModelConfig) -> None:
     ids=["modern", "classic"],
 )
 def test_both_models_compile_into_one_graph(config: ModelConfig) -> None:
-    """A graph break per layer costs more than compiling gains."""
+    """Guards against a graph break per layer, which costs more than compilation gains."""
     gpt, model = GPT(config, 19), EncoderDecoder(config, 19, 23)
     tokens, mask = torch.randint(19, (2, 12)), torch.arange(12) < torch.tensor([[12], [5]])
     compiled = torch.compile(gpt.features, backend="aot_eager", fullgraph=True)
-    compiled(tokens).sum().backward()  # training, with dropout
+    compiled(tokens).sum().backward()  # training mode, with dropout
     gpt.eval()
     torch.testing.assert_close(compiled(tokens), gpt.features(tokens), rtol=1e-4, atol=1e-5)
     compiled = torch.compile(model.features, backend="aot_eager", fullgraph=True)
@@ -123,7 +124,8 @@ def test_both_models_compile_into_one_graph(config: ModelConfig) -> None:
 
 
 def test_residual_outputs_start_small_and_gains_at_one(config: ModelConfig) -> None:
-    """Without the scaling the residual stream of a deep model grows with its depth from the start."""
+    """Guards against unscaled residual outputs: the residual stream of a deep model would grow with depth at
+    initialisation."""
     deep = ModelConfig(**{**vars(config), "layers": 8, "encoder_layers": 4})
     model = EncoderDecoder(deep, 19, 23)
     for blocks, branches in ((model.encoder, 8), (model.decoder, 24)):

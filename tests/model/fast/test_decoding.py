@@ -1,4 +1,4 @@
-"""A model made ready for decoding computes what the plain one computes, up to the rounding that was asked for."""
+"""A model prepared for decoding computes the same as the original model, up to the requested rounding."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from model.gpt import GPT
 
 Sharpen = Callable[[Any], Any]
 ROUNDING = {"float32": 1e-5, "bf16": 0.04, "int8": 0.06}
-"""Allowed difference of logits as a share of their size."""
+"""Allowed relative difference of logits, by weight format."""
 
 
 def difference(ours: Tensor, plain: Tensor) -> float:
-    """Distance as a share of the length."""
+    """Return the norm of the difference relative to the norm of the expected tensor."""
     return float((ours.float() - plain).norm() / plain.norm())
 
 
 FORMS = [*((weights, None) for weights in FORMATS), ("int8", 1), ("float32", 8)]
-"""Arguments of `prepare`: all forms that there are."""
+"""Arguments of `prepare` that cover all formats."""
 
 
 @pytest.mark.parametrize(("weights", "rows"), FORMS)
@@ -38,7 +38,8 @@ FORMS = [*((weights, None) for weights in FORMATS), ("int8", 1), ("float32", 8)]
 def test_prepared_logits_are_those_of_the_plain_model(
     config: ModelConfig, sharpen: Sharpen, weights: str, rows: int | None
 ) -> None:
-    """Guards biases, gains, scales and layouts of every layer, with a cache and without, in both kinds of model."""
+    """Guards against wrong biases, gains, scales and layouts of any layer, with and without a cache, in both kinds of
+    model."""
     gpt, tokens = sharpen(GPT(config, 19)), torch.randint(19, (max(3, rows or 0), 12))
     ready = prepare(gpt, weights, rows)
     assert difference(ready(tokens), gpt(tokens)) < ROUNDING[weights]
@@ -52,7 +53,7 @@ def test_prepared_logits_are_those_of_the_plain_model(
 
 
 def test_prepared_float32_writes_and_translates_the_same(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Guards: faster forms of the same layers that choose other tokens."""
+    """Guards against faster layers that choose other tokens."""
     gpt: GPT = sharpen(GPT(config, 19))
     settings = SamplingConfig(max_tokens=30)
     prompts = [[1, 5, 2], [4]]
@@ -68,7 +69,8 @@ def test_prepared_float32_writes_and_translates_the_same(config: ModelConfig, sh
 def test_a_text_of_a_prepared_model_does_not_depend_on_the_others(
     weights: str, rows: int | None, sharpen: Sharpen
 ) -> None:
-    """Guards: one scale for the activations of a whole batch, so that a loud neighbour rounds a text away."""
+    """Guards against a single activation scale for the whole batch, with which a row of large values rounds the others
+    away."""
     gpt = sharpen(GPT(ModelConfig(layers=2, heads=4, width=64, context=32), 19))
     ready = prepare(gpt, weights, rows)
     settings = SamplingConfig(max_tokens=20)
@@ -79,7 +81,7 @@ def test_a_text_of_a_prepared_model_does_not_depend_on_the_others(
 
 @pytest.mark.parametrize("rows", [1, 16, 17])
 def test_int8_weights_alone_are_rounded_by_output_channel(rows: int) -> None:
-    """Guards both ways of the product, and that nothing but the weights is rounded to 8 bits."""
+    """Guards against errors in both kernels of the product, and against rounding anything but the weights to 8 bits."""
     linear = nn.Linear(256, 33).requires_grad_(False)
     linear.weight[3] *= 1000
     ours = Int8Weights(linear)
@@ -93,8 +95,8 @@ def test_int8_weights_alone_are_rounded_by_output_channel(rows: int) -> None:
 
 @pytest.mark.parametrize("library", [True, False])
 def test_int8_rounds_by_output_channel_and_by_row(library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards the error of the rounding itself: a channel or row of large numbers must not take the others' digits; and
-    a traceback where torch has no oneDNN."""
+    """Guards against a channel or row of large values that reduces the precision of the others, and a traceback if
+    torch has no oneDNN."""
     if not library:
         monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
         monkeypatch.setattr(torch.ops.onednn, "qlinear_prepack", None)
@@ -103,7 +105,7 @@ def test_int8_rounds_by_output_channel_and_by_row(library: bool, monkeypatch: py
         linear.weight[3] *= 1000
         x = torch.randn(5, 256) * torch.tensor([1.0, 1e3, 1e-3, 1.0, 0.0]).unsqueeze(1)
         ours, plain = Int8Linear(linear)(x), linear(x)
-        # A product of independent factors is of the size |w| |x|, whatever the luck of its sum.
+        # The expected size of a product of independent factors, used instead of the actual sum.
         size = x.norm(dim=1).unsqueeze(1) * linear.weight.norm(dim=1) / 256**0.5  # [5, 32]
     assert torch.equal(ours[4], linear.bias)
     assert ((ours - plain).abs() / size)[:4].max() < 0.06
@@ -111,7 +113,7 @@ def test_int8_rounds_by_output_channel_and_by_row(library: bool, monkeypatch: py
 
 
 def test_preparing_leaves_the_model_alone(sharpen: Sharpen) -> None:
-    """Guards: maps and training go on with the exact weights."""
+    """Guards against changed weights of the original model, which maps and training continue to use."""
     gpt = sharpen(GPT(ModelConfig(layers=1, heads=2, width=32, context=8), 19)).train()
     before = {name: tensor.clone() for name, tensor in gpt.state_dict().items()}
     prepare(gpt, "int8")
@@ -122,6 +124,6 @@ def test_preparing_leaves_the_model_alone(sharpen: Sharpen) -> None:
 
 
 def test_an_unknown_format_is_named() -> None:
-    """Guards: a typing error that silently decodes in float32."""
+    """Guards against a misspelt format that silently decodes in float32."""
     with pytest.raises(ValueError, match="float32, bf16, int8, not 'int4'"):
         prepare(nn.Linear(2, 2), "int4")

@@ -1,4 +1,4 @@
-"""Windows of several documents: with the mask each is read as if it stood alone."""
+"""Document mask: each document of a window is processed as if it were alone."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Sharpen = Callable[[Any], Any]
 EOS = 3
 WINDOW = torch.tensor([7, 5, EOS, 9, 4, 8, 6, EOS, EOS, 11, 5, 7])
 BORDERS = (0, 2, 7, 8, 12)
-"""The end of a document, a whole one, an empty one, the beginning of another."""
+"""The end of one document, a complete one, an empty one, and the start of another."""
 
 
 def masked(config: ModelConfig, sharpen: Sharpen) -> GPT:
-    """A GPT of this flavour whose tokens see their own document."""
+    """Return a GPT of this configuration with document masking."""
     gpt: GPT = sharpen(GPT(replace(config, mask_documents=True), 19, EOS))
     return gpt
 
 
 def expected_mask(tokens: Tensor) -> Tensor:
-    """The definition by loops: back from each token, itself included, to the eos that its document begins with."""
+    """Compute the mask by loops: from each token, itself included, back to the eos before its document."""
     rows, length = tokens.shape
     mask = torch.zeros(rows, length, length, dtype=torch.bool)
     for row in range(rows):
@@ -49,15 +49,15 @@ def expected_mask(tokens: Tensor) -> Tensor:
 
 
 def test_a_token_sees_its_document_up_to_itself() -> None:
-    """Guards: an eos counted to the document before it, or borders of one row used for another."""
+    """Guards against an eos that belongs to the wrong document, and boundaries of one row used for another row."""
     tokens = torch.randint(2, 6, (5, 30))
     assert torch.equal(document_mask(tokens, EOS, head_width=16, dropout=0.0), expected_mask(tokens))
 
 
-@pytest.mark.parametrize("config", ["rotary", "grouped"], indirect=True)  # added positions tell where a document stands
+@pytest.mark.parametrize("config", ["rotary", "grouped"], indirect=True)  # added positions depend on the offset
 def test_documents_of_a_window_are_read_as_if_alone(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Guards: any way from one document into another. Rotary positions are relative: alone, a document may stand
-    anywhere."""
+    """Guards against any leak between documents. With rotary positions, which are relative, a document may be at any
+    offset."""
     gpt = masked(config, sharpen)
     logits = gpt(WINDOW.unsqueeze(0))
     for first, last in itertools.pairwise(BORDERS):
@@ -65,7 +65,7 @@ def test_documents_of_a_window_are_read_as_if_alone(config: ModelConfig, sharpen
 
 
 def test_other_documents_change_nothing(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Guards: the same for positions that are added, and for rows beside each other."""
+    """Guards against the same leak with added positions, and between rows."""
     gpt = masked(config, sharpen)
     other = WINDOW.clone()
     other[[0, 1, 9, 10, 11]] = torch.tensor([13, 14, 15, 16, 17])
@@ -75,7 +75,7 @@ def test_other_documents_change_nothing(config: ModelConfig, sharpen: Sharpen) -
 
 
 def test_no_gradient_crosses_a_border(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Guards: a mask of the forward pass alone."""
+    """Guards against a mask that is missing in the backward pass."""
     gpt = masked(replace(config, tie_embeddings=False), sharpen)
     tokens = torch.tensor([[10, 11, 12, EOS, 13, 14, 15]])
     table = gpt.embedding.tokens.weight
@@ -91,7 +91,7 @@ def test_no_gradient_crosses_a_border(config: ModelConfig, sharpen: Sharpen) -> 
 
 @torch.no_grad()
 def test_without_the_setting_nothing_changes_to_the_bit(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Guards: a mask, or a weight, in models that did not ask for it."""
+    """Guards against a mask, or changed weights, in models without the setting."""
     plain, knows_eos = GPT(config, 19), GPT(config, 19, EOS)
     assert plain.state_dict().keys() == knows_eos.state_dict().keys()
     knows_eos.load_state_dict(plain.state_dict())
@@ -104,7 +104,7 @@ def test_without_the_setting_nothing_changes_to_the_bit(config: ModelConfig, sha
 
 @torch.no_grad()
 def test_maps_end_at_the_borders(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Guards: a recording of what the model would see without its mask."""
+    """Guards against maps of attention without the document mask."""
     gpt = masked(config, sharpen)
     tokens = WINDOW.unsqueeze(0)
     hidden = ~expected_mask(tokens).unsqueeze(1)
@@ -119,8 +119,7 @@ def test_maps_end_at_the_borders(config: ModelConfig, sharpen: Sharpen) -> None:
 
 @torch.no_grad()
 def test_a_cache_continues_one_document(config: ModelConfig, sharpen: Sharpen) -> None:
-    """Guards: writing that goes on from other keys than training saw, with the model as it is or prepared for
-    decoding."""
+    """Guards against decoding with other keys than in training, with the original model or prepared for decoding."""
     gpt = masked(config, sharpen)
     tokens = torch.tensor([[EOS, 9, 4, 8, 6, 11, 5]])
     expected = gpt(tokens)
@@ -133,13 +132,13 @@ def test_a_cache_continues_one_document(config: ModelConfig, sharpen: Sharpen) -
 
 
 def test_a_model_that_cannot_know_documents_is_refused() -> None:
-    """Guards: a mask that is asked for and silently not applied."""
+    """Guards against a requested mask that is silently ignored."""
     with pytest.raises(ValueError, match=r"model\.mask_documents"):
         GPT(ModelConfig(mask_documents=True), 19)
 
 
 def test_blocks_are_for_compiled_code_on_a_gpu() -> None:
-    """Guards: the unfused form of FlexAttention, which keeps the whole matrix of scores, in training or evaluation."""
+    """Guards against the unfused form of FlexAttention, which stores the score matrix, in training or evaluation."""
     tokens = torch.zeros(2, BLOCK, dtype=torch.int64)
     assert document_blocks(tokens, EOS, head_width=64, dropout=0.0) is None
 
@@ -147,7 +146,8 @@ def test_blocks_are_for_compiled_code_on_a_gpu() -> None:
 @pytest.mark.parametrize("kv_heads", [2, 1])
 @torch.no_grad()
 def test_the_mask_in_blocks_says_the_same(kv_heads: int) -> None:
-    """Guards: the form for GPUs drifting from the one that CPUs run. (No CPU has its gradients.)"""
+    """Guards against a difference between the GPU's block mask and the CPU's mask. (The CPU has no gradients for block
+    masks.)"""
     tokens = torch.randint(40, (2, 2 * BLOCK))
     query = torch.randn(2, 2, 2 * BLOCK, 16)
     key, value = torch.randn(2, 2, kv_heads, 2 * BLOCK, 16)
@@ -165,7 +165,7 @@ def test_the_mask_in_blocks_says_the_same(kv_heads: int) -> None:
 
 @pytest.mark.parametrize("heads", [6, 12])
 def test_heads_of_128_work_as_those_of_64(heads: int, sharpen: Sharpen) -> None:
-    """Guards: a rotation, a norm or a kernel made for one width of heads."""
+    """Guards against a rotation, norm or kernel that supports only one head width."""
     config = ModelConfig(layers=1, heads=heads, width=768, context=16, feed_forward=32)
     gpt: GPT = sharpen(GPT(config, 19))
     tokens = torch.randint(19, (2, 16))

@@ -1,4 +1,4 @@
-"""Every fast form computes its definition: values and gradients, eager, compiled and without gradients."""
+"""Every fast form matches its definition in values and gradients: eager, compiled and without gradients."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ SMALL: dict[str, tuple[Callable[..., Tensor], Callable[[], list[Tensor]], list[A
     "rotate, a start for each row": (rotate, lambda: [torch.randn(2, 5, 3, 8)], [ROTATION(torch.tensor([4, 9]), 5)]),
     "rotate a slice": (rotate, lambda: [torch.randn(2, 5, 4, 8)[:, :, :3]], [ROTATION(0, 5)]),
 }
-"""Function, the arguments that have gradients, and those that have none."""
+"""Function, arguments with gradients, and arguments without gradients."""
 
 RANDOM = {"dropout"}
-"""Compared by distribution: `tests/model/test_layers.py`."""
+"""Functions compared by distribution, in `tests/model/test_layers.py`."""
 OTHER_DEVICES = {"document_mask"}
-"""Its other form is for GPUs: `tests/model/fast/test_document_mask.py`, `tests/gpu/test_gpu_attention.py`."""
+"""Functions whose fast form is for GPUs, tested in `tests/model/fast/test_document_mask.py` and
+`tests/gpu/test_gpu_attention.py`."""
 
 SHAPES = {"self": (7, 7), "cross": (5, 9), "cached": (1, 8), "chunk": (3, 8)}
 ATTENTION = [
@@ -60,14 +61,14 @@ def agree(
     compiled: bool,
     **settings: Any,
 ) -> None:
-    """Compare function in `dtype` with its definition in float32, of the same numbers."""
+    """Compare a function in `dtype` with its definition in float32, on the same inputs."""
     rounded = [tensor.to(dtype) for tensor in tensors]
     exact = [tensor.float().detach().requires_grad_() for tensor in rounded]
     expected = inspect.unwrap(function)(*exact, *others, **settings)
     direction = torch.randn_like(expected).to(dtype)
     wanted = torch.autograd.grad(expected, exact, direction.float())
 
-    torch.compiler.reset()  # definitions share the code of their decorator, and so its limit of compiled forms
+    torch.compiler.reset()  # all definitions share their decorator's limit of recompilations
     fast = torch.compile(function, backend="eager", fullgraph=True, dynamic=False) if compiled else function
     leaves = [tensor.detach().requires_grad_() for tensor in rounded]
     output = fast(*leaves, *others, **settings)
@@ -76,7 +77,7 @@ def agree(
         without_gradients = fast(*rounded, *others, **settings)
     for mine, reference in zip((output, without_gradients, *found), (expected, expected, *wanted), strict=True):
         assert mine.dtype == dtype
-        size = max(1.0, float(reference.detach().abs().max()) / 4)  # of a sum's terms: what its rounding goes by
+        size = max(1.0, float(reference.detach().abs().max()) / 4)  # scale of the rounding error
         torch.testing.assert_close(mine.float() / size, reference / size, **TOLERANCE[dtype])
 
 
@@ -84,7 +85,7 @@ def agree(
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("case", SMALL)
 def test_a_fast_form_is_its_definition(case: str, compiled: bool, dtype: torch.dtype) -> None:
-    """Guards gradients written by hand: wrong, they would still train, only badly."""
+    """Guards against wrong hand-written gradients, with which a model would still train, only worse."""
     function, tensors, others = SMALL[case]
     agree(function, tensors(), *others, dtype=dtype, compiled=compiled)
 
@@ -92,10 +93,10 @@ def test_a_fast_form_is_its_definition(case: str, compiled: bool, dtype: torch.d
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("shape", "kind", "pad", "kv_heads"), ATTENTION)
 def test_fast_attention_is_the_definition(shape: str, kind: str, pad: str, kv_heads: int, dtype: torch.dtype) -> None:
-    """Guards: a kernel that reads the flag or the mask otherwise quietly trains a wrong model."""
+    """Guards against a kernel that interprets the flag or the mask differently."""
     queries, keys = SHAPES[shape]
     lengths = ((queries, 4), (keys, kv_heads), (keys, kv_heads))
-    tensors = [torch.randn(3, length, heads, 8).transpose(1, 2) for length, heads in lengths]  # as the modules do
+    tensors = [torch.randn(3, length, heads, 8).transpose(1, 2) for length, heads in lengths]  # the modules' layout
     mask = torch.arange(keys) < torch.tensor([[keys], [keys // 2], [1]]) if pad == "padded" else None
     compiled = shape == "self" and kv_heads == 2
     agree(attention, tensors, dtype=dtype, compiled=compiled, causal=kind == "causal", key_mask=mask)
@@ -104,14 +105,14 @@ def test_fast_attention_is_the_definition(shape: str, kind: str, pad: str, kv_he
 @pytest.mark.parametrize("rows", [1, 20])
 @torch.no_grad()
 def test_many_heads_of_few_queries_are_the_definition(rows: int) -> None:
-    """Guards the products of a decoding step, which take over from a number of heads on."""
+    """Guards against errors in the products of a decoding step, which are used above a certain number of heads."""
     query, key, value = (torch.randn(rows, heads, length, 8) for heads, length in ((4, 1), (2, 9), (2, 9)))
     expected = inspect.unwrap(attention)(query, key, value, causal=True)
     torch.testing.assert_close(attention(query, key, value, causal=True), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_every_definition_with_a_fast_form_is_compared() -> None:
-    """Guards: a form that is added and never held against its definition."""
+    """Guards against a fast form that is not compared with its definition."""
     compared = {function.__name__ for function, _, _ in SMALL.values()} | {"attention"} | RANDOM | OTHER_DEVICES
     found = set()
     for path in Path(model.__path__[0]).glob("*.py"):
@@ -148,13 +149,13 @@ def norm() -> tuple[nn.Module, nn.Module]:
 
 
 LAYERS = {"PackedLinear": bf16_linear, "PackedFloat32Linear": float32_linear, "DecodingRMSNorm": norm}
-"""Pairs of a layer and its form for decoding. Those that round are held against their error: `test_decoding.py`."""
+"""Pairs of a layer and its decoding form. Rounded forms are tested in `test_decoding.py`."""
 
 
 @pytest.mark.parametrize("kind", LAYERS)
 @torch.no_grad()
 def test_a_layer_for_decoding_is_the_plain_one(kind: str) -> None:
-    """Guards layouts and biases; of the norm the place of epsilon, which rows near zero show."""
+    """Guards against wrong layouts and biases, and a misplaced epsilon of the norm, which shows in rows near zero."""
     plain, fast = LAYERS[kind]()
     x = torch.randn(2, 5, 32) * torch.tensor([0.0, 1e-4, 1e-3, 1.0, 30.0]).unsqueeze(1)
     dtype = next(plain.parameters()).dtype
@@ -164,7 +165,7 @@ def test_a_layer_for_decoding_is_the_plain_one(kind: str) -> None:
 @pytest.mark.parametrize("rows", [1, 20])
 @torch.no_grad()
 def test_a_block_for_decoding_is_the_plain_one(config: ModelConfig, rows: int) -> None:
-    """Guards: a second text of the block that leaves out what the first one does, with a cache and without."""
+    """Guards against a step of the block that its decoding form omits, with and without a cache."""
     block = DecoderBlock(config, 0).eval()
     fast, x = DecodingBlock(block), torch.randn(rows, 6, config.width)
     rotary = RotaryPositions(16, config.head_width) if config.position == "rotary" else None
