@@ -9,10 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from data.batches.batch import Batch, BatchStream
-from data.batches.permutation import permuted
 from data.tokens.token_file import Tokens
-
-_BLOCK = 4096  # windows whose order is computed together: a single window would take as long as a hundred
 
 
 class WindowStream(BatchStream):
@@ -20,16 +17,16 @@ class WindowStream(BatchStream):
     shorter than a window.
 
     The first window of each epoch starts at a different random token, so that over the epochs a token appears at all
-    positions. Memory does not grow with the text: the order is computed one block at a time. The text is a ring: its
-    last token is followed by the eos at its beginning, which is predicted and read like any other eos. Batches always
-    have `batch_size` rows: a batch may hold the end of an epoch and the start of the next. The position counts windows.
+    positions. The order takes 8 bytes per window. The text is a ring: its last token is followed by the eos at
+    its beginning, which is predicted and read like any other eos. Batches always have `batch_size` rows: a batch may
+    hold the end of an epoch and the start of the next. The position counts windows.
     """
 
     def __init__(self, tokens: Tokens, batch_size: int, context: int, seed: int, rank: int = 0, world: int = 1) -> None:
         super().__init__(seed, rank, world)
         self._tokens, self._batch_size, self._context = tokens, batch_size, context
         self._windows = len(tokens) // context
-        self._block: tuple[tuple[int, int, int], NDArray[np.int64]] | None = None
+        self._order: tuple[tuple[int, int], NDArray[np.int64]] | None = None
 
     @property
     def epoch_batches(self) -> int:
@@ -51,20 +48,18 @@ class WindowStream(BatchStream):
         while count > 0:
             if self._position >= self._windows:
                 self._epoch, self._position = self._epoch + 1, 0
-            block, place = divmod(self._position, _BLOCK)
-            taken = self._starts(self._epoch, block)[place : place + count]
+            taken = self._starts(self._epoch)[self._position : self._position + count]
             self._position += len(taken)
             count -= len(taken)
-            yield taken
+            yield taken % len(self._tokens)
 
-    def _starts(self, epoch: int, block: int) -> NDArray[np.int64]:
-        """Return the first tokens of the windows in one block of the epoch's order."""
-        if self._block is None or self._block[0] != (self.seed, epoch, block):
-            first = np.random.default_rng((self.seed, epoch)).integers(len(self._tokens))
-            places = np.arange(block * _BLOCK, min(self._windows, (block + 1) * _BLOCK))
-            starts = first + self._context * permuted(places, self._windows, (self.seed, epoch))
-            self._block = (self.seed, epoch, block), starts % len(self._tokens)
-        return self._block[1]
+    def _starts(self, epoch: int) -> NDArray[np.int64]:
+        """Return the first tokens of all windows in the epoch's order, not yet wrapped around."""
+        if self._order is None or self._order[0] != (self.seed, epoch):
+            random = np.random.default_rng((self.seed, epoch))
+            starts = random.integers(len(self._tokens)) + self._context * random.permutation(self._windows)
+            self._order = (self.seed, epoch), starts
+        return self._order[1]
 
 
 def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batch:
