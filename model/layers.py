@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from model.config import ModelConfig
 from model.fast import accelerated_by
-from model.fast.layers import fast_dropout, fast_rms_norm, fast_squared_relu
+from model.fast.layers import fast_dropout, fast_rms_norm
 
 
 @accelerated_by(fast_rms_norm)
@@ -24,12 +24,6 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 def dropout(x: Tensor, probability: float) -> Tensor:
     """Zero each element with the given probability and scale the others to preserve the expectation."""
     return F.dropout(x, probability)
-
-
-@accelerated_by(fast_squared_relu)
-def squared_relu(x: Tensor) -> Tensor:
-    """Return max(x, 0)² (So et al. 2021)."""
-    return F.relu(x).square()
 
 
 class RMSNorm(nn.Module):
@@ -78,7 +72,7 @@ class FeedForward(nn.Module):
         """Map x [..., C] to [..., C]."""
         x = self.expand(x)  # [..., hidden], twice that for swiglu
         if self.activation == "relu2":
-            x = squared_relu(x)
+            x = F.relu(x).square()
         elif self.activation == "gelu":
             x = F.gelu(x)
         else:

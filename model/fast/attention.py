@@ -1,7 +1,7 @@
-"""Equals `model.attention.attention`, with the fastest kernel for the device, dtype and length.
+"""Faster equivalent of `model.attention.attention`: runs the fastest kernel for the device, dtype and length.
 
-Used: always, except in recordings, which compute the definition. Gain: torch's fused kernel stores no weights; for the
-explicit products see `model.fast.explicit_attention`.
+Used everywhere except in recordings, which need the weights that the definition returns. torch's fused kernel does not
+store these weights, so that its memory grows with the length and not with its square.
 """
 
 from __future__ import annotations
@@ -25,12 +25,6 @@ EXPLICIT_LENGTH = 512
 """Maximum number of keys for which explicit products beat the fused kernel's bfloat16 backward pass on a CPU: 6 x
 faster at 64 and 128 keys, 1.9 x at 256, 1.5 x at 512; at 1024 the fused kernel is 1.6 x faster."""
 
-DECODING_QUERIES = 8
-DECODING_HEADS = 64
-"""With at most this many queries per head, and at least this many heads in the batch, plain float32 products beat the
-fused kernel on a CPU: for one query and 4 heads they need 0.6 x its time with 32 rows, 1.6 x with 1 row. In bfloat16
-the fused kernel is always faster."""
-
 
 def explicit_is_faster(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> bool:
     """Whether explicit products are faster than the fused kernel for these arguments."""
@@ -39,11 +33,7 @@ def explicit_is_faster(query: Tensor, key: Tensor, value: Tensor, dropout: float
     if dropout > 0:
         return True
     training = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
-    if not training:
-        rows, heads, queries, _ = query.shape
-        few, many = queries <= DECODING_QUERIES, rows * heads >= DECODING_HEADS
-        return query.dtype == torch.float32 and few and many
-    return query.dtype == torch.bfloat16 and key.shape[2] <= EXPLICIT_LENGTH
+    return training and query.dtype == torch.bfloat16 and key.shape[2] <= EXPLICIT_LENGTH
 
 
 def fast_attention(

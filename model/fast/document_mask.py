@@ -1,7 +1,7 @@
-"""Equals `model.masks.document_mask` and attention under it, as a block mask for FlexAttention.
+"""Faster equivalent of `model.masks.document_mask`, and of attention under that mask: a block mask for FlexAttention.
 
-Used: in compiled code for a GPU, for windows of whole blocks without attention dropout. One fused kernel then skips the
-blocks of other documents. Gain: not measured; see `docs/gpu.md`.
+Used in compiled code on a GPU, if the window is a multiple of the block size and there is no attention dropout. One
+fused kernel then skips the blocks of other documents. The gain has not been measured (docs/gpu.md).
 
 Why FlexAttention on a GPU and not `varlen_attn`: a window has a fixed number of mask blocks, so the mask fits a model
 that is compiled as a whole with fixed shapes. The list of document boundaries for variable-length attention has one

@@ -21,7 +21,7 @@ from model.config import ModelConfig
 from model.fast.decoder_block import DecodingBlock
 from model.fast.decoding import DecodingRMSNorm
 from model.fast.packed_linear import PackedFloat32Linear, PackedLinear, packs, packs_float32
-from model.layers import RMSNorm, rms_norm, squared_relu
+from model.layers import RMSNorm, rms_norm
 from model.positions import RotaryPositions, rotate
 
 DTYPES = [pytest.param(torch.float32, id="float32"), pytest.param(torch.bfloat16, id="bf16")]
@@ -32,7 +32,6 @@ SMALL: dict[str, tuple[Callable[..., Tensor], Callable[[], list[Tensor]], list[A
     "rms_norm": (rms_norm, lambda: [torch.randn(6, 32), torch.randn(32)], [1e-6]),
     "rms_norm of a slice": (rms_norm, lambda: [torch.randn(2, 5, 6, 32)[:, :, :4], torch.randn(32)], [1e-6]),
     "rms_norm near zero": (rms_norm, lambda: [torch.randn(7, 32) * 1e-4, torch.randn(32)], [1e-6]),
-    "squared_relu": (squared_relu, lambda: [torch.randn(5, 40)], []),
     "rotate": (rotate, lambda: [torch.randn(2, 5, 3, 8)], [ROTATION(4, 5)]),
     "rotate, a start for each row": (rotate, lambda: [torch.randn(2, 5, 3, 8)], [ROTATION(torch.tensor([4, 9]), 5)]),
     "rotate a slice": (rotate, lambda: [torch.randn(2, 5, 4, 8)[:, :, :3]], [ROTATION(0, 5)]),
