@@ -16,7 +16,7 @@ class AttentionConfig:
     """Your own texts, recorded at every evaluation. For translation: source sentences, or `source ||| target`."""
 
     examples: int = 4
-    """Number of validation examples recorded in addition to the probes, the same ones every time."""
+    """Number of validation examples recorded in addition to `probes`, the same ones every time."""
 
     max_tokens: int = 128
     """Maximum length of a recorded sequence in tokens; longer ones are truncated and marked as such. A map has up to
@@ -28,7 +28,7 @@ class AttentionConfig:
 
     scored: int = 64
     """Built-in corpus: number of validation rows on which all heads are scored against gold alignments or antecedents;
-    0 is off."""
+    0 disables scoring."""
 
     importance: bool = False
     """After training, measure the importance of each head: the rise in validation loss if it is ablated. Runs one pass

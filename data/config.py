@@ -15,15 +15,15 @@ class DataConfig:
 
     path: str | None = None
     """A file, a folder, a glob, an http(s) URL, a list of two aligned files such as `a.en,b.ja`, or (hub) `owner/name`.
-    Files of a folder are assigned to splits by name: train, valid|validation|val|dev, test; if none matches, all files
-    are training text. Interrupted downloads are retried; if the server sends neither a length nor chunks (HTTP/1.0), an
-    incomplete file cannot be detected."""
+    Files in a folder are assigned to splits by name: train, valid|validation|val|dev, test; if no name matches, all
+    files are used for training. Interrupted downloads are retried; if the server sends neither a Content-Length nor
+    chunked encoding (HTTP/1.0), a truncated download cannot be detected."""
 
     valid_path: str | None = None
-    """Validation file(s); null uses those found in the folder, else splits off a part of `path`."""
+    """Validation file(s); null uses those found in the folder or, if there are none, splits off a part of `path`."""
 
     test_path: str | None = None
-    """Test file(s); null works as for `valid_path`."""
+    """Test file(s); null uses those found in the folder or, if there are none, splits off `test_fraction` of `path`."""
 
     subset: str | None = None
     """Hub only: the configuration name of the dataset (`wikitext-2-raw-v1`)."""
@@ -35,39 +35,39 @@ class DataConfig:
     """Column of source sentences: a name, or a number starting at 1 for files without a header."""
 
     target_column: str = "target"
-    """Column of target sentences, likewise."""
+    """Column of target sentences, in the same format as `source_column`."""
 
     header: bool = False
     """Set to true if CSV/TSV files start with a line of column names. If false, a file whose first line contains the
     name of a requested column is rejected."""
 
     rows: str = "document"
-    """Unit of running text treated as a document: `document` (a whole file), `paragraph` (separated by blank lines) or
-    `line`. An end-of-text token precedes every document, including the first."""
+    """What counts as one document in running text: a whole file (`document`), a paragraph (`paragraph`, separated by
+    blank lines) or a line (`line`). An end-of-text token precedes every document, including the first."""
 
     split: str = "contiguous"
-    """How to split off validation and test data if they have no files: `contiguous` (the end of the text), `random`
-    (seeded, by document or pair) or `components` (pairs: by connected components of shared sentences, so that no
-    sentence is in two splits)."""
+    """How to split off validation and test data if no files are given for them: `contiguous` (the end of the text),
+    `random` (seeded, by document or pair) or `components` (pairs: by connected components of shared sentences, so that
+    no sentence is in two splits)."""
 
     valid_fraction: float = 0.1
     """Fraction of the text or pairs split off for validation if there is no validation file."""
 
     test_fraction: float = 0.0
-    """Fraction split off for testing, likewise."""
+    """Fraction of the text or pairs split off for testing if there is no test file."""
 
     valid_tokens: int | None = 400_000
-    """Maximum number of validation tokens evaluated during training; null evaluates all. From a larger split, passages
-    (or pairs) spread evenly over it are used, the same ones every time. Evaluating a token takes a third of the time of
-    training on it: 400000 tokens take as long as 33 training steps of 4096 tokens."""
+    """Maximum number of validation tokens evaluated during training; null evaluates all. If the split is larger, a
+    fixed, evenly spaced subset of its passages (or pairs) is used. Evaluation takes a third as long per token as
+    training: 400000 tokens take as long as 33 training steps of 4096 tokens."""
 
     split_seed: int = 0
     """Seed of random and component splits and of the built-in corpus, independent of the run's seed so that runs remain
     comparable."""
 
     max_rows: int | None = None
-    """Use at most this many rows of the training split, from its start (with `rows=document`: files); validation and
-    test splits are unchanged. null uses all."""
+    """Use only the first `max_rows` rows of the training split (files if `rows=document`); validation and test splits
+    are unchanged. null uses all."""
 
     streaming: bool = False
     """Tokenise without loading the entire text into memory (for text larger than memory)."""
@@ -80,8 +80,8 @@ class DataConfig:
     instead)."""
 
     length_multiple: int = 4
-    """Translation: pad lengths to a multiple of this number, to limit the number of distinct shapes (a kernel is built
-    for each shape)."""
+    """Translation: pad lengths to a multiple of this number to limit the number of distinct batch shapes, because a
+    kernel is built for each shape."""
 
     sentences: int = 40000
     """Built-in corpus: number of sentence pairs."""
@@ -98,9 +98,9 @@ class TokenizerConfig:
     """`char`, `bpe` or `unigram`."""
 
     vocab_size: int | None = None
-    """Vocabulary size, including special tokens (char: the maximum; the actual size is that of the alphabet). null fits
-    it to the training text: the alphabet plus one piece per 400 characters, up to 1024 pieces in total or 400 beyond
-    the alphabet, whichever is more (char: the alphabet, up to 10000)."""
+    """Vocabulary size, including special tokens (char: the maximum; the actual size is the number of distinct
+    characters). null derives it from the training text: c + (length of the text) / 400, capped at max(1024, c + 400),
+    where c is the number of distinct characters (char: c, capped at 10000)."""
 
     character_coverage: float = 1.0
     """Fraction of the character occurrences in the training text that the vocabulary covers; 0.9995 is common for
@@ -117,7 +117,7 @@ class TokenizerConfig:
 
     sampling: float = 0.0
     """Translation with unigram: subword regularisation (Kudo 2018), which samples a new segmentation every epoch. The
-    value is the exponent alpha of the probabilities: 0.1-0.5 is common, smaller is more random, 0 is off."""
+    value is the exponent alpha of the probabilities: 0.1-0.5 is common, smaller is more random, 0 disables it."""
 
 
 def problems(config: DataConfig) -> list[str]:

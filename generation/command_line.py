@@ -18,7 +18,7 @@ HELP = """Generate text with a GPT run, or translate with a translation run.
 
   python generate.py run=runs/demo_gpt prompt='Emi had a small dog.'  the prompt is used verbatim
   python generate.py run=runs/demo_enja < english.txt > japanese.txt  line by line, in order, written as soon as ready
-  python generate.py run=runs/demo_gpt < beginning.txt                continue the whole text
+  python generate.py run=runs/demo_gpt < beginning.txt                the whole file is one prompt
   python generate.py run=runs/NAME                                    interactive if standard input is a terminal
 
 Generated texts and translations go to standard output, notes and progress to standard error.

@@ -12,11 +12,11 @@ class RunConfig:
     """The trained run and its input."""
 
     run: str | None = None
-    """Folder of a trained run, runs/NAME; used verbatim except for a leading ~."""
+    """Folder of a trained run, runs/NAME. The path is taken literally, except that a leading ~ is expanded."""
 
     prompt: str | None = None
-    """Text to continue, or sentence to translate (several lines are several sentences); used verbatim. If not given,
-    standard input is read."""
+    """Text to continue, or sentences to translate, one per line; used verbatim. If not given, standard input is read.
+    """
 
     checkpoint: str = "best"
     """`best` (lowest validation loss) or `last`."""
@@ -26,7 +26,7 @@ class RunConfig:
     else the CPU."""
 
     quantize: str | None = None
-    """Quantise weights to `bf16` or `int8`, to read less memory per token. null uses `float32`, or `bf16` if the
+    """Quantise weights to `bf16` or `int8` to reduce memory traffic per token. null uses `float32`, or `bf16` if the
     hardware multiplies bf16 faster and the model is large enough."""
 
     attention: bool = False
@@ -70,11 +70,11 @@ class WritingConfig(SamplingConfig):
     quantise activations.)"""
 
     seed: int = 1
-    """GPT: the same seed generates the same text; the second sample uses seed + 1, and so on. Interactively, each text
-    uses a new seed, printed below it; a given seed applies to the first text."""
+    """GPT: the same seed generates the same text; the second sample uses seed + 1, and so on. In interactive mode each
+    text uses a new seed, which is printed below it; if you set `seed`, it applies to the first text only."""
 
     stop: list[str] = field(default_factory=list)
-    """GPT: stop before this string; used verbatim, can be repeated."""
+    """GPT: stop before this string, taken literally; can be given more than once."""
 
 
 @dataclass

@@ -27,7 +27,8 @@ class OptimConfig:
     """Peak learning rate of AdamW."""
 
     muon_lr: float = 0.02
-    """Peak learning rate of the matrices trained by Muon, in Muon's own scale (an update has spectral norm about 1)."""
+    """Peak learning rate of the matrices trained by Muon. It is not comparable to `lr`: before it is scaled by the
+    learning rate, a Muon update has a spectral norm of about 1."""
 
     beta1: float = 0.9
     """Decay rate of the running mean of gradients."""
@@ -53,9 +54,10 @@ class ScheduleConfig:
     """`cosine`, `linear`, `inverse_sqrt` (Vaswani et al. 2017), `wsd` (warm-up, stable, decay) or `constant`."""
 
     warmup: int = 100
-    """Steps of linear warm-up from 0 to the peak. In a new run, a value not given on the command line is capped at 10%
-    of `trainer.steps`. With `trainer.minutes`, warm-up ends no later than when training steps have taken 10% of the
-    budget, not counting the first step after each start, which may include compilation."""
+    """Steps of linear warm-up from 0 to the peak. In a new run, a default or a recipe's value is capped at 10% of
+    `trainer.steps`; a value given on the command line is not. With `trainer.minutes`, warm-up also ends once training
+    steps have used 10% of the time budget. This time does not include the first step after a start or resume, which may
+    include compilation."""
 
     final: float = 0.0
     """Final learning rate, as a fraction of the peak (cosine, linear, wsd)."""
@@ -73,15 +75,16 @@ class TrainerConfig:
     a resumed run."""
 
     minutes: float | None = None
-    """Wall-clock budget of training in minutes, including evaluations and all restarts. If only `minutes` is given on
-    the command line, it overrides the steps in the same way. With both, the run ends at the first limit reached, and
-    the schedule follows the budget of which the larger fraction is spent."""
+    """Wall-clock budget for training in minutes, including evaluations, and cumulative over all resumes. If only
+    `minutes` is given on the command line, it overrides the steps of a recipe or a resumed run. If both are set, the
+    run ends at whichever limit is reached first, and the schedule follows whichever budget is closer to being used up.
+    """
 
     batch_size: int = 32
-    """Windows per micro-batch (GPT; translation uses `data.batch_tokens` instead)."""
+    """GPT: sequences per micro-batch, each of `model.context` tokens (translation uses `data.batch_tokens` instead)."""
 
     accumulate: int = 1
-    """Micro-batches per optimiser step. The loss is averaged over all tokens of the step: 4 micro-batches of 1 window
+    """Micro-batches per optimiser step. The loss is averaged over all tokens of the step: 4 micro-batches of 1 sequence
     give the same gradient as 1 micro-batch of 4."""
 
     label_smoothing: float = 0.0
@@ -89,20 +92,22 @@ class TrainerConfig:
     translation. Applies to the training loss, not to the validation loss."""
 
     ema: float = 0.0
-    """Decay rate of an exponential moving average of the weights, which is what is evaluated and saved; 0 is off."""
+    """Decay rate of an exponential moving average of the weights; 0 disables it. If enabled, the averaged weights are
+    the ones evaluated and saved."""
 
     evaluate_every: int = 250
     """Steps between evaluations, each of which computes the validation loss, generates samples or translations, records
-    attention maps and saves a checkpoint. Evaluations take at most a third of the time: after one longer than 5
-    seconds, further ones are skipped until training steps have taken twice as long. Their checkpoints are still saved,
-    and the final evaluation is never skipped."""
+    attention maps and saves a checkpoint. Evaluation is limited to about a third of the run time: after an evaluation
+    of more than 5 seconds, further evaluations are skipped until training has run for twice as long as that evaluation
+    took. A checkpoint is still saved when an evaluation is skipped, and the final evaluation is never skipped."""
 
     evaluate_minutes: float | None = None
     """If set, evaluate every `evaluate_minutes` minutes instead of every `evaluate_every` steps."""
 
     first_evaluation_minutes: float | None = None
-    """With `evaluate_minutes`: minutes until the first evaluation. The time of each following evaluation is twice that
-    of the previous one, until the interval reaches `evaluate_minutes`. null uses `evaluate_minutes` from the start."""
+    """With `evaluate_minutes`: minutes until the first evaluation. Each later evaluation follows at twice the time of
+    the previous one (2x, 4x, 8x, …) until the interval reaches `evaluate_minutes`, and from then on every
+    `evaluate_minutes` minutes. null uses `evaluate_minutes` from the start."""
 
     evaluate_sentences: int = 200
     """Translation: number of validation sentences decoded (greedily) for BLEU and chrF during training."""
@@ -138,8 +143,8 @@ class TrainerConfig:
     matrix multiplication, else float32."""
 
     compile: str = "auto"
-    """torch.compile: `on`, `off`, or `auto`: if the run is long enough to amortise compilation (on a CPU, 5
-    minutes)."""
+    """torch.compile: `on`, `off`, or `auto`, which compiles if the run is long enough to amortise compilation (on a
+    CPU, runs of at least 5 minutes)."""
 
     threads: int | None = None
     """CPU threads; null uses the number of physical cores, or fewer if the container has a CPU quota."""
@@ -150,10 +155,10 @@ class TrainerConfig:
 
     slow_attention: bool = False
     """On a GPU, allow the attention kernel that materialises the full matrix of attention weights if no fused kernel is
-    applicable. Otherwise such a run is rejected."""
+    applicable. If false, a run that has no applicable fused kernel is rejected."""
 
     deterministic: bool = False
-    """Use only deterministic kernels on CUDA. CPU runs are always bit-exactly reproducible."""
+    """Use only deterministic kernels on CUDA. CPU runs are always reproducible bit for bit."""
 
     overfit: bool = False
     """Train on the first batch only: a model that cannot drive this loss to zero has a bug."""
@@ -173,19 +178,21 @@ class TrainConfig:
     """The recipe that this config was composed from; it names the run if `name` is null."""
 
     name: str | None = None
-    """Name of the run; its folder is `runs/<name>`. null uses the recipe's name or `<task>-<data>` and the next free
-    number. In a sweep, the values that vary are appended: `<name>-lr-0.003`."""
+    """Name of the run; its folder is `runs/<name>`. null uses the recipe's name, or `<task>-<data>` without a recipe,
+    followed by the next free number if the name is taken. In a sweep, the values that vary are appended:
+    `<name>-lr-0.003`."""
 
     runs: str = "runs"
     """Folder that contains all runs."""
 
     resume: str | None = None
-    """Run folder to resume, bit-exactly; or one of its checkpoints (`runs/NAME/checkpoints/step-00000500`, `…/best`):
-    training continues from that step, and later checkpoints, metrics, curves and attention maps are deleted."""
+    """Run folder to resume; the result is bit-identical to that of an uninterrupted run. Or one of its checkpoints
+    (`runs/NAME/checkpoints/step-00000500`, `…/best`): training continues from that step, and later checkpoints,
+    metrics, curves and attention maps are deleted."""
 
     init_from: str | None = None
-    """Run folder or checkpoint to initialise a new run from: loads the weights (of a run folder: the best) and the
-    tokenizer, not the optimiser state or the step."""
+    """Run folder or checkpoint to initialise a new run from. Loads the weights (for a run folder, those of its best
+    checkpoint) and the tokenizer, but not the optimiser state or the step count."""
 
     seed: int = 1
     """Seed for initialisation, data order and dropout."""
