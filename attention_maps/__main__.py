@@ -13,7 +13,7 @@ HELP = """Query the attention maps recorded by a run.
   python -m attention_maps heads runs/NAME              measures and label of each head
   python -m attention_maps show runs/NAME               a map as a table: the strongest keys of each token
   python -m attention_maps show runs/NAME query=win key=I
-                                                        'win' attends 'I': 50 %
+                                                        'win' attends to 'I': 50 %
   python -m attention_maps export runs/NAME to=map.svg  an image, a table, an alignment, or an HTML page
 
 `python -m attention_maps show --help` lists the settings of `show`, and so on."""

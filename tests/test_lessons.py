@@ -332,7 +332,8 @@ def test_lesson_5_learns_what_a_mole_is(lesson: Lesson) -> None:
     torch.testing.assert_close(found["logits"], found["gpt"](found["prompt"]).detach())
     assert [row.index(max(row)) for row in found["of_verbs"]] == [0, 0, 1, 1, 2, 2]
     assert min(max(row) for row in found["of_verbs"]) > 0.9
-    assert all(max(shares) > 0.35 for shares in found["looks"].values())  # of three possible positions
+    weights = found["adjective_weights"].values()
+    assert all(max(heads) > 0.35 for heads in weights)  # of three possible positions
 
 
 def test_lesson_5_says_who_may_see_the_future(lesson: Lesson) -> None:

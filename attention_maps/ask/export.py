@@ -21,14 +21,8 @@ from configs.errors import UserError
 from configs.program import expanded
 from configs.whole_file import write_whole
 
-ONLY_FOR = {
-    "view": (".svg",),
-    "top": (".svg",),
-    "readout": (".pharaoh",),
-    "threshold": (".pharaoh",),
-    "steps": (".html",),
-}
-"""Settings that apply only to these formats."""
+ONLY_FOR = {"view": ".svg", "top": ".svg", "readout": ".pharaoh", "threshold": ".pharaoh", "steps": ".html"}
+"""Settings that apply only to one format."""
 
 
 @dataclass
@@ -63,9 +57,8 @@ class ExportSettings(MapSettings):
 
 def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
     """Write maps to a file: an image, a table of weights, a word alignment, or a self-contained HTML page."""
-    found = [*problems, *setting_problems(settings)]
     to = expanded(settings.to)
-    with also(found):
+    with also([*problems, *setting_problems(settings)]):
         folder = existing_run(run)
         name, title, recording = load(folder, settings.step)
         asked = list(questions(title, recording, settings))
@@ -81,32 +74,31 @@ def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
 
 def setting_problems(settings: ExportSettings) -> list[str]:
     """Check the settings before any file is read; return one message per problem."""
-    to = expanded(settings.to)
+    to, suffixes = expanded(settings.to), ", ".join([*WRITERS, ".html"])
     suffix = to.suffix.lower()
-    kinds = [*WRITERS, ".html"]
     if not settings.to:
-        return [f"to=FILE is required; its extension must be one of {', '.join(kinds)}"]
-    if suffix not in kinds:
-        return [f"to={settings.to}: the extension must be one of {', '.join(kinds)}"]
-    found = []
-    if to.is_dir() or (to.exists() and not settings.overwrite):
-        found.append(f"to={settings.to}: exists" + ("" if to.is_dir() else "; overwrite=true replaces it"))
-    if not to.parent.is_dir():
-        found.append(f"to={settings.to}: there is no folder {to.parent}")
-    for key, suffixes in ONLY_FOR.items():
-        if getattr(settings, key) != getattr(type(settings), key) and suffix not in suffixes:
-            found.append(f"{key}={getattr(settings, key)}: only for {', '.join(suffixes)}")
-    if settings.sample == "all" and suffix not in (".pharaoh", ".html"):
-        found.append("sample=all: only .pharaoh and .html support all samples; other files hold one map")
-    if settings.head == "all" and suffix != ".png":
-        found.append("head=all: only .png supports all heads, side by side")
-    if settings.top < 1:
-        found.append(f"top={settings.top}: must be at least 1")
-    if not 0 < settings.threshold <= 1:
-        found.append(f"threshold={settings.threshold}: must be above 0 and at most 1")
-    if settings.steps != "all" and settings.steps < 1:
-        found.append(f"steps={settings.steps}: must be at least 1, or all")
-    return found
+        return [f"to=FILE is required; its extension must be one of {suffixes}"]
+    if suffix not in (*WRITERS, ".html"):
+        return [f"to={settings.to}: the extension must be one of {suffixes}"]
+    taken = to.is_dir() or (to.exists() and not settings.overwrite)
+    rules = (
+        (taken, f"to={settings.to}: exists" + ("" if to.is_dir() else "; overwrite=true replaces it")),
+        (not to.parent.is_dir(), f"to={settings.to}: there is no folder {to.parent}"),
+        (
+            settings.sample == "all" and suffix not in (".pharaoh", ".html"),
+            "sample=all: only .pharaoh and .html support all samples; other files hold one map",
+        ),
+        (settings.head == "all" and suffix != ".png", "head=all: only .png supports all heads, side by side"),
+        (settings.top < 1, f"top={settings.top}: must be at least 1"),
+        (not 0 < settings.threshold <= 1, f"threshold={settings.threshold}: must be above 0 and at most 1"),
+        (settings.steps != "all" and settings.steps < 1, f"steps={settings.steps}: must be at least 1, or all"),
+    )
+    misplaced = [
+        f"{key}={getattr(settings, key)}: only for {only}"
+        for key, only in ONLY_FOR.items()
+        if suffix != only and getattr(settings, key) != getattr(type(settings), key)
+    ]
+    return [problem for broken, problem in rules if broken] + misplaced
 
 
 def _png(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
@@ -126,7 +118,7 @@ def _svg(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
 
 
 def _csv(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
-    """A header with the keys, then one line per query: its token and its weights, in five digits (float16)."""
+    """Format a header with the keys, then one line per query: its token and weights, in five digits (float16)."""
     question, text = asked[0], io.StringIO()
     writer = csv.writer(text)
     writer.writerow([question.rows, *question.keys.pieces])
@@ -146,22 +138,20 @@ def _html(folder: Path, name: str, title: str, settings: ExportSettings, asked: 
     from attention_maps.files.errors import Refusal
     from attention_maps.tensorboard.runs import as_text
 
-    found = recordings(folder)
-    steps = [other for other in found if other.startswith("step_")]
-    names = list(found) if settings.steps == "all" else thinned(steps, name, settings.steps)
+    found, steps = recordings(folder), store.steps(folder)
+    every = [file.stem for file in steps.values()]
+    names = list(found) if settings.steps == "all" else thinned(every, name, settings.steps)
     names += [] if name in names else [name]
     run = as_text(folder.resolve().name)
-    whole = settings.sample in (None, "all")
+    sample = None if settings.sample in (None, "all") else asked[0].sample
     try:
-        carried = {one: found[one] for one in names}
-        content = page_data(run, carried, None if whole else asked[0].sample, store.steps(folder))
+        content = page_data(run, {one: found[one] for one in names}, sample, steps)
     except Refusal as refusal:
         raise UserError(f"{folder}: {refusal}") from None
-    first = asked[0]
-    state = {"run": run, "recording": name, "kind": first.kind, "layer": first.layer}
-    state |= {"head": first.head, "rows": settings.rows}
-    state = {key: value for key, value in state.items() if value is not None}
-    return page(f"{title} · attention", content, state).encode("utf-8", "replace")
+    chosen = {key: getattr(asked[0], key) for key in ("kind", "layer", "head")}
+    state = {"run": run, "recording": name, **chosen, "rows": settings.rows}
+    given = {key: value for key, value in state.items() if value is not None}
+    return page(f"{title} · attention", content, given).encode("utf-8", "replace")
 
 
 WRITERS: dict[str, Callable[[Sequence[ChosenMap], ExportSettings], bytes]] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from attention_maps.ask.loading import also, existing_run, load
 from attention_maps.draw.labels import fitted, printable, width
-from attention_maps.record.measures import head_labels, head_measures
+from attention_maps.record.measures import displayed, head_labels, head_measures
 from attention_maps.record.recording import KINDS, Kind, Measures, Recording
 
 MEASURES = {
@@ -57,7 +57,7 @@ def show_heads(run: str, settings: HeadsSettings, problems: Sequence[str]) -> No
 def _rows(
     measures: Measures, labels: dict[str, list[list[str]]], kind: Kind, names: Sequence[str]
 ) -> Iterator[list[str]]:
-    """Cells of a table as strings: a header row, then one row per head."""
+    """Yield the cells of a table as strings: a header row, then one row per head."""
     yield [kind, "head", *(MEASURES[name][0] for name in names), "label"]
     for layer, heads in enumerate(measures[names[0]][kind]):
         for head in range(len(heads)):
@@ -66,11 +66,12 @@ def _rows(
                 "" if math.isnan(number) else MEASURES[name][1].format(number)
                 for name, number in zip(names, numbers, strict=True)
             ]
-            yield [f"layer {layer}", str(head), *cells, printable(labels[kind][layer][head] if kind in labels else "")]
+            label = displayed(labels[kind][layer][head]) if kind in labels else ""
+            yield [f"layer {layer}", str(head), *cells, printable(label)]
 
 
 def _grid(rows: Iterator[list[str]]) -> Iterator[str]:
-    """Aligned lines of a table: the first and last columns left-aligned, the numbers right-aligned."""
+    """Align a table: the first and last columns to the left, the numbers to the right."""
     table = list(rows)
     widths = [max(width(row[column]) for row in table) for column in range(len(table[0]))]
     for first, *middle, last in table:
@@ -79,15 +80,11 @@ def _grid(rows: Iterator[list[str]]) -> Iterator[str]:
 
 
 def _scores(recording: Recording) -> Iterator[str]:
-    """Lines that compare the read-outs with model-free baselines, best first."""
-    for measure, text, sign in (
-        ("alignment_error", "alignment error rate, in percent; lower is better", 1),
-        ("antecedent", "pronouns whose antecedent gets the most attention, in percent", -1),
-        ("antecedent_agreeing", "the same, only among nouns that agree with the pronoun", -1),
-    ):
+    """Yield lines that compare the scores against gold labels with model-free baselines, best first."""
+    for measure, sign in (("alignment_error", 1), ("antecedent", -1), ("antecedent_agreeing", -1)):
         rows = sorted((s for s in recording.scores if s.measure == measure), key=lambda score: sign * score.value)
         if rows:
-            yield f"\n{text}"
+            yield f"\n{MEASURES[measure][2]}"
         for row in rows:
             place = "" if row.head is None or "layer" in row.name else f" (layer {row.layer}, head {row.head})"
             yield f"  {row.value:>5.1f}  {printable(row.name)}{place}" + ("" if row.kind else "  (baseline)")

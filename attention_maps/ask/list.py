@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
+from operator import not_
 from pathlib import Path
 
-from attention_maps.ask.loading import chosen_recording, reading, recorded_runs, recordings
+from attention_maps.ask.loading import chosen_recording, reading, recorded_runs
 from attention_maps.draw.labels import fitted, printable, visible, width
 from attention_maps.files import store
+from attention_maps.record.measures import displayed
 from attention_maps.record.recording import Sample
 from configs.errors import UserError
 from configs.program import expanded
@@ -34,14 +37,12 @@ def list_recordings(folder: str, settings: ListSettings, problems: Sequence[str]
 def _run(run: Path) -> Iterator[str]:
     yield printable(str(run))
     try:
-        names = list(recordings(run))
+        steps, generated = store.steps(run), store.generated(run)
     except OSError as error:
         yield from _line("unreadable", f"{error.filename}: {error.strerror}")
         return
-    steps = [str(int(name.removeprefix("step_"))) for name in names if name.startswith("step_")]
-    generated = [name for name in names if name.startswith("generated_")]
-    yield from _line("steps", _thinned(steps))
-    yield from _line("generated", _thinned(generated))
+    yield from _line("steps", _thinned(list(map(str, steps))))
+    yield from _line("generated", _thinned([file.stem for file in generated.values()]))
     try:
         _, file = chosen_recording(run, "last")
         with reading(file):
@@ -67,20 +68,18 @@ def _thinned(names: Sequence[str], most: int = 12) -> str:
 
 
 def _text(sample: Sample, columns: int = 48) -> str:
-    """The beginning of the source, if any, and of the decoder input."""
+    """Return the beginning of the source, if any, and of the decoder input."""
     sides = [tokens for tokens in (sample.source, sample.reads) if tokens is not None]
-    texts = (
-        visible("".join(piece for piece, mark in zip(t.pieces, t.special, strict=True) if not mark)) for t in sides
-    )
-    plain = (text.replace("▁", " ").strip() for text in texts)
-    return " → ".join(fitted(text, columns).rstrip() if width(text) > columns else text for text in plain)
+    words = (compress(tokens.pieces, map(not_, tokens.special)) for tokens in sides)
+    texts = (visible("".join(pieces)).replace("▁", " ").strip() for pieces in words)
+    return " → ".join(fitted(text, columns).rstrip() if width(text) > columns else text for text in texts)
 
 
 def _labelled(labels: dict[str, list[list[str]]], kind: str) -> str:
-    """The labelled heads as text: `; previous token: 0.2, 1.0` (layer.head)."""
+    """List the labelled heads as text: `; previous token: 0.2, 1.0` (layer.head)."""
     heads: dict[str, list[str]] = {}
     for layer, row in enumerate(labels.get(kind, [])):
         for head, label in enumerate(row):
             if label:
                 heads.setdefault(label, []).append(f"{layer}.{head}")
-    return "".join(f"; {printable(label)}: {', '.join(places)}" for label, places in heads.items())
+    return "".join(f"; {printable(displayed(label))}: {', '.join(places)}" for label, places in heads.items())

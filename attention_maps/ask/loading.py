@@ -1,8 +1,7 @@
-"""Find the requested runs and recordings, and load a recording. Raises UserError that lists the available ones."""
+"""Find the requested runs and recordings, and load a recording. Errors list what is available."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,16 +10,14 @@ from attention_maps.draw.labels import printable
 from attention_maps.files import store
 from attention_maps.files.file_names import FOLDER
 from attention_maps.record.recording import Recording
+from attention_maps.tensorboard.runs import walked
 from configs.errors import UserError
 from configs.program import expanded
-
-DEPTH = 6
-"""Depth of the search for runs below the given folder."""
 
 
 @contextmanager
 def also(problems: Sequence[str]) -> Iterator[None]:
-    """Raise one UserError with these problems and those raised in the block."""
+    """Raise one UserError with these problems and the problems raised in the block."""
     try:
         yield
     except UserError as error:
@@ -30,34 +27,22 @@ def also(problems: Sequence[str]) -> Iterator[None]:
 
 
 def recordings(run: Path) -> dict[str, Path]:
-    """The recordings of a run by name: training steps in order, then generated texts."""
+    """Return the recordings of a run by name: training steps in order, then generated texts."""
     return {file.stem: file for file in (*store.steps(run).values(), *store.generated(run).values())}
 
 
-def recorded_runs(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> list[Path]:
-    """The runs with recordings below a folder, sorted by name; the folder itself if it is such a run.
-
-    Symbolic links are followed unless they lead to a parent folder: `above` holds the parents as (device, inode). Runs
-    whose recordings cannot be listed are included.
-    """
-    try:
-        if recordings(folder):
-            return [folder]
-    except OSError:
-        return [folder] if os.path.isdir(folder / FOLDER) else []  # noqa: PTH112 (Path's raises)
-    try:
-        status = folder.stat()
-        inner = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and os.path.isdir(path))  # noqa: PTH112
-    except OSError:
-        return []
-    place = (status.st_dev, status.st_ino)
-    if place in above or len(above) >= DEPTH:
-        return []
-    return [run for path in inner for run in recorded_runs(path, above | {place})]
+def recorded_runs(folder: Path) -> list[Path]:
+    """Return the runs with recordings in a folder and below, sorted by name, without hidden folders. Runs whose
+    recordings cannot be listed are included."""
+    return sorted(
+        folder.joinpath(*parts[:-1])
+        for parts, files in walked(str(folder))
+        if parts[-1:] == (FOLDER,) and files != {} and not any(part.startswith(".") for part in parts)
+    )
 
 
 def existing_run(run: str) -> Path:
-    """The folder of a run. Raises UserError if the run does not exist or has no recordings."""
+    """Return the folder of a run. Raises UserError if the run does not exist or has no recordings."""
     folder = expanded(run)
     if not folder.exists():
         raise UserError(f"{run}: no such run")
@@ -69,20 +54,16 @@ def existing_run(run: str) -> Path:
 
 
 def chosen_recording(run: Path, step: str) -> tuple[str, Path]:
-    """The name and file of the requested recording of a run. Raises UserError that lists the available ones."""
-    found = recordings(run)
-    steps = {int(name.removeprefix("step_")): name for name in found if name.startswith("step_")}
-    if step in ("first", "last") and steps:
-        name = steps[min(steps) if step == "first" else max(steps)]
-    elif step in ("first", "last"):
-        name = list(found)[0 if step == "first" else -1]
+    """Return name and file of the requested recording. Raises UserError that lists the recordings of the run."""
+    found, steps = recordings(run), store.steps(run)
+    if step in ("first", "last"):
+        name = list((steps or found).values())[0 if step == "first" else -1].stem
     elif step.isascii() and step.isdecimal() and len(step) < 16:
-        name = steps.get(int(step), "")
+        name = store.path(run, int(step)).stem
     else:
         name = step
     if name not in found:
-        generated = [name for name in found if name.startswith("generated_")]
-        there = ", ".join([*map(str, steps), *generated])
+        there = ", ".join([*map(str, steps), *(name for name in found if name.startswith("generated_"))])
         raise UserError(f"step={step}: not recorded in {run}; available: {there}")
     return name, found[name]
 

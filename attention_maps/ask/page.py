@@ -19,7 +19,6 @@ from urllib.parse import urlencode
 from attention_maps.draw.labels import printable
 
 STATIC = Path(__file__).resolve().parent.parent / "tensorboard" / "static"
-ENTRY = "index.js"
 PREFIX = "chumoku/"
 """Prefix of the bare names in the import map."""
 
@@ -53,7 +52,7 @@ PAGE = """<!doctype html><html lang="en">
 
 
 def page(title: str, archive: Mapping[str, Any], state: Mapping[str, object]) -> str:
-    """Return the HTML of the page. `state` is the initial UI state, with the keys of the tab's core/state.js."""
+    """Return the HTML of the page. `state`: initial UI state, with the keys of the tab's core/state.js."""
     modules = {path.relative_to(STATIC).as_posix(): path.read_text("utf-8") for path in sorted(STATIC.rglob("*.js"))}
     imports = {PREFIX + name: _data_url(bundled(name, text, modules)) for name, text in modules.items()}
     hash_ = "#attention&" + urlencode({f"p.attention.{key}": value for key, value in state.items()})
@@ -64,7 +63,7 @@ def page(title: str, archive: Mapping[str, Any], state: Mapping[str, object]) ->
         imports=_in_script({"imports": imports}),
         archive=_in_script(archive),
         hash=_in_script(hash_),
-        entry=PREFIX + ENTRY,
+        entry=f"{PREFIX}index.js",
     )
 
 

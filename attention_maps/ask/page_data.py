@@ -1,4 +1,4 @@
-"""The data embedded in an exported page: everything that the tab would request from the server, as one JSON object.
+"""Collect the data embedded in an exported page: all responses of the tab's server, as one JSON object.
 
     {"index": {"runs": {run: {"steps": [step, …], "generated": [number, …]}}},
      "meta": {"run|recording": …}, "curves": {run: …},
@@ -10,25 +10,22 @@ The rollout covers all layers, so its `layer` is empty.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from attention_maps.files.errors import NotThere
+from attention_maps.files.file_names import numbered
+from attention_maps.files.recording_checks import Kinds
 from attention_maps.tensorboard.recording_reader import RecordingReader
 
-OF_A_LAYER = ("weights", "norms", "values")
 
-
-def page_data(
-    run: str, files: Mapping[str, Path], sample: int | None = None, measured: Mapping[int, Path] | None = None
-) -> dict[str, Any]:
+def page_data(run: str, files: Mapping[str, Path], sample: int | None, measured: Mapping[int, Path]) -> dict[str, Any]:
     """Collect the data of the recordings `files` of one run, with all samples or only `sample`, renumbered to 0.
 
-    Recordings without that sample, or without any, are skipped: they have no map to draw.
-
-    `measured`: recordings by step whose measures form the curves; by default those of `files`. Raises
-    `files.errors.Refusal` for an incomplete or invalid recording.
+    Recordings without the sample, or without any samples, are skipped: they have no map to draw. `measured`: recordings
+    by step whose measures form the curves. Raises `files.errors.Refusal` for an incomplete or invalid recording.
     """
     source = RecordingReader()
     metas, tensors, carried = {}, {}, []
@@ -40,33 +37,28 @@ def page_data(
         carried.append(name)
         samples = [meta["samples"][number] for number in numbers]
         metas[f"{run}|{name}"] = {"run": run, "recording": name, **meta, "samples": samples}
-        for number, kind, layer, what in _tensors(numbers, meta["kinds"]):
+        for (place, number), (kind, layer, what) in product(enumerate(numbers), _tensors(meta["kinds"])):
             try:
                 tensor, content = source.tensor(str(path), number, kind, layer or 0, what)
             except NotThere:
                 continue  # older recordings have neither values nor a rollout
-            key = (run, name, numbers.index(number), kind, "" if layer is None else layer, what)
+            key = (run, name, place, kind, "" if layer is None else layer, what)
             data = base64.b64encode(content).decode("ascii")
             tensors["|".join(map(str, key))] = {"shape": tensor.shape, "data": data}
-    steps, generated = (_numbers(carried, kind) for kind in ("step", "generated"))
-    curves = {number: files[name] for number, name in steps.items()} if measured is None else measured
+    steps, generated = numbered((files[name].name, name) for name in carried)
     return {
         "index": {"runs": {run: {"steps": list(steps), "generated": list(generated)}}, "logdir": ""},
         "meta": metas,
         "tensors": tensors,
-        "curves": {run: source.curves({number: str(path) for number, path in curves.items()})},
+        "curves": {run: source.curves({number: str(path) for number, path in measured.items()})},
     }
 
 
-def _tensors(samples: Sequence[int], kinds: dict[str, dict[str, int]]) -> Iterator[tuple[int, str, int | None, str]]:
-    for sample in samples:
-        for kind, shape in kinds.items():
-            yield from ((sample, kind, layer, what) for layer in range(shape["layers"]) for what in OF_A_LAYER)
-            yield sample, kind, None, "rollout"
-
-
-def _numbers(names: Iterable[str], kind: str) -> dict[int, str]:
-    return {int(name.removeprefix(f"{kind}_")): name for name in names if name.startswith(f"{kind}_")}
+def _tensors(kinds: Kinds) -> Iterator[tuple[str, int | None, str]]:
+    """Yield kind, layer (None for the rollout) and type of each tensor of a sample."""
+    for kind, shape in kinds.items():
+        yield from ((kind, layer, what) for layer in range(shape["layers"]) for what in ("weights", "norms", "values"))
+        yield kind, None, "rollout"
 
 
 def thinned(names: Sequence[str], chosen: str, count: int) -> list[str]:

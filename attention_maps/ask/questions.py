@@ -1,4 +1,4 @@
-"""Resolve the settings of a command to maps and tokens. Raises UserError that lists the available ones."""
+"""Resolve the settings of a command to maps and tokens. Errors list what is available."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MapSettings:
 
 
 def questions(title: str, recording: Recording, settings: MapSettings) -> Iterator[ChosenMap]:
-    """The selected maps: a single one, or one per sample and head when these are `all`."""
+    """Yield the selected maps: a single one, or one per sample and head if these are `all`."""
     samples = range(len(recording.samples))
     if not samples:
         raise UserError(f"{title}: this recording contains no examples (set attention.examples or attention.probes)")
@@ -62,7 +62,7 @@ def questions(title: str, recording: Recording, settings: MapSettings) -> Iterat
 
 
 def position(text: str, tokens: Tokens) -> range:
-    """Positions of the tokens spelled `text`; if there are none, `5` and `5:7` are parsed as positions."""
+    """Return the positions of the tokens spelled `text`; if there are none, `5` and `5:7` are parsed as positions."""
     try:
         return tokens.find(text)
     except LookupError as error:

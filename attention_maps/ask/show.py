@@ -42,56 +42,48 @@ class ShowSettings(MapSettings):
 
 def show(run: str, settings: ShowSettings, problems: Sequence[str]) -> None:
     """Print a map as a table, the weight from a query to a key, or the strongest links of one token."""
-    found = list(problems)
-    if settings.top < 1:
-        found.append(f"top={settings.top}: must be at least 1")
-    with also(found):
+    wrong = [f"top={settings.top}: must be at least 1"] if settings.top < 1 else []
+    with also([*problems, *wrong]):
         _, title, recording = load(existing_run(run), settings.step)
         asked = list(questions(title, recording, settings))
     dim = _dim if sys.stdout.isatty() and "NO_COLOR" not in os.environ else str
-    answers = (
-        [
-            question.subject,
-            question.origin + "\n",
-            *(
-                table(question, settings.top, settings.special, dim)
-                if settings.query is None and settings.key is None
-                else answer(question, settings)
-            ),
-        ]
-        for question in asked
-    )
-    print("\n\n".join("\n".join(lines) for lines in answers))
+    whole = settings.query is None and settings.key is None
+    answers = []
+    for question in asked:
+        lines = table(question, settings.top, settings.special, dim) if whole else answer(question, settings)
+        answers.append("\n".join([question.subject, question.origin + "\n", *lines]))
+    print("\n\n".join(answers))
 
 
 def answer(question: ChosenMap, settings: ShowSettings) -> list[str]:
-    """Attention weight from the query to the key, or the strongest links of the given token, as lines of text."""
+    """Return the attention weight from the query to the key, or the strongest links of the given token, as lines."""
     problems = []
     places: dict[str, range] = {}
+    names: dict[str, str] = {}
     for side, tokens in (("query", question.queries), ("key", question.keys)):
         text = getattr(settings, side)
+        if text is None:
+            continue
         try:
-            places |= {} if text is None else {side: position(text, tokens)}
+            places[side] = position(text, tokens)
         except LookupError as error:
             problems.append(f"{side}={text}: {error}")
+            continue
+        names[side] = "".join(tokens.pieces[place] for place in places[side])
+        names[side] = f"'{visible(names[side]).replace('▁', ' ').strip()}'"
     if problems:
         raise UserError(*problems)
-    names = {
-        side: "'" + visible("".join(tokens.pieces[place] for place in places[side])).replace("▁", " ").strip() + "'"
-        for side, tokens in (("query", question.queries), ("key", question.keys))
-        if side in places
-    }
     if len(places) == 2:
-        return [f"{names['query']} attends {names['key']}: {percent(question.weight(**places)).strip()}"]
-    side, others = ("query", question.keys) if "query" in places else ("key", question.queries)
+        return [f"{names['query']} attends to {names['key']}: {percent(question.weight(**places)).strip()}"]
+    others = question.keys if "query" in places else question.queries
     links = question.strongest(places.get("query"), places.get("key"))
     links = [link for link in links if settings.special or not others.special[link.position]][: settings.top]
-    heading = f"{names[side]} attends to" if side == "query" else f"{names[side]} is attended to by"
+    heading = f"{names['query']} attends to" if "query" in names else f"{names['key']} is attended to by"
     return [heading, *_listed(links, others)]
 
 
 def table(question: ChosenMap, top: int, special: bool, dim: Callable[[str], str] = str) -> Iterator[str]:
-    """One line per query: its position and token, and its `top` strongest keys, with a bar for the first."""
+    """Yield one line per query: its position and token, and its `top` strongest keys, with a bar for the first."""
     queries, keys = question.queries, question.keys
     keep = [column for column in range(len(keys)) if special or not keys.special[column]]
     matrix = question.matrix[:, keep]  # [Q,K]
@@ -110,12 +102,12 @@ def table(question: ChosenMap, top: int, special: bool, dim: Callable[[str], str
 
 
 def percent(weight: float) -> str:
-    """Attention weight as a right-aligned percentage."""
+    """Format an attention weight as a right-aligned percentage."""
     return f"{100 * weight:>3.0f} %"
 
 
 def bar(weight: float) -> str:
-    """Attention weight as a bar of fixed width, with a resolution of 1/8 character."""
+    """Draw an attention weight as a bar of fixed width, with a resolution of 1/8 character."""
     eighths = round(min(max(weight, 0), 1) * BAR * 8) if weight == weight else 0
     full, rest = divmod(eighths, 8)
     return ("█" * full + " ▏▎▍▌▋▊▉"[rest] * (rest > 0)).ljust(BAR)

@@ -31,27 +31,18 @@ class Canvas:
     def write(self, text: Text) -> None:
         """Draw a text; `$` is a literal dollar sign, not a formula."""
         if text.text:
-            self._axes.text(
-                text.x,
-                text.y,
-                text.text,
-                fontproperties=fonts.font(text.size, text.bold and fonts.has_bold(text.text)),
-                color=text.colour,
-                ha=text.align,
-                va=text.base,
-                rotation=text.angle,
-                linespacing=1.0,
-                parse_math=False,
-            )
+            font = fonts.font(text.size, text.bold and fonts.has_bold(text.text))
+            place = {"ha": text.align, "va": text.base, "rotation": text.angle, "linespacing": 1.0}
+            style: dict[str, Any] = place | {"fontproperties": font, "color": text.colour, "parse_math": False}
+            self._axes.text(text.x, text.y, text.text, **style)
 
     def cells(self, cells: Cells) -> None:
-        """Draw a grid with exact pixel edges, which matplotlib images do not have; tooltips are not supported."""
+        """Draw a grid with exact pixel edges, unlike matplotlib's images; tooltips are not supported."""
         x, y, width, height = round(cells.x), round(cells.y), cells.width, cells.height
-        hidden = np.zeros(cells.colours.shape[:2], dtype=bool) if cells.hidden is None else cells.hidden
-        colours = np.where(hidden[..., None], HIDDEN, cells.colours)
+        colours = np.where(cells.hidden[..., None], HIDDEN, cells.colours)
         blocks = colours.repeat(height, axis=0).repeat(width, axis=1)
         if cells.gap:
-            between = np.where(hidden[..., None], colours, 1)  # [rows,columns,3]
+            between = np.where(cells.hidden[..., None], colours, 1)  # [rows,columns,3]
             blocks[height - 1 :: height] = between.repeat(width, axis=1)
             blocks[:, width - 1 :: width] = between.repeat(height, axis=0)
         self._page[y : y + len(blocks), x : x + blocks.shape[1]] = (blocks * 255).round()
@@ -65,18 +56,18 @@ class Canvas:
         self._ink.draw()
         ink = np.asarray(self._ink.buffer_rgba())  # [h,w,4], colour not premultiplied
         inked = ink[:, :, 3] > 0
-        share = ink[inked, 3:] / 255
-        self._page[inked] = (ink[inked, :3] * share + self._page[inked] * (1 - share)).round()
+        alpha = ink[inked, 3:] / 255
+        self._page[inked] = (ink[inked, :3] * alpha + self._page[inked] * (1 - alpha)).round()
         return self._page
 
     @staticmethod
     def text_width(text: str, size: float, bold: bool = False) -> float:
-        """Width of a text in pixels."""
+        """Return the width of a text in pixels."""
         return _width(text, size, bold) if text else 0.0
 
     @staticmethod
     def characters() -> frozenset[str]:
-        """Characters of the fonts bundled with matplotlib and matplotlib_fontja."""
+        """Return the characters of the fonts bundled with matplotlib and matplotlib_fontja."""
         return fonts.characters()
 
 
@@ -88,16 +79,15 @@ def _width(text: str, size: float, bold: bool) -> float:
     return _RULER.get_text_width_height_descent(text, fonts.font(size, bold and fonts.has_bold(text)), False)[0]
 
 
-def heat_map(
-    weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str = "", **more: Any
-) -> np.ndarray:
-    """Draw one map [Q,K] with row and column labels as an RGB image [h,w,3] uint8; `more`: fields of `HeatMap`."""
-    return small_multiples({"": weights}, rows, columns, title, **more)
+def heat_map(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], *texts: str, **more: Any) -> np.ndarray:
+    """Draw one map [Q,K] with row and column labels as an RGB image [h,w,3] uint8; `texts`: title and subtitle, `more`:
+    other fields of `HeatMap`."""
+    return small_multiples({"": weights}, rows, columns, *texts, **more)
 
 
 def small_multiples(
-    panels: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str], title: str = "", **more: Any
+    panels: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str], *texts: str, **more: Any
 ) -> np.ndarray:
-    """Draw maps [Q,K] of the same tokens side by side as an RGB image [h,w,3] uint8; `more`: fields of `HeatMap`."""
-    named = [tokens(range(len(pieces)), pieces, frozenset()) for pieces in (rows, columns)]
-    return HeatMap(panels, named[0], named[1], title, **more).draw(Canvas)
+    """Draw maps [Q,K] of the same tokens side by side as an RGB image [h,w,3] uint8; arguments as for `heat_map`."""
+    queries, keys = (tokens(range(len(pieces)), pieces, frozenset()) for pieces in (rows, columns))
+    return HeatMap(panels, queries, keys, *texts, **more).draw(Canvas)

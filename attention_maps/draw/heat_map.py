@@ -73,8 +73,8 @@ class HeatMap:
         return page.drawing()
 
     def top(self) -> float:
-        """Weight of the darkest colour; default: the largest weight, so that maps of long texts, whose weights are all
-        small, remain readable."""
+        """Return the weight of the darkest colour. By default this is the largest weight, because all weights of a long
+        text are small."""
         largest = max(float(weights[np.isfinite(weights)].max(initial=0)) for weights in self.panels.values())
         return self.maximum if self.maximum is not None else largest or 1.0
 
@@ -82,15 +82,11 @@ class HeatMap:
         """Truncate to at most `rows` and `columns`, with a note in the subtitle if anything is dropped."""
         if rows >= len(self.rows) and columns >= len(self.columns):
             return self
-        note = f"first {min(rows, len(self.rows))} × {min(columns, len(self.columns))} of {len(self.rows)} × "
-        return replace(
-            self,
-            panels={name: weights[:rows, :columns] for name, weights in self.panels.items()},
-            rows=self.rows.first(rows),
-            columns=self.columns.first(columns),
-            subtitle=f"{self.subtitle} · {note}{len(self.columns)} tokens",
-            maximum=self.top(),
-        )
+        panels = {name: weights[:rows, :columns] for name, weights in self.panels.items()}
+        queries, keys = self.rows.first(rows), self.columns.first(columns)
+        note = f"first {len(queries)} × {len(keys)} of {len(self.rows)} × {len(self.columns)} tokens"
+        shown = replace(self, panels=panels, rows=queries, columns=keys, maximum=self.top())
+        return replace(shown, subtitle=f"{self.subtitle} · {note}")
 
 
 @dataclass(frozen=True)
@@ -98,19 +94,19 @@ class _ColumnLabel:
     """A column label and its orientation: Japanese is stacked vertically, other scripts are rotated by 90 degrees."""
 
     text: str
-    stands: Literal["flat", "stacked", "turned"]
+    orientation: Literal["flat", "stacked", "rotated"]
 
     def height(self, surface: type[Surface], size: float) -> float:
-        """Height in pixels."""
-        if self.stands == "turned":
+        """Return the height in pixels."""
+        if self.orientation == "rotated":
             return surface.text_width(self.text, size)
-        lines = len(vertical(self.text)) if self.stands == "stacked" else 1
+        lines = len(vertical(self.text)) if self.orientation == "stacked" else 1
         return lines * size * POINT * LEADING
 
     def draw(self, page: Surface, middle: float, foot: float, size: float, colour: str) -> None:
         """Draw the label centred at x = `middle`, with its lower end at y = `foot`."""
-        text = "\n".join(vertical(self.text)) if self.stands == "stacked" else self.text
-        angle: Literal[0, 90] = 90 if self.stands == "turned" else 0
+        text = "\n".join(vertical(self.text)) if self.orientation == "stacked" else self.text
+        angle: Literal[0, 90] = 90 if self.orientation == "rotated" else 0
         page.write(Text(middle, foot, text, size, align="center", base="bottom", angle=angle, colour=colour))
 
 
@@ -146,20 +142,20 @@ class _Layout:
         self.page = wide, self.y + (map_height if picture.page_width else max(map_height, 72)) + self.margin
 
     def _cells(self, picture: HeatMap) -> tuple[float, int, HeatMap]:
-        """Label size in points, cell size in pixels, and the map, truncated to fit a page of fixed width."""
+        """Return label size in points, cell size in pixels, and the map, truncated to fit a page of fixed width."""
         if not picture.page_width:
             largest, room = (46, 1300) if len(picture.panels) == 1 else (26, 420)
             longest = max(len(picture.rows), len(picture.columns))
             cell = int(np.clip(room / longest, 3, largest if longest <= 14 else 0.8 * largest))
             return float(np.clip(cell / (1.65 * POINT), SMALLEST_LABEL, LABEL)), cell, picture
         least = int(np.ceil(NARROW_LABEL * POINT * LEADING))
-        widths = [
-            self.surface.text_width(text, NARROW_LABEL) for text in (picture.row_name, *self._labels(picture.rows))
-        ]
+        texts = picture.row_name, *self._labels(picture.rows)
+        widths = [self.surface.text_width(text, NARROW_LABEL) for text in texts]
         square, width = picture.rows == picture.columns, picture.page_width - 2 * self.margin - GAP
 
         def beside(columns: int) -> tuple[int, int]:
-            """Number of rows shown with this many columns, and the width in pixels left by the row labels."""
+            """Return the number of rows shown with this many columns, and the width in pixels left by the row
+            labels."""
             rows = min(columns, MOST_ROWS) if square else MOST_ROWS
             return rows, int(width - max(widths[: 1 + rows]))
 
@@ -172,32 +168,29 @@ class _Layout:
         return [readable(piece, self.surface.characters()) for piece in tokens.pieces] if tokens else []
 
     def _column_labels(self) -> list[_ColumnLabel]:
-        """Column labels: all flat if every label fits; otherwise only single characters are flat."""
+        """Orient the column labels: all flat if every label fits; otherwise only single characters are flat."""
         texts = self._labels(self.picture.columns)
         if all(self.surface.text_width(text, self.size) <= self.cell * self.every - 4 for text in texts):
             return [_ColumnLabel(text, "flat") for text in texts]
         return [
-            _ColumnLabel(text, "flat" if len(text) == 1 else "stacked" if vertical(text) else "turned")
+            _ColumnLabel(text, "flat" if len(text) == 1 else "stacked" if vertical(text) else "rotated")
             for text in texts
         ]
 
     def _headings(self) -> list[tuple[Text, int]]:
-        """Title lines above the map with their heights in pixels; y is relative to the top of each line."""
-        title, subtitle = (
-            printable(text, self.surface.characters()) for text in (self.picture.title, self.picture.subtitle)
-        )
-        if not self.picture.page_width:
-            found = [
-                (Text(self.margin, 9, title, TITLE, bold=True), 28),
-                (Text(self.margin, 7, subtitle, SUBTITLE, MUTED), 20),
-            ]
-            return [(line, height) for line, height in found if line.text]
+        """Return the title lines above the map with their heights in pixels; y is relative to the top of each line."""
+        picture, known = self.picture, self.surface.characters()
+        title, subtitle = printable(picture.title, known), printable(picture.subtitle, known)
+        if not picture.page_width:
+            large = Text(self.margin, 9, title, TITLE, bold=True)
+            small = Text(self.margin, 7, subtitle, SUBTITLE, MUTED)
+            return [(line, height) for line, height in ((large, 28), (small, 20)) if line.text]
         lines = []
         for text, colour in ((title, INK), (subtitle, MUTED)):
             line = ""
             for part in filter(None, text.split(" · ")):
                 joined = f"{line} · {part}" if line else part
-                if line and self.surface.text_width(joined, SUBTITLE) > self.picture.page_width - 2 * self.margin:
+                if line and self.surface.text_width(joined, SUBTITLE) > picture.page_width - 2 * self.margin:
                     lines.append((line, colour))
                     joined = part
                 line = joined
@@ -254,7 +247,7 @@ class _Layout:
             query, key = (visible(tokens.pieces[at]) for tokens, at in ((picture.rows, row), (picture.columns, column)))
             return f"{query} → {key}: {100 * weights[row, column]:.1f} %"
 
-        page.cells(Cells(x, y, painted, cell, cell, gap=int(cell >= 8), hidden=hidden, hint=hint))
+        page.cells(Cells(x, y, painted, hidden, cell, cell, gap=int(cell >= 8), hint=hint))
         if cell < NUMBERED:
             return
         for row, column in np.argwhere(~hidden):
@@ -266,10 +259,11 @@ class _Layout:
     def _colour_bar(self, page: Surface, maximum: float) -> None:
         step = 5  # pixels per colour
         count = int(np.clip(self.height, 70, 220)) // step
-        page.cells(Cells(self.bar_x, self.y, colours(np.linspace(1, 0, count))[:, None], BAR, step))
-        for share in (0, 0.5, 1):
-            place = self.bar_x + BAR + 6, self.y + (1 - share) * count * step
-            page.write(Text(*place, f"{share * maximum:.2f}", 8.5, colour=MUTED))
+        none = np.zeros((count, 1), dtype=bool)
+        page.cells(Cells(self.bar_x, self.y, colours(np.linspace(1, 0, count))[:, None], none, BAR, step))
+        for fraction in (0, 0.5, 1):
+            place = self.bar_x + BAR + 6, self.y + (1 - fraction) * count * step
+            page.write(Text(*place, f"{fraction * maximum:.2f}", 8.5, colour=MUTED))
 
 
 def _ink(tokens: Tokens, position: int) -> str:

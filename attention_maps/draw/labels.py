@@ -1,11 +1,10 @@
 """Format token labels for terminals and images, measure their widths, and define the colours of weights.
 
-Standard library only, so that printing a table does not import a plotting library.
+Uses only the standard library, so that printing a table does not import a plotting library.
 """
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Container
 
@@ -14,8 +13,6 @@ SPACES = {" ": "␣", "\n": "↵", "\t": "⇥", "　": "␣"}
 
 UPRIGHT = {"ー": "︱", "（": "︵", "）": "︶", "「": "﹁", "」": "﹂"}
 """Presentation forms for vertical writing."""
-
-KANA = re.compile("[\u3041-\u30ff]")
 
 LONGEST = 14
 """Maximum number of characters of a label in an image."""
@@ -31,13 +28,13 @@ DIVERGED = "#db2626"
 
 
 def visible(piece: str) -> str:
-    """`printable` form of a piece, with visible symbols for white space."""
+    """Return the `printable` form of a piece, with visible symbols for white space."""
     return printable("".join(SPACES.get(character, character) for character in piece))
 
 
 def readable(piece: str, known: Container[str] | None = None) -> str:
-    """Label of a piece in an image: as `visible`, without the leading `▁`, and truncated to `LONGEST`, but never
-    within a `[code]`."""
+    """Return the label of a piece in an image: like `visible`, but without the leading `▁`, and truncated to `LONGEST`
+    characters, never within a `[code]`."""
     label = ""
     for character in (piece.lstrip("▁") or piece).replace("▁", " "):
         shown = SPACES.get(character) or printable(character, known)
@@ -60,7 +57,7 @@ def _is_printable(character: str) -> bool:
 
 
 def vertical(label: str) -> list[str]:
-    """Characters of a Japanese label for vertical writing; empty if the label is not written vertically."""
+    """Return the characters of a Japanese label for vertical writing; empty if it is not written vertically."""
     letters = label.strip("▁")
     if not letters or len(letters) > 6 or not all(map(is_wide, letters)):
         return []
@@ -68,20 +65,16 @@ def vertical(label: str) -> list[str]:
 
 
 def hundredths(weight: float) -> str:
-    """Weight with two decimals and without the leading zero, to save space in a cell: `.42`, `1` or `0`."""
+    """Format a weight with two decimals and without the leading zero, to save space in a cell: `.42`, `1` or `0`."""
     text = f"{weight:.2f}"
     return {"0.00": "0", "1.00": "1"}.get(text, text.removeprefix("0"))
 
 
 def width(text: str) -> int:
-    """Width in terminal columns: 2 per East Asian wide character, 0 per combining mark."""
-    return sum(_columns(character) for character in text)
-
-
-def _columns(character: str) -> int:
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
-        return 0
-    return 2 if is_wide(character) else 1
+    """Return the width in terminal columns: 2 per full-width character, 0 per combining mark."""
+    marks = ("Mn", "Me")
+    shown = (c for c in text if not unicodedata.combining(c) and unicodedata.category(c) not in marks)
+    return sum(1 + is_wide(character) for character in shown)
 
 
 def is_wide(character: str) -> bool:
@@ -100,4 +93,4 @@ def fitted(text: str, columns: int) -> str:
 
 def is_japanese(text: str) -> bool:
     """Whether a text contains kana. Han characters need a language tag to be drawn in their Japanese form."""
-    return KANA.search(text) is not None
+    return any("\u3041" <= character <= "\u30ff" for character in text)

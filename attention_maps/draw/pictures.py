@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from attention_maps.draw.heat_map import HeatMap
 from attention_maps.record.chosen_map import ChosenMap, choose
-from attention_maps.record.recording import NAMES, Recording
+from attention_maps.record.recording import Recording
 
 IMAGES_WIDTH = 350
 """Width in pixels of images in TensorBoard's Images tab, which scales wider images without smoothing."""
 
 
 def picture(chosen: ChosenMap) -> HeatMap:
-    """One labelled map. Decoder rows are labelled on both sides: by the token read and the token predicted."""
+    """Describe one labelled map. Decoder rows are labelled on both sides: by the token read and the token predicted."""
     example, other = chosen.example, "predicts" if chosen.rows == "reads" else "reads"
     return HeatMap(
         {"": chosen.matrix},
@@ -30,19 +30,14 @@ def picture(chosen: ChosenMap) -> HeatMap:
 
 
 def heads(chosen: ChosenMap) -> HeatMap:
-    """The mean over heads and all heads of the layer, side by side on one colour scale."""
+    """Describe the mean over heads and all heads of the layer, side by side on one colour scale."""
     count = len(chosen.example.weights[chosen.kind, chosen.layer])
     panels = {f"mean of {count} heads": replace(chosen, head=None).matrix}
     panels |= {f"head {head}": replace(chosen, head=head).matrix for head in range(count)}
-    layers = chosen.example.layers(chosen.kind)
-    return replace(
-        picture(chosen),
-        panels=panels if count > 1 else {"": chosen.matrix},
-        title=f"{NAMES[chosen.kind]} · layer {chosen.layer} (of 0–{layers - 1})",
-        right=None,
-    )
+    title = chosen.subject.rpartition(" · ")[0]  # without the head
+    return replace(picture(chosen), panels=panels if count > 1 else {"": chosen.matrix}, title=title, right=None)
 
 
 def for_images(recording: Recording) -> HeatMap:
-    """The default map of a recording, at the width of TensorBoard's Images tab."""
+    """Describe the default map of a recording, at the width of TensorBoard's Images tab."""
     return replace(picture(choose(recording)), page_width=IMAGES_WIDTH)

@@ -46,18 +46,18 @@ class Cells:
     y: float
     colours: np.ndarray
     """[rows,columns,3], 0 to 1."""
+    hidden: np.ndarray
+    """bool [rows,columns]: cells drawn in grey."""
     width: int
     height: int
     gap: int = 0
     """Width in pixels of the white space between cells."""
-    hidden: np.ndarray | None = None
-    """bool [rows,columns]: cells drawn in grey."""
     hint: Callable[[int, int], str] | None = None
     """Tooltip of a cell, if the surface supports tooltips."""
 
 
 class Surface(Protocol[Drawing]):
-    """A white page, drawn as pixels (`canvas.Canvas`) or SVG (`svg.Svg`). Texts are above cells."""
+    """A white page, drawn as pixels (`canvas.Canvas`) or SVG (`svg.Svg`). Texts are drawn above cells."""
 
     def __init__(self, width: float, height: float) -> None:
         """Create an empty page."""
@@ -73,11 +73,11 @@ class Surface(Protocol[Drawing]):
 
     @staticmethod
     def text_width(text: str, size: float, bold: bool = False) -> float:
-        """Width of a text in pixels."""
+        """Return the width of a text in pixels."""
 
     @staticmethod
     def characters() -> Container[str] | None:
-        """Characters that can be drawn; None for all."""
+        """Return the characters that can be drawn, None for all."""
 
 
 def colours(shares: np.ndarray | float) -> np.ndarray:

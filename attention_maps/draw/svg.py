@@ -50,15 +50,14 @@ class Svg:
     def cells(self, cells: Cells) -> None:
         """Draw a rectangle for every cell that is not hidden."""
         x, y = round(cells.x), round(cells.y)  # whole pixels: otherwise viewers blend neighbouring cells
-        rows, columns = cells.colours.shape[:2]
-        hidden = np.zeros((rows, columns), dtype=bool) if cells.hidden is None else cells.hidden
-        frame = f'fill="{labels.FUTURE if hidden.any() else PAPER}" stroke="{LINE}"'
+        rows, columns = cells.hidden.shape
+        frame = f'fill="{labels.FUTURE if cells.hidden.any() else PAPER}" stroke="{LINE}"'
         self._parts.append(
             f'<rect x="{x}" y="{y}" width="{columns * cells.width}" height="{rows * cells.height}" {frame}/>'
         )
         size = f'width="{cells.width - cells.gap}" height="{cells.height - cells.gap}"'
         codes = (cells.colours * 255).round().astype(int)
-        for row, column in np.argwhere(~hidden):
+        for row, column in np.argwhere(~cells.hidden):
             place = f'x="{x + column * cells.width}" y="{y + row * cells.height}"'
             fill = "#{:02x}{:02x}{:02x}".format(*codes[row, column])
             end = f"><title>{_safe(cells.hint(row, column))}</title></rect>" if cells.hint else "/>"
@@ -72,7 +71,8 @@ class Svg:
         self._parts.append(f'<path d="{path}" fill="none" {ink}><title>{_safe(hint)}</title></path>')
 
     def drawing(self) -> str:
-        """Return the finished page; kana tag it as Japanese, so that Han characters get their Japanese form."""
+        """Return the finished page. Pages with kana are tagged as Japanese, so that Han characters get their Japanese
+        form."""
         language = ' lang="ja" xml:lang="ja"' if labels.is_japanese(self._texts) else ""
         style = f'font-family="{FONTS}" fill="{INK}"'
         head = f'<svg xmlns="http://www.w3.org/2000/svg" {self._size} {style}{language}>'
@@ -81,12 +81,12 @@ class Svg:
 
     @staticmethod
     def text_width(text: str, size: float, bold: bool = False) -> float:
-        """Approximate width of a text in pixels."""
+        """Return the approximate width of a text in pixels."""
         return sum(1.0 if labels.is_wide(letter) else 0.6 for letter in text) * size * POINT
 
     @staticmethod
     def characters() -> None:
-        """None: the viewer's fonts cover all characters."""
+        """Return None: the viewer's fonts cover all characters."""
 
 
 def _safe(text: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from attention_maps.files.errors import Damaged, NotThere
-from attention_maps.files.json_checks import is_whole, parse_json
+from attention_maps.files.json_checks import is_list, is_size, is_text, need, parse_json
 
 LONGEST_HEADER = 32 * 2**20  # bytes; several hundred samples of 512 tokens
 LARGEST_TENSOR = 512 * 2**20  # bytes
@@ -35,8 +35,8 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Header:
-    """A validated header: tensors by name, inside the file and without overlap; the size of float16 tensors matches
-    their shape."""
+    """A validated header: its tensors fill the file without gap or overlap, and float16 tensors have the size that
+    their shape requires."""
 
     tensors: dict[str, Tensor]
     metadata: dict[str, str]
@@ -61,43 +61,36 @@ def read_header(file: BinaryIO) -> Header:
     """Read and validate the header of an open file. Raises Damaged."""
     size = os.fstat(file.fileno()).st_size
     start = file.read(8)
-    if len(start) < 8:
-        raise Damaged(f"truncated after {len(start)} bytes")
+    need(len(start) == 8, f"truncated after {len(start)} bytes")
     (length,) = struct.unpack("<Q", start)
-    if length > size - 8:
-        raise Damaged(f"truncated or not safetensors: its header should have {length} bytes, the file has {size}")
-    if length > LONGEST_HEADER:
-        raise Damaged(f"its header has {length} bytes, more than the limit of {LONGEST_HEADER}")
+    fits = length <= size - 8
+    need(fits, f"truncated or not safetensors: its header should have {length} bytes, the file has {size}")
+    need(length <= LONGEST_HEADER, f"its header has {length} bytes, more than the limit of {LONGEST_HEADER}")
     try:
         text = file.read(length).decode("utf-8")
     except UnicodeDecodeError as error:
         raise Damaged(f"not safetensors: its header is not UTF-8 ({error.reason})") from error
     header = parse_json(text, "its header")
-    if not isinstance(header, dict):
-        raise Damaged("not safetensors: its header is not a JSON object")
+    need(isinstance(header, dict), "not safetensors: its header is not a JSON object")
     metadata = header.pop("__metadata__", {})
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise Damaged("its metadata must map names to strings")
+    right = isinstance(metadata, dict) and all(map(is_text, metadata.values()))
+    need(right, "its metadata must map names to strings")
     tensors = {name: _tensor(name, entry, 8 + length) for name, entry in header.items()}
     end = 8 + length
     for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].stop)):
-        if tensor.start != end:
-            raise Damaged(f"tensor {name} begins at byte {tensor.start} instead of {end}")
+        need(tensor.start == end, f"tensor {name} begins at byte {tensor.start} instead of {end}")
         end = tensor.stop
-    if end != size:
-        raise Damaged(f"truncated or overwritten: its tensors end at byte {end}, the file at {size}")
+    need(end == size, f"truncated or overwritten: its tensors end at byte {end}, the file at {size}")
     return Header(tensors, metadata)
 
 
 def read_tensor(file: BinaryIO, tensor: Tensor) -> bytes:
     """Read the bytes of a tensor. Raises Damaged if the file has been truncated or the tensor is too large."""
     size = tensor.stop - tensor.start
-    if size > LARGEST_TENSOR:
-        raise Damaged(f"a tensor has {size} bytes, more than the limit of {LARGEST_TENSOR}")
+    need(size <= LARGEST_TENSOR, f"a tensor has {size} bytes, more than the limit of {LARGEST_TENSOR}")
     file.seek(tensor.start)
     content = file.read(size)
-    if len(content) != size:
-        raise Damaged("truncated while it was being read")
+    need(len(content) == size, "truncated while it was being read")
     return content
 
 
@@ -107,18 +100,13 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def _tensor(name: str, entry: Any, base: int) -> Tensor:
-    if not isinstance(entry, dict):
-        raise Damaged(f"tensor {name} has no description")
+    need(isinstance(entry, dict), f"tensor {name} has no description")
     dtype, shape, place = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
-    if not isinstance(dtype, str):
-        raise Damaged(f"tensor {name} has no dtype")
-    if not isinstance(shape, list) or len(shape) > 8 or not all(is_whole(size, 0) for size in shape):
-        raise Damaged(f"tensor {name} has an invalid shape")
-    if not isinstance(place, list) or len(place) != 2 or not all(is_whole(offset, 0) for offset in place):
-        raise Damaged(f"tensor {name} has invalid offsets")
+    need(is_text(dtype), f"tensor {name} has no dtype")
+    need(is_list(shape, is_size) and len(shape) <= 8, f"tensor {name} has an invalid shape")
+    need(is_list(place, is_size) and len(place) == 2, f"tensor {name} has invalid offsets")
     start, stop = place
-    if start > stop:
-        raise Damaged(f"tensor {name} ends before it begins")
-    if dtype == "F16" and stop - start != 2 * math.prod(shape):
-        raise Damaged(f"tensor {name} has {stop - start} bytes, its shape {shape} needs {2 * math.prod(shape)}")
+    need(start <= stop, f"tensor {name} ends before it begins")
+    size, needed = stop - start, 2 * math.prod(shape)
+    need(dtype != "F16" or size == needed, f"tensor {name} has {size} bytes, its shape {shape} needs {needed}")
     return Tensor(dtype, tuple(shape), base + start, base + stop)

@@ -33,6 +33,11 @@ def is_whole(value: object, least: int = -EXACT, most: int = EXACT) -> bool:
     return type(value) is int and least <= value <= most
 
 
+def is_size(value: object) -> bool:
+    """Whether a value is a non-negative integer."""
+    return is_whole(value, 0)
+
+
 def is_number_or_none(value: object) -> bool:
     """Whether a value is null or a number that a browser can represent."""
     return value is None or (type(value) is float and math.isfinite(value)) or is_whole(value)

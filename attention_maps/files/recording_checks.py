@@ -1,4 +1,4 @@
-"""Validate the structure of a recording. All functions raise Damaged.
+"""Validate the structure of a recording. All functions raise Damaged if it is invalid.
 
 Tensors are float16: `<sample>/<kind>/<layer>` [H,Q,K] with `<sample>/<kind>/<layer>/norms` [H,Q] and `/values` [H,K],
 and `<sample>/<kind>/rollout` [Q,K]; metadata are JSON strings. H heads, Q queries, K keys.
@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from attention_maps.files.file_names import KINDS
 from attention_maps.files.header import Header, Tensor
 from attention_maps.files.json_checks import is_number_or_none, is_text, is_whole, need, parse_json
 from attention_maps.files.sample_checks import check_sample
@@ -21,7 +22,6 @@ VERSION = "1"
 MOST_MEASURES = 64
 LONGEST_NAME = 64  # characters of a measure's name; curves repeat all names for each step
 
-KINDS = ("encoder", "decoder", "cross")
 AXES = {"weights": "HQK", "norms": "HQ", "values": "HK", "rollout": "QK"}
 """Axes of each stored tensor type."""
 
@@ -43,7 +43,7 @@ def check_format(header: Header) -> None:
 
 
 def tensor_name(sample: int, kind: str, layer: int, what: str) -> str:
-    """Name of the tensor of type `what`, a key of AXES; `layer` is ignored for the rollout."""
+    """Return the name of the tensor of type `what`, a key of AXES; `layer` is ignored for the rollout."""
     if what == "rollout":
         return f"{sample}/{kind}/rollout"
     return f"{sample}/{kind}/{layer}" + ("" if what == "weights" else f"/{what}")
@@ -63,7 +63,7 @@ def read_meta(header: Header) -> dict[str, Any]:
 
 
 def check_tensor(name: str, tensor: Tensor, what: str) -> None:
-    """Reject a tensor that is empty, not float16, or without the axes of `what`."""
+    """Reject a tensor that is empty, is not float16, or has other axes than `what`, a key of AXES."""
     right = tensor.dtype == "F16" and len(tensor.shape) == len(AXES[what]) and 0 not in tensor.shape
     need(right, f"{name} is {tensor.dtype} {list(tensor.shape)} instead of F16 [{','.join(AXES[what])}]")
 
@@ -76,10 +76,8 @@ def read_step(header: Header) -> int:
 
 
 def read_kinds(header: Header) -> Kinds:
-    """Read the numbers of layers and heads of each kind: layers are contiguous and equal for all samples.
-
-    For a recording without samples, the numbers come from the measures.
-    """
+    """Read the numbers of layers and heads of each kind, and check that layers are contiguous and that all samples have
+    the same maps. If there are no samples, the numbers come from the measures."""
     heads: dict[int, dict[str, dict[int, int]]] = {}  # by sample, kind, layer
     for name, tensor, sample, kind, layer, what in maps(header):
         check_tensor(name, tensor, what)
@@ -115,8 +113,7 @@ def _measured_kinds(header: Header) -> Kinds:
 def read_samples(header: Header) -> list[dict[str, Any]]:
     """Read the samples, whose token counts match the rows and columns of their maps; the list may be empty."""
     listed = _parsed(header, "samples", None)
-    if not isinstance(listed, list):
-        need(False, "it contains no samples")
+    need(isinstance(listed, list), "it contains no samples")
     samples = [check_sample(entry, f"sample {number}") for number, entry in enumerate(listed)]
     mapped = set()
     for name, tensor, number, kind, _, what in maps(header):
@@ -124,9 +121,8 @@ def read_samples(header: Header) -> list[dict[str, Any]]:
         reads, source = (len((samples[number][side] or {"ids": ()})["ids"]) for side in ("reads", "source"))
         sizes = {"Q": source if kind == "encoder" else reads, "K": reads if kind == "decoder" else source}
         expected = [sizes.get(axis, size) for axis, size in zip(AXES[what], tensor.shape, strict=True)]
-        need(
-            list(tensor.shape) == expected, f"{name} has the shape {list(tensor.shape)}, its tokens require {expected}"
-        )
+        shape = list(tensor.shape)
+        need(shape == expected, f"{name} has the shape {shape}, its tokens require {expected}")
         if what == "weights":
             mapped.add(number)
     need(len(mapped) == len(samples), "it contains samples without maps")
@@ -134,7 +130,7 @@ def read_samples(header: Header) -> list[dict[str, Any]]:
 
 
 def read_measures(header: Header, kinds: Kinds) -> dict[str, Matrices]:
-    """Read one number per head by measure and kind; None if it is missing. Older recordings have no measures."""
+    """Read, for each measure and kind, one number per head, or None for NaN. Older recordings have no measures."""
     measures = _parsed(header, "measures", {})
     need(isinstance(measures, dict), "its measures are not a JSON object")
     need(len(measures) <= MOST_MEASURES, f"it has {len(measures)} measures, more than the limit of {MOST_MEASURES}")
@@ -143,27 +139,27 @@ def read_measures(header: Header, kinds: Kinds) -> dict[str, Matrices]:
 
 
 def read_labels(header: Header, kinds: Kinds) -> Matrices:
-    """Read the label of each head by kind; "" for a head without a label. Older recordings have no labels."""
+    """Read, for each kind, the label of every head, "" if it has none. Older recordings have no labels."""
     return _matrices(_parsed(header, "labels", {}), kinds, is_text, "labels")
 
 
 def read_scores(header: Header, kinds: Kinds) -> list[dict[str, Any]]:
-    """Read the scores of heads and baselines against gold labels; baselines have no kind. Older files have none."""
+    """Read the scores against gold labels; the kind of a baseline is None. Older recordings have no scores."""
     scores = _parsed(header, "scores", [])
     need(isinstance(scores, list), "its scores are not a list")
     return [_score(score, kinds, f"score {number}") for number, score in enumerate(scores)]
 
 
 def read_deviation(header: Header) -> float:
-    """Read the largest difference between the maps and the model's own computation; 0 in older recordings, NaN for
-    null."""
+    """Read the largest difference between the maps and the model's own computation: 0 in older recordings, NaN if null
+    is stored."""
     deviation = _parsed(header, "deviation", 0.0)
     need(is_number_or_none(deviation), "its deviation is not a number")
     return math.nan if deviation is None else float(deviation)
 
 
 class Map(NamedTuple):
-    """One tensor of a map; `layer` is None for the rollout."""
+    """One tensor of a recording; `what` is a key of AXES, `layer` is None for the rollout."""
 
     name: str
     tensor: Tensor
@@ -174,14 +170,13 @@ class Map(NamedTuple):
 
 
 def maps(header: Header) -> Iterator[Map]:
-    """Iterate over the tensors of maps, identified by name."""
+    """Yield all tensors with a known name; other tensors may come from a later version."""
     for name, tensor in header.tensors.items():
         match = NAME.fullmatch(name)
         if match and match[3]:
             yield Map(name, tensor, int(match[1]), match[2], int(match[3]), match[4] or "weights")
         elif match:
             yield Map(name, tensor, int(match[1]), match[2], None, "rollout")
-        # Other tensors may come from a later version.
 
 
 def _parsed(header: Header, name: str, absent: object) -> Any:
@@ -206,14 +201,7 @@ def _score(score: Any, kinds: Kinds, where: str) -> dict[str, Any]:
     need(is_text(score.get("measure")) and is_text(score.get("name")), f"{where} needs a measure and a name")
     need("value" in score and is_number_or_none(value), f"{where} has no value")
     need(kind is None or (is_text(kind) and kind in kinds), f"{where} refers to a kind that is not recorded")
-    extent = kinds[kind] if kind is not None else {"layers": 0, "heads": 0}
+    extent = {"layers": 0, "heads": 0} if kind is None else kinds[kind]
     need(layer is None or is_whole(layer, 0, extent["layers"] - 1), f"{where} refers to a layer that is not recorded")
     need(head is None or is_whole(head, 0, extent["heads"] - 1), f"{where} refers to a head that is not recorded")
-    return {
-        "measure": score["measure"],
-        "name": score["name"],
-        "value": value,
-        "kind": kind,
-        "layer": layer,
-        "head": head,
-    }
+    return {key: score.get(key) for key in ("measure", "name", "value", "kind", "layer", "head")}

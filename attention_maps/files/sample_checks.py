@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attention_maps.files.json_checks import is_list, is_number_or_none, is_text, is_whole, need
+from attention_maps.files.json_checks import is_list, is_number_or_none, is_size, is_text, is_whole, need
+
+KEYS = "name reads predicts source losses predictions length source_length truncated links antecedents".split()
+"""Keys of a stored sample."""
 
 Tokens = dict[str, list[Any]]
 """`ids`, `pieces` and `special` marks (0 or 1), lists of equal length."""
@@ -17,34 +20,22 @@ def check_sample(entry: Any, where: str) -> dict[str, Any]:
     Unknown keys, which a later version may add, are dropped because they are not validated.
     """
     need(isinstance(entry, dict), f"{where} is not a JSON object")
-    reads, predicts = (
-        _tokens(entry.get("reads"), f"{where}, reads"),
-        _tokens(entry.get("predicts"), f"{where}, predicts"),
-    )
+    reads, predicts = (_tokens(entry.get(side), f"{where}, {side}") for side in ("reads", "predicts"))
     source = None if entry.get("source") is None else _tokens(entry["source"], f"{where}, source")
     rows, predicted = len(reads["ids"]), len(predicts["ids"])
     need(rows > 0, f"{where} reads no tokens")
     need(rows - 1 <= predicted <= rows, f"{where} reads {rows} tokens and predicts {predicted}")
     losses, predictions = entry.get("losses"), entry.get("predictions")
     need(is_list(losses, is_number_or_none) and len(losses) == predicted, f"{where} needs one loss per prediction")
-    need(is_list(predictions, _is_guesses) and len(predictions) == rows, f"{where} needs predictions for each row")
-    name, length, source_length = entry.get("name"), entry.get("length"), entry.get("source_length")
-    need(is_text(name), f"{where} has no name")
-    need(is_whole(length, 0) and is_whole(source_length, 0), f"{where} has invalid lengths")
+    candidates = is_list(predictions, lambda row: is_list(row, _is_candidate)) and len(predictions) == rows
+    need(candidates, f"{where} needs predictions for each row")
+    need(is_text(entry.get("name")), f"{where} has no name")
+    need(is_size(entry.get("length")) and is_size(entry.get("source_length")), f"{where} has invalid lengths")
     need(type(entry.get("truncated")) is bool, f"{where} has no boolean 'truncated'")
-    return {
-        "name": name,
-        "reads": reads,
-        "predicts": predicts,
-        "source": source,
-        "losses": losses,
-        "predictions": predictions,
-        "length": length,
-        "source_length": source_length,
-        "truncated": entry["truncated"],
-        "links": _links(entry.get("links"), source, predicted, where),
-        "antecedents": _antecedents(entry.get("antecedents"), {"reads": reads, "source": source}, where),
-    }
+    links = _links(entry.get("links"), source, predicted, where)
+    antecedents = _antecedents(entry.get("antecedents"), {"reads": reads, "source": source}, where)
+    checked = {"reads": reads, "predicts": predicts, "source": source, "links": links, "antecedents": antecedents}
+    return {key: checked[key] if key in checked else entry[key] for key in KEYS}
 
 
 def _tokens(entry: Any, where: str) -> Tokens:
@@ -57,24 +48,18 @@ def _tokens(entry: Any, where: str) -> Tokens:
     return {"ids": ids, "pieces": pieces, "special": [int(mark) for mark in special]}
 
 
-def _is_guesses(row: Any) -> bool:
-    """Whether a row of predictions has the form [[id, piece, probability], …]."""
-
-    def is_guess(guess: Any) -> bool:
-        if not isinstance(guess, list) or len(guess) != 3:
-            return False
-        return is_whole(guess[0]) and is_text(guess[1]) and is_number_or_none(guess[2])
-
-    return is_list(row, is_guess)
+def _is_candidate(entry: Any) -> bool:
+    """Whether a prediction has the form [id, piece, probability]."""
+    complete = isinstance(entry, list) and len(entry) == 3
+    return complete and is_whole(entry[0]) and is_text(entry[1]) and is_number_or_none(entry[2])
 
 
 def _links(links: Any, source: Tokens | None, predicted: int, where: str) -> list[list[int]] | None:
     length = len(source["ids"]) if source else 0
 
     def is_link(link: Any) -> bool:
-        if not isinstance(link, list) or len(link) != 2:
-            return False
-        return is_whole(link[0], 0, length - 1) and is_whole(link[1], 0, predicted - 1)
+        pair = isinstance(link, list) and len(link) == 2
+        return pair and is_whole(link[0], 0, length - 1) and is_whole(link[1], 0, predicted - 1)
 
     need(links is None or is_list(links, is_link), f"{where}: links must be pairs of positions in source and predicts")
     return links
@@ -88,9 +73,8 @@ def _antecedents(entry: Any, sides: Mapping[str, Tokens | None], where: str) -> 
     length = len(tokens["ids"]) if tokens else 0
 
     def is_pair(pair: Any) -> bool:
-        if not is_list(pair, lambda position: is_whole(position, 0, length)) or len(pair) != 4:
-            return False
-        return pair[0] < pair[1] and pair[2] < pair[3]
+        spans = is_list(pair, lambda position: is_whole(position, 0, length)) and len(pair) == 4
+        return spans and pair[0] < pair[1] and pair[2] < pair[3]
 
     need(is_list(entry.get("pairs"), is_pair), f"{where}: antecedents must be pairs of spans of its tokens")
     return {"side": entry["side"], "pairs": entry["pairs"]}

@@ -22,7 +22,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,9 +31,10 @@ from safetensors.numpy import save as serialised
 
 from attention_maps.files import recording_checks as checks
 from attention_maps.files.errors import Damaged
-from attention_maps.files.file_names import FOLDER, RECORDING
+from attention_maps.files.file_names import FOLDER, numbered
 from attention_maps.files.header import Header, read_header, read_tensor
 from attention_maps.files.recording_checks import FORMAT, VERSION, Kinds
+from attention_maps.files.sample_checks import KEYS
 from attention_maps.record.recording import Antecedents, Prediction, Recording, Sample, Score, Tokens
 from configs.whole_file import write_whole
 
@@ -44,7 +44,7 @@ class RecordingError(Exception):
 
 
 def path(run_folder: str | Path, step: int) -> Path:
-    """Path of the recording of a step."""
+    """Return the path of the recording of a step."""
     return Path(run_folder) / FOLDER / f"step_{step:08d}.safetensors"
 
 
@@ -84,17 +84,22 @@ def _serialised(recording: Recording) -> bytes:
         for kind, array in sample.rollout.items():
             tensors[f"{number}/{kind}/rollout"] = np.ascontiguousarray(array)
     metadata = {"format": FORMAT, "version": VERSION, "step": str(recording.step)} | {
-        "samples": _json(_finite([_sample_to_json(sample) for sample in recording.samples])),
-        "measures": _json(_finite(recording.measures)),
+        "samples": _json([{key: getattr(sample, key) for key in KEYS} for sample in recording.samples]),
+        "measures": _json(recording.measures),
         "labels": _json(recording.labels),
-        "scores": _json(_finite([asdict(score) for score in recording.scores])),
-        "deviation": _json(_finite(recording.deviation)),
+        "scores": _json([vars(score) for score in recording.scores]),
+        "deviation": _json(recording.deviation),
     }
     return serialised(tensors, metadata)
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=_as_dict)
+
+
+def _as_dict(value: Tokens | Antecedents) -> dict[str, Any]:
+    marks = {"special": [int(mark) for mark in value.special]} if isinstance(value, Tokens) else {}
+    return vars(value) | marks
 
 
 def _finite(value: Any) -> Any:
@@ -107,19 +112,18 @@ def _finite(value: Any) -> Any:
 
 
 def steps(run_folder: str | Path) -> dict[int, Path]:
-    """Files of the recorded steps of a run, in ascending order; empty if nothing was recorded."""
-    return _numbered(run_folder, "step")
+    """Return the recordings of a run by training step, in ascending order; empty if nothing was recorded."""
+    return _recordings(run_folder)[0]
 
 
 def generated(run_folder: str | Path) -> dict[int, Path]:
-    """Files of the recorded generated texts of a run by number, in ascending order."""
-    return _numbered(run_folder, "generated")
+    """Return the recordings of generated texts of a run by number, in ascending order."""
+    return _recordings(run_folder)[1]
 
 
-def _numbered(run_folder: str | Path, what: str) -> dict[int, Path]:
+def _recordings(run_folder: str | Path) -> tuple[dict[int, Path], dict[int, Path]]:
     folder = Path(run_folder) / FOLDER
-    found = [(RECORDING.fullmatch(file.name), file) for file in folder.iterdir()] if folder.is_dir() else []
-    return dict(sorted((int(match[what]), file) for match, file in found if match and match[what]))
+    return numbered((file.name, file) for file in (folder.iterdir() if folder.is_dir() else ()))
 
 
 def thin(run_folder: str | Path, keep: int) -> list[Path]:
@@ -150,19 +154,16 @@ def remove_after(run_folder: str | Path, step: int) -> list[Path]:
 def load(file: str | Path) -> Recording:
     """Read a recording.
 
-    Raises FileNotFoundError or another OSError that names the file, or RecordingError for a truncated, damaged or
-    foreign file. All contents are validated.
+    Raises FileNotFoundError or another OSError that names the file, or RecordingError if the file is truncated, damaged
+    or not a recording. All contents are validated.
     """
     with _opened(Path(file)) as (stream, header):
         recording, _ = _without_maps(header)
         for one in sorted(checks.maps(header), key=lambda one: (one.sample, one.kind, one.layer or 0)):
             sample = recording.samples[one.sample]
             numbers = np.frombuffer(bytearray(read_tensor(stream, one.tensor)), "<f2").reshape(one.tensor.shape)
-            if one.layer is None:
-                sample.rollout[one.kind] = numbers
-            else:
-                arrays = {"weights": sample.weights, "norms": sample.norms, "values": sample.values}[one.what]
-                arrays[one.kind, one.layer] = numbers
+            key = one.kind if one.layer is None else (one.kind, one.layer)
+            getattr(sample, one.what)[key] = numbers  # weights, norms, values or rollout
     return recording
 
 
@@ -174,7 +175,7 @@ def outline(file: str | Path) -> tuple[Recording, Kinds]:
 
 @contextmanager
 def _opened(file: Path) -> Iterator[tuple[BinaryIO, Header]]:
-    """Open a recording and read its header; defects are raised as RecordingError."""
+    """Open a recording and read its header; convert Damaged, also from the block, to RecordingError."""
     if not file.is_file():
         raise FileNotFoundError(errno.ENOENT, "no such recording", str(file))
     try:
@@ -202,22 +203,6 @@ def _without_maps(header: Header) -> tuple[Recording, Kinds]:
     return recording, meta["kinds"]
 
 
-def _sample_to_json(sample: Sample) -> dict[str, Any]:
-    return {
-        "name": sample.name,
-        "reads": _tokens_to_json(sample.reads),
-        "predicts": _tokens_to_json(sample.predicts),
-        "source": None if sample.source is None else _tokens_to_json(sample.source),
-        "losses": sample.losses,
-        "predictions": [[[p.id, p.piece, p.probability] for p in row] for row in sample.predictions],
-        "length": sample.length,
-        "source_length": sample.source_length,
-        "truncated": sample.truncated,
-        "links": sample.links,
-        "antecedents": None if sample.antecedents is None else asdict(sample.antecedents),
-    }
-
-
 def _sample_from_json(entry: Mapping[str, Any]) -> Sample:
     links, antecedents = entry["links"], entry["antecedents"]
     return Sample(
@@ -226,7 +211,7 @@ def _sample_from_json(entry: Mapping[str, Any]) -> Sample:
         source=None if entry["source"] is None else _tokens_from_json(entry["source"]),
         losses=tuple(_number_from_json(loss) for loss in entry["losses"]),
         predictions=tuple(
-            tuple(Prediction(token, piece, _number_from_json(chance)) for token, piece, chance in row)
+            tuple(Prediction(token, piece, _number_from_json(probability)) for token, piece, probability in row)
             for row in entry["predictions"]
         ),
         weights={},
@@ -241,10 +226,6 @@ def _sample_from_json(entry: Mapping[str, Any]) -> Sample:
 
 def _number_from_json(number: float | None) -> float:
     return math.nan if number is None else float(number)
-
-
-def _tokens_to_json(tokens: Tokens) -> dict[str, Any]:
-    return {"ids": tokens.ids, "pieces": tokens.pieces, "special": [int(mark) for mark in tokens.special]}
 
 
 def _tokens_from_json(entry: Mapping[str, Any]) -> Tokens:

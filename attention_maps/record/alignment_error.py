@@ -14,15 +14,16 @@ import numpy as np
 from attention_maps.record.alignment_readout import READOUTS
 from attention_maps.record.measures import with_means
 
-Group = Sequence[int]
-"""Token positions of one word."""
+Groups = Sequence[Sequence[int]]
+"""Token positions of each word."""
 
 WordLinks = set[tuple[int, int]]
 """Pairs (source word, target word)."""
 
 
-def of_words(weights: np.ndarray, queries: Sequence[Group], keys: Sequence[Group]) -> np.ndarray:
-    """Convert weights [...,Q,K] from tokens to words: mean over the tokens of a query, sum over those of a key."""
+def of_words(weights: np.ndarray, queries: Groups, keys: Groups) -> np.ndarray:
+    """Convert weights [...,Q,K] from tokens to words: mean over the tokens of a query word, sum over the tokens of a
+    key word."""
     rows = np.stack([weights[..., list(group), :].mean(axis=-2) for group in queries], axis=-2)
     return np.stack([rows[..., list(group)].sum(axis=-1) for group in keys], axis=-1)
 
@@ -32,21 +33,14 @@ class AlignmentTally:
     """Link counts of every head over sentence pairs. AER = 1 − (|A∩S| + |A∩P|) / (|A| + |S|) with sure links S,
     possible links P ⊇ S, and the links A of the head (Och & Ney 2003)."""
 
-    sure: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
-    """Sure links that every head found, [L+1,H+1], per (rows, read-out)."""
-    possible: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
-    found: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    counts: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    """|A∩S|, |A∩P| and |A| of every head, [3,L+1,H+1], by row labels and extraction method."""
     gold: int = 0
+    """|S|."""
     pairs: int = 0
+    """Number of sentence pairs."""
 
-    def add(
-        self,
-        weights: np.ndarray,
-        targets: Sequence[Group],
-        sources: Sequence[Group],
-        sure: WordLinks,
-        possible: WordLinks,
-    ) -> None:
+    def add(self, weights: np.ndarray, targets: Groups, sources: Groups, sure: WordLinks, possible: WordLinks) -> None:
         """Count one sentence pair. `weights`: cross-attention [L,H,Q,K], where row i predicts target token i;
         `targets`, `sources`: token positions of each word; links are (source word, target word)."""
         gold = _matrix(sure, len(targets), len(sources))
@@ -57,19 +51,15 @@ class AlignmentTally:
             words = of_words(with_means(weights), groups, sources)
             for name, read in READOUTS.items():
                 links = read(words[:, -1:] if name == "grown" else words)  # growing is slow: only the means over heads
-                for counter, counted in (
-                    (self.sure, links & gold),
-                    (self.possible, links & allowed),
-                    (self.found, links),
-                ):
-                    counter[rows, name] = counter.get((rows, name), 0) + counted.sum(axis=(-2, -1))
+                counted = np.stack([links & gold, links & allowed, links]).sum(axis=(-2, -1))
+                self.counts[rows, name] = self.counts.get((rows, name), 0) + counted
         self.gold += len(sure)
         self.pairs += 1
 
     def error_rates(self, rows: str = "predicts", readout: str = "argmax") -> np.ndarray:
-        """AER of every head in percent, [L+1,H+1]; for `grown` only of the means over heads, [L+1,1]."""
-        key = rows, readout
-        return 100 * (1 - (self.sure[key] + self.possible[key]) / (self.found[key] + self.gold))
+        """Return the AER of every head in percent, [L+1,H+1]; for `grown` only of the means over heads, [L+1,1]."""
+        sure, possible, found = self.counts[rows, readout]
+        return 100 * (1 - (sure + possible) / (found + self.gold))
 
 
 def _matrix(links: WordLinks, targets: int, sources: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from attention_maps.record.chosen_map import ChosenMap
 
@@ -19,10 +20,8 @@ directions. `grown`: add adjacent pairs that are the argmax in one direction (gr
 
 
 def alignment(chosen: ChosenMap, readout: Readout = "argmax", threshold: float = 0.5) -> list[tuple[int, int]]:
-    """Links of a map: sorted pairs (key, query), which are (source, target) positions for a translation.
-
-    Special tokens are excluded before the argmax.
-    """
+    """Extract the links of a map as sorted pairs (key, query), which are (source, target) positions for a translation.
+    Special tokens are excluded before the argmax."""
     words = [row for row, special in enumerate(chosen.queries.special) if not special]
     others = [column for column, special in enumerate(chosen.keys.special) if not special]
     pairs = links(chosen.matrix[np.ix_(words, others)], readout, threshold)
@@ -30,7 +29,8 @@ def alignment(chosen: ChosenMap, readout: Readout = "argmax", threshold: float =
 
 
 def links(weights: np.ndarray, readout: Readout, threshold: float = 0.5) -> list[tuple[int, int]]:
-    """Linked (row, column) pairs of a map [Q,K]; never with weight 0 or NaN. The first of equal weights wins."""
+    """Extract the linked (row, column) pairs of a map [Q,K]. Weights of 0 or NaN are never linked; of several equal
+    weights, the first one is linked."""
     weights = np.nan_to_num(weights, nan=0.0)
     if not weights.size:
         return []
@@ -40,42 +40,35 @@ def links(weights: np.ndarray, readout: Readout, threshold: float = 0.5) -> list
 
 
 def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
-    """Links in the format of Pharaoh, GIZA++ and fast_align: "0-0 1-2", source-target, counted from 0."""
+    """Format links as in Pharaoh, GIZA++ and fast_align: "0-0 1-2", source-target, counted from 0."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
 def mutual(weights: np.ndarray) -> np.ndarray:
-    """Mask [...,Q,K] bool of the pairs whose weight is the largest in both row and column."""
+    """Return the mask [...,Q,K] bool of the pairs whose weight is the largest in both row and column."""
     return _best(weights, -1) & _best(weights, -2)
 
 
 def argmax(weights: np.ndarray) -> np.ndarray:
-    """Mask [...,Q,K] bool of the largest weight in each row."""
+    """Return the mask [...,Q,K] bool of the largest weight in each row."""
     return _best(weights, -1)
 
 
 def grown(weights: np.ndarray) -> np.ndarray:
-    """Mask [...,Q,K] bool of the mutual pairs and adjacent pairs that are the argmax in one direction (grow-diag,
-    Koehn et al. 2003)."""
+    """Return the mask [...,Q,K] bool of the mutual pairs and adjacent pairs that are the argmax in one direction
+    (grow-diag, Koehn et al. 2003)."""
     linked, either = mutual(weights), _best(weights, -1) | _best(weights, -2)
-    flat_links, flat_either = linked.reshape(-1, *linked.shape[-2:]), either.reshape(-1, *linked.shape[-2:])
-    for links, candidates in zip(flat_links, flat_either, strict=True):
-        _grow(links, candidates)
+    for place in np.ndindex(weights.shape[:-2]):
+        _grow(linked[place], either[place])
     return linked
 
 
 def _grow(links: np.ndarray, candidates: np.ndarray) -> None:
-    """Add candidates adjacent to a link whose row or column has no link yet, in place, until none is left."""
+    """Add, in place and until none is left, candidates adjacent to a link whose row or column has no link yet."""
     while True:
-        padded = np.pad(links, 1)
-        beside = sum(
-            padded[1 + a : padded.shape[0] - 1 + a, 1 + b : padded.shape[1] - 1 + b]
-            for a in (-1, 0, 1)
-            for b in (-1, 0, 1)
-        )
-        fitting = np.argwhere(candidates & ~links & (beside > 0))
+        adjacent = sliding_window_view(np.pad(links, 1), (3, 3)).any(axis=(-2, -1))
         added = False
-        for row, column in fitting:
+        for row, column in np.argwhere(candidates & ~links & adjacent):
             if not links[row].any() or not links[:, column].any():
                 links[row, column] = added = True
         if not added:

@@ -1,4 +1,4 @@
-"""Measure how often each head resolves a pronoun to its antecedent. Shapes: L layers, H heads, Q queries, K keys."""
+"""Measure how often each head selects the antecedent of a pronoun. Shapes: L layers, H heads, Q queries, K keys."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ class AntecedentTally:
         self.pronouns += 1
 
     def accuracies(self) -> np.ndarray:
-        """Percentage of pronouns that each head resolves, [L+1,H+1]."""
+        """Return the percentage of pronouns that each head resolves, [L+1,H+1]."""
         return 100 * np.asarray(self.right) / self.pronouns

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attention_maps.draw.labels import printable
-from attention_maps.record.recording import NAMES, Kind, Recording, Rows, Sample, Tokens, TokenWeight
+from attention_maps.record.recording import NAMES, Kind, Recording, Rows, Sample, Tokens, TokenWeight, default_rows
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,8 @@ class ChosenMap:
 
     @property
     def matrix(self) -> np.ndarray:
-        """Attention weights [Q,K] float32; with rows=predicts, without a last row whose next token is unknown."""
-        weights = self.recording.map(self.sample, self.kind, self.layer, self.head)
-        return weights[: len(self.queries)]
+        """Attention weights [Q,K] float32. With rows=predicts, a last row whose next token is unknown is dropped."""
+        return self.recording.map(self.sample, self.kind, self.layer, self.head)[: len(self.queries)]
 
     @property
     def queries(self) -> Tokens:
@@ -65,11 +64,11 @@ class ChosenMap:
         return printable(" · ".join(parts))
 
     def weight(self, query: range, key: range) -> float:
-        """Attention weight from the query tokens to the key tokens."""
+        """Return the attention weight from the query tokens to the key tokens."""
         return self.recording.weight(query, key, **self._place)
 
     def strongest(self, query: range | None, key: range | None) -> list[TokenWeight]:
-        """All keys that `query` attends to, or all queries that attend to `key`, strongest first."""
+        """Return all keys that `query` attends to, or all queries that attend to `key`, strongest first."""
         return self.recording.strongest(query, key=key, top=max(self.matrix.shape), **self._place)
 
     @property
@@ -88,19 +87,18 @@ def choose(
     title: str = "",
 ) -> ChosenMap:
     """Select a map. Defaults: cross-attention for a translation, decoder self-attention for a text; the second-to-last
-    layer, whose mean over heads is the best unsupervised alignment (Garg et al. 2019); the mean over heads; rows
-    labelled by the predicted token in cross-attention, by the token read otherwise.
+    layer, whose mean over heads is the best unsupervised alignment (Garg et al. 2019); the mean over heads; the row
+    labels of `default_rows`.
 
     Raises LookupError or ValueError if the map is not recorded.
     """
     example = recording.samples[sample]
     kind = kind or ("decoder" if example.source is None else "cross")
-    rows = rows or ("predicts" if kind == "cross" else "reads")
+    rows = rows or default_rows(kind)
     _, layer = example.key(kind, max(example.layers(kind) - 2, 0) if layer is None else layer)
     if not len(example.queries(kind, rows)):
         raise LookupError(f"sample={sample}: this sample has no predicted tokens; use rows=reads")
-    count = len(example.weights[kind, layer])
-    if head is not None and head not in range(-count, count):
-        raise LookupError(f"no head {head}: there are {count}, counted from 0")
-    title = title or f"step {recording.step:,}"
-    return ChosenMap(recording, title, sample, kind, layer, None if head is None else head % count, rows)
+    if head is not None:
+        recording.map(sample, kind, layer, head)  # raises LookupError for a head that is not recorded
+        head %= len(example.weights[kind, layer])
+    return ChosenMap(recording, title or f"step {recording.step:,}", sample, kind, layer, head, rows)

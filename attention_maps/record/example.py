@@ -1,10 +1,10 @@
-"""Define an example to record: token ids and the pieces that label the maps."""
+"""Define the examples to record."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from attention_maps.record.recording import Antecedents, Link
 
@@ -13,7 +13,7 @@ Pieces = Callable[[list[int]], list[str]]
 
 
 class Tokenizer(Protocol):
-    """The part of a tokenizer that an example needs."""
+    """The methods of a tokenizer that `Example` uses."""
 
     @property
     def bos_id(self) -> int:
@@ -59,7 +59,7 @@ class Example:
     def text(
         cls, ids: Sequence[int], tokenizer: Tokenizer, name: str = "", antecedents: Antecedents | None = None
     ) -> Example:
-        """A text for a GPT: each token predicts the next token."""
+        """Return a text for a GPT: each token predicts the next token."""
         reads = list(ids)
         pieces = tokenizer.pieces(reads)
         return cls(reads, pieces, reads[1:], pieces[1:], name=name, antecedents=antecedents)
@@ -75,36 +75,18 @@ class Example:
         links: Sequence[Link] | None = None,
         antecedents: Antecedents | None = None,
     ) -> Example:
-        """A translation pair as in training: the encoder reads source + eos, the decoder reads bos + target and
-        predicts target + eos.
-
-        `source_ids` and `target_ids` exclude bos and eos. Each side is labelled by its own tokenizer.
-        """
+        """Return a translation pair as in training: the encoder reads source + eos, the decoder reads bos + target and
+        predicts target + eos. `source_ids` and `target_ids` exclude bos and eos."""
         source = [*source_ids, source_tokenizer.eos_id]
         reads, predicts = [target_tokenizer.bos_id, *target_ids], [*target_ids, target_tokenizer.eos_id]
         labels = target_tokenizer.pieces
-        return cls(
-            reads,
-            labels(reads),
-            predicts,
-            labels(predicts),
-            source,
-            source_tokenizer.pieces(source),
-            name,
-            links,
-            antecedents,
-        )
+        texts = reads, labels(reads), predicts, labels(predicts), source, source_tokenizer.pieces(source)
+        return cls(*texts, name, links, antecedents)
 
     def cut(self, length: int) -> Example:
         """Truncate each side to the first `length` tokens."""
-        return replace(
-            self,
-            target_ids=self.target_ids[:length],
-            target_pieces=self.target_pieces[:length],
-            next_ids=self.next_ids[:length],
-            next_pieces=self.next_pieces[:length],
-            source_ids=None if self.source_ids is None else self.source_ids[:length],
-            source_pieces=None if self.source_pieces is None else self.source_pieces[:length],
-            links=None if self.links is None else [link for link in self.links if max(link) < length],
-            antecedents=None if self.antecedents is None else self.antecedents.cut(length),
-        )
+        sides = ("target_ids", "target_pieces", "next_ids", "next_pieces", "source_ids", "source_pieces")
+        shorter: dict[str, Any] = {side: kept[:length] for side in sides if (kept := getattr(self, side)) is not None}
+        links = None if self.links is None else [link for link in self.links if max(link) < length]
+        antecedents = None if self.antecedents is None else self.antecedents.cut(length)
+        return replace(self, **shorter, links=links, antecedents=antecedents)

@@ -1,7 +1,7 @@
 """Compute measures of each head, cheap enough for every evaluation, and derive labels from the measures.
 
-The functions on weights [H,Q,K] return one number per head [H]. The first row of a causal map is always skipped: its
-only key gets all the attention, so that it would count as zero-entropy, first-token and diagonal at once.
+The functions on weights [H,Q,K] return one number per head [H]. `measures_of` skips the first row of a causal map: its
+only key gets all the attention, so the row would count as zero-entropy, first-token and diagonal at once.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from attention_maps.record.recording import KINDS, Kind, Measures, Sample
 
 
 def entropy(weights: np.ndarray) -> np.ndarray:
-    """Mean entropy of the rows in nats: 0 for one key, log(K) if uniform; exp(entropy) is the effective key count."""
+    """Return the mean entropy of the rows in nats: 0 if one key gets all the attention, log(K) if attention is uniform;
+    exp(entropy) is the effective number of keys."""
     weights = weights.astype(np.float64)
     logs = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
     return -(weights * logs).sum(axis=2).mean(axis=1)
 
 
 def key_mass(weights: np.ndarray, keys: Sequence[int]) -> np.ndarray:
-    """Mean attention (0 to 1) to these keys: [0] for the first token (the usual sink), or all special tokens."""
+    """Return the mean attention (0 to 1) to these keys: [0] for the first token (the usual sink), or all special
+    tokens."""
     return weights.astype(np.float64)[:, :, list(keys)].sum(axis=2).mean(axis=1)
 
 
 def diagonal_mass(weights: np.ndarray, queries: Sequence[int], offset: int = 0) -> np.ndarray:
-    """Mean attention (0 to 1) to the key at `offset` from the query: 0 is the token itself, -1 the previous token.
-
-    `queries`: token positions of the rows of `weights`; rows whose key is out of range are skipped.
-    """
+    """Return the mean attention (0 to 1) to the key at `offset` from the query: 0 is the token itself, -1 the previous
+    token. `queries`: token positions of the rows of `weights`; rows whose key is out of range are skipped."""
     rows = [(row, query + offset) for row, query in enumerate(queries) if 0 <= query + offset < weights.shape[2]]
     if not rows:
         return np.zeros(len(weights))
@@ -38,22 +38,20 @@ def diagonal_mass(weights: np.ndarray, queries: Sequence[int], offset: int = 0) 
 
 
 def spread(weights: np.ndarray, visible: np.ndarray) -> np.ndarray:
-    """Entropy relative to uniform attention over `visible` keys per row [Q]: 0 for a single key, 1 for uniform."""
+    """Return the entropy relative to uniform attention, from 0 to 1; `visible`: number of keys of each row [Q]."""
     return entropy(weights) / max(float(np.log(visible).mean()), 1e-9)
 
 
 def coverage(weights: np.ndarray, keys: Sequence[int]) -> np.ndarray:
-    """Fraction of these keys that are the argmax of at least one row."""
+    """Return the fraction of these keys that are the argmax of at least one row."""
     best = weights.argmax(axis=2)  # [H,Q]
     return np.array([len(set(row.tolist()) & set(keys)) for row in best]) / max(len(keys), 1)
 
 
 def rollout(layers: Sequence[np.ndarray]) -> np.ndarray:
-    """Attention rollout [Q,K] (Abnar & Zuidema 2020); `layers`: head-averaged attention A [Q,K], first layer first.
-
-    The product over layers of (A + I) / 2, where I accounts for the residual connection. A heuristic: values and MLPs
-    are ignored.
-    """
+    """Return the attention rollout [Q,K] (Abnar & Zuidema 2020): the product over layers of (A + I) / 2, where A is the
+    head-averaged attention in `layers` [Q,K], first layer first, and I accounts for the residual connection. It is a
+    heuristic that ignores values and MLPs."""
     mixed = np.eye(len(layers[0]))
     for weights in layers:
         mixed = (weights.astype(np.float64) + np.eye(len(weights))) / 2 @ mixed
@@ -67,7 +65,7 @@ def with_means(weights: np.ndarray) -> np.ndarray:
 
 
 def measures_of(sample: Sample, kind: Kind, layer: int) -> dict[str, np.ndarray]:
-    """All measures of one layer on one sample, each [H]; empty if no row has more than one key."""
+    """Compute all measures of one layer on one sample, each [H]; empty if no row has more than one key."""
     weights = sample.weights[kind, layer]
     start = 1 if kind == "decoder" else 0
     queries = range(start, weights.shape[1])
@@ -92,11 +90,11 @@ def measures_of(sample: Sample, kind: Kind, layer: int) -> dict[str, np.ndarray]
 
 
 def head_measures(samples: Sequence[Sample]) -> Measures:
-    """Mean over samples of every measure, `[measure][kind][layer][head]`.
+    """Compute the mean over samples of every measure, `[measure][kind][layer][head]`.
 
-    `entropy` in nats, `spread` (0 to 1); mean attention (0 to 1) to the `first` key and to `special` tokens. For
-    self-attention also `diagonal` (the token itself) and `previous`; for cross-attention `coverage`, the fraction of
-    source tokens that are the argmax of at least one row.
+    Measures: `entropy` in nats, `spread` (0 to 1), mean attention (0 to 1) to the `first` key and to `special` tokens;
+    for self-attention also mean attention to the token itself (`diagonal`) and to the `previous` token; for
+    cross-attention also `coverage`, the fraction of source tokens that are the argmax of at least one row.
     """
     collected: dict[str, dict[str, dict[int, list[np.ndarray]]]] = {}
     for sample in samples:
@@ -106,7 +104,7 @@ def head_measures(samples: Sequence[Sample]) -> Measures:
                     collected.setdefault(name, {}).setdefault(kind, {}).setdefault(layer, []).append(heads)
     return {
         name: {
-            kind: [[round(float(head), 5) for head in np.mean(layers[layer], axis=0)] for layer in sorted(layers)]
+            kind: [[round(float(head), 5) for head in np.mean(heads, axis=0)] for heads in layers.values()]
             for kind, layers in kinds.items()
         }
         for name, kinds in collected.items()
@@ -114,21 +112,19 @@ def head_measures(samples: Sequence[Sample]) -> Measures:
 
 
 def head_labels(measures: Measures) -> dict[str, list[list[str]]]:
-    """Label of every head, `[kind][layer][head]`, from the first matching rule; empty if no rule matches."""
-    return {
-        kind: [
-            [
-                _label({name: kinds[kind][layer][head] for name, kinds in measures.items() if kind in kinds})
-                for head in range(len(heads))
-            ]
+    """Return the label of every head, `[kind][layer][head]`, by the first matching rule; "" if no rule matches."""
+    labels: dict[str, list[list[str]]] = {}
+    for kind, layers in measures.get("entropy", {}).items():
+        known = {name: kinds[kind] for name, kinds in measures.items() if kind in kinds}
+        labels[kind] = [
+            [_label({name: heads[layer][head] for name, heads in known.items()}) for head in range(len(heads))]
             for layer, heads in enumerate(layers)
         ]
-        for kind, layers in measures.get("entropy", {}).items()
-    }
+    return labels
 
 
 def _label(head: dict[str, float]) -> str:
-    """Label of one head from its measures. The thresholds are conventions: 0.5 is half of the attention."""
+    """Return the stored label of one head. The thresholds are conventions: 0.5 is half of the attention."""
     if head.get("antecedent", 0) >= COREFERENCE:
         return "coreference"
     if "alignment_error" in head:
@@ -142,16 +138,21 @@ def _label(head: dict[str, float]) -> str:
     return "broad" if head["spread"] >= 0.8 else ""
 
 
+def displayed(label: str) -> str:
+    """Return a stored label as shown to users."""
+    return "uniform" if label == "broad" else label
+
+
 COREFERENCE = 50.0
-"""Percentage of pronouns whose antecedent gets more attention than any other preceding referent. On the built-in
-stories an untrained head reaches 30 %; always choosing the last subject reaches 56 %."""
+"""Minimum percentage of pronouns whose antecedent gets more attention than any other preceding referent. On the
+built-in stories, an untrained head reaches 30 %, and the rule "last subject" 56 %."""
 
 ALIGNMENT = 50.0
 """Maximum alignment error rate, in percent."""
 
 
 def scalars(measures: Measures) -> dict[str, float]:
-    """Mean of each measure over heads, as TensorBoard scalars named `attention/<kind>/<layer>/<measure>`."""
+    """Average each measure over heads into TensorBoard scalars named `attention/<kind>/<layer>/<measure>`."""
     return {
         f"attention/{kind}/{layer}/{name}": float(np.mean(heads))
         for name, kinds in measures.items()

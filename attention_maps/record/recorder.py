@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attention_maps.record.example import Example, Pieces
 from attention_maps.record.measures import head_labels, head_measures, rollout
-from attention_maps.record.recording import Key, Measures, Prediction, Recording, Sample, Score, tokens
+from attention_maps.record.recording import KINDS, Key, Measures, Prediction, Recording, Sample, Score, tokens
 from attention_maps.record.undisturbed import undisturbed
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
@@ -34,7 +34,7 @@ def record(
 
     The model runs in eval mode without gradients. The training mode of each module and the random state are restored,
     so recording does not affect training. `model`: the module itself, not the compiled wrapper. Examples run one at a
-    time, so that no padding enters a map. `pieces`: converts predicted ids to text (the target tokenizer's method);
+    time, so that no padding enters a map. `pieces`: method of the target tokenizer that converts predicted ids to text;
     if None, predictions are labelled `#17`. Sides longer than `max_tokens` or the model's context are truncated before
     the forward pass, and the sample is marked `truncated`. `scores` and `measured`: results on more examples, stored
     with the maps. Raises ValueError if an example does not match the model: a source for a GPT, no source for a
@@ -50,20 +50,13 @@ def record(
         for whole in examples:
             _check(model, whole)
             example = whole.cut(cap)
-            seen, logits = _forward(model, example, device)
+            sides = (ids for ids in (example.source_ids, example.target_ids) if ids is not None)
+            with record_attention(model) as seen:
+                logits = model(*(torch.tensor([ids], device=device) for ids in sides))[0].float()  # [T,V]
             recorded.append(_sample(whole, example, seen, logits, special, spell, top))
             deviation = float(torch.tensor([deviation, seen.deviation]).max())  # keeps NaN
     measures = head_measures(recorded) | (measured or {})
     return Recording(step, tuple(recorded), measures, head_labels(measures), tuple(scores), deviation)
-
-
-def _forward(model: GPT | EncoderDecoder, example: Example, device: torch.device) -> tuple[AttentionRecording, Tensor]:
-    """Run the model on one example; return the recorded attention and the logits [T,V]."""
-    target = torch.tensor([example.target_ids], device=device)  # [1,T]
-    with record_attention(model) as seen:
-        if example.source_ids is None:
-            return seen, model(target)[0].float()
-        return seen, model(torch.tensor([example.source_ids], device=device), target)[0].float()
 
 
 def _sample(
@@ -96,34 +89,34 @@ def _sample(
 
 
 def _rollouts(seen: AttentionRecording) -> dict[str, np.ndarray]:
-    """Attention rollout [Q,K] float16 of each kind of self-attention over all layers."""
-    layers = {
-        kind: [seen.weights[key][0].mean(dim=0).cpu().numpy() for key in sorted(seen.weights) if key[0] == kind]
-        for kind in ("encoder", "decoder")
-    }
+    """Compute the attention rollout [Q,K] float16 of each kind of self-attention over all layers."""
+    layers: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS if kind != "cross"}
+    for kind, layer in sorted(seen.weights):
+        if kind in layers:
+            layers[kind].append(seen.weights[kind, layer][0].mean(dim=0).cpu().numpy())
     return {kind: rollout(means).astype(np.float16) for kind, means in layers.items() if means}
 
 
 def _check(model: GPT | EncoderDecoder, example: Example) -> None:
     name = f"example '{example.name}'" if example.name else "an example"
-    translates = isinstance(model, EncoderDecoder)
-    if translates and not example.source_ids:
-        raise ValueError(f"{name} has no source tokens, but the model is an encoder-decoder")
-    if not translates and example.source_ids is not None:
-        raise ValueError(f"{name} has a source, but the model is a GPT")
-    if not example.target_ids:
-        raise ValueError(f"{name} has no tokens to read")
-    if not 0 <= len(example.target_ids) - len(example.next_ids) <= 1:
-        raise ValueError(f"{name} reads {len(example.target_ids)} tokens but predicts {len(example.next_ids)}")
+    translates, reads, predicts = isinstance(model, EncoderDecoder), len(example.target_ids), len(example.next_ids)
+    rules = (
+        (not translates or example.source_ids, "has no source tokens, but the model is an encoder-decoder"),
+        (translates or example.source_ids is None, "has a source, but the model is a GPT"),
+        (reads > 0, "has no tokens to read"),
+        (reads - 1 <= predicts <= reads, f"reads {reads} tokens but predicts {predicts}"),
+    )
+    for holds, problem in rules:
+        if not holds:
+            raise ValueError(f"{name} {problem}")
 
 
 def _predictions(logits: Tensor, spell: Pieces, top: int) -> tuple[tuple[Prediction, ...], ...]:
-    """The `top` most likely tokens of each row of `logits` [T,V]."""
+    """Return the `top` most likely tokens of each row of `logits` [T,V]."""
     best = logits.softmax(dim=-1).topk(min(top, logits.shape[-1]), dim=-1)
-    rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return tuple(
-        tuple(Prediction(*parts) for parts in zip(ids, spell(ids), [round(p, 5) for p in chances], strict=True))
-        for ids, chances in rows
+        tuple(Prediction(token, piece, round(p, 5)) for token, piece, p in zip(ids, spell(ids), row, strict=True))
+        for ids, row in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     )
 
 

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-Kind = Literal["encoder", "decoder", "cross"]
-"""`encoder`: source to source. `decoder`: text or target to preceding tokens. `cross`: target to source."""
-
-KINDS: tuple[Kind, ...] = get_args(Kind)
+from attention_maps.files.file_names import KINDS, Kind
 
 NAMES: dict[Kind, str] = {
     "encoder": "encoder self-attention",
@@ -28,8 +25,7 @@ Rows = Literal["reads", "predicts"]
 for word alignment and `reads` for self-attention ("how much does 'win' attend to 'I'")."""
 
 Key = tuple[str, int]
-"""Kind and layer (counted from 0) of a matrix."""
-
+"""Kind and layer (counted from 0) of a map."""
 
 Link = tuple[int, int]
 """Token positions (source, target) of two words that translate each other."""
@@ -55,7 +51,7 @@ class Antecedents:
 
 @dataclass(frozen=True)
 class Score:
-    """Score of one read-out of the maps, or of a baseline, against gold labels on many examples."""
+    """Score of predictions derived from attention maps, or of a baseline, against gold labels on many examples."""
 
     measure: str
     """`alignment_error` (percent, lower is better) or `antecedent` (percentage of pronouns, higher is better)."""
@@ -89,14 +85,15 @@ class Tokens:
         return len(self.ids)
 
     def first(self, count: int) -> Tokens:
-        """The first `count` tokens."""
+        """Return the first `count` tokens."""
         return Tokens(self.ids[:count], self.pieces[:count], self.special[:count])
 
     def find(self, token: str | int | range) -> range:
-        """Positions of a token given as text (one or more consecutive pieces; leading and trailing `▁` are ignored),
-        index or range.
+        """Return the positions of a token given as text (one or more consecutive pieces; leading and trailing `▁` are
+        ignored), index or range.
 
-        Raises LookupError if the text is absent or ambiguous; the message of the latter lists the positions.
+        Raises LookupError if a position is out of range, or if the text is absent or occurs several times; in the last
+        case the message lists the positions.
         """
         if isinstance(token, range):
             if not token:
@@ -105,10 +102,10 @@ class Tokens:
                 raise LookupError(f"the positions {token[0]} to {token[-1]} are not within the {len(self)} tokens")
             return token
         if isinstance(token, int):
-            if not -len(self) <= token < len(self):
+            if token not in range(-len(self), len(self)):
                 raise LookupError(f"position {token} is not within the {len(self)} tokens")
             return range(token % len(self), token % len(self) + 1)
-        places = list(self._spellings(token.replace(" ", "▁").strip("▁")))
+        places = self._spellings(token.replace(" ", "▁").strip("▁"))
         if len(places) == 1:
             return places[0]
         if not places:
@@ -117,24 +114,17 @@ class Tokens:
         raise LookupError(f"'{token}' occurs {len(places)} times; use one of the positions {listed}")
 
     def _spellings(self, text: str) -> list[range]:
-        bare = [piece.strip("▁") for piece in self.pieces]
-        places = []
-        for start in range(len(self)):
-            if not bare[start]:  # a lone ▁ is never the first or last piece of a word
-                continue
-            spelled = ""
-            for stop in range(start + 1, len(self) + 1):
-                spelled += self.pieces[stop - 1]
-                if bare[stop - 1] and spelled.strip("▁") == text:
-                    places.append(range(start, stop))
-                    break
-                if len(spelled.strip("▁")) >= len(text):
-                    break
-        return places
+        starts, stops, joined = {}, {}, ""  # positions by character offset
+        for position, piece in enumerate(self.pieces):
+            if piece.strip("▁"):  # a lone ▁ is never the first or last piece of a word
+                starts[len(joined) + len(piece) - len(piece.lstrip("▁"))] = position
+                stops[len(joined) + len(piece.rstrip("▁"))] = position + 1
+            joined += piece
+        found = [at for at in starts if text and joined.startswith(text, at) and at + len(text) in stops]
+        return [range(starts[at], stops[at + len(text)]) for at in found]
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(NamedTuple):
     """A candidate for the next token and its predicted probability."""
 
     id: int
@@ -153,8 +143,7 @@ class TokenWeight(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Recorded data of one example. Row i of a decoder or cross map reads `reads[i]` and predicts
-    `predicts[i]`."""
+    """Recorded data of one example. In decoder and cross maps, row i reads `reads[i]` and predicts `predicts[i]`."""
 
     reads: Tokens
     """Decoder input (translation: bos + target; GPT: the text)."""
@@ -207,7 +196,7 @@ class Sample:
         return self.length > len(self.reads) or self.source_length > len(self.source or ())
 
     def queries(self, kind: Kind, rows: Rows = "reads") -> Tokens:
-        """Tokens that label the rows of a map. Raises ValueError for `predicts` with an encoder map."""
+        """Return the tokens that label the rows of a map. Raises ValueError for `predicts` with an encoder map."""
         if kind == "encoder":
             if rows == "predicts":
                 raise ValueError("an encoder predicts nothing: use rows=reads")
@@ -215,7 +204,7 @@ class Sample:
         return self.reads if rows == "reads" else self.predicts
 
     def keys(self, kind: Kind) -> Tokens:
-        """Tokens that label the columns of a map."""
+        """Return the tokens that label the columns of a map."""
         return self.reads if kind == "decoder" else self._source(kind)
 
     def _source(self, kind: Kind) -> Tokens:
@@ -224,17 +213,17 @@ class Sample:
         return self.source
 
     def layers(self, kind: Kind) -> int:
-        """Number of recorded layers of this kind."""
+        """Return the number of recorded layers of this kind."""
         return sum(key[0] == kind for key in self.weights)
 
     def key(self, kind: Kind, layer: int) -> Key:
-        """Validated key of one matrix; negative layers count from the last. Raises LookupError that lists the
-        available ones."""
+        """Return the validated key of a map; negative layers count from the last. Raises LookupError that lists the
+        recorded kinds or layers."""
         layers = self.layers(kind)
         if not layers:
             recorded = ", ".join(k for k in KINDS if self.layers(k)) or "nothing"
             raise LookupError(f"no '{kind}' maps in this recording; available: {recorded}")
-        if not -layers <= layer < layers:
+        if layer not in range(-layers, layers):
             raise LookupError(f"no {kind} layer {layer}: there are {layers}, counted from 0")
         return kind, layer % layers
 
@@ -253,25 +242,25 @@ class Recording:
     """Labels of heads: `labels["decoder"][layer][head]`, empty if no rule matches."""
 
     scores: tuple[Score, ...] = field(default=(), repr=False)
-    """Scores of read-outs and baselines against gold labels."""
+    """Scores against gold labels, with baselines."""
 
     deviation: float = 0.0
     """Maximum difference between weights times values and the fused kernel's output, relative to the largest output:
     about 1e-6 in float32, 1e-2 in bfloat16. A larger value means that the maps do not match the model."""
 
     def maps(self, sample: int, kind: Kind, layer: int) -> np.ndarray:
-        """Attention weights of all heads of one layer [H,Q,K] float32. Raises LookupError if they are not recorded."""
-        if not -len(self.samples) <= sample < len(self.samples):
+        """Return the maps of all heads of one layer [H,Q,K] float32. Raises LookupError if they are not recorded."""
+        if sample not in range(-len(self.samples), len(self.samples)):
             raise LookupError(f"no sample {sample}: there are {len(self.samples)}, counted from 0")
         chosen = self.samples[sample]
         return chosen.weights[chosen.key(kind, layer)].astype(np.float32)
 
     def map(self, sample: int, kind: Kind, layer: int, head: int | None = None) -> np.ndarray:
-        """Attention weights of one head, or the mean over heads, [Q,K] float32. Raises LookupError like `maps`."""
+        """Return the map of one head, or the mean over heads, [Q,K] float32. Raises LookupError like `maps`."""
         weights = self.maps(sample, kind, layer)
         if head is None:
             return weights.mean(axis=0)
-        if not -len(weights) <= head < len(weights):
+        if head not in range(-len(weights), len(weights)):
             raise LookupError(f"no head {head}: there are {len(weights)}, counted from 0")
         return weights[head]
 
@@ -286,16 +275,14 @@ class Recording:
         sample: int = 0,
         rows: Rows | None = None,
     ) -> float:
-        """Attention weight from `query` to `key`, 0 to 1. Example: `weight("win", "I", ...)`.
+        """Return the attention weight from `query` to `key`, 0 to 1. Example: `weight("win", "I", ...)`.
 
         `rows`: whether `query` is the token that a row reads or predicts; default: `predicts` for cross-attention,
         `reads` otherwise. Weights are summed over the pieces of the key and averaged over the pieces of the query.
         `head=None` is the mean over heads.
         """
-        matrix = self.map(sample, kind, layer, head)
-        chosen = self.samples[sample]
-        rows = rows or ("predicts" if kind == "cross" else "reads")
-        queries, keys = chosen.queries(kind, rows).find(query), chosen.keys(kind).find(key)
+        matrix, chosen = self.map(sample, kind, layer, head), self.samples[sample]
+        queries, keys = chosen.queries(kind, rows or default_rows(kind)).find(query), chosen.keys(kind).find(key)
         return float(matrix[np.ix_(queries, keys)].sum(axis=1).mean())
 
     def strongest(
@@ -310,23 +297,26 @@ class Recording:
         rows: Rows | None = None,
         top: int = 3,
     ) -> list[TokenWeight]:
-        """The keys that `query` attends to most, or the queries that attend most to `key`: at most `top`, strongest
-        first, without weights of 0.
+        """Return the keys that `query` attends to most, or the queries that attend most to `key`: at most `top`,
+        strongest first, without weights of 0.
 
         Words of several pieces, `head` and `rows` are treated as in `weight`; the result lists single pieces.
         """
         if (query is None) == (key is None):
             raise ValueError("give either query or key")
-        matrix = self.map(sample, kind, layer, head)
-        chosen = self.samples[sample]
-        queries = chosen.queries(kind, rows or ("predicts" if kind == "cross" else "reads"))
-        keys = chosen.keys(kind)
+        matrix, chosen = self.map(sample, kind, layer, head), self.samples[sample]
+        queries, keys = chosen.queries(kind, rows or default_rows(kind)), chosen.keys(kind)
         if query is not None:
             others, weights = keys, matrix[queries.find(query)].mean(axis=0)  # [K]
         elif key is not None:
             others, weights = queries, matrix[: len(queries), keys.find(key)].sum(axis=1)  # [Q]
         order = np.argsort(-weights, kind="stable")[:top]
         return [TokenWeight(int(i), others.pieces[i], float(weights[i])) for i in order if weights[i] != 0]
+
+
+def default_rows(kind: Kind) -> Rows:
+    """Return the default row labels: predicted tokens in cross-attention maps, tokens read in others."""
+    return "predicts" if kind == "cross" else "reads"
 
 
 def tokens(ids: Sequence[int], pieces: Sequence[str], special_ids: frozenset[int]) -> Tokens:

@@ -1,4 +1,4 @@
-"""Read recordings for the tab: tensors and metadata on request, measures through a cache."""
+"""Read recordings for the tab: tensors and metadata are loaded on request, measures are cached."""
 
 from __future__ import annotations
 
@@ -49,10 +49,8 @@ class RecordingReader:
             return header.tensors[name], read_tensor(file, header.tensors[name])
 
     def curves(self, paths: Mapping[int, str]) -> dict[str, Any]:
-        """Read the measures of recordings by step: {"steps": [step, …], "measures": {measure: {kind: [per step]}}}.
-
-        Each step has a matrix [[number per head] per layer] or None; unreadable recordings are skipped.
-        """
+        """Read the measures of recordings by step: {"steps": [step, …], "measures": {measure: {kind: [per step]}}}, for
+        each step a matrix [[number per head] per layer] or None. Unreadable recordings are skipped."""
         read: dict[int, Measures] = {}
         for step, path in paths.items():
             try:
@@ -88,6 +86,6 @@ class RecordingReader:
 
 
 def _weight(measures: Measures) -> int:
-    """Approximate number of values, including the characters of names."""
+    """Return the approximate number of values, including the characters of names."""
     rows = (row for by_kind in measures.values() for matrix in by_kind.values() for row in matrix)
     return 10 + sum(map(len, measures)) + sum(map(len, rows))

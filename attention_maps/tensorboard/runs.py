@@ -8,11 +8,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from attention_maps.files.errors import NotThere
-from attention_maps.files.file_names import FOLDER, RECORDING
+from attention_maps.files.file_names import FOLDER, RECORDING, numbered
 
 DEEPEST = 10  # folder levels below the log directory
 MOST_FOLDERS = 20_000  # a home folder as the log directory must not block TensorBoard
@@ -21,15 +21,14 @@ REMEMBERED = 2.0  # seconds; TensorBoard lists the runs at every page load
 logger = logging.getLogger("tensorboard")
 
 
-@dataclass
-class Run:
-    """Recordings of one run: paths by step, and generated texts by number in order of creation."""
+class Run(NamedTuple):
+    """Recordings of one run: paths by step, and paths of generated texts by number."""
 
-    steps: dict[int, str] = field(default_factory=dict)
-    generated: dict[int, str] = field(default_factory=dict)
+    steps: dict[int, str]
+    generated: dict[int, str]
 
     def path(self, recording: str) -> str:
-        """Path of a recording with an id such as `step_00001000`. Raises NotThere."""
+        """Return the path of a recording with an id such as `step_00001000`. Raises NotThere."""
         match = RECORDING.fullmatch(f"{recording}.safetensors")
         if match is None:
             raise NotThere(f"'{recording}' is not a recording name such as step_00001000 or generated_00001")
@@ -50,7 +49,8 @@ class Runs:
         self._until = float("-inf")
 
     def find(self) -> dict[str, Run]:
-        """Runs with at least one recording, sorted by name: the path below the log directory, "." for itself."""
+        """Return the runs with at least one recording, sorted by name. The name of a run is its path below the log
+        directory, or "." for the log directory itself."""
         with self._lock:
             started = time.monotonic()
             if started >= self._until:
@@ -69,18 +69,16 @@ class Runs:
     def _search(self) -> dict[str, Run]:
         found: dict[str, Run] = {}
         for group, root in self._roots:
-            for parts, files in _folders(root):
+            for parts, files in walked(root):
                 if files and (parts[-1:] or (Path(root).name,)) == (FOLDER,):
-                    found.setdefault(_name(group, parts[:-1]), _run(files))
+                    name = as_text("/".join([group, *parts[:-1]] if group else parts[:-1]) or ".")
+                    found.setdefault(name, Run(*numbered(files.items())))
         return dict(sorted(found.items()))
 
 
 def roots(logdir: str | None, logdir_spec: str | None) -> list[tuple[str, str]]:
     """Parse `--logdir`, or `--logdir_spec` such as `name:folder,other name:other folder,folder`, into (prefix, folder)
-    pairs.
-
-    If two folders contain a run of the same name, the first one is used.
-    """
+    pairs. If two folders contain a run of the same name, the first one is used."""
     if logdir:
         return [("", os.path.expanduser(logdir))]  # noqa: PTH111 (Path's raises for a user who does not exist)
     folders = []
@@ -92,10 +90,11 @@ def roots(logdir: str | None, logdir_spec: str | None) -> list[tuple[str, str]]:
     return folders
 
 
-def _folders(root: str) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
-    """Walk the folders breadth-first; yield the path below the root and the paths of recordings by file name.
+def walked(root: str) -> Iterator[tuple[tuple[str, ...], dict[str, str] | None]]:
+    """Walk the folders breadth-first; yield for each folder its path below the root and the paths of its recordings by
+    file name, None if the folder cannot be read.
 
-    Symbolic links are followed unless they lead to a parent folder. Unreadable folders are skipped.
+    Symbolic links are followed unless they lead to a parent folder.
     """
     waiting: deque[tuple[tuple[str, ...], str, frozenset[tuple[int, int]]]] = deque([((), root, frozenset())])
     for _ in range(MOST_FOLDERS):
@@ -115,37 +114,21 @@ def _folders(root: str) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
                     elif _leads_to(entry.is_dir):
                         inner.append((entry.name, entry.path))
         except OSError:
+            yield parts, None
             continue
         yield parts, files
         if len(parts) < DEEPEST:
             within = above | {(status.st_dev, status.st_ino)}
             waiting.extend(((*parts, name), path, within) for name, path in sorted(inner))
-    logger.warning(
-        "Attention tab: %s holds more than %d folders; the deeper ones were not searched", root, MOST_FOLDERS
-    )
+    logger.warning("%s: more than %d folders; deeper ones were not searched for attention maps", root, MOST_FOLDERS)
 
 
 def _leads_to(is_such: Callable[[], bool]) -> bool:
-    """Whether a folder entry is of this type; False for a link to itself or into a private folder."""
+    """Whether a folder entry has this type; False for a link to itself or into an unreadable folder."""
     try:
         return is_such()
     except OSError:
         return False
-
-
-def _run(files: dict[str, str]) -> Run:
-    run = Run()
-    for name in sorted(files, key=lambda name: (len(name), name)):
-        match = RECORDING.fullmatch(name)
-        if match and match["step"]:
-            run.steps[int(match["step"])] = files[name]
-        elif match:
-            run.generated[int(match["generated"])] = files[name]
-    return run
-
-
-def _name(group: str, parts: Sequence[str]) -> str:
-    return as_text("/".join([group, *parts] if group else parts) or ".")
 
 
 def as_text(name: str) -> str:

@@ -42,8 +42,8 @@ CROSS = torch.tensor([[0.9, 0.05, 0.05], [0.3, 0.6, 0.1], [0.33, 0.33, 0.33], [0
 # ## Queries and keys that produce these tables
 #
 # A model does not store such a table; it computes the table from queries and keys. Which queries and keys produce
-# exactly these tables? Use the unit vectors as keys: then the components of a query *are* its scores. Since the softmax
-# inverts the logarithm, query = √D · log(weights) (√D, because attention divides by it). The zeros in the causal table
+# exactly these tables? If the keys are the unit vectors, the components of a query *are* its scores. Since the softmax
+# inverts the logarithm, query = √D · log(weights) (√D, because attention divides by √D). The zeros in the causal table
 # come from the mask, so the scores of future keys have no effect.
 
 
@@ -66,7 +66,7 @@ compare("cross-attention", CROSS, cross_weights[0], digits=2)
 
 # %% [markdown]
 # One row differs in the third digit: the text prints .33 three times, which sums to .99. The rows of a softmax sum to
-# 1, so ours has .3333.
+# 1, so our row has .3333.
 
 # %%
 row_sums = [weights[0].sum(axis=1) for weights in (self_weights, causal_weights, cross_weights)]
@@ -111,34 +111,24 @@ answers = {}
 for kind, query, key, percent in QUESTIONS:
     weight = recording.weight(query, key, kind=kind, layer=0, sample=int(kind == "cross"), rows="reads")
     answers[kind, query, key] = 100 * weight
-    compare(f"{kind}: '{query}' attends '{key}', %", percent, 100 * weight, digits=1)
+    compare(f"{kind}: '{query}' attends to '{key}', %", percent, 100 * weight, digits=1)
 
 # %%
 picture(
     "1_three_maps",
     beside(
-        heat_map(self_weights[0], ENGLISH, ENGLISH, "self-attention", subtitle="all see all", maximum=1),
-        heat_map(
-            causal_weights[0],
-            ENGLISH,
-            ENGLISH,
-            "causal self-attention",
-            subtitle="no one sees the future",
-            causal=True,
-            maximum=1,
-        ),
-        heat_map(
-            cross_weights[0], ENGLISH, JAPANESE, "cross-attention", subtitle="English asks, Japanese answers", maximum=1
-        ),
+        heat_map(self_weights[0], ENGLISH, ENGLISH, "self-attention", "not masked", maximum=1),
+        heat_map(causal_weights[0], ENGLISH, ENGLISH, "causal self-attention", "future masked", causal=True, maximum=1),
+        heat_map(cross_weights[0], ENGLISH, JAPANESE, "cross-attention", "English queries, Japanese keys", maximum=1),
     ),
 )
 
 # %% [markdown]
 # ## The same as a graph
 #
-# Tokens are nodes, and weights are arrows from the query token to the key token. The arrows are directed: 'win' gives
-# 'I' a weight of 50 %, 'I' gives 'win' 20 %. In the causal graph, every arrow points to the token itself or to an
-# earlier token.
+# Tokens are nodes, and weights are arrows from the query token to the key token. The arrows are directed: the weight
+# from 'win' to 'I' is 50 %, from 'I' to 'win' 20 %. In the causal graph, every arrow points to the token itself or to
+# an earlier token.
 
 # %%
 picture(
@@ -150,7 +140,7 @@ picture(
             "cross-attention": (cross_weights[0], ENGLISH, JAPANESE),
         },
         "Attention is a directed graph",
-        "from each query (left) to the keys (right); the thicker, the more attention",
+        "from each query (left) to the keys (right); thicker arrows for larger weights",
     ),
 )
 
@@ -173,19 +163,9 @@ q, k = torch.randn(2, 8, 64, generator=generator)
 sharp, mild = (q @ k.T).softmax(dim=1).numpy(), (q @ k.T / 64**0.5).softmax(dim=1).numpy()
 largest_weights = sharp.max(axis=1).mean(), mild.max(axis=1).mean()
 show(f"largest weight of a row, on average: {largest_weights[0]:.2f} without √D, {largest_weights[1]:.2f} with it")
-labels = [str(number) for number in range(8)]
-picture(
-    "1_why_divide",
-    small_multiples(
-        {"softmax(q·k)": sharp, "softmax(q·k / √D)": mild},
-        labels,
-        labels,
-        "Random queries and keys, D = 64",
-        row_name="query",
-        column_name="key",
-        maximum=1,
-    ),
-)
+labels, title = [str(number) for number in range(8)], "Random queries and keys, D = 64"
+panels = {"softmax(q·k)": sharp, "softmax(q·k / √D)": mild}
+picture("1_why_divide", small_multiples(panels, labels, labels, title, row_name="query", column_name="key", maximum=1))
 
 # %% [markdown]
 # ## Flash attention: the same function, computed differently
@@ -193,8 +173,8 @@ picture(
 # The table has T × S entries for each head, and moving it through memory costs more time than computing it. Flash
 # attention (Dao et al. 2022) processes the keys block by block, keeps a running maximum and sum for each softmax, and
 # never stores the table. The result is the same: the next cell compares `attention` (fused) with `reference_attention`,
-# which computes the table, in values and gradients. The price: a fused kernel does not return the weights, so maps are
-# recorded with the reference.
+# which computes the table, in values and gradients. The fused kernel does not return the weights, so maps are recorded
+# with the reference implementation.
 
 # %%
 q, k, v = torch.randn(3, 1, 4, 128, 64, generator=generator).unbind()

@@ -21,15 +21,12 @@ from model.recording import record_attention
 
 torch.manual_seed(42)
 T = torch.randn(3, 5)
-compare(
-    "T",
-    [
-        [0.3367, 0.1288, 0.2345, 0.2303, -1.1229],
-        [-0.1863, 2.2082, -0.6380, 0.4617, 0.2674],
-        [0.5349, 0.8094, 1.1103, -1.6898, -0.9890],
-    ],
-    T,
-)
+TEXT = [
+    [0.3367, 0.1288, 0.2345, 0.2303, -1.1229],
+    [-0.1863, 2.2082, -0.6380, 0.4617, 0.2674],
+    [0.5349, 0.8094, 1.1103, -1.6898, -0.9890],
+]
+compare("T", TEXT, T)
 
 # %% [markdown]
 # ## Step 1: equal weights
@@ -54,25 +51,23 @@ compare("mean of tokens 0, 1 and 2", [0.2284, 1.0488, 0.2356, -0.3326, -0.6148],
 similarity = T @ T.T
 compare("scores T Tᵀ", [[1.4988, -0.1217, 1.2659], [-0.1217, 5.6025, -0.0653], [1.2659, -0.0653, 6.0074]], similarity)
 naive = similarity @ T
-compare(
-    "mixture (T Tᵀ) T",
-    [
-        [1.2045, 0.9488, 1.8346, -1.8501, -2.9674],
-        [-1.1198, 12.3029, -3.6754, 2.6688, 1.6991],
-        [3.6518, 4.8810, 7.0084, -9.8898, -7.3800],
-    ],
-    naive,
-)
+TEXT = [
+    [1.2045, 0.9488, 1.8346, -1.8501, -2.9674],
+    [-1.1198, 12.3029, -3.6754, 2.6688, 1.6991],
+    [3.6518, 4.8810, 7.0084, -9.8898, -7.3800],
+]
+compare("mixture (T Tᵀ) T", TEXT, naive)
 
 # %% [markdown]
-# There are three problems. Each token has the highest score with itself (the diagonal), although it learns nothing new
-# there. The scores are symmetric: a verb cannot attend to its subject without the subject attending equally to the
-# verb. And the scale grows: numbers around 2 become 12.3.
+# There are three problems. Each token has the highest score with itself (the diagonal), although its own vector adds no
+# information. The scores are symmetric: the verb's score for its subject equals the subject's score for the verb. And
+# the scale grows: numbers around 2 become 12.3.
 #
 # ## Step 3: separate queries and keys
 #
-# So each token gets two further vectors, each from a matrix that a model would learn: the query, which describes what
-# the token is looking for, and the key, which describes what it offers. Scores are dot products of queries and keys.
+# Therefore each token gets two further vectors, each computed with a matrix that a model would learn: the query, which
+# describes what the token is looking for, and the key, which describes what the token offers. Scores are dot products
+# of queries and keys.
 
 # %%
 W_K, W_Q = torch.randn(5, 4), torch.randn(5, 4)
@@ -122,16 +117,14 @@ result, our_weights = (x[0, 0] for x in reference_attention(*heads, causal=True)
 RESULT = [[-0.9285, 0.3301, 1.8359, -1.3448], [-0.8652, 0.3082, 1.7268, -1.2445], [0.1138, 0.0517, 0.0270, 0.1831]]
 compare("outputs", RESULT, result)
 fused = attention(*heads, causal=True)[0, 0]
-show(
-    "step by step, reference_attention and the fused attention differ by at most "
-    f"{max((weights @ V - result).abs().max(), (fused - result).abs().max()):.0e}"
-)
+difference = max((weights @ V - result).abs().max(), (fused - result).abs().max())
+show(f"step by step, reference_attention and the fused attention differ by at most {difference:.0e}")
 
 # %% [markdown]
 # ## Step 6: the module of a real model
 #
 # The blocks of our GPT use `CausalSelfAttention`. Its heads are concatenated to vectors of the model's width, so input
-# and output have the same size; five numbers in and four out do not fit, and we pad. With width 8 and two heads of
+# and output have the same size. The text has five numbers in and four out, so we pad: with width 8 and two heads of
 # width 4, the tokens get three zeros, head 0 gets the matrices of the text, head 1 gets zeros, and the output
 # projection is the identity. The padding does not change the result.
 #
@@ -154,7 +147,7 @@ module_weights = recording.weights["decoder", 0][0]  # [H, T, T]
 
 compare("outputs of the module, head 0", RESULT, module_output[:, :4])
 compare("its recorded weights", [[1.0, 0.0, 0.0], [0.9546, 0.0454, 0.0], [0.2563, 0.7156, 0.0281]], module_weights[0])
-show("head 1, all zeros, finds", module_output[:, 4:].abs().max().item(), "- and looks at all alike, as in step 1:")
+show("head 1, all zeros: largest output", module_output[:, 4:].abs().max().item(), "and equal weights, as in step 1:")
 show(module_weights[1])
 
 # %%

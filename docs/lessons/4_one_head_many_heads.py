@@ -38,8 +38,8 @@ compare("y at length 1", [0.227, 0.397, 0.549, 0.700], y_unit, 3)
 # %% [markdown]
 # ## Ten tokens, eight features
 #
-# A sentence with an ambiguous pronoun: what is less acidic? The text gives each word eight hand-made features instead
-# of learned ones. It does not name them; we name them after the words that have them:
+# The sentence has an ambiguous pronoun: what is less acidic? The text gives each word eight hand-made features instead
+# of learned ones. It does not name the features; we name each after the words that have it:
 
 # %%
 WORDS = ["I", "prefer", "apple", "over", "orange", "because", "it", "is", "less", "acidic"]
@@ -88,24 +88,23 @@ single_difference = max(
     np.abs(single_weights.numpy() - expected_weights).max(), np.abs(single_output.numpy() - expected_output).max()
 )
 show(f"our module and the formula differ by at most {single_difference:.0e}")
-picture(
-    "4_single_head",
-    heat_map(single_weights.numpy(), WORDS, WORDS, "One head", row_name="query", column_name="key", maximum=0.2),
-)
-show(f"largest score: {(X @ X.T).max() / 8**0.5:.2f}; largest weight: {single_weights.max():.2f}; even shares: 0.10")
+axes = {"row_name": "query", "column_name": "key", "maximum": 0.2}
+picture("4_single_head", heat_map(single_weights.numpy(), WORDS, WORDS, "One head", **axes))
+show(f"largest score: {(X @ X.T).max() / 8**0.5:.2f}; largest weight: {single_weights.max():.2f}; uniform: 0.10")
 
 # %% [markdown]
-# Every row is almost uniform: vectors of length about 1, divided by √8, give no score above 0.42, and the softmax of
-# small scores is flat. Each token stands out for itself, and the two fruits for each other. 'it' attends slightly more
-# to the orange than to the apple, only because the orange has more of the acidity feature, of which 'it' has a little.
+# Every row is almost uniform: the vectors have a length of about 1, so with the division by √8 no score exceeds 0.42,
+# and the softmax of small scores is flat. Each token attends most to itself, and each fruit also to the other fruit.
+# 'it' attends slightly more to the orange than to the apple, only because 'it' has a little of the acidity feature and
+# the orange has more of this feature.
 #
 # ## Four heads
 #
 # A head uses only some of the features and has its own softmax, so it can specialise. The text assigns the features to
 # its four heads by hand; a model learns the assignment. Two details: the heads differ in width, and each divides by the
 # square root of its *own* width (√1, √2, √3, √2). In our modules, as in nearly every transformer, all heads have the
-# same width, so here we call the underlying function once per head. Concatenated, the outputs again have 1 + 2 + 3 + 2
-# = 8 numbers; feature 2, the fruit, is in two heads, feature 0, the person, in none.
+# same width, so here we call the underlying function once per head. The concatenated outputs again have 1 + 2 + 3 + 2
+# = 8 numbers. Feature 2 (fruit) is used by two heads, feature 0 (person) by none.
 
 # %%
 HEADS = {
@@ -123,49 +122,30 @@ for name, features in HEADS.items():
     head_differences[name] = max(np.abs(weights - expected_weights).max(), np.abs(output - expected_output).max())
     show(f"{name:<22} output {list(output.shape)}, differs from the formula by at most {head_differences[name]:.0e}")
 multi_output = np.concatenate(list(head_outputs.values()), axis=1)
-show("side by side:", list(multi_output.shape), "- one head:", list(single_output.shape))
+show("concatenated outputs:", list(multi_output.shape), "- output of one head:", list(single_output.shape))
 
 # %%
-picture(
-    "4_four_heads",
-    small_multiples(
-        head_weights,
-        WORDS,
-        WORDS,
-        "Four heads, each with its own features",
-        row_name="query",
-        column_name="key",
-        maximum=0.2,
-    ),
-)
+picture("4_four_heads", small_multiples(head_weights, WORDS, WORDS, "Four heads, each with its own features", **axes))
 
 # %% [markdown]
 # ## Querying the heads
 #
 # In a `Recording`, as written by a training run, the weights of the four heads can be looked up by word. In the pronoun
 # head, 'it' attends most to itself and then equally to both fruits: these features cannot resolve the pronoun. The
-# antecedent follows from 'less', and a model has to learn that; docs/primer.md has such sentences with gold
-# antecedents.
+# antecedent follows from 'less', which a model has to learn; docs/primer.md shows such sentences with gold antecedents.
 
 # %%
 sentence, nothing = tokens(range(10), WORDS, frozenset()), tokens((), (), frozenset())
 stacked = np.stack(list(head_weights.values()))  # [H, T, T]
 norms = np.stack([np.linalg.norm(output, axis=1) for output in head_outputs.values()])  # [H, T]
-four_heads = Sample(
-    reads=sentence,
-    predicts=nothing,
-    source=sentence,
-    losses=(),
-    predictions=(),
-    weights={("encoder", 0): stacked},
-    norms={("encoder", 0): norms},
-)
+maps = {"weights": {("encoder", 0): stacked}, "norms": {("encoder", 0): norms}}
+four_heads = Sample(reads=sentence, predicts=nothing, source=sentence, losses=(), predictions=(), **maps)
 recording = Recording(step=0, samples=(four_heads,))
 asked = {}
 questions = [("it", "it", 3), ("it", "apple", 3), ("it", "orange", 3), ("apple", "orange", 0), ("less", "acidic", 2)]
 for query, key, head in questions:
     asked[query, key] = recording.weight(query, key, kind="encoder", layer=0, head=head)
-    show(f"{list(HEADS)[head]}: '{query}' attends '{key}': {asked[query, key]:.1%}")
+    show(f"{list(HEADS)[head]}: '{query}' attends to '{key}': {asked[query, key]:.1%}")
 
 # %% [markdown]
 # ## Activation strength
@@ -177,21 +157,15 @@ for query, key, head in questions:
 single_strength = np.linalg.norm(single_output.numpy(), axis=1)
 multi_strength = np.linalg.norm(multi_output, axis=1)
 from_recording = np.sqrt((recording.samples[0].norms["encoder", 0] ** 2).sum(axis=0))
-show("from the recording's norms the same:", np.allclose(multi_strength, from_recording))
+show("the recording's norms give the same strengths:", np.allclose(multi_strength, from_recording))
 for word, one, many in zip(WORDS, single_strength, multi_strength, strict=True):
     show(f"{word:<8} one head {one:.3f}   four heads {many:.3f}")
 
 # %% [markdown]
-# The fruits gain most: two heads use the fruit feature, so it now counts twice. Even 'I' gains, although no head has
-# its feature: its queries are all zeros, so it averages all tokens, and their fruit feature counts twice as well.
+# The strength of the fruits grows most: two heads use the fruit feature, so it now counts twice. Even the strength of
+# 'I' grows, although no head uses its feature: its queries are all zeros, so its output is the average over all tokens,
+# whose fruit feature counts twice as well.
 
 # %%
-picture(
-    "4_activation",
-    bars(
-        WORDS,
-        {"one head": single_strength.tolist(), "four heads": multi_strength.tolist()},
-        "Activation strength",
-        subtitle="length of each token's output after attention",
-    ),
-)
+series = {"one head": single_strength.tolist(), "four heads": multi_strength.tolist()}
+picture("4_activation", bars(WORDS, series, "Activation strength", "length of each token's output after attention"))

@@ -1,4 +1,4 @@
-"""Lesson 5. The geometric picture: queries ask, keys answer, values add; then from tokens to the next word.
+"""Lesson 5. The geometric picture: attention as a shift of vectors, and the way from tokens to the next word.
 
 Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 """
@@ -6,18 +6,18 @@ Run it as a script, or cell by cell in VS Code or Jupyter: `# %%` begins a cell.
 # %% [markdown]
 # # The geometric picture
 #
-# A word's vector is a point in space, and the same word starts at the same point in every sentence: the animal, the
-# unit of chemistry and the spot on the skin are all *mole*. Attention moves the point: other words add their
-# information to it. Queries ask, keys answer, values add.
+# A word's vector is a point in space, and before attention it is the same point in every sentence: the animal, the unit
+# of chemistry and the spot on the skin are all *mole*. Attention moves the point by adding information from other
+# words: queries and keys decide how much comes from each word, values what is added.
 #
 # (The text writes words as columns, so its softmax runs down the columns and its mask hides the entries below the
-# diagonal. Ours are rows, as in the other lessons: the same tables, transposed.)
+# diagonal. In this lesson, words are rows, as in the other lessons: the same tables, transposed.)
 #
-# ## A head by hand: nouns collect their adjectives
+# ## A hand-made head: nouns collect the information of their adjectives
 #
-# Seven words. Each vector encodes the identity of the word, whether it is an adjective or a noun, and its position. The
-# query of a noun matches adjectives, and all queries prefer nearby words; keys are the vectors themselves; the value of
-# an adjective is its meaning, and all other values are zero.
+# Each vector of the seven words encodes the identity of the word, whether it is an adjective or a noun, and its
+# position. The query of a noun matches adjectives, and all queries prefer nearby words; keys are the vectors
+# themselves; the value of an adjective is its identity, and all other values are zero.
 
 # %%
 import torch
@@ -55,19 +55,8 @@ with torch.no_grad(), record_attention(by_hand) as seen:
     by_hand.output.weight.copy_(torch.eye(16))
     moved = x + by_hand(x[None])[0]
 hand_weights = seen.weights["decoder", 0][0, 0]
-picture(
-    "5_nouns_ask",
-    heat_map(
-        hand_weights.numpy(),
-        WORDS,
-        WORDS,
-        "Nouns ask for their adjectives",
-        row_name="asks",
-        column_name="answers",
-        causal=True,
-        maximum=1,
-    ),
-)
+axes = {"row_name": "query", "column_name": "key", "causal": True, "maximum": 1}
+picture("5_nouns_ask", heat_map(hand_weights.numpy(), WORDS, WORDS, "Nouns attend to their adjectives", **axes))
 for noun in (BIRD, BARNS):
     parts = [f"{amount:.2f} {WORDS[word]}" for word, amount in enumerate(moved[noun, :7].tolist()) if amount > 0.05]
     show(f"'{WORDS[noun]}' is now", " + ".join(parts))
@@ -76,9 +65,9 @@ for noun in (BIRD, BARNS):
 # ## The value map has low rank
 #
 # A head adds W_V x. W_V maps width C to width C, but through the D numbers of the head: first down, then up. So
-# W_V = W_up W_down is a matrix of rank D with 2 C D numbers instead of C². In the module, the down-parts are the value
-# rows of the fused projection. The up-parts of all heads, side by side, *are* the output projection. So the output is a
-# sum: each head adds its own W_up (weights · W_down x).
+# W_V = W_up W_down is a matrix of rank D with 2 C D numbers instead of C². In the module, the matrices W_down are the
+# value rows of the fused projection, and the matrices W_up of all heads, side by side, *are* the output projection. So
+# the output is a sum: each head adds its own W_up (weights · W_down x).
 
 # %%
 torch.manual_seed(0)
@@ -90,7 +79,7 @@ with torch.no_grad(), record_attention(module) as seen:
     down = module.query_key_value.weight.view(3, 3, 8, 24)[2]  # [H, D, C]
     up = module.output.weight.view(24, 3, 8).transpose(0, 1)  # [H, C, D]
     weights = seen.weights["encoder", 0][0]  # [H, T, T]
-    added = weights @ (words @ down.mT) @ up.mT  # [H, T, C]: what each head adds
+    added = weights @ (words @ down.mT) @ up.mT  # [H, T, C]: the contribution of each head
 sum_difference = (added.sum(dim=0) - module_output).abs().max().item()
 ranks = torch.linalg.matrix_rank(up @ down).tolist()
 show(f"the sum over heads and the module's output differ by at most {sum_difference:.0e}")
@@ -99,8 +88,8 @@ show(f"value maps of 24 x 24 = 576 numbers and rank {ranks}, made of {up[0].nume
 # %% [markdown]
 # ## From words to the next word
 #
-# Now a whole model learns what *mole* means: six sentences, a GPT with one layer and two heads, one second of training.
-# Only the adjective determines what the mole does, so the model has to carry this information to the noun.
+# Now a whole model learns what *mole* means: a GPT with one layer and two heads is trained for one second on six
+# sentences. Only the adjective determines what the mole does, so the model has to carry this information to the noun.
 
 # %%
 SENTENCES = [
@@ -126,8 +115,8 @@ for step in range(151):
     optimizer.step()
 
 # %% [markdown]
-# (The loss cannot fall below log(6) / 3 = 0.60: after "a", the six adjectives are equally likely.) The whole pipeline,
-# one step per line: tokens, vectors, blocks of attention and MLP with their norms, logits, softmax, word.
+# (The loss cannot fall below log(6) / 3 = 0.60: after "a", the six adjectives are equally likely.) The next cell runs
+# the whole pipeline, one step per line: tokens, vectors, blocks of attention and MLP with norms, logits, softmax, word.
 
 # %%
 gpt.eval()
@@ -149,8 +138,9 @@ series = {"… furry mole": of_verbs[0], "… pure mole": of_verbs[2], "… dark
 picture("5_next_word", bars(verbs, series, "What comes next?", "probability of the next word, by adjective"))
 
 # %% [markdown]
-# Where did the point move? Before the block, *mole* is one vector; after the block there are six, in three places. (The
-# plane is spanned by the first two principal components.) The attention maps show how: *mole* attends to its adjective.
+# Where did the point move? Before the block, *mole* is one vector; after the block there are six vectors in three
+# clusters. (The plane is spanned by the first two principal components.) The attention maps show why: *mole* attends to
+# its adjective.
 
 # %%
 with torch.no_grad():
@@ -161,45 +151,37 @@ plane = torch.linalg.svd(shifts - shifts.mean(dim=0)).Vh[:2]  # [2, C]
 plane = plane * (plane @ shifts[0]).sign()[:, None]  # a principal component has no sign of its own
 ends = (after @ plane.T).numpy()  # [B, 2]
 groups = {"furry, blind": ends[:2], "pure, dissolved": ends[2:4], "dark, flat": ends[4:]}
-picture(
-    "5_mole_moves",
-    arrows(
-        (plane @ before).numpy(),
-        groups,
-        "mole",
-        "One word, three meanings",
-        "the vector of 'mole' before and after the block",
-    ),
-)
+title, subtitle = "One word, three meanings", "the vector of 'mole' before and after the block"
+picture("5_mole_moves", arrows((plane @ before).numpy(), groups, "mole", title, subtitle))
 
 # %%
-looks = {}
+adjective_weights = {}
 examples = [Example(ids, s.split(), ids[1:], s.split()[1:]) for ids, s in zip(texts.tolist(), SENTENCES, strict=True)]
 recording = record(gpt, examples, special_ids=(), step=151)
 for sample, sentence in enumerate(SENTENCES):
     adjective = sentence.split()[1]
-    shares = [recording.weight("mole", adjective, kind="decoder", layer=0, head=h, sample=sample) for h in range(2)]
-    looks[adjective] = shares
-    show(f"'mole' attends '{adjective}': {shares[0]:.0%} in head 0, {shares[1]:.0%} in head 1")
+    found = [recording.weight("mole", adjective, kind="decoder", layer=0, head=h, sample=sample) for h in range(2)]
+    adjective_weights[adjective] = found
+    show(f"'mole' attends to '{adjective}': {found[0]:.0%} in head 0, {found[1]:.0%} in head 1")
 
 # %% [markdown]
 # ## Masking: one pass trains on every prefix
 #
-# Because no token sees the future, the prediction of a GPT at position t of a long text equals its prediction for the
-# text truncated at t. One pass over a sentence trains on all its prefixes at once.
+# Because no token attends to later tokens, the prediction of a GPT at position t of a long text equals its prediction
+# for the text truncated at t. One pass over a sentence therefore trains on all its prefixes at once.
 
 # %%
 with torch.no_grad():
     whole = gpt(texts)  # [B, 4, V]
     prefix_differences = [(gpt(texts[:, :n])[:, -1] - whole[:, n - 1]).abs().max().item() for n in range(1, 5)]
-show("each prefix by itself differs from the one pass by at most", f"{max(prefix_differences):.0e}")
+show("separate passes over the prefixes differ from the single pass by at most", f"{max(prefix_differences):.0e}")
 
 # %% [markdown]
 # ## Cross-attention has no such mask
 #
-# A translator reads the whole source before it generates, so its cross-attention sees the complete source. We change
-# one token and observe which predictions change: the last source token changes all of them, the last target token none
-# before it.
+# A translator reads the whole source before it generates, so its cross-attention covers the complete source. We change
+# one token and observe which predictions change: the last source token changes all predictions, the last target token
+# no earlier prediction.
 
 # %%
 torch.manual_seed(0)
@@ -207,8 +189,8 @@ translator = EncoderDecoder(ModelConfig(layers=1, heads=2, width=32, context=8),
 source, other_source = torch.tensor([[1, 2, 3, 4, 5], [1, 2, 3, 4, 9]]).split(1)
 target, other_target = torch.tensor([[1, 6, 7, 8], [1, 6, 7, 9]]).split(1)
 with torch.no_grad():
-    said = translator(source, target)
-    source_changes = (translator(other_source, target) - said).abs().amax(dim=(0, 2)).tolist()  # by target position
-    target_changes = (translator(source, other_target) - said).abs().amax(dim=(0, 2)).tolist()
-show("another last source token moves the logits by", [f"{change:.2f}" for change in source_changes])
-show("another last target token moves the logits by", [f"{change:.2f}" for change in target_changes])
+    base = translator(source, target)
+    source_changes = (translator(other_source, target) - base).abs().amax(dim=(0, 2)).tolist()  # by target position
+    target_changes = (translator(source, other_target) - base).abs().amax(dim=(0, 2)).tolist()
+show("another last source token changes the logits by", [f"{change:.2f}" for change in source_changes])
+show("another last target token changes the logits by", [f"{change:.2f}" for change in target_changes])

@@ -1,4 +1,4 @@
-"""Print the explanations and numbers of a lesson, compare the numbers with those of the texts, and draw pictures.
+"""Print the explanations and numbers of a lesson, compare the numbers with the text's, and draw pictures.
 
 Run as a script, a lesson prints each Markdown cell before the output of the next cells. Pictures are saved in `images/`
 next to this file, or in the folder given by the environment variable `LESSON_IMAGES`.
@@ -10,7 +10,6 @@ import inspect
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from unicodedata import east_asian_width
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,11 +21,11 @@ from PIL import Image
 
 from attention_maps.draw.fonts import font
 from attention_maps.draw.heat_map import LABEL, NAME, SUBTITLE, TITLE
+from attention_maps.draw.labels import fitted
 from attention_maps.draw.surface import DPI, INK, LINE, MUTED, PAPER, colours
 
 COLOURS = ("#3a69d2", "#e0913a", "#4a9c7d")
-"""The blue of the heat maps, and two colours that differ from it and from each other for all kinds of colour vision."""
-
+"""The blue of the heat maps, and two colours that can be told apart with any kind of colour vision."""
 
 EXPLAINED: dict[str, int] = {}
 """Number of lines whose explanations have been printed, by path of the lesson."""
@@ -34,20 +33,16 @@ EXPLAINED: dict[str, int] = {}
 
 def explain() -> None:
     """Print the Markdown cells above the current line of a lesson, each once. In a notebook, print nothing."""
-    frame = inspect.currentframe()
-    while frame is not None and (frame.f_code.co_filename == __file__ or frame.f_code.co_name != "<module>"):
-        frame = frame.f_back
-    if frame is None or Path(frame.f_code.co_filename).parent != Path(__file__).parent:
+    call = next((call for call in inspect.stack(0) if call.function == "<module>"), None)
+    if call is None or Path(call.filename).parent != Path(__file__).parent:
         return
-    path, markdown = frame.f_code.co_filename, False
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines()[: frame.f_lineno]):
-        if line.startswith("# %%"):
-            markdown = line.startswith("# %% [markdown]")
-            if markdown and number >= EXPLAINED.get(path, 0):
-                print()
-        elif markdown and number >= EXPLAINED.get(path, 0):
-            print(line.removeprefix("#").removeprefix(" "))
-    EXPLAINED[path] = frame.f_lineno
+    markdown, printed = False, EXPLAINED.get(call.filename, 0)
+    for number, line in enumerate(Path(call.filename).read_text(encoding="utf-8").splitlines()[: call.lineno]):
+        begins = line.startswith("# %%")
+        markdown = line.startswith("# %% [markdown]") if begins else markdown
+        if markdown and number >= printed:
+            print("" if begins else line.removeprefix("#").removeprefix(" "))
+    EXPLAINED[call.filename] = call.lineno
 
 
 def show(*values: object) -> None:
@@ -58,17 +53,14 @@ def show(*values: object) -> None:
 
 def compare(name: str, text: ArrayLike, ours: ArrayLike, digits: int = 4, within: float | None = None) -> None:
     """Print a number or a matrix of the text alongside ours, to the precision of the text, and whether they agree.
-
-    within: the largest difference that counts as agreement; default: half a unit of the last digit.
-    """
+    within: the largest difference that counts as agreement; default: half a unit of the last digit."""
     explain()
     theirs, mine = np.atleast_2d(np.asarray(text, float)), np.atleast_2d(np.asarray(ours, float))
     agree = np.allclose(theirs, mine, rtol=0, atol=0.501 * 10.0**-digits if within is None else within)
     verdict = "agrees" if agree else "DIFFERS"
     said, got = ([" ".join(f"{x:{digits + 4}.{digits}f}" for x in row) for row in side] for side in (theirs, mine))
     if theirs.size == 1:
-        room = 40 - sum(east_asian_width(letter) in "WF" for letter in name)
-        print(f"{name:<{room}} the text says {said[0]}   we get {got[0]}   {verdict}")
+        print(f"{fitted(name, 40)} the text says {said[0]}   we get {got[0]}   {verdict}")
     elif len(said[0]) < 50:
         print(f"{name}: {verdict}\n  {'the text says':<{len(said[0]) + 4}}we get")
         print("\n".join(f"  {left}    {right}" for left, right in zip(said, got, strict=True)))
@@ -77,8 +69,7 @@ def compare(name: str, text: ArrayLike, ours: ArrayLike, digits: int = 4, within
 
 
 def picture(name: str, pixels: np.ndarray) -> Image.Image:
-    """Save an image [h, w, 3] uint8 as `name`.png and return it, because a notebook displays the result of a
-    cell's last line."""
+    """Save an image [h, w, 3] uint8 as `name`.png and return it, so that a notebook displays it."""
     explain()
     folder = Path(os.environ.get("LESSON_IMAGES", Path(__file__).parent / "images"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,22 +88,13 @@ def beside(*images: np.ndarray) -> np.ndarray:
 def bars(
     labels: Sequence[str], series: Mapping[str, Sequence[float]], title: str, subtitle: str = "", digits: int = 2
 ) -> np.ndarray:
-    """Draw a group of bars per label, one bar per series with its value on top. Returns an image [h, w, 3] uint8."""
+    """Draw a group of bars per label, one bar per series with its value on top, as an image [h, w, 3] uint8."""
     figure, axes = _chart(max(72 * len(labels) + 110, 560), 340, title, subtitle)
     width = 0.84 / len(series)
     for number, (name, values) in enumerate(series.items()):
         middles = np.arange(len(labels)) + (number - (len(series) - 1) / 2) * width
-        axes.bar(middles, values, width * 0.92, color=COLOURS[number], label=name)
-        for middle, value in zip(middles, values, strict=True):
-            axes.annotate(
-                f"{value:.{digits}f}",
-                (middle, value),
-                (0, 3),
-                textcoords="offset points",
-                ha="center",
-                color=INK,
-                fontproperties=font(7),
-            )
+        drawn = axes.bar(middles, values, width * 0.92, color=COLOURS[number], label=name)
+        axes.bar_label(drawn, fmt=f"%.{digits}f", padding=3, color=INK, fontproperties=font(7))
     axes.set_xticks(range(len(labels)), labels, fontproperties=font(LABEL), color=INK)
     axes.tick_params("x", length=0, pad=6)
     axes.set_xlim(-0.6, len(labels) - 0.4)
@@ -124,14 +106,13 @@ def bars(
 def curves(
     x: Sequence[float], series: Mapping[str, Sequence[float]], title: str, subtitle: str = "", x_name: str = ""
 ) -> np.ndarray:
-    """Draw lines over positive x and y on log2 scales. Returns an image [h, w, 3] uint8."""
+    """Draw lines over positive x and y on log2 scales, as an image [h, w, 3] uint8."""
     figure, axes = _chart(560, 360, title, subtitle)
     for colour, (name, values) in zip(COLOURS, series.items(), strict=False):
         axes.plot(x, values, "o-", color=colour, label=name, markersize=5, linewidth=1.8)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.loglog(base=2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
     axes.set_xlabel(x_name, fontproperties=font(NAME), color=MUTED)
     _legend(axes)
     return _pixels(figure)
@@ -140,10 +121,8 @@ def curves(
 def graphs(
     panels: Mapping[str, tuple[np.ndarray, Sequence[str], Sequence[str]]], title: str, subtitle: str = ""
 ) -> np.ndarray:
-    """Draw maps [Q, K] as graphs, side by side; arrows from query to key are thicker and darker for larger weights.
-
-    panels: name -> (weights, query labels, key labels). Returns an image [h, w, 3] uint8.
-    """
+    """Draw maps [Q, K] as graphs, side by side, as an image [h, w, 3] uint8; arrows from query to key are thicker and
+    darker for larger weights. panels: name -> (weights, query labels, key labels)."""
     rows = max(max(len(queries), len(keys)) for _, queries, keys in panels.values())
     width, height = 300 * len(panels), 46 * rows + 120
     figure, axes = _chart(width, height, title, subtitle)
@@ -188,16 +167,8 @@ def arrows(start: np.ndarray, groups: Mapping[str, np.ndarray], name: str, title
 
 def _name_point(axes: Axes, text: str, point: np.ndarray, right: float, up: float) -> None:
     """Write a text at an offset (in points) from a point of the plane."""
-    axes.annotate(
-        text,
-        (point[0], point[1]),
-        (right, up),
-        textcoords="offset points",
-        ha="center",
-        va="center",
-        color=INK,
-        fontproperties=font(LABEL),
-    )
+    style = {"ha": "center", "va": "center", "color": INK, "fontproperties": font(LABEL)}
+    axes.annotate(text, (point[0], point[1]), (right, up), textcoords="offset points", **style)
 
 
 def _chart(width: int, height: int, title: str, subtitle: str) -> tuple[Figure, Axes]:
@@ -216,15 +187,8 @@ def _chart(width: int, height: int, title: str, subtitle: str) -> tuple[Figure, 
 
 def _legend(axes: Axes) -> None:
     """Draw the names of the series above the axes, so that no bar or line overlaps them."""
-    axes.legend(
-        frameon=False,
-        prop=font(SUBTITLE),
-        ncols=3,
-        labelcolor=INK,
-        loc="lower left",
-        bbox_to_anchor=(-0.01, 1.0),
-        borderaxespad=0.2,
-    )
+    place = {"loc": "lower left", "bbox_to_anchor": (-0.01, 1.0), "borderaxespad": 0.2}
+    axes.legend(frameon=False, prop=font(SUBTITLE), ncols=3, labelcolor=INK, **place)
 
 
 def _pixels(figure: Figure) -> np.ndarray:

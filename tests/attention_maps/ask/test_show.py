@@ -32,7 +32,7 @@ def test_a_question_is_answered_in_percent(run: str, capsys: Capture) -> None:
     out = capsys.readouterr().out
     assert "decoder self-attention · layer 0 (of 0–1) · head 0 (of 0–1)" in out
     assert "x · step 1,000 · sample 0 (probe 1) · 0.75 nats per token" in out
-    assert out.endswith("'win' attends 'I': 50 %\n")
+    assert out.endswith("'win' attends to 'I': 50 %\n")
 
 
 def test_the_table_names_every_row_and_its_strongest_keys(run: str, capsys: Capture) -> None:

@@ -7,7 +7,7 @@ import {Unavailable} from './source.js';
 /** A recording with scores and measures in `meta`, but without examples. */
 export class NoExamples extends Unavailable {
   constructor(meta) {
-    super('it holds no examples, only measures of heads; train with attention.examples or attention.probes to record some');
+    super('it contains no examples, only measures of heads; train with attention.examples or attention.probes to record some');
     this.meta = meta;
   }
 }
@@ -57,7 +57,7 @@ export async function loadLayer(source, state) {
   const weights = await source.tensor(...place);
   if (!state.values) return weights;
   const values = await source.tensor(...place, 'values').catch((error) => {
-    if (error instanceof Unavailable) throw new Unavailable('this recording has no value norms: it was made by an older version');
+    if (error instanceof Unavailable) throw new Unavailable('this recording has no value norms: it was recorded by an older version');
     throw error;
   });
   return weightByValues(weights, values);

@@ -74,6 +74,12 @@ export function measureText(name, value) {
   return unit ? `${number} ${unit}` : number;
 }
 
+/** The label of a head as shown to users, '' if it has none; heads with nearly uniform attention are stored as "broad". */
+export function labelAt(meta, kind, layer, head) {
+  const label = meta.labels?.[kind]?.[layer]?.[head] ?? '';
+  return label === 'broad' ? 'uniform' : label;
+}
+
 /** The value of a head in meta.measures; null if there is none, as for mean, max and rollout. */
 export function measureAt(meta, name, kind, layer, head) {
   return meta.measures?.[name]?.[kind]?.[layer]?.[head] ?? null;

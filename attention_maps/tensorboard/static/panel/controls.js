@@ -96,7 +96,7 @@ export function cut({reads, source, length, source_length: sourceLength, truncat
   const parts = [];
   if (length > reads.pieces.length) parts.push(`first ${reads.pieces.length} of ${length} tokens`);
   if (source && sourceLength > source.pieces.length) parts.push(`source: first ${source.pieces.length} of ${sourceLength} tokens`);
-  return parts.join(', ') || 'cut';
+  return parts.join(', ') || 'truncated';
 }
 
 /**

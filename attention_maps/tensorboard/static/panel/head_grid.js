@@ -1,7 +1,7 @@
 /** The overview of heads: a small map per layer and head, outlined and sortable by a measure; the selected one is marked. */
 
 import {chooseHead, largest, pooled, shapesOf} from '../core/frame.js';
-import {measureAt, measureOf, measureText, sortedMeasures} from '../core/measures.js';
+import {labelAt, measureAt, measureOf, measureText, sortedMeasures} from '../core/measures.js';
 import {element} from '../dom/elements.js';
 import {menu, segments} from '../dom/fields.js';
 import {hideTooltip, showTooltip} from '../dom/tooltip.js';
@@ -18,7 +18,7 @@ const TAGS = {
   'previous token': 'prev',
   'first token': 'first',
   diagonal: 'diag',
-  broad: 'broad',
+  uniform: 'unif',
   alignment: 'align',
   coreference: 'coref',
 };
@@ -62,7 +62,7 @@ export function createHeadGrid(context) {
       measure,
     );
     order.show(state.now.order);
-    key.textContent = names.length ? '' : 'This recording holds no measures of heads: it was made by an older version.';
+    key.textContent = names.length ? '' : 'This recording contains no measures of heads: it was recorded by an older version.';
     return measure;
   }
 
@@ -167,7 +167,7 @@ export function createHeadGrid(context) {
       const share = high > low ? (value - low) / (high - low) : 0.5;
       const strength = Number.isFinite(value) ? (measureOf(measure).first === 'low' ? 1 - share : share) : 0;
       one.button.style.setProperty('--score', `${Math.round(100 * strength)}%`);
-      const label = meta.labels?.[kind]?.[one.layer]?.[one.head] ?? '';
+      const label = labelAt(meta, kind, one.layer, one.head);
       one.tag.textContent = TAGS[label] ?? label;
     }
     if (all.length) {
@@ -226,7 +226,7 @@ function about(context, layer, head) {
   const [meta, {kind}] = [context.meta(), context.fitted()];
   const name = typeof head === 'number' ? `head ${head}` : `${head} over heads`;
   const title = head === 'rollout' ? 'rollout of all layers' : `layer ${layer} · ${name}`;
-  const label = meta.labels?.[kind]?.[layer]?.[head];
+  const label = labelAt(meta, kind, layer, head);
   const names = sortedMeasures(Object.keys(meta.measures ?? {}));
   const measured = names.map((name) => [name, measureAt(meta, name, kind, layer, head)]).filter(([, value]) => value !== null);
   return [

@@ -1,6 +1,6 @@
 /** The tabs of the views, with the title, controls and export buttons of the active one. */
 
-import {measureAt, measureOf, measureText} from '../core/measures.js';
+import {labelAt, measureAt, measureOf, measureText} from '../core/measures.js';
 import {recordingTitle, stepOf} from '../core/recordings.js';
 import {element} from '../dom/elements.js';
 import {hideTooltip} from '../dom/tooltip.js';
@@ -116,7 +116,7 @@ function titleOf({meta, fitted, frame, compared}) {
     .map((name) => [name, measureAt(meta, name, kind, layer, head)])
     .filter(([, value]) => value !== null)
     .map(([name, value]) => `${measureOf(name).title} ${measureText(name, value)}`);
-  const label = meta.labels?.[kind]?.[layer]?.[head];
+  const label = labelAt(meta, kind, layer, head);
   const other = compared ? `minus ${compared.b.run === run ? '' : `${compared.b.run} `}${recordingTitle(compared.b.recording)}` : '';
   const by = stepOf(recording) === null ? `by the model of step ${meta.step.toLocaleString('en')}` : '';
   const place = [recordingTitle(recording), by, other].filter(Boolean).join(' ');

@@ -20,7 +20,7 @@ def test_an_older_recording_works_and_says_what_it_lacks(page: Page) -> None:
     assert page.text(".frame-name") == "encoder self-attention · layer 0 · mean of 3 heads"
     page.show(run="older", recording="step_00000100", view="curves")
     page.wait("return document.querySelector('.chart-stage').textContent.includes('older version')")
-    assert "holds no measures" in page.text(".grid-key")
+    assert "contains no measures" in page.text(".grid-key")
 
 
 def test_a_truncated_file_says_why_and_the_page_lives(page: Page) -> None:
@@ -111,7 +111,7 @@ def test_scores_are_shown_without_examples(page: Page) -> None:
     """Guards: a blank page where only gold examples were scored."""
     page.show(run="gpt", recording="step_00000100")
     page.show(run="scores", recording="step_00000100")
-    assert "holds no examples" in page.text(".nothing")
+    assert "contains no examples" in page.text(".nothing")
     assert page.find(".scores").is_displayed()
     assert not page.find(".grid").is_displayed()
     assert not page.find(".cells").is_displayed()

@@ -55,5 +55,5 @@ def test_a_recording_without_strength_says_so(views: Page) -> None:
     views.show(**TRANSLATION, view="strength")
     wait_for(views, ".strength-legend", "together")
     views.show(**TRANSLATION | {"run": "older"}, view="strength")
-    wait_for(views, ".strength-view .view-note", "holds no activation strength")
+    wait_for(views, ".strength-view .view-note", "contains no activation strength")
     assert views.texts(".legend-entry") == []

@@ -95,5 +95,5 @@ function sign(name) {
 
 function withoutGold({kind}) {
   if (kind !== 'cross') return `Gold links are between source and target; this is ${KIND_NAMES[kind]}.`;
-  return 'This recording holds no gold links for this text: links can be extracted, but not scored.';
+  return 'This recording contains no gold links for this text: links can be extracted, but not scored.';
 }

@@ -65,7 +65,7 @@ class Curves {
       this.name,
     );
     if (!names.length) {
-      this.explain(`No measures of ${kind} heads are recorded in this run: it was made by an older version.`);
+      this.explain(`No measures of ${kind} heads are recorded in this run: it was recorded by an older version.`);
       return;
     }
     this.steps = curves.steps;

@@ -161,12 +161,12 @@ class Sentence {
       );
     if (frame.kind !== 'encoder' && losses) notes.push('Underline: the loss of each token; thicker is larger.');
     if (frame.kind === 'cross')
-      notes.push(goldLinks(frame) ? 'Dashed outline: the gold translation.' : 'This recording holds no gold links for this text.');
+      notes.push(goldLinks(frame) ? 'Dashed outline: the gold translation.' : 'This recording contains no gold links for this text.');
     else
       notes.push(
         antecedentLinks(frame)
           ? 'Dotted tokens are pronouns with a gold antecedent; select one.'
-          : 'This recording holds no gold antecedents for this text.',
+          : 'This recording contains no gold antecedents for this text.',
       );
     this.note.textContent = notes.join(' ');
   }

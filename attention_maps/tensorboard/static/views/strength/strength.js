@@ -65,7 +65,7 @@ class Strength {
     this.legend.replaceChildren();
     this.sheet.size(0, 0);
     this.sheet.repaint();
-    this.note.textContent = `This recording holds no activation strength for this map (${error.message}).`;
+    this.note.textContent = `This recording contains no activation strength for this map (${error.message}).`;
   }
 
   show(norms) {
