@@ -1,4 +1,4 @@
-"""The maps of lesson 1, written down by hand: English attends to itself and to Japanese."""
+"""The hand-made maps of lesson 1: self-attention of the English sentence and attention to the Japanese one."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ CROSS = [[0.9, 0.05, 0.05], [0.3, 0.6, 0.1], [0.33, 0.33, 0.33], [0.15, 0.8, 0.0
 
 @pytest.fixture
 def lesson() -> Recording:
-    """One sample, two layers; head 0 of layer 0 is the lesson's, head 1 and layer 1 look at everything alike."""
+    """Return one sample with two layers: head 0 of layer 0 is the lesson's, head 1 and layer 1 are uniform."""
 
     def heads(matrix: list[list[float]], flat: np.ndarray) -> np.ndarray:
         return np.stack([np.array(matrix), flat]).astype(np.float16)

@@ -1,4 +1,4 @@
-"""Maps as files: pictures, tables, alignments."""
+"""Exported maps: images, tables, word alignments."""
 
 import csv
 import io
@@ -28,14 +28,14 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture
 def run(lesson: Recording, tmp_path: Path) -> str:
-    """A run with two recordings."""
+    """Return the folder of a run with two recordings."""
     for step in (500, 1000):
         store.save(Recording(step, lesson.samples * 2), tmp_path / "x")
     return str(tmp_path / "x")
 
 
 def test_a_png_is_the_labelled_picture(run: str, lesson: Recording, tmp_path: Path) -> None:
-    """Guards the pixels on their way into the file, and the map that was asked for."""
+    """Guards against changed pixels in the file, and the wrong map."""
     title = "x · step 1,000"
     for name, settings, expected in (
         ("one.png", ["layer=0", "head=1"], picture(choose(lesson, kind="decoder", layer=0, head=1, title=title))),
@@ -46,7 +46,7 @@ def test_a_png_is_the_labelled_picture(run: str, lesson: Recording, tmp_path: Pa
 
 
 def test_a_csv_holds_every_weight_to_the_last_bit(run: str, lesson: Recording, tmp_path: Path) -> None:
-    """Guards rows and columns, and digits too few for float16."""
+    """Guards against swapped rows and columns, and too few digits for float16."""
     to = tmp_path / "map.csv"
     assert guarded(["export", run, f"to={to}", "layer=0", "head=0"]) == 0
     text = to.read_bytes().decode()
@@ -59,7 +59,7 @@ def test_a_csv_holds_every_weight_to_the_last_bit(run: str, lesson: Recording, t
 
 
 def test_a_csv_quotes_what_would_break_it(lesson: Recording, tmp_path: Path) -> None:
-    """Guards commas, quotes and line breaks, which are tokens of any text."""
+    """Guards against unquoted commas, quotes and line breaks in tokens."""
     sample = lesson.samples[0]
     wild = type(sample)(**{**vars(sample), "source": tokens([1, 2, 3], [",", '"', "\n"], frozenset())})
     store.save(Recording(1, (wild,)), tmp_path)
@@ -70,7 +70,7 @@ def test_a_csv_quotes_what_would_break_it(lesson: Recording, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("readout", ["argmax", "mutual", "grown", "threshold"])
 def test_a_pharaoh_file_has_one_line_for_each_sample(run: str, lesson: Recording, tmp_path: Path, readout: str) -> None:
-    """Guards the read-out that was chosen, and a last line without its end."""
+    """Guards against the wrong extraction method, and a missing final newline."""
     to = tmp_path / "a.pharaoh"
     settings = ["sample=all", "layer=0", "head=0", f"readout={readout}"]
     assert guarded(["export", run, f"to={to}", *settings]) == 0
@@ -79,7 +79,7 @@ def test_a_pharaoh_file_has_one_line_for_each_sample(run: str, lesson: Recording
 
 
 def test_an_svg_is_xml_with_a_cell_for_every_weight_that_can_be_seen(run: str, tmp_path: Path) -> None:
-    """Guards what Inkscape opens: well-formed, self-contained, and grey where a causal row cannot look."""
+    """Guards against SVG that Inkscape cannot open: it is well-formed and self-contained, with masked cells in grey."""
     for kind, cells in (("cross", 12), ("decoder", 10)):
         to = tmp_path / f"{kind}.svg"
         assert guarded(["export", run, f"to={to}", f"kind={kind}", "layer=0", "head=0"]) == 0
@@ -92,7 +92,7 @@ def test_an_svg_is_xml_with_a_cell_for_every_weight_that_can_be_seen(run: str, t
 
 
 def test_an_svg_names_its_languages_and_both_names_of_a_row(run: str, tmp_path: Path) -> None:
-    """Guards Chinese shapes of Japanese characters, and the off-by-one of a decoder's rows."""
+    """Guards against Chinese forms of Japanese characters, and decoder rows that are off by one."""
     to = tmp_path / "map.svg"
     assert guarded(["export", run, f"to={to}", "layer=0"]) == 0
     root = ElementTree.fromstring(to.read_bytes())
@@ -106,7 +106,7 @@ def test_an_svg_names_its_languages_and_both_names_of_a_row(run: str, tmp_path: 
 
 
 def test_long_words_above_a_map_are_turned_and_japanese_stands_upright(lesson: Recording) -> None:
-    """Guards labels that run into each other."""
+    """Guards against overlapping labels."""
     sample = lesson.samples[0]
     source = tokens([1, 2, 3], ["▁unbelievable", "コーヒー", "x"], frozenset())
     wide = Recording(1, (type(sample)(**{**vars(sample), "source": source}),))
@@ -124,7 +124,7 @@ def test_long_words_above_a_map_are_turned_and_japanese_stands_upright(lesson: R
 
 
 def test_tokens_that_look_like_markup_are_text(lesson: Recording) -> None:
-    """Guards broken files: `<s>`, `&` and control characters are tokens."""
+    """Guards against invalid XML if tokens contain `<s>`, `&` or control characters."""
     sample = lesson.samples[0]
     source = tokens([1, 2, 3], ["<b>", "&", "\x01\ud800"], frozenset())
     wild = Recording(1, (type(sample)(**{**vars(sample), "source": source, "name": "</svg>\x02"}),))
@@ -136,7 +136,7 @@ def test_tokens_that_look_like_markup_are_text(lesson: Recording) -> None:
 
 
 def test_lines_are_as_wide_as_their_weights(lesson: Recording) -> None:
-    """Guards a line for every pair, and links that hang between other tokens."""
+    """Guards against lines between the wrong tokens."""
     (question,) = questions("", lesson, MapSettings(layer=0, head=0, rows="reads"))
     paths = ElementTree.fromstring(lines(question, top=1)).findall(f"{SVG}path")
     told = [path.findtext(f"{SVG}title") for path in paths]
@@ -146,7 +146,7 @@ def test_lines_are_as_wide_as_their_weights(lesson: Recording) -> None:
 
 
 def test_a_diverged_model_is_red_and_raises_nothing(lesson: Recording, tmp_path: Path) -> None:
-    """Guards the maps of a run that went wrong, which are the ones to look at."""
+    """Guards against failing on the maps of a diverged run."""
     for weights in lesson.samples[0].weights.values():
         weights[:] = np.nan
     store.save(lesson, tmp_path)
@@ -158,7 +158,7 @@ def test_a_diverged_model_is_red_and_raises_nothing(lesson: Recording, tmp_path:
 
 
 def test_nothing_is_overwritten_unasked(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Guards a figure that somebody edited, and half of one where the disk was full."""
+    """Guards against overwriting an edited file, and a partial file if the disk is full."""
     to = tmp_path / "map.csv"
     to.write_text("mine")
     assert guarded(["export", run, f"to={to}"]) == 2
@@ -174,7 +174,7 @@ def test_nothing_is_overwritten_unasked(run: str, tmp_path: Path, capsys: pytest
 def test_a_sample_of_one_token_predicts_nothing(
     lesson: Recording, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: the widest of no labels, and a table of no rows, where the only token of a text is the last one."""
+    """Guards against empty label lists and tables if the only token of a text is the last one."""
     one, none = tokens([2], ["<s>"], frozenset({2})), tokens([], [], frozenset())
     maps = {("decoder", 0): np.ones((2, 1, 1), np.float16)}
     sample = replace(
@@ -191,7 +191,7 @@ def test_a_sample_of_one_token_predicts_nothing(
 def test_a_recording_without_examples_says_so(
     lesson: Recording, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards what is recorded with attention.examples=0: measures, and no map to draw."""
+    """Guards against a traceback for recordings without maps (attention.examples=0)."""
     store.save(replace(lesson, samples=(), measures={"entropy": {"cross": [[0.5, 1.5]]}}), tmp_path)
     assert guarded(["export", str(tmp_path), f"to={tmp_path / name}"]) == 2
     assert "this recording contains no examples" in capsys.readouterr().err
@@ -216,7 +216,7 @@ def test_a_recording_without_examples_says_so(
 def test_settings_that_cannot_be_are_refused(
     run: str, settings: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards settings that would be ignored silently."""
+    """Guards against settings that are silently ignored."""
     monkeypatch.chdir(Path(run).parent)
     assert guarded(["export", run, *settings]) == 2
     assert message in capsys.readouterr().err

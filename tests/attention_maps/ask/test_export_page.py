@@ -1,4 +1,4 @@
-"""The page that needs no server: the tab's own scripts, and recordings, in one file."""
+"""The exported page: the tab's scripts and recordings in a single file."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ from attention_maps.tensorboard.recording_reader import RecordingReader
 
 
 class Page(HTMLParser):
-    """What a browser would find: scripts by type or number, and every address in an attribute."""
+    """Collect the scripts by type or number, and every URL in an attribute, as a browser does."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Page(HTMLParser):
 
     @property
     def modules(self) -> dict[str, str]:
-        """The text of every module by the bare name under which it is imported."""
+        """Return the source of every module by the bare name under which it is imported."""
         head = "data:text/javascript;base64,"
         imports = json.loads(self.scripts["importmap"])["imports"]
         return {name: base64.b64decode(url.removeprefix(head)).decode() for name, url in imports.items()}
@@ -58,7 +58,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def run(lesson: Recording, tmp_path: Path) -> Path:
-    """A run with six steps and a generated text; the second sample is another one than the first."""
+    """Return a run with six steps and a generated text; its two samples differ."""
     folder = tmp_path / "日本 <&x"
     twice = type(lesson.samples[0])(**{**vars(lesson.samples[0]), "name": "</script><script>alert(1)</script>"})
     for step in range(0, 600, 100):
@@ -77,7 +77,7 @@ def exported(run: Path, *settings: str) -> Page:
 
 
 def test_the_archive_holds_every_tensor_to_the_last_bit(run: Path) -> None:
-    """Guards the maps on their way through base64, and their names."""
+    """Guards against wrong values or names of tensors in base64."""
     archive = exported(run, "step=500").archive
     sample, _ = store.load(store.path(run, 500)).samples
     expected = {
@@ -95,7 +95,7 @@ def test_the_archive_holds_every_tensor_to_the_last_bit(run: Path) -> None:
 
 
 def test_values_and_rollout_come_along_where_they_were_recorded(lesson: Recording, tmp_path: Path) -> None:
-    """Guards the names that source.js asks for: the layer of a rollout is empty."""
+    """Guards against other tensor names than source.js requests: the layer of a rollout is empty."""
     sample = lesson.samples[0]
     values = {key: np.ones((2, weights.shape[2]), np.float16) for key, weights in sample.weights.items()}
     rollout = {"decoder": np.eye(4, dtype=np.float16)}
@@ -108,7 +108,7 @@ def test_values_and_rollout_come_along_where_they_were_recorded(lesson: Recordin
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux alone")
 def test_a_run_whose_name_is_no_text_is_named_as_in_the_tab(lesson: Recording, tmp_path: Path) -> None:
-    """Guards: a name that cannot become part of an address."""
+    """Guards against run names that cannot be part of a URL."""
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     store.save(lesson, folder)
     page = exported(folder)
@@ -117,7 +117,7 @@ def test_a_run_whose_name_is_no_text_is_named_as_in_the_tab(lesson: Recording, t
 
 
 def test_steps_without_the_sample_are_left_out(lesson: Recording, tmp_path: Path) -> None:
-    """Guards runs that were resumed with more examples, or with none before."""
+    """Guards against failing on runs resumed with more examples, or with none before."""
     measures = {"entropy": {kind: [[0.5, 1.0], [1.0, 1.0]] for kind in ("encoder", "decoder", "cross")}}
     for step, count in ((0, 0), (100, 1), (200, 2)):
         store.save(Recording(step, lesson.samples * count, measures), tmp_path)
@@ -129,7 +129,7 @@ def test_steps_without_the_sample_are_left_out(lesson: Recording, tmp_path: Path
 
 
 def test_the_rest_is_what_the_plugin_would_answer(run: Path) -> None:
-    """Guards two descriptions of the same thing drifting apart."""
+    """Guards against differences between the responses of the server and the data of the page."""
     archive = exported(run, "step=500").archive
     path = str(store.path(run, 500))
     meta = json.loads(json.dumps(RecordingReader().meta(path)))
@@ -139,7 +139,7 @@ def test_the_rest_is_what_the_plugin_would_answer(run: Path) -> None:
 
 
 def test_several_steps_and_one_sample_can_be_chosen(run: Path) -> None:
-    """Guards the size of a page: what was not asked for is not in it. A chosen sample becomes number 0."""
+    """Guards against data in the page that was not requested; a selected sample becomes number 0."""
     archive = exported(run, "step=300", "steps=3", "sample=1").archive
     assert archive["index"]["runs"][run.name] == {"steps": [0, 300, 500], "generated": []}
     assert [len(meta["samples"]) for meta in archive["meta"].values()] == [1, 1, 1]
@@ -151,7 +151,7 @@ def test_several_steps_and_one_sample_can_be_chosen(run: Path) -> None:
 
 
 def test_steps_are_thinned_evenly_and_the_chosen_one_stays() -> None:
-    """Guards a chosen step that is thinned away, and one that is taken twice."""
+    """Guards against dropping the selected step, and including it twice."""
     names = [str(number) for number in range(11)]
     assert thinned(names, "10", 3) == ["0", "5", "10"]
     assert thinned(names, "4", 3) == ["0", "4", "10"]
@@ -166,7 +166,7 @@ def test_steps_are_thinned_evenly_and_the_chosen_one_stays() -> None:
 
 
 def test_the_page_loads_nothing_from_anywhere(run: Path) -> None:
-    """Guards a page that is empty without a network, or that tells somebody that it is being read."""
+    """Guards against a page that needs the network, or that sends requests."""
     page = exported(run)
     assert page.addresses == []
     assert page.policy.startswith("default-src 'none';")
@@ -176,7 +176,7 @@ def test_the_page_loads_nothing_from_anywhere(run: Path) -> None:
 
 
 def test_every_style_sheet_of_the_tab_comes_along(run: Path) -> None:
-    """Guards a bare page, and a sheet that ends its element early."""
+    """Guards against missing style sheets, and a style sheet that closes its element."""
     style = exported(run).style
     sheets = [path.read_text(encoding="utf-8") for path in STATIC.rglob("*.css")]
     assert sheets
@@ -184,7 +184,7 @@ def test_every_style_sheet_of_the_tab_comes_along(run: Path) -> None:
 
 
 def test_every_import_leads_to_a_module_of_the_page(run: Path) -> None:
-    """Guards a relative import, which a page on a disk may not follow."""
+    """Guards against relative imports, which browsers block on pages opened from disk."""
     page = exported(run)
     assert "chumoku/index.js" in page.modules
     assert 'import {render} from "chumoku/index.js"' in page.scripts["module"]
@@ -195,7 +195,7 @@ def test_every_import_leads_to_a_module_of_the_page(run: Path) -> None:
 
 
 def test_specifiers_are_resolved_from_the_folder_of_their_module() -> None:
-    """Guards `../x.js` and its kin, in all their spellings."""
+    """Guards against relative imports in other spellings."""
     modules = {"x.js": "", "views/y.js": ""}
     text = """import {a,\n  b} from '../x.js'; import"./y.js"\nexport * from "./y.js"; const z = await import( '../x.js' );"""  # noqa: E501
     assert bundled("views/z.js", text, modules) == (
@@ -207,7 +207,7 @@ def test_specifiers_are_resolved_from_the_folder_of_their_module() -> None:
 
 
 def test_what_a_recording_says_cannot_end_its_script(run: Path) -> None:
-    """Guards a page that somebody else's recording takes over: a name with </script> in it."""
+    """Guards against script injection by a name that contains </script>."""
     page = exported(run)
     assert list(page.scripts) == ["importmap", "chumoku-archive", "plain", "module"]
     assert "alert" not in page.scripts["plain"] + page.scripts["module"]
@@ -216,7 +216,7 @@ def test_what_a_recording_says_cannot_end_its_script(run: Path) -> None:
 
 
 def test_the_page_opens_with_the_map_that_was_chosen(run: Path) -> None:
-    """Guards a page that shows another map than the one on the command line."""
+    """Guards against a page that opens with a different map than the command line selects."""
     page = exported(run, "step=200", "kind=decoder", "layer=-1", "head=1")
     hash_ = json.loads(re.search(r'replaceState\(null, "", (".*?")\)', page.scripts["plain"])[1])
     assert hash_.startswith("#attention&")
@@ -225,7 +225,7 @@ def test_the_page_opens_with_the_map_that_was_chosen(run: Path) -> None:
 
 
 def test_a_file_that_is_no_recording_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Guards a traceback where one of many steps is damaged."""
+    """Guards against a traceback if one of many steps is damaged."""
     store.path(run, 0).write_bytes(b"junk")
     assert guarded(["export", str(run), f"to={run.parent / 'p.html'}", "steps=all"]) == 2
     assert "step_00000000.safetensors" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The strongest links of a token, and word alignments read out of a map."""
+"""The strongest links of a token, and word alignments extracted from a map."""
 
 from pathlib import Path
 
@@ -15,25 +15,25 @@ from configs.errors import UserError
 
 
 def test_the_strongest_keys_of_a_query_come_first(lesson: Recording) -> None:
-    """Guards the answer to 'what does win attend to?' against rows and columns swapped."""
+    """Guards against swapped rows and columns."""
     first, second = lesson.strongest("win", kind="decoder", layer=0, head=0, top=2)
     assert (first.position, first.piece, second.position, second.piece) == (1, "I", 0, "nah")
     assert (first.weight, second.weight) == pytest.approx((0.5, 0.3), abs=1e-3)
 
 
 def test_the_other_direction_asks_who_attends_to_a_key(lesson: Recording) -> None:
-    """Guards: the keys of 'I' given as those that attend to it."""
+    """Guards against returning the keys of 'I' instead of the queries that attend to it."""
     found = lesson.strongest(key="I", kind="decoder", layer=0, head=0, top=9)
     assert [(link.piece, round(link.weight, 1)) for link in found] == [("I", 0.8), ("win", 0.5), ("d", 0.1)]
 
 
 def test_what_a_causal_row_cannot_see_is_never_a_link(lesson: Recording) -> None:
-    """Guards: the future listed with 0 % because three links were asked for."""
+    """Guards against masked tokens listed with 0 %."""
     assert [link.piece for link in lesson.strongest("nah", kind="decoder", layer=0, head=0)] == ["nah"]
 
 
 def test_a_word_of_a_translation_is_asked_for_where_it_was_predicted(lesson: Recording) -> None:
-    """Guards the off-by-one between `weight` and `strongest`: the row that predicts win is the one that reads d."""
+    """Guards against an off-by-one between `weight` and `strongest`: the row that predicts win reads d."""
     where = {"kind": "cross", "layer": 0, "head": 0}
     for rows in (None, "reads", "predicts"):
         for link in lesson.strongest("win", rows=rows, **where):
@@ -43,7 +43,7 @@ def test_a_word_of_a_translation_is_asked_for_where_it_was_predicted(lesson: Rec
 
 
 def test_one_side_of_a_link_must_be_given(lesson: Recording) -> None:
-    """Guards: a question without a token answered with some row."""
+    """Guards against an arbitrary result if neither query nor key is given."""
     for given in ({}, {"query": "win", "key": "I"}):
         with pytest.raises(ValueError, match="give either query or key"):
             lesson.strongest(kind="decoder", layer=0, **given)
@@ -62,25 +62,26 @@ WEIGHTS = np.array([[0.9, 0.1, 0.0], [0.6, 0.3, 0.1], [0.2, 0.3, 0.5]])
     ],
 )
 def test_read_outs_link_what_they_say(readout: str, expected: list[tuple[int, int]]) -> None:
-    """Guards `mutual` against asking one direction only, and `threshold` against leaving out the equal weight."""
+    """Guards against a `mutual` that checks one direction only, and a `threshold` that excludes equal weights."""
     assert links(WEIGHTS, readout, 0.3) == expected
 
 
 def test_a_diverged_or_empty_map_has_no_links() -> None:
-    """Guards: NaN taken for the largest weight, and an argmax over nothing."""
+    """Guards against NaN as the largest weight, and an argmax over an empty map."""
     assert links(np.full((2, 3), np.nan), "argmax") == []
     assert links(np.zeros((0, 3)), "mutual") == links(np.zeros((2, 0)), "argmax") == []
 
 
 def test_alignments_are_source_to_target_without_special_tokens(lesson: Recording) -> None:
-    """Guards the order that aligners write, and </s> linked to a word. Rows are named by what they predict."""
+    """Guards against another order than that of aligners, and links of </s>. Rows are labelled by the predicted
+    token."""
     assert alignment(choose(lesson, layer=0, head=0)) == [(0, 0), (0, 2), (1, 1)]
     assert pharaoh(alignment(choose(lesson, layer=0, head=0), "mutual")) == "0-0 1-1"
     assert (0, 0) not in alignment(choose(lesson, layer=0, head=0, rows="reads"))  # row 0 reads <s>
 
 
 def test_positions_are_taken_where_no_token_is_spelled_so() -> None:
-    """Guards numbers in texts: `query=7` is the token 7 when there is one."""
+    """Guards against reading `query=7` as a position if there is a token 7."""
     text = tokens(range(4), ["▁at", "▁7", "▁a", "m"], frozenset())
     assert position("7", text) == range(1, 2)
     assert position("3", text) == range(3, 4)
@@ -93,13 +94,13 @@ def test_positions_are_taken_where_no_token_is_spelled_so() -> None:
 
 
 def test_ambiguous_words_are_answered_with_positions_that_can_be_typed() -> None:
-    """Guards: the message of the Python call, `range(0, 2)`, which the command line does not understand."""
+    """Guards against Python syntax, `range(0, 2)`, in messages of the command line."""
     with pytest.raises(LookupError, match=r"use one of the positions 0:2, 3:5$"):
         position("an", tokens(range(5), ["a", "n", "d", "▁a", "n"], frozenset()))
 
 
 def test_recordings_are_found_by_step_and_by_name(lesson: Recording, tmp_path: Path) -> None:
-    """Guards `last` against the newest text that was generated, and against text order of steps."""
+    """Guards against selecting a generated text as `last`, and ordering steps as text."""
     run = tmp_path / "runs" / "x"
     for step in (500, 100_000_000, 2000):
         store.save(Recording(step, lesson.samples), run)
@@ -120,7 +121,7 @@ def test_recordings_are_found_by_step_and_by_name(lesson: Recording, tmp_path: P
 
 
 def test_links_are_followed_but_not_in_circles(lesson: Recording, tmp_path: Path) -> None:
-    """Guards runs listed again and again through a link to a folder above, and a search that ends at a broken link."""
+    """Guards against endless recursion through a link to a parent folder, and a search that stops at a broken link."""
     store.save(lesson, tmp_path / "elsewhere")
     runs = tmp_path / "runs"
     store.save(lesson, runs / "deep" / "x")
@@ -135,7 +136,7 @@ def test_links_are_followed_but_not_in_circles(lesson: Recording, tmp_path: Path
 
 
 def test_a_folder_of_runs_is_no_run_and_says_which_there_are(lesson: Recording, tmp_path: Path) -> None:
-    """Guards the commonest slip: `show runs`."""
+    """Guards against an unhelpful message for the common mistake `show runs`."""
     store.save(lesson, tmp_path / "x")
     with pytest.raises(UserError, match=r"runs in it: .*x"):
         existing_run(str(tmp_path))
@@ -145,7 +146,8 @@ def test_a_folder_of_runs_is_no_run_and_says_which_there_are(lesson: Recording, 
 
 
 def test_without_settings_the_telling_map_is_asked_for(lesson: Recording) -> None:
-    """Guards the defaults: cross-attention of the last layer but one, rows by what they predict, the heads' mean."""
+    """Guards the defaults: cross-attention, second-to-last layer, rows labelled by predicted tokens, mean over
+    heads."""
     (asked,) = questions("", lesson, MapSettings())
     assert (asked.sample, asked.kind, asked.layer, asked.head, asked.rows) == (0, "cross", 0, None, "predicts")
     np.testing.assert_array_equal(asked.matrix, lesson.map(0, "cross", 0))
@@ -163,7 +165,7 @@ def test_without_settings_the_telling_map_is_asked_for(lesson: Recording) -> Non
     ],
 )
 def test_maps_that_are_not_there_say_what_there_is(lesson: Recording, settings: MapSettings, message: str) -> None:
-    """Guards against a traceback, and numpy's wrapping around."""
+    """Guards against a traceback, and negative indices that wrap around."""
     with pytest.raises(UserError, match=message):
         list(questions("", lesson, settings))
     with pytest.raises(UserError, match="this recording contains no examples"):

@@ -1,4 +1,4 @@
-"""The command line: tables in the terminal, lists of recordings, and mistakes."""
+"""The command line: tables in the terminal, lists of recordings, and user errors."""
 
 import re
 import subprocess
@@ -21,13 +21,13 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def run(lesson: Recording, tmp_path: Path) -> str:
-    """A run with one recording."""
+    """Return the folder of a run with one recording."""
     store.save(lesson, tmp_path / "x")
     return str(tmp_path / "x")
 
 
 def test_a_question_is_answered_in_percent(run: str, capsys: Capture) -> None:
-    """Guards the sentence that a lesson would ask for."""
+    """Guards against a wrong weight between two tokens."""
     assert guarded(["show", run, "kind=decoder", "layer=0", "head=0", "query=win", "key=I"]) == 0
     out = capsys.readouterr().out
     assert "decoder self-attention · layer 0 (of 0–1) · head 0 (of 0–1)" in out
@@ -36,7 +36,7 @@ def test_a_question_is_answered_in_percent(run: str, capsys: Capture) -> None:
 
 
 def test_the_table_names_every_row_and_its_strongest_keys(run: str, capsys: Capture) -> None:
-    """Guards rows named by what they predict, and percentages beside the wrong key."""
+    """Guards against rows labelled by predicted tokens, and percentages next to the wrong key."""
     assert guarded(["show", run, "layer=0", "head=0", "top=2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[3].split() == ["predicts", "attends", "to"]
@@ -53,7 +53,7 @@ def test_the_table_names_every_row_and_its_strongest_keys(run: str, capsys: Capt
 
 
 def test_japanese_columns_stand_under_each_other(run: str, capsys: Capture) -> None:
-    """Guards the width of wide characters: percent signs of a column end at the same place."""
+    """Guards against misaligned columns because of full-width characters."""
     assert guarded(["show", run, "layer=0", "head=0", "kind=cross", "top=3"]) == 0
     rows = capsys.readouterr().out.splitlines()[4:]
     ends = [[width(line[: match.end()]) for match in re.finditer("%", line)] for line in rows]
@@ -64,7 +64,7 @@ def test_japanese_columns_stand_under_each_other(run: str, capsys: Capture) -> N
 def test_special_tokens_can_be_left_out_of_what_is_attended_to(
     lesson: Recording, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Guards a table that shows nothing but the first token, the usual sink."""
+    """Guards against a table that shows only the first token, the usual sink."""
     store.save(lesson, tmp_path)
     question = ["show", str(tmp_path), "kind=decoder", "layer=0", "head=0", "query=d"]
     assert guarded(question) == guarded([*question, "special=false"]) == 0
@@ -75,7 +75,7 @@ def test_special_tokens_can_be_left_out_of_what_is_attended_to(
 
 
 def test_one_that_is_attended_to_lists_those_that_attend(run: str, capsys: Capture) -> None:
-    """Guards `key=` alone against being answered as a query."""
+    """Guards against treating `key=` alone as a query."""
     assert guarded(["show", run, "kind=decoder", "layer=0", "head=0", "key=I", "top=2"]) == 0
     last = capsys.readouterr().out.splitlines()[3:]
     assert last[0] == "'I' is attended to by"
@@ -83,7 +83,7 @@ def test_one_that_is_attended_to_lists_those_that_attend(run: str, capsys: Captu
 
 
 def test_every_mistake_is_told_at_once(run: str, capsys: Capture) -> None:
-    """Guards one message a try, and tracebacks."""
+    """Guards against reporting only the first of several errors, and tracebacks."""
     assert guarded(["show", run + "y", "laier=1", "head=x", "top=0", "rows=both", "sample", "step=1", "step=2"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -120,14 +120,14 @@ def test_every_mistake_is_told_at_once(run: str, capsys: Capture) -> None:
 def test_wrong_commands_end_with_code_2(
     arguments: list[str], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards the exit code that scripts look at."""
+    """Guards against a wrong exit code."""
     monkeypatch.chdir(tmp_path)
     assert guarded(arguments) == 2
     assert capsys.readouterr().err.startswith("error: ")
 
 
 def test_a_broken_file_is_named(run: str, capsys: Capture) -> None:
-    """Guards: a traceback of the reader, or a list of runs that ends at the first broken file."""
+    """Guards against a traceback, and a list of runs that ends at the first broken file."""
     (file,) = store.steps(run).values()
     file.write_bytes(file.read_bytes()[:-7])
     assert guarded(["show", run]) == 2
@@ -137,7 +137,7 @@ def test_a_broken_file_is_named(run: str, capsys: Capture) -> None:
 
 
 def test_a_broken_run_is_listed_with_its_reason_among_the_others(run: str, lesson: Recording, capsys: Capture) -> None:
-    """Guards the good runs: measures of another shape, a damaged file and a private folder hide none of them."""
+    """Guards against valid runs hidden by measures of another shape, a damaged file or an unreadable folder."""
     folder = Path(run).parent
     bad = {
         "foreign": {"entropy": {"cross": [[1.0]]}},
@@ -168,7 +168,7 @@ def test_a_broken_run_is_listed_with_its_reason_among_the_others(run: str, lesso
 
 
 def test_a_file_that_is_gone_is_named(run: str, capsys: Capture) -> None:
-    """Guards: `error: output: No such file`, which names nothing."""
+    """Guards against a message without the name of the missing file."""
     (file,) = store.steps(run).values()
     file.unlink()
     file.symlink_to("moved away")
@@ -180,7 +180,7 @@ def test_a_file_that_is_gone_is_named(run: str, capsys: Capture) -> None:
 
 
 def test_listing_reads_no_maps(run: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: gigabytes read to print some names."""
+    """Guards against reading gigabytes to print some names."""
     monkeypatch.setattr("attention_maps.files.header.LARGEST_TENSOR", 0)
     assert guarded(["list", run]) == 0
     assert "0  probe 1" in capsys.readouterr().out
@@ -188,7 +188,7 @@ def test_listing_reads_no_maps(run: str, capsys: Capture, monkeypatch: pytest.Mo
 
 
 def test_a_recording_without_examples_has_measures_to_tell(lesson: Recording, tmp_path: Path, capsys: Capture) -> None:
-    """Guards runs with attention.examples=0: their measures and scores are there, only maps are not."""
+    """Guards against failing on runs with attention.examples=0, which have measures and scores but no maps."""
     measures = {"entropy": {"cross": [[0.5, 1.5]]}, "alignment_error": {"cross": [[25.5, 50.0]]}}
     scores = (Score("alignment_error", "nearest", 70.0),)
     store.save(replace(lesson, samples=(), measures=measures, scores=scores), tmp_path)
@@ -202,7 +202,7 @@ def test_a_recording_without_examples_has_measures_to_tell(lesson: Recording, tm
 
 
 def test_runs_are_listed_with_steps_samples_and_maps(run: str, lesson: Recording, capsys: Capture) -> None:
-    """Guards the overview from which one learns what can be asked."""
+    """Guards against missing lines in the overview of a run."""
     for step in (0, 20_000):
         store.save(Recording(step, lesson.samples, labels={"cross": [["", ""], ["alignment", ""]]}), run)
     store.save_generated(lesson, run)
@@ -218,7 +218,7 @@ def test_runs_are_listed_with_steps_samples_and_maps(run: str, lesson: Recording
 
 
 def test_heads_are_described_by_their_measures(run: str, lesson: Recording, capsys: Capture) -> None:
-    """Guards a column read as another, and missing numbers (NaN) shown as such."""
+    """Guards against swapped columns, and NaN printed for missing numbers."""
     scores = (
         Score("alignment_error", "nearest", 70.0),
         Score("alignment_error", "layer 1 head 0", 25.5, "cross", 1, 0),
@@ -245,7 +245,7 @@ def test_heads_are_described_by_their_measures(run: str, lesson: Recording, caps
 
 
 def test_recordings_of_older_versions_are_measured_when_asked(run: str, capsys: Capture) -> None:
-    """Guards: nothing to say about files that hold maps alone."""
+    """Guards against missing measures for files that contain only maps."""
     assert guarded(["heads", run]) == 0
     out = capsys.readouterr().out
     assert re.search(r"^decoder +head +entropy.*diagonal", out, re.MULTILINE)
@@ -255,7 +255,7 @@ def test_recordings_of_older_versions_are_measured_when_asked(run: str, capsys: 
 def test_a_control_character_in_a_recording_never_reaches_the_terminal(
     lesson: Recording, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Guards the terminal against a file made by somebody else: escape sequences can retitle, hide or type."""
+    """Guards against terminal escape sequences in foreign files."""
     sample = lesson.samples[0]
     wild = tokens([1, 2, 3], ["\033]0;x\007", "a\nb", "\u202ec"], frozenset())
     sample = type(sample)(**{**vars(sample), "source": wild, "name": "probe \033[2J"})
@@ -271,7 +271,7 @@ def test_a_control_character_in_a_recording_never_reaches_the_terminal(
 
 
 def test_widths_are_those_of_a_terminal() -> None:
-    """Guards combining marks and wide characters, which len() counts as one each."""
+    """Guards against measuring combining marks and full-width characters with len()."""
     assert [width(text) for text in ("win", "勝つ", "が", "ｶﾞ", "é", "▁勝")] == [3, 4, 2, 2, 1, 3]
     assert fitted("勝つ", 6) == "勝つ  "
     assert fitted("りんごを食べる", 6) == "りん… "
@@ -279,7 +279,7 @@ def test_widths_are_those_of_a_terminal() -> None:
 
 
 def test_a_bar_is_as_long_as_its_share() -> None:
-    """Guards rounding at both ends, and a diverged model."""
+    """Guards against rounding errors at both ends, and a diverged model."""
     assert [bar(share).rstrip() for share in (0, 0.0125, 0.5, 0.95, 1, 1.01)] == [
         "",
         "▏",
@@ -293,7 +293,7 @@ def test_a_bar_is_as_long_as_its_share() -> None:
 
 
 def test_asking_needs_neither_torch_nor_a_plotting_library(run: str) -> None:
-    """Guards the time until an answer: torch takes a second and more to load."""
+    """Guards against importing torch, which takes more than a second."""
     code = (
         f"import sys; from attention_maps.__main__ import guarded; codes = [guarded(['show', {run!r}]),"
         f" guarded(['list', {run!r}]), guarded(['heads', {run!r}]), guarded(['export', {run!r}, 'to=' + {run!r} +"
@@ -307,7 +307,7 @@ def test_asking_needs_neither_torch_nor_a_plotting_library(run: str) -> None:
 
 
 def test_a_reader_that_has_seen_enough_ends_it_quietly(run: str) -> None:
-    """Guards `show | head` against a traceback."""
+    """Guards against a traceback of `show | head`."""
     command = [sys.executable, "-m", "attention_maps", "show", run, "head=all", "sample=all"]
     process = subprocess.Popen(command, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
@@ -320,7 +320,7 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(run: str) -> None:
 
 @pytest.mark.parametrize("command", ["list", "heads", "show", "export"])
 def test_help_lists_every_setting_with_its_meaning(command: str, capsys: Capture) -> None:
-    """Guards a setting without a docstring, and help that needs a run."""
+    """Guards against undocumented settings, and help that needs a run."""
     assert guarded([command, "--help"]) == 0
     out = capsys.readouterr().out
     assert f"python -m attention_maps {command} " in out

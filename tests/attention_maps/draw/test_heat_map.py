@@ -1,4 +1,4 @@
-"""Pictures of maps: labelled, legible, Japanese included."""
+"""Labelled, legible images of maps, including Japanese."""
 
 import logging
 import subprocess
@@ -40,17 +40,17 @@ NASTY = [
 
 
 def pixels(chosen: ChosenMap) -> np.ndarray:
-    """The picture of a map."""
+    """Return the image of a map."""
     return pictures.picture(chosen).draw(Canvas)
 
 
 def named(pieces: list[str]) -> Tokens:
-    """Tokens of these pieces."""
+    """Return tokens with these pieces."""
     return tokens(range(len(pieces)), pieces, frozenset())
 
 
 def changed(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of what differs between two pictures; a longer title makes a wider page."""
+    """Return left, top, right and bottom of the difference between two images; a longer title makes a wider page."""
     size = np.maximum(before.shape, after.shape)
     before, after = (np.pad(i, [(0, n) for n in size - i.shape], constant_values=255) for i in (before, after))
     rows, columns = np.nonzero((before != after).any(axis=2))
@@ -58,13 +58,13 @@ def changed(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, int]:
 
 
 def test_every_glyph_of_a_japanese_sentence_is_in_the_fonts() -> None:
-    """Guards against boxes: `▁` is missing in the Japanese font, everything else in the first one."""
+    """Guards against missing glyphs: the Japanese font lacks `▁`, the first font lacks Japanese."""
     assert set(SENTENCE) <= fonts.characters()
     assert [labels.printable(character, fonts.characters()) for character in SENTENCE] == list(SENTENCE)
 
 
 def test_different_characters_look_different() -> None:
-    """Guards against tofu by looking: two characters without glyphs draw the same box."""
+    """Guards against missing glyphs by comparing images: two characters without glyphs are drawn as the same box."""
     letters = sorted(set(SENTENCE))
     drawn = [draw.heat_map(np.ones((1, 1)), [letter], ["a"]).tobytes() for letter in letters]
     assert len(set(drawn)) == len(letters)
@@ -72,7 +72,7 @@ def test_different_characters_look_different() -> None:
 
 @pytest.mark.parametrize("piece", NASTY)
 def test_any_piece_can_be_drawn(piece: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Guards against `$` taken for a formula, invisible labels, crashes, and a warning for each missing glyph."""
+    """Guards against `$` parsed as a formula, invisible labels, crashes, and a warning for each missing glyph."""
     with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
         warnings.simplefilter("error")
         image = draw.heat_map(np.ones((2, 2)), [piece, "a"], [piece, "いいえ"], piece, subtitle=piece, row_name="reads")
@@ -81,13 +81,13 @@ def test_any_piece_can_be_drawn(piece: str, caplog: pytest.LogCaptureFixture) ->
 
 
 def test_a_dollar_is_a_dollar() -> None:
-    """Guards against matplotlib setting `$x$` as a formula: the signs would vanish from the label."""
+    """Guards against `$x$` typeset as a formula, which removes the dollar signs."""
     blank, plain, dollars = (draw.heat_map(np.ones((2, 1)), ["mmmmmmmm", label], ["a"]) for label in ("", "xx", "$xx$"))
     assert changed(blank, dollars)[0] < changed(blank, plain)[0] - 10
 
 
 def test_unknown_glyphs_show_their_code() -> None:
-    """Guards against a piece vanishing or passing for another one."""
+    """Guards against invisible pieces, and different pieces with the same label."""
     assert labels.readable("𠮷野", fonts.characters()) == "[20BB7]野"
     assert labels.readable("a b\n\u3000", fonts.characters()) == "a␣b↵␣"
     assert labels.readable("\u200d", fonts.characters()) == "[200D]"
@@ -96,14 +96,14 @@ def test_unknown_glyphs_show_their_code() -> None:
 
 
 def test_japanese_columns_stand_upright_and_words_are_turned() -> None:
-    """Guards the reading direction of column labels; a long vowel mark stands up in vertical writing."""
+    """Guards against wrong vertical writing: a long vowel mark is vertical there."""
     assert labels.vertical("▁オレンジ") == ["オ", "レ", "ン", "ジ"]
     assert labels.vertical("スーパー") == ["ス", "︱", "パ", "︱"]
     assert labels.vertical("▁prefers") == labels.vertical("▁") == []
 
 
 def test_a_weight_colours_its_own_cell_and_nothing_else() -> None:
-    """Guards rows against columns: query down, key across, the first one top left."""
+    """Guards against swapped rows and columns: queries are rows, keys are columns, the first is at the top left."""
     rows, columns = ["エ", "ミ", "は"], ["▁Emi", "▁is", "▁a", "."]
     flat = np.full((3, 4), 0.2)
     peak = flat.copy()
@@ -121,7 +121,7 @@ def test_a_weight_colours_its_own_cell_and_nothing_else() -> None:
 
 
 def test_labels_are_written_beside_and_above_the_map() -> None:
-    """Guards the presence of labels and their place: row labels left, expected tokens right, columns above."""
+    """Guards against missing or misplaced labels: rows on the left, predicted tokens on the right, columns above."""
     weights = np.full((2, 2), 0.5)
 
     def image(rows: list[str], columns: list[str], right: list[str]) -> np.ndarray:
@@ -143,7 +143,7 @@ def test_labels_are_written_beside_and_above_the_map() -> None:
 
 @pytest.mark.parametrize("length", [1, 5, 20, 64, 128, 512])
 def test_no_label_touches_the_edge_and_the_size_is_sensible(length: int) -> None:
-    """Guards against labels cut off at the border, and against pictures of unbounded size."""
+    """Guards against labels clipped at the border, and images of unbounded size."""
     pieces = [["▁understanding", "▁オレンジ", "."][i % 3] for i in range(length)]
     names = {"row_name": "reads", "column_name": "attends to"}
     image = draw.heat_map(np.eye(length), pieces, pieces, "t" * 30, **names, right=named(pieces), causal=True)
@@ -155,7 +155,7 @@ def test_no_label_touches_the_edge_and_the_size_is_sensible(length: int) -> None
 
 
 def test_the_future_is_grey_and_not_a_small_weight() -> None:
-    """Guards the difference between "cannot see" and "does not look"."""
+    """Guards against masked cells that look like cells of weight 0."""
     image = draw.heat_map(np.eye(20), ["a"] * 20, ["a"] * 20, causal=True).reshape(-1, 3)
     hidden = (image == np.round(HIDDEN * 255)).all(axis=1).sum()
     unseen = (image == np.round(np.array(colours(0.0)) * 255)).all(axis=1).sum()
@@ -163,7 +163,7 @@ def test_the_future_is_grey_and_not_a_small_weight() -> None:
 
 
 def test_small_maps_carry_their_numbers() -> None:
-    """Guards the values in the cells, and their absence where they would not fit."""
+    """Guards against missing values in the cells, and values that do not fit."""
     assert [labels.hundredths(weight) for weight in (0.0, 0.004, 0.42, 0.994, 0.999, 1.0)] == [
         "0",
         "0",
@@ -184,14 +184,14 @@ def test_small_maps_carry_their_numbers() -> None:
 
 
 def test_a_diverged_model_is_shown_as_such() -> None:
-    """Guards against a crash, or a pleasant blue, where weights are NaN."""
+    """Guards against a crash, or a normal colour, if weights are NaN."""
     weights = np.full((2, 2), np.nan)
     image = draw.heat_map(weights, ["a", "b"], ["a", "b"])
     assert (image == np.round(colours(np.nan) * 255)).all(axis=2).sum() > 1000
 
 
 def test_labels_must_fit_the_map() -> None:
-    """Guards against a map labelled with another sentence."""
+    """Guards against labels of another sentence."""
     with pytest.raises(ValueError, match="2 row and 3 column labels"):
         draw.heat_map(np.ones((2, 2)), ["a", "b"], ["a", "b", "c"])
     with pytest.raises(ValueError, match="without tokens"):
@@ -201,7 +201,7 @@ def test_labels_must_fit_the_map() -> None:
 
 
 def test_panels_share_one_scale() -> None:
-    """Guards against each head stretched to its own maximum, which makes a flat head look sharp."""
+    """Guards against a separate colour scale per head, which makes a flat head look sharp."""
     flat = np.full((3, 3), 0.1)
     image = draw.small_multiples({"flat": flat, "sharp": np.eye(3)}, "abc", "abc")
     pale = np.round(np.array(colours(0.1)) * 255)
@@ -209,7 +209,7 @@ def test_panels_share_one_scale() -> None:
 
 
 def test_a_picture_says_where_it_comes_from(lesson: Recording) -> None:
-    """Guards the title: layer, head and step each change it, above the map."""
+    """Guards against titles without layer, head or step."""
     before = pixels(choose(lesson, kind="encoder", layer=0))
     later = pixels(choose(Recording(2000, lesson.samples), kind="encoder", layer=0))
     layer = pixels(choose(lesson, kind="encoder", layer=1))
@@ -220,7 +220,7 @@ def test_a_picture_says_where_it_comes_from(lesson: Recording) -> None:
 
 
 def test_pictures_of_every_kind_can_be_drawn(lesson: Recording) -> None:
-    """Guards labels of the right side and length for each kind, single map and small multiples."""
+    """Guards against labels of the wrong side or length, for each kind, in single maps and small multiples."""
     for kind in ("encoder", "decoder", "cross"):
         all_heads = pictures.heads(choose(lesson, kind=kind, layer=-1)).draw(Canvas)
         for image in (pixels(choose(lesson, kind=kind, head=1)), all_heads):
@@ -234,7 +234,8 @@ def test_pictures_of_every_kind_can_be_drawn(lesson: Recording) -> None:
 
 
 def test_drawing_leaves_matplotlib_as_it_was() -> None:
-    """Guards the user's own plots: no pyplot, no changed settings, no package that changes them on import."""
+    """Guards against side effects on the user's plots: pyplot, changed settings, packages that change them on
+    import."""
     program = """
 import sys, matplotlib
 def settings():  # all but the backend, which is looked up, and pyplot imported, when asked for
@@ -252,7 +253,7 @@ assert settings() == before
 
 @pytest.mark.parametrize("length", [1, 4, 16, 128])
 def test_the_picture_for_images_is_shown_as_it_is(length: int) -> None:
-    """Guards labels that TensorBoard would scale down until nobody can read them: its Images are 350 pixels wide."""
+    """Guards against illegible labels in TensorBoard's Images tab, which scales images to a width of 350 pixels."""
     pieces = [["▁understanding", "▁オレンジ", "▁a"][i % 3] for i in range(length)]
     weights = {("decoder", 0): np.tril(np.ones((1, length, length), np.float16))}
     sample = Sample(named(pieces), named(pieces), None, (1.0,) * length, ((),) * length, weights, {}, "valid 1", length)
@@ -267,12 +268,12 @@ def test_the_picture_for_images_is_shown_as_it_is(length: int) -> None:
 
 
 def test_labels_lack_the_mark_of_a_word() -> None:
-    """Guards pictures for readers: `▁` is SentencePiece's sign for a space, and its position is not news."""
+    """Guards against `▁`, SentencePiece's space marker, in labels."""
     assert [labels.readable(piece) for piece in ("▁win", "▁", "a▁b", "▁▁x", "")] == ["win", "␣", "a␣b", "x", ""]
 
 
 def test_pixels_and_svg_are_one_picture(lesson: Recording) -> None:
-    """Guards two descriptions that drift apart: the same texts, the same colours, a cell for every weight."""
+    """Guards against differences between PNG and SVG: same texts, same colours, a cell for every weight."""
     chosen = choose(lesson, kind="encoder", layer=0, head=0)
     root = ElementTree.fromstring(pictures.picture(chosen).draw(Svg).encode())
     cells = [rect for rect in root.iter("{http://www.w3.org/2000/svg}rect") if len(rect)]
@@ -282,7 +283,7 @@ def test_pixels_and_svg_are_one_picture(lesson: Recording) -> None:
 
 
 def test_numbers_in_dark_cells_are_white() -> None:
-    """Guards legible numbers: a style sheet would win over the colour of each text."""
+    """Guards against a style sheet, which would override the colour of each text."""
     drawn = HeatMap({"": np.eye(2)}, named(["a", "b"]), named(["c", "d"])).draw(Svg)
     root = ElementTree.fromstring(drawn.encode())
     assert root.get("fill") == INK

@@ -21,7 +21,7 @@ from tests.conftest import ROOT, environment
 
 
 def test_a_recording_comes_back_as_it_was(lesson: Recording, tmp_path: Path) -> None:
-    """Guards every field against being lost or reordered on disk, Japanese pieces included."""
+    """Guards against lost or reordered fields, including Japanese pieces."""
     path = store.save(lesson, tmp_path)
     assert path == tmp_path / "attention" / "step_00001000.safetensors"
     loaded = store.load(path)
@@ -37,7 +37,7 @@ def test_a_recording_comes_back_as_it_was(lesson: Recording, tmp_path: Path) -> 
 
 
 def test_the_layout_is_the_one_the_tab_reads(lesson: Recording, tmp_path: Path) -> None:
-    """Guards the file format: the tab parses names and metadata without this code."""
+    """Guards against changes of the file format, which the tab parses without this code."""
     path = store.save(lesson, tmp_path)
     with safe_open(path, framework="numpy") as opened:
         assert opened.get_tensor("0/cross/1").shape == (2, 4, 3)
@@ -52,7 +52,7 @@ def test_the_layout_is_the_one_the_tab_reads(lesson: Recording, tmp_path: Path) 
 
 
 def test_more_than_ten_layers_keep_their_order(lesson: Recording, tmp_path: Path) -> None:
-    """Guards against text order, in which layer 10 comes before layer 2."""
+    """Guards against lexicographic order, in which layer 10 precedes layer 2."""
     sample = lesson.samples[0]
     for layer in range(2, 12):
         sample.weights["cross", layer] = np.full((2, 4, 3), layer / 16, np.float16)
@@ -63,14 +63,14 @@ def test_more_than_ten_layers_keep_their_order(lesson: Recording, tmp_path: Path
 
 
 def test_file_names_have_no_signs_that_tools_split_at(tmp_path: Path) -> None:
-    """Guards against `=` and `,`, at which Hydra and --logdir_spec split; names also sort by step."""
+    """Guards against `=` and `,` in names, at which Hydra and --logdir_spec split; names also sort by step."""
     names = [store.path(tmp_path, step).name for step in (0, 999, 12_345_678, 123_456_789)]
     assert names == sorted(names[:3]) + names[3:]
     assert not set("=, ") & set("".join(names))
 
 
 def test_steps_are_listed_in_order_and_other_files_are_not(lesson: Recording, tmp_path: Path) -> None:
-    """Guards the step slider against stray and half-written files."""
+    """Guards against stray and partial files listed as steps."""
     assert store.steps(tmp_path) == {}
     for step in (2000, 0, 100_000_000, 500):
         store.save(Recording(step, lesson.samples), tmp_path)
@@ -82,7 +82,7 @@ def test_steps_are_listed_in_order_and_other_files_are_not(lesson: Recording, tm
 
 
 def test_resuming_removes_the_later_history_only(lesson: Recording, tmp_path: Path) -> None:
-    """Guards against a slider that mixes two histories after a resume."""
+    """Guards against a mixture of two histories after a resume."""
     for step in (500, 1000, 1500, 2000):
         store.save(Recording(step, lesson.samples), tmp_path)
     removed = store.remove_after(tmp_path, 1000)
@@ -91,7 +91,7 @@ def test_resuming_removes_the_later_history_only(lesson: Recording, tmp_path: Pa
 
 
 def test_a_failed_write_leaves_what_was_there_and_nothing_else(lesson: Recording, tmp_path: Path) -> None:
-    """Guards atomicity: whether writing or putting into place fails, no partial file is met or left lying about."""
+    """Guards against partial or leftover files if writing or renaming fails."""
     path = store.save(lesson, tmp_path)
     whole = path.read_bytes()
     occupied = store.path(tmp_path, 2000)
@@ -106,7 +106,7 @@ def test_a_failed_write_leaves_what_was_there_and_nothing_else(lesson: Recording
 
 
 def test_every_truncation_is_reported_with_the_file(lesson: Recording, tmp_path: Path) -> None:
-    """Guards against tracebacks, or quiet zeros, from a file cut short by a full disk or a copy under way."""
+    """Guards against tracebacks or zeros for a file truncated by a full disk or an incomplete copy."""
     path = store.save(lesson, tmp_path)
     whole = path.read_bytes()
     for length in [0, 1, 7, 8, 9, 100, len(whole) // 2, len(whole) - 1]:
@@ -116,7 +116,7 @@ def test_every_truncation_is_reported_with_the_file(lesson: Recording, tmp_path:
 
 
 def test_foreign_and_newer_files_are_told_apart(tmp_path: Path) -> None:
-    """Guards against model weights, or a later format, being taken for maps."""
+    """Guards against reading model weights, or a later format, as maps."""
     path = tmp_path / "weights.safetensors"
     save_file({"0/cross/0": np.zeros((1, 1, 1), np.float16)}, path)
     with pytest.raises(store.RecordingError, match="not an attention recording"):
@@ -162,7 +162,7 @@ def _rewrite(path: Path, tensors: dict[str, np.ndarray | None], metadata: dict[s
 def test_damaged_contents_are_reported(
     lesson: Recording, tmp_path: Path, tensors: dict, metadata: dict, message: str
 ) -> None:
-    """Guards against a readable container with contents that do not belong together."""
+    """Guards against a readable container with inconsistent contents."""
     path = store.save(lesson, tmp_path)
     _rewrite(path, tensors, metadata)
     with pytest.raises(store.RecordingError, match=message):
@@ -173,7 +173,7 @@ def test_damaged_contents_are_reported(
 def test_numbers_that_numpy_does_not_know_are_refused_where_maps_should_be(
     lesson: Recording, tmp_path: Path, dtype: str
 ) -> None:
-    """Guards against a traceback of the library; beside the maps, a later version may store what it likes."""
+    """Guards against a traceback of the library; other tensors of a later version are allowed."""
     path = store.save(lesson, tmp_path)
     whole, size = path.read_bytes(), {"BF16": 3}.get(dtype, 6)
     before, after = (
@@ -193,7 +193,7 @@ def test_numbers_that_numpy_does_not_know_are_refused_where_maps_should_be(
 
 @pytest.mark.parametrize("place", ["reads", "links"])
 def test_a_number_beyond_all_numbers_is_refused(lesson: Recording, tmp_path: Path, place: str) -> None:
-    """Guards against a traceback: JSON's 1e400 is infinity, which is no position and no id."""
+    """Guards against a traceback for JSON's 1e400, which is parsed as infinity."""
     path = store.save(lesson, tmp_path)
     with safe_open(path, framework="numpy") as opened:
         (sample,) = json.loads(opened.metadata()["samples"])
@@ -204,7 +204,7 @@ def test_a_number_beyond_all_numbers_is_refused(lesson: Recording, tmp_path: Pat
 
 
 def test_an_outline_is_the_recording_without_its_maps(lesson: Recording, tmp_path: Path) -> None:
-    """Guards what lists of runs print, which must not read the maps."""
+    """Guards against reading maps to list runs."""
     recording, kinds = store.outline(store.save(lesson, tmp_path))
     assert kinds == {kind: {"layers": 2, "heads": 2} for kind in ("encoder", "decoder", "cross")}
     assert recording.samples[0].reads == lesson.samples[0].reads
@@ -212,21 +212,21 @@ def test_an_outline_is_the_recording_without_its_maps(lesson: Recording, tmp_pat
 
 
 def test_a_recording_without_samples_keeps_its_measures(tmp_path: Path) -> None:
-    """Guards runs with attention.examples=0, whose heads are measured all the same."""
+    """Guards against failing on runs with attention.examples=0, whose heads are measured nevertheless."""
     recording = Recording(1, (), {"entropy": {"cross": [[0.5, 0.25]]}}, scores=(Score("antecedent", "chance", 29.5),))
     loaded = store.load(store.save(recording, tmp_path))
     assert (loaded.samples, loaded.measures, loaded.scores) == ((), recording.measures, recording.scores)
 
 
 def test_additions_of_later_versions_do_not_disturb(lesson: Recording, tmp_path: Path) -> None:
-    """Guards the room to grow: gold links, importances and the like may be added without a new format."""
+    """Guards against rejecting files with additional keys."""
     path = store.save(lesson, tmp_path)
     _rewrite(path, {"0/cross/0/importance": np.zeros(2, np.float32)}, {"gold": "[]"})
     assert store.load(path).step == 1000
 
 
 def test_gold_measures_labels_and_scores_come_back(lesson: Recording, tmp_path: Path) -> None:
-    """Guards everything that the tab shows beside the maps, a diverged measure included."""
+    """Guards against lost metadata, including a NaN measure."""
     (sample,) = lesson.samples
     sample = replace(
         sample,
@@ -256,7 +256,7 @@ def test_gold_measures_labels_and_scores_come_back(lesson: Recording, tmp_path: 
 
 
 def test_generated_texts_are_numbered_beside_the_steps(lesson: Recording, tmp_path: Path) -> None:
-    """Guards maps of generated text against taking the place of a training step's, or of one another."""
+    """Guards against maps of generated text that overwrite a training step or each other."""
     store.save(lesson, tmp_path)
     first, second = (store.save_generated(lesson, tmp_path) for _ in range(2))
     assert [first.name, second.name] == ["generated_00001.safetensors", "generated_00002.safetensors"]
@@ -269,7 +269,7 @@ def test_generated_texts_are_numbered_beside_the_steps(lesson: Recording, tmp_pa
 def test_writers_at_the_same_time_never_share_a_number(
     lesson: Recording, tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards maps of one generated text against being overwritten by another's, also on disks without hard links."""
+    """Guards against overwriting maps of generated text, also on disks without hard links."""
     if not links:
         monkeypatch.setattr(os, "link", _refused)
     with ThreadPoolExecutor(8) as writers:
@@ -285,7 +285,7 @@ def _refused(*places: object) -> None:
 
 
 def test_a_full_disk_is_told_with_the_file(lesson: Recording, tmp_path: Path) -> None:
-    """Guards: an error of a library that no program catches, or one without the file's name; and half a file."""
+    """Guards against uncaught errors of a library, errors without the file's name, and partial files."""
     run = tmp_path / "run"
     path = store.save(lesson, run)
     code = f"""
@@ -312,7 +312,7 @@ sys.exit(guarded(["export", {str(run)!r}, "to=" + {str(tmp_path / "map.svg")!r}]
 
 
 def test_thinning_spreads_what_is_left_over_the_training(lesson: Recording, tmp_path: Path) -> None:
-    """Guards against a slider that shows only the end, or only the beginning, of a long run."""
+    """Guards against keeping only the end, or only the beginning, of a long run."""
     for step in range(0, 1001, 10):
         store.save(Recording(step, lesson.samples), tmp_path)
         store.thin(tmp_path, keep=11)

@@ -1,4 +1,4 @@
-"""Heads against gold: alignment error rates and antecedents, counted by hand."""
+"""Scores of heads against gold labels, computed by hand: alignment error rates and antecedents."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,14 @@ from attention_maps.record.measures import with_means
 
 
 def test_links_between_words_sum_over_keys_and_average_over_queries() -> None:
-    """Guards the two directions: a word of two pieces is looked at with both together, and looks with their mean."""
+    """Guards against a wrong aggregation: weights are summed over the pieces of a key, averaged over those of a
+    query."""
     weights = np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.3, 0.3, 0.4]])
     np.testing.assert_allclose(of_words(weights, [[0], [1, 2]], [[0, 1], [2]]), [[0.8, 0.2], [0.45, 0.55]])
 
 
 def test_means_stand_behind_heads_and_layers() -> None:
-    """Guards the places that the read-outs are taken from."""
+    """Guards against the wrong axis."""
     weights = np.arange(12.0).reshape(2, 2, 1, 3)
     found = with_means(weights)
     assert found.shape == (3, 3, 1, 3)
@@ -25,7 +26,7 @@ def test_means_stand_behind_heads_and_layers() -> None:
 
 
 def test_readouts_are_those_of_the_literature() -> None:
-    """Guards argmax, intersection and grow-diag: a small map whose links are drawn by hand."""
+    """Guards argmax, intersection and grow-diag on a small map with known links."""
     weights = np.array([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]])
     np.testing.assert_array_equal(argmax(weights), [[1, 0, 0], [1, 0, 0], [0, 0, 1]])
     np.testing.assert_array_equal(mutual(weights), [[1, 0, 0], [0, 0, 0], [0, 0, 1]])
@@ -34,7 +35,7 @@ def test_readouts_are_those_of_the_literature() -> None:
 
 
 def test_alignment_error_rate_is_that_of_och_and_ney() -> None:
-    """Guards the formula with sure and possible links: A = {1-1, 2-3, 1-2}, S = {1-1, 2-2}, P adds 1-2."""
+    """Guards the formula with sure and possible links: A = {1-1, 2-3, 1-2}, S = {1-1, 2-2}, P = S ∪ {1-2}."""
     weights = np.array([[[[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]]])  # target words 0, 1, 2 look at source words 0, 0, 1
     tally = AlignmentTally()
     tally.add(weights, [[0], [1], [2]], [[0], [1]], {(0, 0), (1, 1)}, {(0, 0), (1, 1), (0, 1)})
@@ -44,7 +45,7 @@ def test_alignment_error_rate_is_that_of_och_and_ney() -> None:
 
 
 def test_reading_the_word_instead_of_writing_it_shifts_the_rows() -> None:
-    """Guards SHIFT-ATT against being the plain read-out under another name: row i + 1 reads what row i predicts."""
+    """Guards against a SHIFT-ATT that equals the unshifted method: row i + 1 reads the token that row i predicts."""
     diagonal = np.eye(4)[None, None]  # row i looks at source word i
     tally = AlignmentTally()
     words = [[0], [1], [2]]
@@ -54,7 +55,7 @@ def test_reading_the_word_instead_of_writing_it_shifts_the_rows() -> None:
 
 
 def test_a_perfect_head_is_told_from_a_blind_one_and_their_mean() -> None:
-    """Guards the head axis."""
+    """Guards against a wrong head axis."""
     perfect, blind = np.eye(3), np.tile([0.4, 0.3, 0.3], (3, 1))
     tally = AlignmentTally()
     words = [[0], [1], [2]]
@@ -63,7 +64,7 @@ def test_a_perfect_head_is_told_from_a_blind_one_and_their_mean() -> None:
 
 
 def test_the_antecedent_is_the_referent_whose_mentions_get_most_together() -> None:
-    """Guards against taking the single strongest mention, and against counting one token twice."""
+    """Guards against using only the strongest mention, and counting one token twice."""
     weights = np.array([[[[0.35, 0.2, 0.25, 0.2]], [[0.6, 0.1, 0.1, 0.2]]]])  # [1,2,1,4]
     tally = AntecedentTally()
     anna, dog = [[0]], [[1], [1, 2]]
@@ -75,7 +76,7 @@ def test_the_antecedent_is_the_referent_whose_mentions_get_most_together() -> No
 
 
 def test_a_head_that_tells_nobody_apart_gets_half_of_two() -> None:
-    """Guards against ties that go to the first candidate, which is right more often than chance."""
+    """Guards against ties resolved in favour of the first candidate, which is correct more often than chance."""
     tally = AntecedentTally()
     tally.add(np.full((1, 1, 1, 4), 0.25), 0, [[[0]], [[1]]], antecedent=0)
     np.testing.assert_array_equal(tally.accuracies(), 50)

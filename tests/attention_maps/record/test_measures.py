@@ -1,4 +1,4 @@
-"""Numbers that say what a head does."""
+"""Measures and labels of heads."""
 
 import numpy as np
 import pytest
@@ -8,13 +8,13 @@ from attention_maps.record.recording import Recording, Sample, tokens
 
 
 def test_entropy_is_zero_when_sharp_and_log_keys_when_even() -> None:
-    """Guards the unit (nats) and 0 log 0 = 0."""
+    """Guards against another unit than nats, and NaN for 0 log 0."""
     weights = np.stack([np.eye(3, 4), np.full((3, 4), 0.25)])
     np.testing.assert_allclose(measures.entropy(weights), [0, np.log(4)], atol=1e-12)
 
 
 def test_mass_goes_where_it_was_put() -> None:
-    """Guards the axes and the sign of the offset: -1 is the token before."""
+    """Guards against swapped axes, and the wrong sign of the offset: -1 is the previous token."""
     previous = np.eye(5, k=-1)
     weights = np.stack([np.eye(5), previous, np.eye(5)[[0] * 5]])
     np.testing.assert_array_equal(measures.key_mass(weights, [0]), [0.2, 0.2, 1])
@@ -23,12 +23,12 @@ def test_mass_goes_where_it_was_put() -> None:
 
 
 def test_a_sequence_of_one_token_has_no_previous_one() -> None:
-    """Guards against the mean of nothing, which is NaN and breaks a chart."""
+    """Guards against the mean of an empty array, which is NaN and breaks a chart."""
     np.testing.assert_array_equal(measures.diagonal_mass(np.ones((2, 1, 1)), range(1), -1), [0, 0])
 
 
 def test_scalars_leave_out_rows_that_have_no_choice(lesson: Recording) -> None:
-    """Guards against the first causal row, always 1 on itself, passing for a sharp, diagonal, first-token head."""
+    """Guards against including the first causal row, whose weight on itself is always 1."""
     scalars = measures.scalars(measures.head_measures(lesson.samples))
     head_0, head_1 = (0.2 + 0.8 + 0.3) / 3, (1 / 2 + 1 / 3 + 1 / 4) / 3
     assert scalars["attention/decoder/0/first"] == pytest.approx((head_0 + head_1) / 2, abs=1e-3)
@@ -42,7 +42,7 @@ def test_scalars_leave_out_rows_that_have_no_choice(lesson: Recording) -> None:
 
 
 def test_rollout_is_the_product_of_what_every_layer_mixes() -> None:
-    """Guards the order of the layers and the residual path: two layers, written out by hand."""
+    """Guards the order of the layers and the residual connection: two layers, computed by hand."""
     first = np.array([[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]])
     second = np.array([[1, 0, 0], [0, 1, 0], [0, 0.5, 0.5]])
     # Layer 2 mixes what layer 1 has mixed: row 2 looks at row 1 by a quarter, which holds a quarter of row 0.
@@ -52,14 +52,14 @@ def test_rollout_is_the_product_of_what_every_layer_mixes() -> None:
 
 
 def test_spread_is_one_for_a_head_that_looks_at_everything_alike() -> None:
-    """Guards the scale: a causal head sees few keys at first, so plain entropy cannot reach log(T)."""
+    """Guards the scale: the first rows of a causal head have few keys, so plain entropy cannot reach log(T)."""
     causal = np.tril(np.ones((6, 6))) / np.arange(1, 7)[:, None]
     assert measures.spread(causal[None, 1:], np.arange(2, 7)) == pytest.approx([1])
     assert measures.spread(np.eye(6)[None], np.full(6, 6)) == pytest.approx([0])
 
 
 def test_coverage_counts_the_keys_that_some_row_looks_at_most() -> None:
-    """Guards what tells an alignment from a head that always looks at one word."""
+    """Guards against labelling a head that always attends to the same word as an alignment."""
     weights = np.array([[[0.9, 0.1, 0], [0.2, 0.7, 0.1]], [[0.9, 0.1, 0], [0.8, 0.1, 0.1]]])
     np.testing.assert_array_equal(measures.coverage(weights, [0, 1]), [1, 0.5])
 
@@ -81,13 +81,13 @@ def test_coverage_counts_the_keys_that_some_row_looks_at_most() -> None:
     ],
 )
 def test_heads_are_named_by_what_they_do(head: dict[str, float], label: str) -> None:
-    """Guards the rules one by one; gold goes before form."""
+    """Guards each rule; gold scores take precedence."""
     found = measures.head_labels({"entropy": {"decoder": [[1.0]]}} | {k: {"decoder": [[v]]} for k, v in head.items()})
     assert found == {"decoder": [[label]]}
 
 
 def test_spread_of_a_causal_head_counts_only_what_it_can_see() -> None:
-    """Guards the keys in view of every row: one too many and no causal head would ever be broad."""
+    """Guards the number of visible keys per row: with one too many, no causal head would be labelled uniform."""
     sample = Sample(
         reads=tokens(range(5), "abcde", frozenset()),
         predicts=tokens((), (), frozenset()),

@@ -1,4 +1,4 @@
-"""Recording real models with real tokenizers."""
+"""Recordings of real models with real tokenizers."""
 
 from pathlib import Path
 
@@ -25,45 +25,45 @@ ENGLISH, JAPANESE = "nah I d win", "いいえ勝つさ"
 
 @pytest.fixture(scope="module")
 def english() -> Tokenizer:
-    """Characters of the English side."""
+    """Return a character tokenizer of the English side."""
     return Tokenizer.train([ENGLISH, "I win", "nah nah"], TokenizerConfig(kind="char"))
 
 
 @pytest.fixture(scope="module")
 def japanese() -> Tokenizer:
-    """Characters of the Japanese side."""
+    """Return a character tokenizer of the Japanese side."""
     return Tokenizer.train([JAPANESE, "勝つさ", "いいえ"], TokenizerConfig(kind="char"))
 
 
 def small(**changes: object) -> ModelConfig:
-    """A shape in which layers, heads and widths are all different numbers."""
+    """Return a model size in which layers, heads and widths are all different."""
     return ModelConfig(**({"layers": 3, "encoder_layers": 2, "heads": 4, "width": 32, "context": 64} | changes))
 
 
 def make_gpt(tokenizer: Tokenizer, **changes: object) -> GPT:
-    """The same untrained language model every time."""
+    """Return an untrained GPT with fixed weights."""
     torch.manual_seed(1)
     return GPT(small(**changes), tokenizer.vocab_size)
 
 
 def make_translator(source: Tokenizer, target: Tokenizer, **changes: object) -> EncoderDecoder:
-    """The same untrained translator every time."""
+    """Return an untrained translator with fixed weights."""
     torch.manual_seed(1)
     return EncoderDecoder(small(**changes), source.vocab_size, target.vocab_size)
 
 
 def text_example(tokenizer: Tokenizer) -> Example:
-    """The English sentence of lesson 1 as running text."""
+    """Return the English sentence of lesson 1 as a text."""
     return Example.text(tokenizer.encode(ENGLISH), tokenizer, "probe 1")
 
 
 def pair_example(english: Tokenizer, japanese: Tokenizer) -> Example:
-    """The sentence of lesson 1 with its translation."""
+    """Return the sentence of lesson 1 with its translation."""
     return Example.pair(english.encode(ENGLISH), japanese.encode(JAPANESE), english, japanese, "probe 1")
 
 
 def check_weights(recording: Recording) -> None:
-    """Rows sum to 1, and a causal row has nothing above the diagonal."""
+    """Check that rows sum to 1 and causal maps are zero above the diagonal."""
     for sample in recording.samples:
         for (kind, layer), weights in sample.weights.items():
             assert weights.dtype == np.float16
@@ -79,7 +79,7 @@ def check_weights(recording: Recording) -> None:
     "changes", [{}, {"kv_heads": 2}, {"position": "learned", "norm": "layer", "qk_norm": False, "vocab_multiple": 64}]
 )
 def test_every_map_of_a_gpt_is_recorded(english: Tokenizer, changes: dict) -> None:
-    """Guards the maps' number, shape, sums and zeros for every flavour of attention."""
+    """Guards number, shape, row sums and zeros of the maps for every model architecture."""
     recording = record(make_gpt(english, **changes), [text_example(english)] * 2, english.special_ids, 7)
     assert recording.step == 7
     assert [list(sample.weights) for sample in recording.samples] == [[("decoder", layer) for layer in range(3)]] * 2
@@ -88,7 +88,7 @@ def test_every_map_of_a_gpt_is_recorded(english: Tokenizer, changes: dict) -> No
 
 @pytest.mark.parametrize("changes", [{}, {"kv_heads": 1, "position": "sinusoidal"}])
 def test_every_map_of_a_translator_is_recorded(english: Tokenizer, japanese: Tokenizer, changes: dict) -> None:
-    """Guards all three kinds, each with its own two sides, and as many layers as its stack has."""
+    """Guards the shapes and the number of layers of all three kinds."""
     model = make_translator(english, japanese, **changes)
     recording = record(model, [pair_example(english, japanese)], english.special_ids, 7)
     (sample,) = recording.samples
@@ -101,7 +101,7 @@ def test_every_map_of_a_translator_is_recorded(english: Tokenizer, japanese: Tok
 
 
 def test_labels_are_those_of_each_side(english: Tokenizer, japanese: Tokenizer) -> None:
-    """Guards against the target's labels on source ids, and against rows one off: read bos, predict the first token."""
+    """Guards against target labels on source ids, and rows off by one: the first row reads bos and predicts token 0."""
     model = make_translator(english, japanese)
     (sample,) = record(model, [pair_example(english, japanese)], english.special_ids, 0).samples
     assert sample.source is not None
@@ -116,7 +116,7 @@ def test_labels_are_those_of_each_side(english: Tokenizer, japanese: Tokenizer) 
 
 @pytest.mark.parametrize("kv_heads", [None, 2])
 def test_weights_equal_an_independent_computation(english: Tokenizer, kv_heads: int | None) -> None:
-    """Guards the recorded matrix itself: softmax(QK'/sqrt(D)) written out from the layer's own input."""
+    """Guards the recorded values: softmax(QK'/sqrt(D)) computed from the layer's input."""
     model = make_gpt(english, kv_heads=kv_heads, position="learned", qk_norm=False)
     example = text_example(english)
     projected = []
@@ -170,7 +170,8 @@ def test_a_translators_weights_equal_an_independent_computation(
 
 
 def test_losses_and_predictions_are_those_of_the_plain_model(english: Tokenizer, japanese: Tokenizer) -> None:
-    """Guards the recorded forward pass against the fast kernel's: same losses, same best tokens, best first."""
+    """Guards against differences from the fused kernel: same losses and same most likely tokens, in descending
+    order."""
     model = make_translator(english, japanese).eval()
     example = pair_example(english, japanese)
     (sample,) = record(model, [example], english.special_ids, 0, pieces=japanese.pieces).samples
@@ -187,7 +188,7 @@ def test_losses_and_predictions_are_those_of_the_plain_model(english: Tokenizer,
 
 
 def test_questions_can_be_asked_of_a_trained_tokenizer(english: Tokenizer, japanese: Tokenizer) -> None:
-    """Guards "'win' attends 'I'" on real pieces, where a word is several of them: lesson 1 on our own blocks."""
+    """Guards against failing to look up a word of several pieces."""
     model = make_translator(japanese, english)
     example = Example.pair(japanese.encode(JAPANESE), english.encode(ENGLISH), japanese, english)
     recording = record(model, [example], english.special_ids, 0)
@@ -199,7 +200,7 @@ def test_questions_can_be_asked_of_a_trained_tokenizer(english: Tokenizer, japan
 
 
 def test_training_goes_on_as_if_nothing_had_been_recorded(english: Tokenizer) -> None:
-    """Guards random state, modes and gradients: even with dropout the next losses are the same to the last bit."""
+    """Guards against changed random state, modes or gradients: with dropout, the next losses are equal bit for bit."""
 
     def losses(recorded: bool) -> list[float]:
         model = make_gpt(english, dropout=0.2, attention_dropout=0.1).train()
@@ -221,7 +222,7 @@ def test_training_goes_on_as_if_nothing_had_been_recorded(english: Tokenizer) ->
 
 
 def test_each_module_gets_its_own_mode_back(english: Tokenizer) -> None:
-    """Guards frozen parts, which were in eval mode before; also after an error."""
+    """Guards against switching frozen modules to training mode, also after an error."""
     model = make_gpt(english, dropout=0.5).train()
     frozen = next(m for m in model.modules() if isinstance(m, torch.nn.ModuleList))[0]
     frozen.eval()
@@ -241,7 +242,7 @@ def test_each_module_gets_its_own_mode_back(english: Tokenizer) -> None:
 
 
 def test_models_with_bfloat16_weights_are_recorded(english: Tokenizer, japanese: Tokenizer) -> None:
-    """Guards the dtype: numpy knows no bfloat16, and sums of bfloat16 weights miss 1 by a percent."""
+    """Guards against bfloat16 weights, which numpy does not support and whose sums deviate from 1 by a percent."""
     model = make_translator(english, japanese).bfloat16()
     recording = record(model, [pair_example(english, japanese)], english.special_ids, 0)
     check_weights(recording)
@@ -249,7 +250,7 @@ def test_models_with_bfloat16_weights_are_recorded(english: Tokenizer, japanese:
 
 
 def test_long_examples_are_cut_and_say_so(english: Tokenizer, japanese: Tokenizer) -> None:
-    """Guards the cap on each side, and that the model's context is one too."""
+    """Guards against sides longer than the limit or the model's context."""
     long = Example.pair(english.encode(ENGLISH * 9), japanese.encode(JAPANESE), english, japanese, "valid 1")
     model = make_translator(english, japanese)
     by_cap, by_context = record(model, [long], (), 0, max_tokens=5).samples[0], record(model, [long], (), 0).samples[0]
@@ -267,7 +268,7 @@ def test_long_examples_are_cut_and_say_so(english: Tokenizer, japanese: Tokenize
 
 
 def test_the_last_token_of_a_text_has_nothing_to_predict(english: Tokenizer) -> None:
-    """Guards against a made-up next token: the last row of a text is recorded, without a loss."""
+    """Guards against an invented next token: the last row of a text is recorded without a loss."""
     (sample,) = record(make_gpt(english), [text_example(english)], (), 0).samples
     assert len(sample.predicts) == len(sample.losses) == len(sample.reads) - 1
     assert len(sample.predictions) == len(sample.reads)
@@ -289,7 +290,7 @@ def test_examples_must_fit_the_model(english: Tokenizer, japanese: Tokenizer) ->
 
 
 def test_a_recording_can_be_stored_measured_and_drawn(english: Tokenizer, japanese: Tokenizer, tmp_path: Path) -> None:
-    """Guards the way of a recording through an evaluation, from the model to the chart and the picture."""
+    """Guards an evaluation as a whole, from the model to the chart and the image."""
     model = make_translator(english, japanese)
     examples = [pair_example(english, japanese)] * 2
     recording = record(model, examples, english.special_ids, 500, pieces=japanese.pieces)
@@ -302,7 +303,7 @@ def test_a_recording_can_be_stored_measured_and_drawn(english: Tokenizer, japane
 
 
 def test_a_diverged_model_is_recorded_stored_and_drawn(english: Tokenizer, tmp_path: Path) -> None:
-    """Guards the evaluation after a divergence, which is when one looks; and JSON that a browser can read."""
+    """Guards against failing after a divergence, and JSON that a browser cannot parse."""
     model = make_gpt(english)
     with torch.no_grad():
         model.head.weight.fill_(torch.nan)  # tied: the embedding as well
@@ -317,7 +318,8 @@ def test_a_diverged_model_is_recorded_stored_and_drawn(english: Tokenizer, tmp_p
 
 @pytest.mark.parametrize("kv_heads", [None, 2])
 def test_value_norms_are_what_a_head_adds_for_a_key(english: Tokenizer, kv_heads: int | None) -> None:
-    """Guards the shortcut through Wᵀ W and the shared heads: each value sent through its own part of the projection."""
+    """Guards the computation by Wᵀ W and grouped heads against projecting each value by its part of the output
+    matrix."""
     model = make_gpt(english, kv_heads=kv_heads, qk_norm=False)
     tokens = torch.tensor([english.encode(ENGLISH)])
     module = model.blocks[0].attention
@@ -336,7 +338,7 @@ def test_value_norms_are_what_a_head_adds_for_a_key(english: Tokenizer, kv_heads
 def test_recording_notices_weights_that_are_not_the_models_own(
     english: Tokenizer, japanese: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards the self-check: a kernel that computes something else must show, in every kind of attention."""
+    """Guards the self-check: it must detect a wrong kernel in every kind of attention."""
     model, example = make_translator(english, japanese), [pair_example(english, japanese)]
     assert record(model, example, (), 0).deviation < 1e-5
     monkeypatch.setattr("model.recording.attention", lambda query, *_arguments, **_settings: query)
@@ -344,7 +346,7 @@ def test_recording_notices_weights_that_are_not_the_models_own(
 
 
 def test_rollout_is_stored_of_both_stacks(english: Tokenizer, japanese: Tokenizer, tmp_path: Path) -> None:
-    """Guards its way into the file: rows sum to 1, a causal stack sees no future."""
+    """Guards the stored rollout: rows sum to 1, and causal rollouts are zero above the diagonal."""
     model = make_translator(english, japanese)
     recording = record(model, [pair_example(english, japanese)], english.special_ids, 1)
     (sample,) = store.load(store.save(recording, tmp_path)).samples
@@ -355,7 +357,7 @@ def test_rollout_is_stored_of_both_stacks(english: Tokenizer, japanese: Tokenize
 
 
 def test_gold_is_cut_with_its_example(english: Tokenizer, japanese: Tokenizer) -> None:
-    """Guards against links and antecedents that point behind the end of a cut text."""
+    """Guards against links and antecedents beyond the end of a truncated text."""
     links, gold = [(0, 0), (5, 1), (2, 6)], Antecedents("source", ((4, 5, 0, 2), (7, 8, 0, 2)))
     example = Example.pair(english.encode(ENGLISH), japanese.encode(JAPANESE), english, japanese, "", links, gold)
     (sample,) = record(make_translator(english, japanese), [example], (), 0, max_tokens=5).samples

@@ -38,7 +38,7 @@ def test_rows_can_be_named_by_what_they_predict(lesson: Recording) -> None:
 
 
 def test_a_word_of_a_translation_is_by_default_what_its_row_predicts(lesson: Recording) -> None:
-    """Guards: asking for the row after a word was written, which says nothing about where it came from."""
+    """Guards against asking for the row after a word was written, which says nothing about where it came from."""
     asked = lesson.weight("win", "勝つ", kind="cross", layer=0, head=0)
     assert asked == lesson.weight("win", "勝つ", kind="cross", layer=0, head=0, rows="predicts")
     assert asked == lesson.weight("d", "勝つ", kind="cross", layer=0, head=0, rows="reads")

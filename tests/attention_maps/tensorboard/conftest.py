@@ -1,4 +1,4 @@
-"""Recordings for the tab, the tab inside this process, and a whole TensorBoard as a process."""
+"""Fixtures: recordings for the tab, the plugin in this process, and TensorBoard as a process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.conftest import ROOT, environment
 
 @pytest.fixture
 def complete(lesson: Recording) -> Recording:
-    """The lesson with everything that a recording can hold."""
+    """Return the lesson's recording with every optional field."""
     (sample,) = lesson.samples
     values = {
         key: np.linspace(0.5, 2, 2 * w.shape[2]).astype(np.float16).reshape(2, -1) for key, w in sample.weights.items()
@@ -53,7 +53,7 @@ def complete(lesson: Recording) -> Recording:
 
 @pytest.fixture
 def logdir(complete: Recording, lesson: Recording, tmp_path: Path) -> Path:
-    """Two runs, one of them deeper: three steps with two texts, and a single step of an older version."""
+    """Create two runs at different depths: three steps with two texts, and a single step of an older version."""
     folder = tmp_path / "logs"
     for step in (2000, 0, 1000):
         store.save(replace(complete, step=step), folder / "translator")
@@ -65,31 +65,31 @@ def logdir(complete: Recording, lesson: Recording, tmp_path: Path) -> Path:
 
 
 class Tab:
-    """The plugin behind TensorBoard's own routing, without a process."""
+    """The plugin behind TensorBoard's routing, in this process."""
 
     def __init__(self, logdir: Path | str | None, spec: str | None = None) -> None:
-        """Nothing of another tab is remembered."""
+        """Create a plugin with empty caches."""
         flags = argparse.Namespace(logdir_spec=spec)
         self.plugin = AttentionPlugin(TBContext(logdir=None if logdir is None else str(logdir), flags=flags))
         self.client = Client(TensorBoardWSGI([self.plugin]))
 
     def get(self, route: str, **arguments: Any) -> TestResponse:
-        """An answer of `data/plugin/attention/<route>`."""
+        """Request `data/plugin/attention/<route>`."""
         return self.client.get(f"/data/plugin/attention/{route}", query_string=arguments)
 
     def json(self, route: str, **arguments: Any) -> Any:
-        """The parsed content of an answer that must be a success."""
+        """Return the parsed JSON of a response that must be successful."""
         answer = self.get(route, **arguments)
         assert (answer.status_code, answer.mimetype) == (200, "application/json"), answer.text
         return answer.get_json()
 
     def refused(self, code: int, route: str, **arguments: Any) -> str:
-        """The sentence of an answer that must be a refusal with this status."""
+        """Return the sentence of a response that must be an error with this status."""
         return refusal(self.get(route, **arguments), code)
 
 
 def refusal(answer: TestResponse, code: int) -> str:
-    """The one sentence of a refusal."""
+    """Check an error response and return its sentence."""
     assert (answer.status_code, answer.mimetype) == (code, "text/plain"), answer.text
     assert answer.text
     assert "\n" not in answer.text
@@ -98,7 +98,7 @@ def refusal(answer: TestResponse, code: int) -> str:
 
 @pytest.fixture
 def tab() -> type[Tab]:
-    """`tab(logdir)`: the plugin on a log folder."""
+    """Return the class `Tab`: `tab(logdir)` is the plugin for a log directory."""
     return Tab
 
 

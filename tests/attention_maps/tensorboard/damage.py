@@ -90,18 +90,18 @@ VALUES = [
 
 
 def pack(header: bytes, data: bytes, length: int | None = None) -> bytes:
-    """A file of these parts, `length` being what it says of its header."""
+    """Return a file of these parts; `length`: header length that the file declares."""
     return struct.pack("<Q", len(header) if length is None else length) + header + data
 
 
 def unpack(whole: bytes) -> tuple[dict[str, Any], bytes]:
-    """Header and data of a whole file."""
+    """Split a complete file into header and data."""
     (length,) = struct.unpack("<Q", whole[:8])
     return json.loads(whole[8 : 8 + length]), whole[8 + length :]
 
 
 def damage_bytes(whole: bytes, chance: random.Random) -> bytes:
-    """Cut, flip, overwrite, insert, remove or lengthen."""
+    """Truncate, flip, overwrite, insert, remove or append bytes."""
     changed = bytearray(whole)
     place = chance.choice([chance.randrange(len(whole)), chance.randrange(600), chance.randrange(8)])
     match chance.randrange(6):
@@ -122,7 +122,7 @@ def damage_bytes(whole: bytes, chance: random.Random) -> bytes:
 
 
 def damage_length(whole: bytes, chance: random.Random) -> bytes:
-    """Lie about the header's length."""
+    """Declare a wrong header length."""
     (length,) = struct.unpack("<Q", whole[:8])
     lengths = [
         0,
@@ -147,7 +147,7 @@ def damage_length(whole: bytes, chance: random.Random) -> bytes:
 
 
 def foreign(whole: bytes, chance: random.Random) -> bytes:
-    """Something else altogether."""
+    """Replace the file by something else."""
     files = [
         b"",
         b"\0" * 8,
@@ -176,7 +176,7 @@ def foreign(whole: bytes, chance: random.Random) -> bytes:
 
 
 def places(tree: Any) -> list[tuple[Any, Any]]:
-    """Every place of a JSON tree as its container and key."""
+    """List every place of a JSON tree as container and key."""
     found = []
     waiting = [tree]
     while waiting:
@@ -188,7 +188,7 @@ def places(tree: Any) -> list[tuple[Any, Any]]:
 
 
 def disfigure(tree: Any, chance: random.Random) -> None:
-    """Change one place of a JSON tree: replace, remove, double, rename, wrap or move."""
+    """Change one place of a JSON tree: replace, remove, duplicate, rename, wrap or move it."""
     container, key = chance.choice(places(tree) or [({}, "")])
     if key not in container and isinstance(container, dict):
         return
@@ -216,7 +216,7 @@ def disfigure(tree: Any, chance: random.Random) -> None:
 
 
 def dump(tree: Any) -> str:
-    """A tree as JSON, with what is no JSON in it."""
+    """Serialise a tree, with invalid JSON inserted."""
     text = json.dumps(tree)
     for number, raw in enumerate(RAW):
         text = text.replace(f'"raw{number}raw"', raw)
@@ -224,7 +224,7 @@ def dump(tree: Any) -> str:
 
 
 def damage_header(whole: bytes, chance: random.Random) -> bytes:
-    """Change names, dtypes, shapes and offsets of tensors, and the metadata's texts."""
+    """Change names, dtypes, shapes and offsets of tensors, and the metadata."""
     header, data = unpack(whole)
     for _ in range(chance.choice([1, 1, 1, 2, 5])):
         disfigure(header, chance)
@@ -287,7 +287,7 @@ def damage_tensor(whole: bytes, chance: random.Random) -> bytes:
 
 
 def damage_contents(whole: bytes, chance: random.Random) -> bytes:
-    """Change what lies in one of the metadata's JSON texts, all around it staying whole."""
+    """Change the contents of one JSON string of the metadata; the rest stays valid."""
     header, data = unpack(whole)
     metadata = header["__metadata__"]
     part = chance.choice(PARTS)

@@ -1,4 +1,4 @@
-"""`python -m attention_maps.tensorboard`: mistakes get one line and exit code 2."""
+"""`python -m attention_maps.tensorboard`: user errors print one line and exit with code 2."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from tests.conftest import ROOT, environment
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command as a user gives it, for cases in which it does not stay."""
+    """Run the command in cases in which it exits immediately."""
     command = [sys.executable, "-m", "attention_maps.tensorboard", *arguments]
     return subprocess.run(
         command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120, check=False
@@ -30,7 +30,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_mistake_gets_one_line_with_the_way_out(arguments: tuple[str, ...], message: str) -> None:
-    """Guards: an empty page, or a traceback of TensorBoard's, for a wrong folder."""
+    """Guards against an empty page, or a traceback of TensorBoard, for a missing folder."""
     done = run(*arguments)
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
@@ -39,7 +39,7 @@ def test_a_mistake_gets_one_line_with_the_way_out(arguments: tuple[str, ...], me
 
 
 def test_flags_are_those_of_tensorboard(tmp_path: Path) -> None:
-    """Guards: a flag that works for `tensorboard` only."""
+    """Guards against flags that work for `tensorboard` only."""
     done = run("--version")
     assert (done.returncode, done.stdout.count(".")) == (0, 2)
     done = run("--logdir", str(tmp_path), "--no_such_flag")

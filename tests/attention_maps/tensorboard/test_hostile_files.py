@@ -22,7 +22,7 @@ WHAT = ("weights", "norms", "values", "rollout")
 def test_a_hostile_file_is_refused_or_safe_to_show(
     tab: type[Tab], complete: Recording, tmp_path: Path, damage: Callable[[bytes, random.Random], bytes], times: int
 ) -> None:
-    """Guards TensorBoard against every byte of a file, and the page against a structure that it does not expect."""
+    """Guards against crashes of TensorBoard, and responses with a structure that the page does not expect."""
     chance = random.Random(damage.__name__)
     whole_path = store.save(replace(complete, step=1), tmp_path / "run")
     whole = whole_path.read_bytes()
@@ -50,7 +50,7 @@ def test_a_hostile_file_is_refused_or_safe_to_show(
 def test_what_the_tab_refuses_no_script_can_load(
     tab: type[Tab], complete: Recording, tmp_path: Path, damage: Callable[[bytes, random.Random], bytes], times: int
 ) -> None:
-    """Guards commands and scripts against tracebacks, and against two readers that disagree about one file."""
+    """Guards against tracebacks of commands and scripts, and two readers that disagree about a file."""
     chance = random.Random(f"load {damage.__name__}")
     path = store.save(replace(complete, step=1), tmp_path / "run")
     whole = path.read_bytes()
@@ -70,7 +70,7 @@ def test_what_the_tab_refuses_no_script_can_load(
 
 
 def is_shown_well(shown: Tab, recording: str, chance: random.Random) -> bool:
-    """Ask for a recording as the page does; whether it is shown. All that the page relies on is asserted."""
+    """Request a recording like the page, assert everything that the page relies on, and return whether it is shown."""
     where = {"run": "run", "recording": recording}
     answer = shown.get("meta", **where)
     if answer.status_code != 200:
@@ -110,7 +110,7 @@ def is_shown_well(shown: Tab, recording: str, chance: random.Random) -> bool:
 
 
 def check_sample(sample: dict[str, Any]) -> None:
-    """What the page takes for granted of a sample."""
+    """Assert everything that the page relies on in a sample."""
     for side in ("reads", "predicts", "source"):
         tokens = sample[side]
         if side == "source" and tokens is None:
@@ -143,7 +143,7 @@ def check_sample(sample: dict[str, Any]) -> None:
 
 
 def expected_shape(sample: dict[str, Any], kind: str, what: str, heads: int) -> list[int]:
-    """The shape of a tensor for the tokens of its sample."""
+    """Return the shape of a tensor for the tokens of its sample."""
     queries = len(sample["source" if kind == "encoder" else "reads"]["ids"])
     keys = len(sample["reads" if kind == "decoder" else "source"]["ids"])
     return {
@@ -155,7 +155,7 @@ def expected_shape(sample: dict[str, Any], kind: str, what: str, heads: int) -> 
 
 
 def check_tensor(answer: TestResponse) -> list[int] | None:
-    """The shape of a tensor, whose bytes must fit it, or None for a refusal."""
+    """Return the shape of a tensor, after checking it against the number of bytes; None for an error response."""
     if answer.status_code != 200:
         assert answer.status_code in (404, 422)
         refusal(answer, answer.status_code)
@@ -170,12 +170,12 @@ def check_tensor(answer: TestResponse) -> list[int] | None:
 
 
 def is_number(value: Any) -> bool:
-    """Null or a number that a browser can hold exactly enough."""
+    """Whether a value is null or a number that a browser can represent."""
     return value is None or (type(value) in (int, float) and abs(value) < 1.8e308)
 
 
 def strict(text: bytes) -> Any:
-    """JSON as a browser parses it."""
+    """Parse JSON like a browser."""
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is no JSON")

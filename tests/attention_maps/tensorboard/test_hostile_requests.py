@@ -115,7 +115,7 @@ RIGHT = {
 
 
 def question(chance: random.Random) -> list[tuple[str, str]]:
-    """Right arguments with one or more of them wrong, missing, double or of another name."""
+    """Return valid arguments, of which one or more are made invalid, missing, duplicated or renamed."""
     arguments = list(RIGHT.items())
     for _ in range(chance.choice([1, 1, 2, 6])):
         name, place = chance.choice(ARGUMENTS), chance.randrange(len(arguments) + 1)
@@ -133,7 +133,7 @@ def question(chance: random.Random) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_hostile_question_is_answered_or_refused(tab: type[Tab], logdir: Path, seed: int) -> None:
-    """Guards the files of the machine, and TensorBoard's log against stack traces."""
+    """Guards against access to other files, and stack traces in TensorBoard's log."""
     chance = random.Random(seed)
     (logdir / "secret.txt").write_text("root:x:0:0", encoding="utf-8")
     shown = tab(logdir)
@@ -158,7 +158,7 @@ def test_a_hostile_question_is_answered_or_refused(tab: type[Tab], logdir: Path,
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_hostile_path_below_static_is_refused(tab: type[Tab], logdir: Path, seed: int) -> None:
-    """Guards the files of the machine, whatever a path is made of."""
+    """Guards against access to other files by any kind of path."""
     chance = random.Random(seed)
     shown = tab(logdir)
     parts = [
@@ -181,7 +181,7 @@ def test_a_hostile_path_below_static_is_refused(tab: type[Tab], logdir: Path, se
 
 
 def test_of_a_repeated_argument_the_first_counts(tab: type[Tab], logdir: Path) -> None:
-    """Guards: two readers of one address seeing two different runs."""
+    """Guards against different runs for the same URL."""
     client = tab(logdir).client
     answer = client.get(
         "/data/plugin/attention/meta?run=sweep/0&recording=step_00000007&run=translator&recording=step_00000000"
@@ -190,7 +190,7 @@ def test_of_a_repeated_argument_the_first_counts(tab: type[Tab], logdir: Path) -
 
 
 def test_a_link_out_of_the_log_folder_is_no_way_to_other_files(tab: type[Tab], logdir: Path, tmp_path: Path) -> None:
-    """Guards: a recording's name that leads to a foreign file shows nothing of it."""
+    """Guards against leaking the contents of a foreign file by the name of a recording."""
     secret = tmp_path / "secret"
     secret.write_text("root:x:0:0" * 100, encoding="utf-8")
     path = store.path(logdir / "translator", 1000)

@@ -1,4 +1,4 @@
-"""The plugin as it is installed: what its import costs, and what is in the wheel."""
+"""The installed plugin: cost of its import, and contents of the wheel."""
 
 import configparser
 import shutil
@@ -15,7 +15,8 @@ from tests.conftest import ROOT, environment
 
 
 def test_importing_the_plugin_is_light() -> None:
-    """Guards every user of the environment: TensorBoard imports the plugin at each start, and stops if that fails."""
+    """Guards against a slow or failing import, which delays or stops TensorBoard in every environment with the
+    plugin."""
     program = (
         "import sys, tensorboard.plugins.base_plugin, tensorboard.backend.http_util, werkzeug.wrappers\n"
         "before = set(sys.modules)\n"
@@ -39,7 +40,7 @@ def test_writer_and_tab_speak_of_the_same_format() -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
-    """A wheel of the project, built without network from a copy of what goes into it."""
+    """Build a wheel of the project without network from a copy of its sources."""
     source = tmp_path_factory.mktemp("source")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     for package in {name.partition(".")[0] for name in project["tool"]["setuptools"]["packages"]}:
@@ -55,7 +56,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
 
 
 def test_the_wheel_holds_the_page_and_the_plugin(wheel: zipfile.Path) -> None:
-    """Guards installed copies: setuptools leaves out what is no Python, and an editable installation hides that."""
+    """Guards against a wheel without the static files, which setuptools omits by default."""
     packed = set(wheel.root.namelist())
     needed = {path.relative_to(ROOT).as_posix() for path in STATIC.rglob("*") if path.is_file()}
     needed |= {path.relative_to(ROOT).as_posix() for path in STATIC.parent.glob("*.py")}
@@ -64,7 +65,7 @@ def test_the_wheel_holds_the_page_and_the_plugin(wheel: zipfile.Path) -> None:
 
 
 def test_the_wheel_announces_the_plugin(wheel: zipfile.Path) -> None:
-    """Guards plain `tensorboard --logdir runs`, which finds plugins by their entry points."""
+    """Guards against a missing entry point, by which `tensorboard --logdir runs` finds plugins."""
     (name,) = (name for name in wheel.root.namelist() if name.endswith(".dist-info/entry_points.txt"))
     entries = configparser.ConfigParser()
     entries.read_string(wheel.root.read(name).decode("utf-8"))

@@ -1,4 +1,4 @@
-"""What is wrong with a recording is said: one case for every check."""
+"""Messages about invalid recordings: one case for every check."""
 
 import json
 import os
@@ -23,7 +23,7 @@ Change = Callable[[dict[str, Any], dict[str, Any]], None]
 
 
 def sample(name: str, value: Any) -> Change:
-    """Another value for a field of the sample; dots lead deeper."""
+    """Return a change of one field of the sample; dots separate nested keys."""
 
     def change(header: dict[str, Any], said: dict[str, Any]) -> None:
         entry = said["samples"][0]
@@ -36,28 +36,28 @@ def sample(name: str, value: Any) -> Change:
 
 
 def told(name: str, value: Any) -> Change:
-    """Another value for one of the metadata."""
+    """Return a change of one metadata value."""
     return lambda header, said: said.update({name: value})
 
 
 def tensor(name: str, **description: Any) -> Change:
-    """Another description of a tensor."""
+    """Return a change of the description of a tensor."""
     return lambda header, said: header[name].update(description)
 
 
 def renamed(before: str, after: str) -> Change:
-    """A tensor under another name."""
+    """Return a change of the name of a tensor."""
     return lambda header, said: header.update({after: header.pop(before)})
 
 
 def score(**entries: Any) -> Change:
-    """A single score with something else in it."""
+    """Return a change of the only score."""
     whole = {"measure": "alignment_error", "name": "best", "value": 1.0, "kind": "cross", "layer": 0, "head": 0}
     return told("scores", [{key: value for key, value in (whole | entries).items() if value != "absent"}])
 
 
 def without_gold(other: Change) -> Change:
-    """Another change, of a sample without links and antecedents."""
+    """Return a change of a sample without links and antecedents."""
 
     def change(header: dict[str, Any], said: dict[str, Any]) -> None:
         said["samples"][0] |= {"links": None, "antecedents": None}
@@ -67,7 +67,7 @@ def without_gold(other: Change) -> Change:
 
 
 def second_sample(header: dict[str, Any], said: dict[str, Any]) -> None:
-    """One more sample, for which there are no maps."""
+    """Add a sample without maps."""
     said["samples"] *= 2
 
 
@@ -158,7 +158,7 @@ WRONG: list[tuple[Change, str]] = [
 def test_what_is_wrong_with_a_recording_is_said(
     tab: type[Tab], complete: Recording, tmp_path: Path, change: Change, reason: str
 ) -> None:
-    """Guards the page: each of these would make it draw nonsense or stop with an error of its own."""
+    """Guards the page against recordings with which it would draw nonsense or fail."""
     path = store.save(complete, tmp_path)
     write(path, change)
     said = tab(tmp_path).refused(422, "meta", run=".", recording="step_00001000")
@@ -167,7 +167,7 @@ def test_what_is_wrong_with_a_recording_is_said(
 
 
 def test_samples_with_different_maps_are_refused(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
-    """Guards the page's menus of layers and heads, which are the same for all samples."""
+    """Guards against samples with different layers or heads, for which the page has a single menu."""
     path = store.save(Recording(1000, complete.samples * 2), tmp_path)
     assert tab(tmp_path).json("meta", run=".", recording="step_00001000")["kinds"]["cross"] == {"layers": 2, "heads": 2}
 
@@ -180,7 +180,7 @@ def test_samples_with_different_maps_are_refused(tab: type[Tab], complete: Recor
 
 
 def test_layers_must_be_whole(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
-    """Guards against a file whose first layer is called 1."""
+    """Guards against layers that are not counted from 0."""
 
     def moved(header: dict[str, Any], said: dict[str, Any]) -> None:
         for name in [name for name in header if name.startswith("0/cross/1")]:
@@ -192,7 +192,7 @@ def test_layers_must_be_whole(tab: type[Tab], complete: Recording, tmp_path: Pat
 
 
 def test_layers_must_have_the_same_heads(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
-    """Guards the grid of heads."""
+    """Guards against layers with different numbers of heads."""
 
     def fewer_heads(header: dict[str, Any], said: dict[str, Any]) -> None:
         base = header["0/cross/1"]["data_offsets"][0]
@@ -207,7 +207,7 @@ def test_layers_must_have_the_same_heads(tab: type[Tab], complete: Recording, tm
 
 
 def test_a_file_without_maps_is_refused(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
-    """Guards the page against nothing to draw."""
+    """Guards against a recording without maps and measures."""
 
     def without_maps(header: dict[str, Any], said: dict[str, Any]) -> None:
         for name in [name for name in header if name != "__metadata__"]:
@@ -218,7 +218,7 @@ def test_a_file_without_maps_is_refused(tab: type[Tab], complete: Recording, tmp
 
 
 def test_a_recording_without_samples_is_what_was_measured(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
-    """Guards the curves of runs with attention.examples=0, which hold measures and scores and no map."""
+    """Guards the curves of runs with attention.examples=0, which record measures and scores but no maps."""
     path = store.save(replace(complete, samples=()), tmp_path)
     shown, where = tab(tmp_path), {"run": ".", "recording": "step_00001000"}
     meta = shown.json("meta", **where)
@@ -244,7 +244,7 @@ def test_a_recording_without_samples_is_what_was_measured(tab: type[Tab], comple
 
 
 def test_additions_of_later_versions_do_not_disturb(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
-    """Guards the room to grow; what has not been checked is not handed on to the page."""
+    """Guards against rejecting additional keys, and passing unchecked keys to the page."""
     path = store.save(complete, tmp_path)
     before = tab(tmp_path).json("meta", run=".", recording="step_00001000")
 
@@ -260,7 +260,7 @@ def test_additions_of_later_versions_do_not_disturb(tab: type[Tab], complete: Re
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 100, 2000, -1])
 def test_a_truncated_file_gets_the_reason(tab: type[Tab], complete: Recording, tmp_path: Path, length: int) -> None:
-    """Guards against files cut short by a full disk or a copy under way."""
+    """Guards against files truncated by a full disk or an incomplete copy."""
     path = store.save(complete, tmp_path)
     path.write_bytes(path.read_bytes()[:length])
     shown = tab(tmp_path)
@@ -272,7 +272,7 @@ def test_a_truncated_file_gets_the_reason(tab: type[Tab], complete: Recording, t
 def test_what_is_too_large_is_not_read(
     tab: type[Tab], complete: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards the memory of TensorBoard: a sparse file may claim any size."""
+    """Guards against exhausting TensorBoard's memory by a sparse file that claims a large size."""
     path = store.save(complete, tmp_path)
     asked = {"run": ".", "recording": "step_00001000", "sample": 0, "kind": "cross", "layer": 0}
     monkeypatch.setattr("attention_maps.files.header.LARGEST_TENSOR", 40)
@@ -284,7 +284,7 @@ def test_what_is_too_large_is_not_read(
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_refused(tmp_path: Path) -> None:
-    """Guards against half a tensor under a whole one's shape."""
+    """Guards against a truncated tensor with a complete shape."""
     path = tmp_path / "large.safetensors"
     save_file({"0/cross/0": np.zeros((8, 100, 100), np.float16)}, path)
     with opened(str(path)) as file:
@@ -295,7 +295,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_refused(tmp_path: Path) -> None
 
 
 def write(path: Path, change: Change) -> None:
-    """Change a recording's header, the data staying as they are."""
+    """Change the header of a recording without changing the data."""
     whole = path.read_bytes()
     (length,) = struct.unpack("<Q", whole[:8])
     header = json.loads(whole[8 : 8 + length])

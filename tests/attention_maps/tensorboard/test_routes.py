@@ -1,4 +1,4 @@
-"""What the routes answer, through TensorBoard's own routing."""
+"""Responses of the routes, through TensorBoard's routing."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.attention_maps.tensorboard.conftest import Tab
 
 
 def test_the_index_lists_runs_with_their_recordings_in_order(tab: type[Tab], logdir: Path) -> None:
-    """Guards: a step slider in the order of the disk, or runs under other names than in the Scalars tab."""
+    """Guards against unsorted steps, and other run names than in the Scalars tab."""
     assert tab(logdir).json("index") == {
         "runs": {
             "sweep/0": {"steps": [7], "generated": []},
@@ -29,7 +29,7 @@ def test_the_index_lists_runs_with_their_recordings_in_order(tab: type[Tab], log
 
 
 def test_meta_is_what_was_recorded(tab: type[Tab], logdir: Path, complete: Recording) -> None:
-    """Guards every field that the page shows, Japanese pieces and NaN (null) included."""
+    """Guards every field that the page shows, including Japanese pieces and NaN (null)."""
     meta = tab(logdir).json("meta", run="translator", recording="step_00001000")
     assert (meta["run"], meta["recording"], meta["step"]) == ("translator", "step_00001000", 1000)
     (sample,) = meta["samples"]
@@ -50,7 +50,7 @@ def test_meta_is_what_was_recorded(tab: type[Tab], logdir: Path, complete: Recor
 
 
 def test_an_older_recording_is_shown_without_what_it_lacks(tab: type[Tab], logdir: Path, lesson: Recording) -> None:
-    """Guards runs trained before measures, labels, scores, values, rollout and gold were recorded."""
+    """Guards against failing on recordings without measures, labels, scores, values, rollout and gold labels."""
     path = store.path(logdir / "sweep" / "0", 7)
     with safe_open(path, framework="numpy") as opened:
         tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (it is no dict)
@@ -75,7 +75,7 @@ def test_an_older_recording_is_shown_without_what_it_lacks(tab: type[Tab], logdi
 def test_tensors_are_the_bytes_that_were_recorded(
     tab: type[Tab], logdir: Path, complete: Recording, what: str, kind: str
 ) -> None:
-    """Guards against a wrong offset, which would draw another head's map, and against a swapped shape."""
+    """Guards against a wrong offset, which selects another head's map, and a swapped shape."""
     shown = tab(logdir)
     sample = complete.samples[0]
     for layer in range(2):
@@ -92,7 +92,7 @@ def test_tensors_are_the_bytes_that_were_recorded(
 
 
 def test_without_what_the_weights_are_meant(tab: type[Tab], logdir: Path, complete: Recording) -> None:
-    """Guards the shortest question."""
+    """Guards the default of the argument `what`."""
     answer = tab(logdir).get("tensor", run="translator", recording="step_00000000", sample=0, kind="cross", layer=0)
     assert answer.data == complete.samples[0].weights["cross", 0].tobytes()
 
@@ -113,7 +113,7 @@ def test_curves_have_a_matrix_for_every_step(tab: type[Tab], logdir: Path, compl
 
 
 def test_curves_follow_a_recording_that_is_replaced(tab: type[Tab], logdir: Path, complete: Recording) -> None:
-    """Guards a run that was resumed: the same step, recorded once more, must not be answered from memory."""
+    """Guards against cached measures of a step that is recorded again after a resume."""
     shown = tab(logdir)
     assert shown.json("curves", run="translator")["measures"]["alignment_error"]["cross"][0][0] == [20.5, 80.0]
     measures = {"alignment_error": {"cross": [[10.5, 80.0], [50.0, 50.0]]}}
@@ -122,7 +122,7 @@ def test_curves_follow_a_recording_that_is_replaced(tab: type[Tab], logdir: Path
 
 
 def test_memory_for_curves_is_bounded(tab: type[Tab], logdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards TensorBoard's memory; dropping what was remembered must not change an answer."""
+    """Guards against an unbounded cache, and responses that depend on the cache."""
     monkeypatch.setattr("attention_maps.tensorboard.recording_reader.REMEMBERED", 1)
     shown = tab(logdir)
     first = shown.json("curves", run="translator")
@@ -132,7 +132,7 @@ def test_memory_for_curves_is_bounded(tab: type[Tab], logdir: Path, monkeypatch:
 
 
 def test_the_page_is_served_with_its_types_and_never_kept(tab: type[Tab], tmp_path: Path) -> None:
-    """Guards: a module that the browser refuses for its type, or one that stays old after an edit."""
+    """Guards against modules that the browser rejects for their content type, or keeps in its cache after an edit."""
     shown = tab(tmp_path)
     files = [path for path in plugin.STATIC.rglob("*") if path.is_file()]
     assert files
@@ -167,7 +167,7 @@ def test_the_page_is_served_with_its_types_and_never_kept(tab: type[Tab], tmp_pa
     ],
 )
 def test_nothing_but_the_page_is_served(tab: type[Tab], tmp_path: Path, name: str) -> None:
-    """Guards the rest of the disk."""
+    """Guards against access to other files."""
     answer = tab(tmp_path).client.get(f"/data/plugin/attention/static/{name}")
     assert (answer.status_code, answer.mimetype) == (404, "text/plain")
     assert "class AttentionPlugin" not in answer.text
@@ -200,7 +200,7 @@ def test_nothing_but_the_page_is_served(tab: type[Tab], tmp_path: Path, name: st
 def test_a_wrong_request_gets_the_reason(
     tab: type[Tab], logdir: Path, route: str, arguments: dict, code: int, reason: str
 ) -> None:
-    """Guards: an opaque error page, or an answer about something else than was asked."""
+    """Guards against an uninformative error page, and responses to a different request."""
     if route == "tensor":
         whole = {"run": "translator", "recording": "step_00000000", "sample": 0, "kind": "cross", "layer": 0}
         arguments = {name: value for name, value in (whole | arguments).items() if value is not None}
@@ -208,7 +208,7 @@ def test_a_wrong_request_gets_the_reason(
 
 
 def test_a_recording_that_vanishes_after_the_listing_gets_a_404(tab: type[Tab], logdir: Path) -> None:
-    """Guards the moment between looking for a file and opening it: thinning and resuming remove files."""
+    """Guards against failing if a file is removed between listing and opening it."""
     shown = tab(logdir)
     shown.json("index")
     store.path(logdir / "translator", 1000).unlink()
@@ -219,7 +219,7 @@ def test_a_recording_that_vanishes_after_the_listing_gets_a_404(tab: type[Tab], 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
 def test_a_pipe_does_not_hold_up_the_server(tab: type[Tab], logdir: Path) -> None:
-    """Guards: opening a pipe waits for a writer for ever."""
+    """Guards against blocking on a named pipe without a writer."""
     shown = tab(logdir)
     shown.json("index")
     path = store.path(logdir / "translator", 1000)
@@ -230,7 +230,7 @@ def test_a_pipe_does_not_hold_up_the_server(tab: type[Tab], logdir: Path) -> Non
 
 
 def test_other_methods_are_refused_and_head_has_no_body(tab: type[Tab], logdir: Path) -> None:
-    """Guards: a stack trace for whoever posts to the tab."""
+    """Guards against a stack trace as the response to a POST request."""
     client = tab(logdir).client
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH", "ODD"):
         answer = client.open("/data/plugin/attention/index", method=method)
@@ -242,7 +242,7 @@ def test_other_methods_are_refused_and_head_has_no_body(tab: type[Tab], logdir: 
 def test_a_mistake_of_ours_is_logged_and_survived(
     tab: type[Tab], logdir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Guards TensorBoard against a programming error of the tab, and the error against being hidden."""
+    """Guards against a programming error of the tab that stops TensorBoard or is hidden."""
     shown = tab(logdir)
     monkeypatch.delattr(shown.plugin._recordings, "_measures")
     answer = shown.get("curves", run="translator")
@@ -252,7 +252,7 @@ def test_a_mistake_of_ours_is_logged_and_survived(
 
 @pytest.mark.parametrize("logdir", [None, "", "gs://bucket/runs", "/nowhere/at/all", "~nobody_of_this_name/runs"])
 def test_a_log_folder_that_cannot_be_searched_is_an_empty_one(tab: type[Tab], logdir: str | None) -> None:
-    """Guards the start of TensorBoard with any other kind of data, and before the first training."""
+    """Guards against failing on log directories without recordings."""
     shown = tab(logdir)
     assert shown.plugin.is_active() is False
     assert shown.json("index") == {"runs": {}, "logdir": logdir or ""}
@@ -261,7 +261,7 @@ def test_a_log_folder_that_cannot_be_searched_is_an_empty_one(tab: type[Tab], lo
 def test_the_tab_wakes_up_when_a_recording_appears(
     tab: type[Tab], tmp_path: Path, lesson: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: a restart of TensorBoard after the first evaluation of a training run."""
+    """Guards against a tab that appears only after a restart of TensorBoard."""
     monkeypatch.setattr("attention_maps.tensorboard.runs.REMEMBERED", 0)
     shown = tab(tmp_path)
     assert shown.plugin.is_active() is False
@@ -273,7 +273,7 @@ def test_the_tab_wakes_up_when_a_recording_appears(
 
 
 def test_a_tensor_is_little_endian_float16_in_c_order(tab: type[Tab], logdir: Path) -> None:
-    """Guards the page's decoder: head, then query, then key."""
+    """Guards the axis order that the page decodes: head, query, key."""
     answer = tab(logdir).get("tensor", run="translator", recording="step_00000000", sample=0, kind="cross", layer=0)
     maps = np.frombuffer(answer.data, "<f2").reshape([int(size) for size in answer.headers["X-Shape"].split(",")])
     assert maps[0, 3, 1] == np.float16(0.8)  # head 0: 'win' looks at 勝つ

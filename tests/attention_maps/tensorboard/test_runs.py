@@ -11,19 +11,19 @@ from attention_maps.tensorboard.runs import Runs, roots
 
 
 def touch(run: Path, *names: str) -> None:
-    """Recordings without content: finding them looks at nothing but names."""
+    """Create empty recordings: the search only uses names."""
     (run / "attention").mkdir(parents=True, exist_ok=True)
     for name in names:
         (run / "attention" / name).touch()
 
 
 def found(folder: Path) -> list[str]:
-    """The names of the runs below a folder."""
+    """Return the names of the runs below a folder."""
     return list(Runs(roots(str(folder), None)).find())
 
 
 def test_only_recordings_count(tmp_path: Path) -> None:
-    """Guards the step slider against stray and half-written files, folders, and two spellings of one number."""
+    """Guards against stray and partial files, folders, and two spellings of one number listed as steps."""
     touch(
         tmp_path / "run",
         "step_00000000.safetensors",
@@ -68,7 +68,7 @@ def test_runs_are_named_as_in_the_other_tabs(tmp_path: Path) -> None:
 
 
 def test_the_recordings_folder_itself_can_be_the_log_folder(tmp_path: Path) -> None:
-    """Guards `--logdir runs/NAME/attention`, which is easily typed with a shell's completion."""
+    """Guards against finding no run for `--logdir runs/NAME/attention`."""
     touch(tmp_path, "step_00000000.safetensors")
     assert found(tmp_path / "attention") == ["."]
 
@@ -90,7 +90,7 @@ def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
 
 
 def test_links_across_each_other_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: folders that link to each other have more paths than can ever be walked."""
+    """Guards against an endless search of folders that link to each other."""
     monkeypatch.setattr(runs, "MOST_FOLDERS", 500)
     for name in "abcdefgh":
         touch(tmp_path / name, "step_00000000.safetensors")
@@ -102,7 +102,7 @@ def test_links_across_each_other_come_to_an_end(tmp_path: Path, monkeypatch: pyt
 def test_a_whole_disk_is_searched_from_above_and_not_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Guards every page load of TensorBoard against a home as the log folder."""
+    """Guards against slow page loads if the log directory is a home folder."""
     touch(tmp_path / "z", "step_00000000.safetensors")
     for number in range(40):
         (tmp_path / "a" / f"{number:02}").mkdir(parents=True)
@@ -115,7 +115,7 @@ def test_a_whole_disk_is_searched_from_above_and_not_to_the_end(
 
 
 def test_a_search_is_remembered_for_a_moment(tmp_path: Path) -> None:
-    """Guards TensorBoard, which asks at every page load and for every tab."""
+    """Guards against a search at every page load for every tab."""
     touch(tmp_path / "run", "step_00000000.safetensors")
     searched = Runs(roots(str(tmp_path), None))
     assert searched.find() is searched.find()
@@ -123,7 +123,7 @@ def test_a_search_is_remembered_for_a_moment(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="names are bytes on POSIX only")
 def test_a_name_that_is_no_text_can_still_be_asked_for(tmp_path: Path) -> None:
-    """Guards: a name that fails in the browser or in JSON."""
+    """Guards against names that fail in the browser or in JSON."""
     touch(Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")), "step_00000000.safetensors")
     searched = Runs(roots(str(tmp_path), None))
     assert list(searched.find()) == ["caf\ufffd"]
@@ -131,7 +131,7 @@ def test_a_name_that_is_no_text_can_still_be_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_read_counts_as_empty(tmp_path: Path) -> None:
-    """Guards the runs beside somebody else's private folder."""
+    """Guards against runs hidden by an unreadable folder."""
     touch(tmp_path / "a", "step_00000000.safetensors")
     touch(tmp_path / "b", "step_00000000.safetensors")
     (tmp_path / "b").chmod(0)
@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_read_counts_as_empty(tmp_path: Path) -> None:
 
 
 def test_named_folders_are_searched_under_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards `--logdir_spec`, with which TensorBoard gives plugins no log folder."""
+    """Guards against ignoring `--logdir_spec`, with which TensorBoard passes no log directory to plugins."""
     for run in ("first", "second/inner", "third/inner"):
         touch(tmp_path / run, "step_00000000.safetensors")
     spec = f"one:{tmp_path}/first,two:{tmp_path}/second,{tmp_path}/third,"

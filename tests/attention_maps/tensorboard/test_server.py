@@ -1,4 +1,4 @@
-"""A whole TensorBoard as a process, over HTTP."""
+"""TensorBoard as a process, over HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLUGIN = "data/plugin/attention/"
 
 
 def get(address: str, route: str, **arguments: object) -> tuple[int, http.client.HTTPMessage, bytes]:
-    """Status, headers and content of an answer."""
+    """Return status, headers and content of a response."""
     query = f"?{urlencode(arguments)}" if arguments else ""
     try:
         with urllib.request.urlopen(f"{address}{route}{query}", timeout=60) as answer:
@@ -33,14 +33,14 @@ def get(address: str, route: str, **arguments: object) -> tuple[int, http.client
 
 
 def get_json(address: str, route: str, **arguments: object) -> dict:
-    """The content of a successful answer."""
+    """Return the content of a successful response."""
     status, _, content = get(address, route, **arguments)
     assert status == 200, content
     return json.loads(content)
 
 
 def check_the_tab(address: str, complete: Recording) -> None:
-    """All that the page asks for."""
+    """Request everything that the page needs."""
     listed = get_json(address, "data/plugins_listing")["attention"]
     assert listed["enabled"] is True
     assert listed["tab_name"] == "Attention"
@@ -80,7 +80,7 @@ def check_the_tab(address: str, complete: Recording) -> None:
 def test_tensorboard_shows_the_tab(
     tensorboard: Serve, logdir: Path, complete: Recording, flags: tuple[str, ...]
 ) -> None:
-    """Guards the tab in the real program, behind a proxy's prefix, and with either way of loading events."""
+    """Guards the tab in TensorBoard itself, with a path prefix and with both ways of loading events."""
     check_the_tab(tensorboard("--logdir", str(logdir), *flags), complete)
 
 
@@ -90,7 +90,7 @@ def test_tensorboard_shows_the_tab(
 def test_an_installed_project_has_the_tab_once(
     tensorboard: Serve, logdir: Path, complete: Recording, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    """Guards the entry point of plain `tensorboard`; a second plugin of that name would stop TensorBoard."""
+    """Guards against a duplicate plugin: `tensorboard` finds the tab by its entry point."""
     installed = tmp_path / "site" / "chumoku-0.dist-info"  # stands before one that is really installed, and hides it
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: chumoku\nVersion: 0\n", encoding="utf-8")
@@ -100,7 +100,7 @@ def test_an_installed_project_has_the_tab_once(
 
 
 def test_named_log_folders_have_the_tab(tensorboard: Serve, logdir: Path) -> None:
-    """Guards `--logdir_spec`, with which TensorBoard tells plugins no log folder."""
+    """Guards against an empty tab with `--logdir_spec`, with which TensorBoard passes no log directory to plugins."""
     spec = f"one:{logdir}/translator,two:{logdir}/sweep"
     index = get_json(tensorboard("--logdir_spec", spec), f"{PLUGIN}index")
     assert {name: run["steps"] for name, run in index["runs"].items()} == {"one": [0, 1000, 2000], "two/0": [7]}
@@ -110,7 +110,7 @@ def test_named_log_folders_have_the_tab(tensorboard: Serve, logdir: Path) -> Non
 def test_without_recordings_the_tab_is_inactive_and_still_opens(
     tensorboard: Serve, tmp_path: Path, lesson: Recording
 ) -> None:
-    """Guards the page that says how to record maps, and the tab's appearing when some have been."""
+    """Guards the page that explains how to record maps, and the appearance of the first recording."""
     address = tensorboard("--logdir", str(tmp_path))
     assert get_json(address, "data/plugins_listing")["attention"]["enabled"] is False
     assert get_json(address, f"{PLUGIN}index")["runs"] == {}

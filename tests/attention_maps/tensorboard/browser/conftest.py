@@ -1,4 +1,4 @@
-"""A real TensorBoard on recordings of known weights, and a real browser that opens its Attention tab."""
+"""Fixtures: TensorBoard with recordings of known weights, and a browser that opens the Attention tab."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PRONOUNS = (
 
 @pytest.fixture(scope="session")
 def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of every sort, named by their peculiarity; `translation` and `gpt` are ordinary ones."""
+    """Create runs of every kind, named after their special property; `translation` and `gpt` are ordinary."""
     folder = tmp_path_factory.mktemp("logs")
     for step in range(100, 600, 100):
         store.save(translation(step), folder / "translation")
@@ -72,7 +72,7 @@ def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """TensorBoard with the tab on a log folder -> its address."""
+    """Start TensorBoard with the tab on a log directory; yield its URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -109,14 +109,14 @@ def serving(folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def server(logdir: Path) -> Iterator[str]:
-    """The address of a TensorBoard on `logdir`."""
+    """Return the URL of a TensorBoard for `logdir`."""
     with serving(logdir) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    """A headless browser; tests are skipped if none is installed."""
+    """Return a headless browser; skip the tests if none is installed."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
     chromedriver = shutil.which("chromedriver")
     if not browser or not chromedriver:
@@ -143,7 +143,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 
 @pytest.fixture(scope="session")
 def opened(driver: Chrome, server: str) -> Page:
-    """The tab, opened once for all tests."""
+    """Open the tab once for all tests."""
     page = Page(driver, server)
     page.load(run="translation")
     return page
@@ -151,7 +151,7 @@ def opened(driver: Chrome, server: str) -> Page:
 
 @pytest.fixture
 def page(opened: Page) -> Iterator[Page]:
-    """The opened tab; a test goes to its own state with `show`. No script may have failed on the way."""
+    """Return the open tab, whose state a test selects with `show`; fail if a script error occurred."""
     opened.open()
     if not opened.driver.current_url.startswith(opened.address):
         opened.load(run="translation")
@@ -167,20 +167,21 @@ Open = Callable[[Path], Page]
 
 @pytest.fixture
 def open_folder(driver: Chrome) -> Iterator[Open]:
-    """`open_folder(path)`: the tab of another TensorBoard in the same browser, on a log folder of the test."""
+    """Return `open_folder(path)`, which opens the tab of another TensorBoard for a log directory in the same
+    browser."""
     with contextlib.ExitStack() as stack:
         yield lambda folder: Page(driver, stack.enter_context(serving(folder)))
 
 
 @pytest.fixture(scope="session")
 def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the browser puts what it saves."""
+    """Return the download folder of the browser."""
     return tmp_path_factory.mktemp("downloads")
 
 
 @pytest.fixture(scope="session")
 def opened_views(driver: Chrome, tmp_path_factory: pytest.TempPathFactory, downloads: Path) -> Iterator[Page]:
-    """The tab on runs with gold links and antecedents, and on one without."""
+    """Open the tab for runs with gold links and antecedents, and one without."""
     folder = tmp_path_factory.mktemp("views")
     flat = known.heads_of([[1 / 8] * 7] * 7)
     store.save(Recording(100, (known.translation(flat),)), folder / "translation")
@@ -201,7 +202,7 @@ def opened_views(driver: Chrome, tmp_path_factory: pytest.TempPathFactory, downl
 
 @pytest.fixture
 def views(opened_views: Page) -> Iterator[Page]:
-    """The opened tab; no script may have failed on the way."""
+    """Return the open tab; fail if a script error occurred."""
     opened_views.open()
     if not opened_views.driver.current_url.startswith(opened_views.address):
         opened_views.load(**known.TRANSLATION)

@@ -1,4 +1,4 @@
-"""Recordings written by hand: every number that a view shows can be computed from these tables."""
+"""Hand-made recordings: every number in a view can be computed from these tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEXT: State = {"run": "gpt", "recording": "step_00000100", "kind": "decoder", "l
 
 
 def translation(weights: np.ndarray, *, gold: bool = True) -> Sample:
-    """A translation whose cross-attention [L,H,Q,K] is given; its other maps are uniform."""
+    """Return a translation with the given cross-attention [L,H,Q,K]; its other maps are uniform."""
     layers, heads, queries, keys = weights.shape
     causal = np.tril(np.ones((queries, queries))) / np.arange(1, queries + 1)[:, None]
     maps = {("cross", layer): weights[layer].astype(np.float16) for layer in range(layers)}
@@ -56,7 +56,7 @@ def translation(weights: np.ndarray, *, gold: bool = True) -> Sample:
 
 
 def story() -> Sample:
-    """A text in which two pronouns mean Kate."""
+    """Return a text with two pronouns whose antecedent is Kate."""
     length = len(STORY)
     weights = np.tril(np.ones((length, length))) / np.arange(1, length + 1)[:, None]
     weights[3], weights[6] = HER, SHE
@@ -76,6 +76,6 @@ def story() -> Sample:
 
 
 def heads_of(first: list[list[float]]) -> np.ndarray:
-    """[L=2,H=2,Q,K]: head 0 of layer 0 is `first`, head 1 is diagonal, layer 1 uniform."""
+    """Return weights [L=2,H=2,Q,K]: head 0 of layer 0 is `first`, head 1 is diagonal, layer 1 uniform."""
     table = np.array(first)
     return np.stack([np.stack([table, np.eye(*table.shape)]), np.full((2, *table.shape), 1 / table.shape[1])])

@@ -1,4 +1,4 @@
-"""Drives the tab in a browser."""
+"""Operate the tab in a browser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Page:
     """The Attention tab in a browser, operated as by a user."""
 
     def __init__(self, driver: Chrome, address: str) -> None:
-        """Nothing is opened yet."""
+        """Store driver and URL without opening the page."""
         self.driver = driver
         self.address = address
 
@@ -61,15 +61,15 @@ class Page:
         self.wait(READY)
 
     def find(self, selector: str) -> WebElement:
-        """The first element of a selector."""
+        """Return the first element that matches a selector."""
         return self.driver.find_element("css selector", selector)
 
     def text(self, selector: str) -> str:
-        """The text of an element."""
+        """Return the text of an element."""
         return self.find(selector).text
 
     def texts(self, selector: str) -> list[str]:
-        """The text of each element of a selector."""
+        """Return the text of each element that matches a selector."""
         return [element.text for element in self.driver.find_elements("css selector", selector)]
 
     def click(self, selector: str) -> None:
@@ -78,7 +78,7 @@ class Page:
         self.settle()
 
     def press(self, *keys: str) -> None:
-        """Keys, one after the other, with nothing in focus."""
+        """Press keys one after another, with no element focused."""
         self.find("footer").click()
         for key in keys:
             ActionChains(self.driver).send_keys(key).perform()
@@ -90,17 +90,17 @@ class Page:
         self.settle()
 
     def labelled(self, label: str) -> str:
-        """The id of the control with a label."""
+        """Return the id of the control with this label."""
         found: str = self.driver.find_element("xpath", f"//label[.='{label}']").get_attribute("for") or ""
         return found
 
     def picture(self, selector: str) -> str:
-        """The pixels of a canvas as a data URL."""
+        """Return the pixels of a canvas as a data URL."""
         drawn: str = self.driver.execute_script("return document.querySelector(arguments[0]).toDataURL()", selector)
         return drawn
 
     def colours(self, selector: str) -> set[str]:
-        """The colours that occur in a canvas, as r,g,b."""
+        """Return the colours of a canvas as r,g,b."""
         script = """
             const {width, height} = document.querySelector(arguments[0]);
             const {data} = document.querySelector(arguments[0]).getContext('2d').getImageData(0, 0, width, height);
@@ -111,7 +111,8 @@ class Page:
         return set(self.driver.execute_script(script, selector))
 
     def hover(self, selector: str, x: float, y: float) -> list[str]:
-        """Hover over a point of an element, in pixels from its upper left corner -> the lines of the tooltip."""
+        """Hover over a point of an element, in pixels from its upper left corner, and return the lines of the
+        tooltip."""
         element = self.find(selector)
         width, height = element.rect["width"], element.rect["height"]
         ActionChains(self.driver, duration=0).move_to_element_with_offset(
@@ -121,13 +122,13 @@ class Page:
 
     @property
     def hash(self) -> str:
-        """The URL hash of TensorBoard, decoded."""
+        """Return the decoded URL hash of TensorBoard."""
         found: str = self.driver.execute_script("return decodeURIComponent(parent.location.hash)")
         return found
 
 
 def link(state: dict[str, Any]) -> str:
-    """The URL hash of a state: #attention&p.attention.layer=5."""
+    """Return the URL hash of a state: #attention&p.attention.layer=5."""
     values = {
         f"p.attention.{key}": str(value).lower() if isinstance(value, bool) else value for key, value in state.items()
     }
@@ -135,12 +136,12 @@ def link(state: dict[str, Any]) -> str:
 
 
 def token(name: str) -> str:
-    """The selector of a token: r3 is the fourth row, c0 the first column."""
+    """Return the selector of a token: r3 is the fourth row, c0 the first column."""
     return f".token[data-token={name}]"
 
 
 def numbers(page: Page) -> dict[str, str]:
-    """The numbers at each token that has any; those of several heads one after the other."""
+    """Return the numbers at each token that has numbers, concatenated for several heads."""
     found = page.driver.find_elements("css selector", ".token-numbers:not(:empty)")
     return {
         one.find_element("xpath", "..").get_attribute("data-token") or "": " ".join(one.text.split()) for one in found

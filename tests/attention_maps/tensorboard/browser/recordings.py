@@ -1,4 +1,4 @@
-"""Recordings like those of a training run, with known weights, in every shape."""
+"""Recordings like those of a training run, with known weights and various shapes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ KNOWN = [0.5, 0.125, 0.125, 0, 0, 0.25]
 
 
 def marked(pieces: list[str]) -> Tokens:
-    """Tokens of these pieces, <s> and </s> special."""
+    """Return tokens with these pieces; <s> and </s> are special."""
     ids = [2 if piece == "<s>" else 3 if piece == "</s>" else 10 + place for place, piece in enumerate(pieces)]
     return tokens(ids, pieces, frozenset({2, 3}))
 
 
 def maps(kind: Kind, layer: int, heads: int, queries: int, keys: int, step: int) -> np.ndarray:
-    """Weights [H,Q,K] that grow sharper with the step, different for every head."""
+    """Return weights [H,Q,K] that get sharper with the step and differ between heads."""
     logits = np.random.default_rng([layer, queries, keys]).normal(size=(heads, queries, keys)) * (1 + step / 100)
     if kind == "decoder":
         logits = np.where(np.tril(np.ones((queries, keys), bool)), logits, -np.inf)
@@ -43,7 +43,7 @@ def sample(
     name: str = "probe 1",
     length: int = 0,
 ) -> Sample:
-    """An example with all kinds of maps that it can have."""
+    """Return an example with all applicable kinds of maps."""
     text = marked(reads if source is None else reads[:-1])
     kinds: list[Kind] = ["decoder"] if source is None else ["encoder", "decoder", "cross"]
     sizes = {"encoder": 2 * (len(source or ()),), "decoder": 2 * (len(text),), "cross": (len(text), len(source or ()))}
@@ -70,7 +70,7 @@ def sample(
 
 
 def recording(step: int, *samples: Sample) -> Recording:
-    """A recording with measures and labels, and a score beside a baseline."""
+    """Return a recording with measures, labels, a score and a baseline."""
     measures = head_measures(samples)
     last = samples[0].layers("cross") - 1
     scores = (
@@ -81,7 +81,7 @@ def recording(step: int, *samples: Sample) -> Recording:
 
 
 def translation(step: int) -> Recording:
-    """Two examples of a translation, one of them with HTML in its name."""
+    """Return two translation examples, one with HTML in its name."""
     return recording(
         step,
         sample(JAPANESE, ENGLISH, step),

@@ -24,7 +24,7 @@ from tests.attention_maps.tensorboard.browser.page import Page, wait_for
     ],
 )
 def test_links_are_read_out_and_measured(views: Page, readout: str, links: str, error: str, counts: list[int]) -> None:
-    """Guards: special tokens that take part, a score that is shifted by one row, marks in the wrong group."""
+    """Guards against links of special tokens, scores shifted by one row, and wrongly classified links."""
     views.show(**TRANSLATION, view="alignment")
     views.click(f".segments button[value={readout}]")
     assert views.find(".pharaoh").get_attribute("value") == links
@@ -35,7 +35,7 @@ def test_links_are_read_out_and_measured(views: Page, readout: str, links: str, 
 
 
 def test_links_grow_from_the_mutual_ones(views: Page) -> None:
-    """Guards: another algorithm, or another order, than the one that the recorded scores are counted with."""
+    """Guards against a different algorithm or order than that of the recorded scores."""
     views.show(**TRANSLATION, view="alignment", readout="grown")
     # Mutual are 0-0 2-1 3-2 5-5. Of the strongest of either side, 4-2 touches 3-2 and s has no link yet, 1-3 touches
     # nothing at first; 0-3, and 1-4 neither. Then 1-3 is still alone: nothing more is added.
@@ -48,14 +48,14 @@ def test_links_grow_from_the_mutual_ones(views: Page) -> None:
 
 
 def test_precision_and_recall_are_shown(views: Page) -> None:
-    """Guards: the two swapped."""
+    """Guards against swapped source and target."""
     views.show(**TRANSLATION, view="alignment", readout="mutual")
     assert "precision 100.0 %, recall 66.7 %" in views.text(".alignment-report")
     assert "AER = 1 − 2·4 / (4 + 6)" in views.text(".alignment-report")
 
 
 def test_a_higher_threshold_links_less(views: Page) -> None:
-    """Guards: a threshold that is shown but not used."""
+    """Guards against a threshold without effect."""
     views.show(**TRANSLATION, view="alignment", readout="threshold", threshold=0.5)
     assert views.find(".pharaoh").get_attribute("value") == "0-0 0-3 2-1 3-2 5-5"
     slider = views.driver.find_element("xpath", "//label[.='from']/following-sibling::input")
@@ -66,7 +66,7 @@ def test_a_higher_threshold_links_less(views: Page) -> None:
 
 
 def test_links_are_copied(views: Page) -> None:
-    """Guards: a button that says copied and did not."""
+    """Guards against a button that reports "copied" without copying."""
     views.show(**TRANSLATION, view="alignment")
     views.driver.find_element("xpath", "//button[.='Copy']").click()
     wait_for(views, ".alignment-report [role=status]", "copied")
@@ -75,7 +75,7 @@ def test_links_are_copied(views: Page) -> None:
 
 
 def test_links_can_be_read_out_of_means(views: Page) -> None:
-    """Guards: a mean over heads that is a mean of other weights than the ones recorded."""
+    """Guards against a mean over other weights than the recorded ones."""
     views.show(**TRANSLATION, view="alignment")
     views.choose("extract from", "mean of its layer")
     wait_for(views, ".alignment-view .view-note", "layer 0 · mean of 2 heads")
@@ -87,13 +87,13 @@ def test_links_can_be_read_out_of_means(views: Page) -> None:
 
 
 def argmax(weights: np.ndarray) -> str:
-    """The links of the rows of words in Pharaoh format."""
+    """Return the links in Pharaoh format."""
     words = weights[:6, :6]
     return " ".join(f"{column}-{row}" for column, row in sorted((int(words[row].argmax()), row) for row in range(6)))
 
 
 def test_rows_named_by_what_they_read_are_one_later(views: Page) -> None:
-    """Guards: gold links that do not follow the row labels, so that the shifted alignment is scored wrongly."""
+    """Guards against gold links that do not follow the row labels, which gives wrong scores for shifted alignments."""
     views.show(**TRANSLATION, view="alignment", rows="reads")
     assert "shifted alignment of Chen et al. (2020)" in views.text(".naming")
     # now エミは names the row that predicts 赤い, and so on; the row of <s> takes no part
@@ -105,7 +105,7 @@ def test_rows_named_by_what_they_read_are_one_later(views: Page) -> None:
 
 
 def test_merged_tokens_are_aligned_as_words(views: Page) -> None:
-    """Guards: words that are numbered by their pieces."""
+    """Guards against words numbered by their pieces."""
     views.show(**TRANSLATION, view="alignment", merge=True)
     assert "in words" in views.text(".alignment-report")
     assert "3-2" in (views.find(".pharaoh").get_attribute("value") or "").split()
@@ -113,7 +113,7 @@ def test_merged_tokens_are_aligned_as_words(views: Page) -> None:
 
 
 def test_the_matrix_tells_weights_and_selects_rows(views: Page) -> None:
-    """Guards: a matrix whose cells are one off from what a click on them does."""
+    """Guards against clicks that select an adjacent cell."""
     views.show(**TRANSLATION, view="alignment")
 
     def is_cell(x: int, y: int) -> bool:
@@ -139,7 +139,7 @@ def test_the_matrix_tells_weights_and_selects_rows(views: Page) -> None:
 
 
 def test_links_can_be_drawn_between_texts(views: Page) -> None:
-    """Guards: a second drawing that shows other links."""
+    """Guards against different links in the two drawings."""
     views.show(**TRANSLATION, view="alignment")
     matrix = views.picture(".alignment-view canvas")
     views.click(".segments button[value=text]")
@@ -152,7 +152,7 @@ def test_links_can_be_drawn_between_texts(views: Page) -> None:
 
 
 def test_without_gold_links_are_read_out_but_not_judged(views: Page) -> None:
-    """Guards: an error rate against nothing."""
+    """Guards against an error rate without gold links."""
     views.show(**TRANSLATION | {"run": "older"}, view="alignment")
     assert "contains no gold links" in views.text(".alignment-report")
     assert views.find(".pharaoh").get_attribute("value") == "0-0 0-3 1-4 2-1 3-2 5-5"
@@ -162,7 +162,7 @@ def test_without_gold_links_are_read_out_but_not_judged(views: Page) -> None:
 
 
 def test_a_difference_is_not_aligned(views: Page) -> None:
-    """Guards: links where two models differ most, taken for an alignment."""
+    """Guards against links extracted from a difference of two maps."""
     views.show(**TRANSLATION, view="alignment", against="step:step_00000100")
     wait_for(views, ".alignment-view .view-note", "without subtraction")
     assert views.find(".pharaoh").get_attribute("value") == "0-0 0-3 1-4 2-1 3-2 5-5"

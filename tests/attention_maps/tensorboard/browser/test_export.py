@@ -1,4 +1,4 @@
-"""What the export buttons save."""
+"""The files that the export buttons save."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 
 
 def saved(page: Page, downloads: Path, button: str) -> Path:
-    """Press a button of the export and wait for its file."""
+    """Press an export button and wait for its file."""
     for old in downloads.iterdir():
         old.unlink()
     page.driver.find_element("xpath", f"//div[contains(@class, 'export')]/button[.='{button}']").click()
@@ -36,7 +36,7 @@ def saved(page: Page, downloads: Path, button: str) -> Path:
 
 
 def test_csv_holds_the_weights_of_the_recording(views: Page, downloads: Path) -> None:
-    """Guards: numbers that are rounded or transposed, and tokens with commas that break the columns."""
+    """Guards against numbers that are rounded or transposed, and tokens with commas that break the columns."""
     views.show(**TRANSLATION, view="map")
     file = saved(views, downloads, "CSV")
     assert file.name == "translation_step_00000200_sample0_cross_layer0_head0.csv"
@@ -49,7 +49,7 @@ def test_csv_holds_the_weights_of_the_recording(views: Page, downloads: Path) ->
 
 
 def test_json_says_what_the_numbers_are(views: Page, downloads: Path) -> None:
-    """Guards: a file that does not name its origin."""
+    """Guards against files without the source of the data."""
     views.show(**TRANSLATION, view="map", hide=True)
     content = json.loads(saved(views, downloads, "JSON").read_text("utf-8"))
     place = {key: content[key] for key in ("run", "recording", "step", "kind", "layer", "head", "rows_named_by")}
@@ -61,7 +61,7 @@ def test_json_says_what_the_numbers_are(views: Page, downloads: Path) -> None:
 
 
 def test_a_picture_of_the_map_hides_nothing_in_silence(views: Page, downloads: Path) -> None:
-    """Guards: a drawing without the hidden shares that the page shows, or with one label per row where the page
+    """Guards against a drawing without the hidden shares that the page shows, or with one label per row where the page
     shows two."""
     views.show(**TRANSLATION, view="map", hide=True, gamma=0.5)
     drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
@@ -78,12 +78,12 @@ def test_a_picture_of_the_map_hides_nothing_in_silence(views: Page, downloads: P
 
 
 def short(share: float) -> str:
-    """A share as it is written into pictures: .25."""
+    """Format a fraction as in pictures: .25."""
     return f"{share:.2f}".removeprefix("0") if share % 1 else f"{share:.0f}"
 
 
 def test_csv_tells_what_was_hidden(views: Page, downloads: Path) -> None:
-    """Guards: renormalised rows that look like complete ones."""
+    """Guards against renormalised rows that are not marked as such."""
     views.show(**TRANSLATION, view="map", hide=True)
     rows = list(csv.reader(io.StringIO(saved(views, downloads, "CSV").read_bytes().decode("utf-8-sig"), newline="")))
     assert rows[0][-2:] == [".", "(hidden)"]
@@ -101,7 +101,7 @@ def test_csv_tells_what_was_hidden(views: Page, downloads: Path) -> None:
     ],
 )
 def test_every_drawing_is_an_svg_that_stands_alone(views: Page, downloads: Path, view: str, words: set[str]) -> None:
-    """Guards: drawings without their labels, or that need the page's style sheet."""
+    """Guards against drawings without their labels, or that need the page's style sheet."""
     views.show(**TRANSLATION, view=view)
     if view == "strength":
         wait_for(views, ".strength-legend", "together")
@@ -118,7 +118,7 @@ def test_every_drawing_is_an_svg_that_stands_alone(views: Page, downloads: Path,
 
 
 def test_the_steps_side_by_side_are_saved_as_they_stand(views: Page, downloads: Path) -> None:
-    """Guards: the plain map under the name of a row of steps."""
+    """Guards against saving the map instead of the steps view."""
     views.show(**TRANSLATION, view="steps")
     views.wait("return document.querySelectorAll('.step-tile[title]').length > 1")
     drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
@@ -130,7 +130,7 @@ def test_the_steps_side_by_side_are_saved_as_they_stand(views: Page, downloads: 
 
 
 def test_a_png_is_twice_the_size_of_the_drawing(views: Page, downloads: Path) -> None:
-    """Guards: pictures that are empty or blurred on a slide."""
+    """Guards against empty or low-resolution images."""
     views.show(**TRANSLATION, view="map")
     drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
     png = saved(views, downloads, "PNG").read_bytes()
@@ -141,7 +141,8 @@ def test_a_png_is_twice_the_size_of_the_drawing(views: Page, downloads: Path) ->
 
 
 def test_a_comparison_is_named_in_its_files(views: Page, downloads: Path) -> None:
-    """Guards: a difference that is taken for weights later, and names at which other tools split."""
+    """Guards against differences that are not marked as such, and file names with characters at which other tools
+    split."""
     views.show(**TRANSLATION, view="map", against="step:step_00000100")
     file = saved(views, downloads, "JSON")
     assert file.name == "translation_step_00000200_sample0_cross_layer0_head0_minus_step-step_00000100.json"
@@ -151,7 +152,7 @@ def test_a_comparison_is_named_in_its_files(views: Page, downloads: Path) -> Non
 
 
 def test_links_are_saved_as_a_text_file(views: Page, downloads: Path) -> None:
-    """Guards: a file that holds other links than the alignment view shows."""
+    """Guards against different links than in the alignment view."""
     views.show(**TRANSLATION, view="map", readout="mutual")
     assert saved(views, downloads, "Pharaoh").read_text("utf-8") == "0-0 2-1 3-2 5-5\n"
     views.show(**TRANSLATION, view="alignment", averaged="layer")
@@ -161,7 +162,7 @@ def test_links_are_saved_as_a_text_file(views: Page, downloads: Path) -> None:
 
 
 def test_the_link_to_a_view_is_copied(views: Page) -> None:
-    """Guards: a link that does not restore the state."""
+    """Guards against a link that does not restore the state."""
     views.show(**TRANSLATION, view="lines", heads="0,1", token="r2")
     views.driver.find_element("xpath", "//div[contains(@class, 'export')]/button[.='copy link']").click()
     wait_for(views, ".export-answer", "copied")

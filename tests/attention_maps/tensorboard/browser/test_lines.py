@@ -10,7 +10,7 @@ from tests.attention_maps.tensorboard.browser.page import Page, numbers, slide, 
 
 
 def test_every_row_has_as_many_lines_as_chosen(views: Page) -> None:
-    """Guards: a control that changes the number but not the drawing, and lines of weight 0."""
+    """Guards against a control that changes the number but not the drawing, and lines of weight 0."""
     views.show(**TRANSLATION, view="lines", top=1)
     assert views.text(".view-note").startswith("7 lines, the largest weight 1.")
     few = views.picture(".lines-view canvas")
@@ -22,7 +22,7 @@ def test_every_row_has_as_many_lines_as_chosen(views: Page) -> None:
 
 
 def test_rows_can_have_the_lines_that_hold_a_share_of_their_attention(views: Page) -> None:
-    """Guards: a share that counts lines instead of weights."""
+    """Guards against a fraction of lines instead of weights."""
     views.show(**TRANSLATION, view="lines")
     views.click(".segments button[value=mass]")
     assert "mass=0.8" in views.hash
@@ -34,7 +34,7 @@ def test_rows_can_have_the_lines_that_hold_a_share_of_their_attention(views: Pag
 
 
 def test_a_clicked_token_shows_only_its_lines_and_their_numbers(views: Page) -> None:
-    """Guards: numbers at the wrong end, and one direction only."""
+    """Guards against numbers at the wrong end, and one direction only."""
     views.show(**TRANSLATION, view="lines")
     views.click(token("r3"))
     assert "token=r3" in views.hash
@@ -47,7 +47,7 @@ def test_a_clicked_token_shows_only_its_lines_and_their_numbers(views: Page) -> 
 
 
 def test_pointing_at_a_token_is_enough(views: Page) -> None:
-    """Guards: lines that stay after the pointer has left."""
+    """Guards against lines that remain after the pointer has left."""
     views.show(**TRANSLATION, view="lines")
     ActionChains(views.driver).move_to_element(views.find(token("r0"))).perform()
     assert numbers(views) == {"c0": ".75", "c3": ".25"}
@@ -56,7 +56,7 @@ def test_pointing_at_a_token_is_enough(views: Page) -> None:
 
 
 def test_a_line_tells_its_weight(views: Page) -> None:
-    """Guards: lines whose exact weight is not shown."""
+    """Guards against lines without a tooltip."""
     views.show(**TRANSLATION, view="lines", top=1)
     middle = """
         const box = (id) => document.querySelector(`[data-token=${id}]`).getBoundingClientRect();
@@ -69,7 +69,7 @@ def test_a_line_tells_its_weight(views: Page) -> None:
 
 
 def test_several_heads_lie_over_one_another_in_their_own_colours(views: Page) -> None:
-    """Guards: overlaid heads that cannot be told apart, or whose numbers are mixed up."""
+    """Guards against overlaid heads that cannot be told apart, or whose numbers are mixed up."""
     views.show(**TRANSLATION, view="lines", token="r3")
     assert views.texts(".heads button[aria-pressed=true]") == ["0"]
     views.click(".heads button[value='1']")
@@ -90,7 +90,7 @@ def test_several_heads_lie_over_one_another_in_their_own_colours(views: Page) ->
 
 
 def test_the_layout_can_be_switched(views: Page) -> None:
-    """Guards: long Japanese lines of which every character takes a row (bertviz#18)."""
+    """Guards against Japanese texts with one line per character (bertviz#18)."""
     views.show(**TRANSLATION, view="lines")
     assert views.find(".two-texts").get_attribute("data-layout") == "columns"
     views.choose("layout", "running text")
@@ -103,7 +103,7 @@ def test_the_layout_can_be_switched(views: Page) -> None:
 
 
 def test_arrow_keys_go_from_token_to_token_and_leave_the_time_alone(views: Page) -> None:
-    """Guards: tokens that only a mouse reaches, and keys that also change step or layer."""
+    """Guards against tokens that cannot be reached by keyboard, and keys that also change step or layer."""
     views.show(**TRANSLATION, view="lines", token="r0")
     views.find(token("r0")).click()
     views.find(token("r0")).send_keys(Keys.ARROW_DOWN)
@@ -120,7 +120,7 @@ def test_arrow_keys_go_from_token_to_token_and_leave_the_time_alone(views: Page)
 
 
 def test_lines_of_a_difference_tell_more_from_less(views: Page) -> None:
-    """Guards: a difference whose negative lines look like positive ones."""
+    """Guards against a difference whose negative lines look like positive ones."""
     views.show(**TRANSLATION, view="lines", against="step:step_00000100", token="r0")
     assert "dashed for negative" in views.text(".view-note")
     assert numbers(views)["c0"] == ".63"

@@ -12,7 +12,7 @@ CROSS = {"run": "translation", "recording": "step_00000300", "kind": "cross", "l
 
 
 def test_a_link_shows_the_same_again(page: Page) -> None:
-    """Guards: a state that is not, or only half, in the address."""
+    """Guards against state that is missing from the URL."""
     page.show(**CROSS)
     page.choose("example", page.texts(f"#{page.labelled('example')} option")[1])
     page.click(".tile[data-layer='1'][data-head=max]")
@@ -35,7 +35,7 @@ def test_a_link_shows_the_same_again(page: Page) -> None:
 
 @pytest.mark.parametrize("view", ["map", "lines", "sentence", "strength", "alignment", "curves", "steps"])
 def test_a_link_that_says_nonsense_shows_what_can_be_shown(page: Page, view: str) -> None:
-    """Guards: a link of another version, or a malformed one, that leaves a broken page."""
+    """Guards against a broken page for malformed links or links of other versions."""
     wrong = {
         "sample": "9e99",
         "layer": "-7",
@@ -70,7 +70,7 @@ def test_a_link_that_says_nonsense_shows_what_can_be_shown(page: Page, view: str
 
 
 def test_a_recording_that_is_gone_is_said_to_be(page: Page) -> None:
-    """Guards: an old link that shows another step than it names without a word."""
+    """Guards against showing a different step than the link names without a message."""
     page.show(**CROSS | {"recording": "step_00000310"})
     assert page.text(".step-title") == "step 300"
     assert page.text(".message") == "This run has no recording of step 310 (any more); showing step 300."

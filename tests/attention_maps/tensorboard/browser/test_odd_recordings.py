@@ -11,7 +11,7 @@ VIEWS = ("map", "lines", "sentence", "strength", "alignment", "curves", "steps")
 
 
 def test_an_older_recording_works_and_says_what_it_lacks(page: Page) -> None:
-    """Guards: a page that needs what older versions did not record."""
+    """Guards against requiring data that older versions did not record."""
     page.show(run="older", recording="step_00000100", values=True, head=1)
     assert "no value norms" in page.text(".message")
     assert page.text(".frame-name") == "cross-attention · layer 0 · head 1"
@@ -24,7 +24,7 @@ def test_an_older_recording_works_and_says_what_it_lacks(page: Page) -> None:
 
 
 def test_a_truncated_file_says_why_and_the_page_lives(page: Page) -> None:
-    """Guards: a blank page, or the map of another step, where a file cannot be read."""
+    """Guards against a blank page, or the map of another step, if a file cannot be read."""
     page.show(run="damaged", recording="step_00000100")
     page.press(Keys.ARROW_RIGHT)
     assert page.text(".nothing").startswith("Step 200 cannot be shown: ")
@@ -35,7 +35,7 @@ def test_a_truncated_file_says_why_and_the_page_lives(page: Page) -> None:
 
 
 def test_numbers_that_are_none_are_red(page: Page) -> None:
-    """Guards: a diverged model whose maps look like empty ones."""
+    """Guards against maps of a diverged model that look empty."""
     page.show(run="diverged", recording="step_00000100", layer=0, head=0)
     assert "the model diverged" in page.text(".legend-line")
     assert "219,38,38" in page.colours(".cells")
@@ -44,7 +44,7 @@ def test_numbers_that_are_none_are_red(page: Page) -> None:
 
 
 def test_a_diverged_model_is_reported_in_every_view(page: Page) -> None:
-    """Guards: weights that are no numbers, drawn as if there were none."""
+    """Guards against NaN weights drawn like zeros."""
     for view in VIEWS:
         page.show(run="diverged", recording="step_00000100", layer=0, head=0, view=view, token="r3")
         assert "the model diverged" in page.text(".frame-detail")
@@ -53,7 +53,7 @@ def test_a_diverged_model_is_reported_in_every_view(page: Page) -> None:
 
 
 def test_512_tokens_are_drawn_and_zoomed(page: Page) -> None:
-    """Guards: a map that is too large to display."""
+    """Guards against a map that is too large to display."""
     page.show(run="long", recording="step_00000100", head=0)
     assert page.find(".cells").get_attribute("aria-label").endswith("512 rows, 512 columns")
     assert "first 512 of 600 tokens" in page.text(".frame-detail")
@@ -66,7 +66,7 @@ def test_512_tokens_are_drawn_and_zoomed(page: Page) -> None:
 
 
 def test_a_run_can_have_any_name(page: Page) -> None:
-    """Guards: names that end an address, an attribute or a label."""
+    """Guards against names that terminate a URL, an attribute or a label."""
     page.show(run=ODD, recording="step_00000100", head=0)
     assert page.text(".frame-name") == "decoder self-attention · layer 0 · head 0"
     assert not page.find(".message").is_displayed()
@@ -78,7 +78,7 @@ def test_a_run_can_have_any_name(page: Page) -> None:
 
 
 def test_another_run_can_be_chosen_when_this_one_cannot_be_shown(page: Page) -> None:
-    """Guards: a page that is caught in a damaged recording."""
+    """Guards against a page that cannot leave a damaged recording."""
     page.load(run="damaged", recording="step_00000200")
     assert "cannot be shown" in page.text(".nothing")
     page.choose("run", "gpt")
@@ -88,7 +88,7 @@ def test_another_run_can_be_chosen_when_this_one_cannot_be_shown(page: Page) -> 
 
 
 def test_a_run_that_only_generated_has_no_steps_but_maps(page: Page) -> None:
-    """Guards: a timeline, or curves, that need a training step."""
+    """Guards against a timeline, or curves, that need a training step."""
     for view in VIEWS:
         page.show(run="generated", view=view)
         assert page.text(".step-title") == "generated 1"
@@ -99,7 +99,7 @@ def test_a_run_that_only_generated_has_no_steps_but_maps(page: Page) -> None:
 
 
 def test_one_token_is_a_text(page: Page) -> None:
-    """Guards: drawings that divide by the number of tokens less one."""
+    """Guards against division by the number of tokens minus one."""
     for view in VIEWS:
         for rows in ("reads", "predicts"):
             page.show(run="token", recording="step_00000100", view=view, rows=rows, merge=True, hide=True, token="r0")
@@ -108,7 +108,7 @@ def test_one_token_is_a_text(page: Page) -> None:
 
 
 def test_scores_are_shown_without_examples(page: Page) -> None:
-    """Guards: a blank page where only gold examples were scored."""
+    """Guards against a blank page where only gold examples were scored."""
     page.show(run="gpt", recording="step_00000100")
     page.show(run="scores", recording="step_00000100")
     assert "contains no examples" in page.text(".nothing")

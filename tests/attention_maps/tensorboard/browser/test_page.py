@@ -17,14 +17,14 @@ CROSS = {"run": "translation", "recording": "step_00000300", "kind": "cross", "l
 
 
 def find_cell(page: Page, row: str, column: str) -> tuple[int, int]:
-    """The point of a cell in the map, found by hovering over labels and cells."""
+    """Find the point of a cell in the map by hovering over labels and cells."""
     y = next(y for y in range(20, 500, 12) if page.hover(".pointer", 20, y)[:1] == [row])
     x = next(x for x in range(60, 700, 16) if page.hover(".pointer", x, y)[:1] == [f"{row} → {column}"])
     return x, y
 
 
 def test_the_overview_has_a_picture_of_every_head_and_of_the_aggregates(page: Page) -> None:
-    """Guards: heads that are counted wrongly, or an aggregate that does not exist for cross-attention."""
+    """Guards against heads that are counted wrongly, or an aggregate that does not exist for cross-attention."""
     page.show(**CROSS)
     found = page.driver.find_elements("css selector", ".tile")
     tiles = {(tile.get_attribute("data-layer"), tile.get_attribute("data-head")) for tile in found}
@@ -39,7 +39,7 @@ def test_the_overview_has_a_picture_of_every_head_and_of_the_aggregates(page: Pa
 
 
 def test_a_click_on_a_head_changes_map_and_address(page: Page) -> None:
-    """Guards: an overview whose pictures lead to another head than they show."""
+    """Guards against overview tiles that select a different head than they show."""
     page.show(**CROSS)
     before = page.picture(".cells")
     page.click(".tile[data-layer='1'][data-head='2']")
@@ -50,7 +50,7 @@ def test_a_click_on_a_head_changes_map_and_address(page: Page) -> None:
 
 
 def test_the_slider_and_the_arrow_keys_move_through_the_steps(page: Page) -> None:
-    """Guards: a timeline that moves without the map, or a map that moves without the timeline."""
+    """Guards against a timeline and a map that show different steps."""
     page.show(**CROSS)
     pictures = {page.picture(".cells")}
     page.press(Keys.ARROW_RIGHT)
@@ -72,7 +72,7 @@ def test_the_slider_and_the_arrow_keys_move_through_the_steps(page: Page) -> Non
 
 
 def test_keys_go_through_layers_and_heads(page: Page) -> None:
-    """Guards: keys that leave the model at its last layer, or skip the aggregates after the last head."""
+    """Guards against keys that go beyond the last layer, or skip mean, max and rollout after the last head."""
     page.show(**CROSS)
     page.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN, "]", "]", "]")
     assert page.text(".frame-name") == "cross-attention · layer 1 · mean of 3 heads"
@@ -84,7 +84,7 @@ def test_keys_go_through_layers_and_heads(page: Page) -> None:
 
 
 def test_playing_shows_every_step_and_stops_at_the_last(page: Page) -> None:
-    """Guards: playing that skips steps, or never ends."""
+    """Guards against playback that skips steps or never ends."""
     page.show(**CROSS)
     page.driver.execute_script("""
         const title = document.querySelector('.frame-detail');
@@ -99,7 +99,7 @@ def test_playing_shows_every_step_and_stops_at_the_last(page: Page) -> None:
 
 
 def test_a_recording_that_appears_is_followed(page: Page, logdir: Path) -> None:
-    """Guards: a page that must be loaded again to see the training go on."""
+    """Guards against a page that must be reloaded to follow a running training."""
     page.show(run="growing", recording="step_00000100")
     page.driver.find_element("xpath", "//label[contains(., 'follow latest')]").click()
     store.save(recording(200, sample(STORY, None, 200)), logdir / "growing")
@@ -111,7 +111,7 @@ def test_a_recording_that_appears_is_followed(page: Page, logdir: Path) -> None:
 
 
 def test_the_reload_button_of_tensorboard_finds_new_recordings(page: Page, logdir: Path) -> None:
-    """Guards: the tab alone keeping old data after TensorBoard's own button was pressed."""
+    """Guards against stale data after TensorBoard's reload button is pressed."""
     page.show(run="smaller", recording="step_00000050")
     assert page.text(".step-count") == "1 of 2"
     store.save(recording(700, sample(STORY, None, 700)), logdir / "smaller")
@@ -125,7 +125,7 @@ def test_the_reload_button_of_tensorboard_finds_new_recordings(page: Page, logdi
 
 
 def test_a_difference_of_equal_maps_is_nothing_and_names_both_sides(page: Page) -> None:
-    """Guards: a difference that is subtracted from something else, or a legend that swaps the sides."""
+    """Guards against a difference that is subtracted from something else, or a legend that swaps the sides."""
     page.show(**CROSS, against="step:step_00000300")
     assert "A minus B: A = translation step 300, B = translation step 300" in page.text(".legend-line")
     assert (
@@ -143,7 +143,7 @@ def test_a_difference_of_equal_maps_is_nothing_and_names_both_sides(page: Page) 
 
 
 def test_what_cannot_be_compared_says_why_and_is_shown_alone(page: Page) -> None:
-    """Guards: an empty page, or a wrong difference, for runs that share no example or for a smaller model."""
+    """Guards against an empty page, or a wrong difference, for runs that share no example or for a smaller model."""
     page.show(**CROSS, against="run:gpt")
     assert "no example with the same tokens" in page.text(".message")
     assert "A minus B" not in page.text(".legend-line")
@@ -154,7 +154,7 @@ def test_what_cannot_be_compared_says_why_and_is_shown_alone(page: Page) -> None
 
 
 def test_a_cell_tells_weight_tokens_predictions_and_loss(page: Page) -> None:
-    """Guards: rows and columns that are swapped or shifted by one."""
+    """Guards against rows and columns that are swapped or shifted by one."""
     page.show(**CROSS)
     x, y = find_cell(page, "エミは", "Emi")
     assert page.hover(".pointer", x, y) == [
@@ -172,7 +172,7 @@ def test_a_cell_tells_weight_tokens_predictions_and_loss(page: Page) -> None:
 
 
 def test_a_click_chooses_a_token_for_all_views(page: Page) -> None:
-    """Guards: a selection that only the view knows that it was made in."""
+    """Guards against a selection that other views ignore."""
     page.show(**CROSS)
     page.hover(".pointer", *find_cell(page, "エミは", "Emi"))
     ActionChains(page.driver).click().perform()
@@ -189,7 +189,7 @@ def test_a_click_chooses_a_token_for_all_views(page: Page) -> None:
 
 
 def test_hidden_special_tokens_leave_their_share_behind(page: Page) -> None:
-    """Guards: attention that vanishes without a word when special tokens are hidden."""
+    """Guards against hidden special tokens whose attention is not reported."""
     page.show(**CROSS, hide=True, token="r0")
     assert page.text(".readout") == "エミは attends to: Emi .67 · prefer .17 · s .17"
     assert "hidden: attention on special tokens" in page.text(".legend-line")
@@ -200,7 +200,7 @@ def test_hidden_special_tokens_leave_their_share_behind(page: Page) -> None:
 
 
 def test_merged_pieces_are_words(page: Page) -> None:
-    """Guards: weights of pieces that are averaged where they must be added up."""
+    """Guards against averaging weights of pieces that must be summed."""
     page.show(**CROSS, token="r0")
     assert page.find(".cells").get_attribute("aria-label").endswith("7 rows, 6 columns")
     page.show(**CROSS, merge=True, token="r0")
@@ -209,7 +209,7 @@ def test_merged_pieces_are_words(page: Page) -> None:
 
 
 def test_the_example_list_says_what_was_cut_and_takes_names_as_text(page: Page) -> None:
-    """Guards: examples that look whole but are not, and names that become part of the page."""
+    """Guards against truncated examples that are not marked as such, and names interpreted as HTML."""
     page.show(**CROSS, sample=1)
     examples = page.texts(f"#{page.labelled('example')} option")
     assert examples[0] == "probe 1 · Emi prefers apples."
@@ -218,7 +218,7 @@ def test_the_example_list_says_what_was_cut_and_takes_names_as_text(page: Page) 
 
 
 def test_japanese_is_marked_as_such(page: Page) -> None:
-    """Guards: Japanese that is drawn with Chinese forms of its characters."""
+    """Guards against Chinese forms of Japanese characters."""
     page.show(**CROSS)
     assert page.find(".cells").get_attribute("lang") == "ja"
     page.show(run="gpt", recording="step_00000300")
@@ -226,7 +226,7 @@ def test_japanese_is_marked_as_such(page: Page) -> None:
 
 
 def test_dark_mode_follows_tensorboard(page: Page) -> None:
-    """Guards: a white page in a dark frame."""
+    """Guards against a light page in TensorBoard's dark theme."""
     page.show(**CROSS)
     ground, picture = page.find("body").value_of_css_property("background-color"), page.picture(".cells")
     page.driver.execute_script("parent.document.body.classList.add('dark-mode')")
@@ -241,7 +241,7 @@ def test_dark_mode_follows_tensorboard(page: Page) -> None:
 
 
 def test_another_run_is_shown_at_its_nearest_step(page: Page) -> None:
-    """Guards: a page without a map after a change of runs that were recorded at different steps."""
+    """Guards against a missing map after switching to a run with different steps."""
     page.show(**CROSS | {"layer": 1, "head": 2})
     page.choose("run", "smaller")
     page.wait("return document.querySelector('.step-title').textContent === 'step 320'")
@@ -254,7 +254,7 @@ def test_another_run_is_shown_at_its_nearest_step(page: Page) -> None:
 
 
 def test_from_the_end_of_one_training_another_run_is_shown_at_its_end(page: Page) -> None:
-    """Guards: half-trained maps taken for the result, because the other run trained for more steps."""
+    """Guards against showing an intermediate step after switching to a run with more steps."""
     page.show(run="gpt", recording="step_00000300")
     page.choose("run", "translation")
     page.settle()
@@ -262,7 +262,7 @@ def test_from_the_end_of_one_training_another_run_is_shown_at_its_end(page: Page
 
 
 def test_what_was_generated_stands_beside_the_steps(page: Page) -> None:
-    """Guards: maps of generated text that are hidden, or that are taken for a training step."""
+    """Guards against maps of generated text that are hidden or shown as a training step."""
     page.show(**CROSS)
     page.click(".timeline button[value=generated]")
     assert page.text(".step-title") == "generated 1"
@@ -273,8 +273,8 @@ def test_what_was_generated_stands_beside_the_steps(page: Page) -> None:
 
 
 def test_an_empty_log_folder_explains_how_maps_are_recorded(open_folder: Open, tmp_path: Path) -> None:
-    """Guards: a blank tab before the first evaluation of the first run, one that stays when the run is there, and a
-    default layer that is uninformative."""
+    """Guards against a blank tab before the first evaluation of the first run, one that stays when the run is there,
+    and a default layer that is uninformative."""
     page = open_folder(tmp_path)
     page.driver.get(f"{page.address}#attention")
     page.enter()
@@ -301,7 +301,7 @@ def test_an_empty_log_folder_explains_how_maps_are_recorded(open_folder: Open, t
 
 
 def test_a_tooltip_goes_with_what_it_tells_of(page: Page) -> None:
-    """Guards: numbers of another step, or of a view that is no longer there, that stay on the screen."""
+    """Guards against leftover numbers of another step or view."""
     page.show(**CROSS)
     assert page.hover(".pointer", *find_cell(page, "エミは", "Emi"))
     ActionChains(page.driver).send_keys(Keys.ARROW_RIGHT).perform()
@@ -313,7 +313,7 @@ def test_a_tooltip_goes_with_what_it_tells_of(page: Page) -> None:
 
 
 def test_keys_work_before_the_first_click(page: Page) -> None:
-    """Guards: keys that go to the frame around the page, and a page that takes the focus from a field being
+    """Guards against keys that go to the frame around the page, and a page that takes the focus from a field being
     edited there."""
     page.load(**CROSS)
     ActionChains(page.driver).send_keys(Keys.ARROW_RIGHT).perform()

@@ -9,7 +9,7 @@ from tests.attention_maps.tensorboard.browser.page import Page, numbers, token
 
 
 def test_a_clicked_word_shades_what_it_looks_at_and_is_judged(views: Page) -> None:
-    """Guards: shades of another row than the one that was clicked, and a gold link that is shifted by one."""
+    """Guards against shading of another row than the clicked one, and gold links shifted by one."""
     views.show(**TRANSLATION, view="sentence")
     assert "Nothing selected" in views.text(".view-note")
     views.click(token("r2"))
@@ -31,7 +31,7 @@ def test_a_clicked_word_shades_what_it_looks_at_and_is_judged(views: Page) -> No
 
 
 def test_a_source_word_tells_who_looks_at_it(views: Page) -> None:
-    """Guards: a row that is shown where a column was asked for."""
+    """Guards against showing a row instead of a column."""
     views.show(**TRANSLATION, view="sentence")
     views.click(token("c0"))
     assert numbers(views) == {"r0": ".75", "r3": ".50"}
@@ -39,7 +39,7 @@ def test_a_source_word_tells_who_looks_at_it(views: Page) -> None:
 
 
 def test_the_panel_tells_what_was_expected_and_how_much_was_lost(views: Page) -> None:
-    """Guards: predictions of the row before or after."""
+    """Guards against predictions of an adjacent row."""
     views.show(**TRANSLATION, view="sentence", token="r1")
     panel = views.text(".sentence-panel")
     assert "赤い" in panel
@@ -52,7 +52,7 @@ def test_the_panel_tells_what_was_expected_and_how_much_was_lost(views: Page) ->
 
 
 def test_tokens_can_be_underlined_by_their_loss(views: Page) -> None:
-    """Guards: underlines that do not grow with the loss."""
+    """Guards against underlines that do not grow with the loss."""
     views.show(**TRANSLATION, view="sentence")
     views.driver.find_element("xpath", "//label[contains(., 'underline by loss')]").click()
     views.settle()
@@ -65,7 +65,7 @@ def test_tokens_can_be_underlined_by_their_loss(views: Page) -> None:
 
 
 def test_in_one_text_a_switch_turns_the_question_round(views: Page) -> None:
-    """Guards: self-attention whose other direction cannot be seen."""
+    """Guards against self-attention without the opposite direction."""
     views.show(**TEXT, view="sentence")
     views.click(token("r6"))
     assert numbers(views) == {"r0": ".25", "r1": ".25", "r6": ".38"}
@@ -79,7 +79,7 @@ def test_in_one_text_a_switch_turns_the_question_round(views: Page) -> None:
 
 
 def test_a_pronoun_is_judged_by_its_antecedent(views: Page) -> None:
-    """Guards: an antecedent that counts as found because the sink or the pronoun itself gets more."""
+    """Guards against counting the attention sink or the pronoun itself as a candidate."""
     views.show(**TEXT, view="sentence", token="r6")
     assert views.text(".gold-known") == "gold antecedent: Kate"
     assert views.text(".verdict.right") == "✓ right: it gets the largest weight of the words before it (25.0 %)"
@@ -95,14 +95,14 @@ def test_a_pronoun_is_judged_by_its_antecedent(views: Page) -> None:
 
 
 def test_what_comes_later_is_greyed(views: Page) -> None:
-    """Guards: a future that looks like words of weight 0."""
+    """Guards against masked words that look like words of weight 0."""
     views.show(**TEXT, view="sentence", token="r3")
     later = [one.get_attribute("data-token") for one in views.driver.find_elements("css selector", ".token.future")]
     assert later == ["r4", "r5", "r6", "r7", "r8"]
 
 
 def test_a_difference_of_sentences_has_signs(views: Page) -> None:
-    """Guards: a difference that is shaded like a weight."""
+    """Guards against a difference that is shaded like a weight."""
     views.show(**TRANSLATION, view="sentence", against="step:step_00000100", token="r0")
     shown = numbers(views)
     assert shown["c0"] == ".63"
@@ -111,7 +111,7 @@ def test_a_difference_of_sentences_has_signs(views: Page) -> None:
 
 
 def test_merged_and_hidden_tokens_keep_their_gold(views: Page) -> None:
-    """Guards: places of words that are taken for places of tokens."""
+    """Guards against confusing word positions with token positions."""
     views.show(**TRANSLATION, view="sentence", merge=True, hide=True, token="r2")
     assert views.text(".sentence-panel h3") == "りんごが"
     assert views.text(".gold-known") == "gold translation: apples"

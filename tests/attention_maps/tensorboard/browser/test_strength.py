@@ -9,7 +9,7 @@ from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 
 
 def test_strength_sets_a_head_against_all_together(views: Page) -> None:
-    """Guards: norms that are added instead of taken of the concatenation: 3 and 4 give 5."""
+    """Guards against adding norms instead of computing the norm of the concatenation: 3 and 4 give 5."""
     views.show(**TRANSLATION, view="strength")
     wait_for(views, ".strength-legend", "all 2 heads together")
     assert views.texts(".legend-entry") == ["head 0", "all 2 heads together", "mean of the heads"]
@@ -23,7 +23,7 @@ def test_strength_sets_a_head_against_all_together(views: Page) -> None:
 
 
 def test_tokens_are_sorted_by_strength(views: Page) -> None:
-    """Guards: an order of something else than what is drawn first."""
+    """Guards against sorting by another series than the first."""
     views.show(**TRANSLATION | {"head": 1}, view="strength")
     wait_for(views, ".strength-legend", "head 1")
     first = views.picture(".strength-view canvas")
@@ -38,7 +38,7 @@ def test_tokens_are_sorted_by_strength(views: Page) -> None:
 
 
 def test_every_head_has_its_bar_and_leads_to_it(views: Page) -> None:
-    """Guards: bars of heads that cannot be told apart or chosen."""
+    """Guards against bars of heads that cannot be told apart or chosen."""
     views.show(**TRANSLATION, view="strength", bars="each")
     wait_for(views, ".strength-legend", "head 1")
     assert views.hover(".sheet-scroller", 300, 26 + 10)[1:] == [
@@ -51,7 +51,7 @@ def test_every_head_has_its_bar_and_leads_to_it(views: Page) -> None:
 
 
 def test_a_recording_without_strength_says_so(views: Page) -> None:
-    """Guards: an empty drawing without a word, or bars of the recording seen before."""
+    """Guards against an empty drawing without a message, and bars of the previous recording."""
     views.show(**TRANSLATION, view="strength")
     wait_for(views, ".strength-legend", "together")
     views.show(**TRANSLATION | {"run": "older"}, view="strength")

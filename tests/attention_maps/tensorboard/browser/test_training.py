@@ -1,4 +1,4 @@
-"""The views over the whole training, and the numbers beside the maps."""
+"""The views of a whole training run, and the numbers next to the maps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CROSS = {"run": "translation", "recording": "step_00000300", "kind": "cross", "l
 
 
 def test_curves_have_units_and_lead_to_their_steps(page: Page) -> None:
-    """Guards: curves over something else than the steps that can be clicked."""
+    """Guards against curves whose steps differ from those selected by a click."""
     page.show(**CROSS, view="curves", measure="first")
     page.wait(
         "return document.querySelector('.chart-stage canvas').getAttribute('aria-label')?.startsWith('to the first')"
@@ -30,7 +30,7 @@ def test_curves_have_units_and_lead_to_their_steps(page: Page) -> None:
 
 
 def test_the_name_of_the_chosen_line_is_inside_the_chart(page: Page) -> None:
-    """Guards: a name that is cut off at the edge of the page."""
+    """Guards against names clipped at the edge of the page."""
     page.show(**CROSS | {"layer": 1, "head": 2}, view="curves", measure="first")
     page.wait(
         "return document.querySelector('.chart-stage canvas').getAttribute('aria-label')?.startsWith('to the first')"
@@ -46,7 +46,7 @@ def test_the_name_of_the_chosen_line_is_inside_the_chart(page: Page) -> None:
 
 
 def test_the_steps_of_a_head_stand_side_by_side(page: Page) -> None:
-    """Guards: small pictures that show another step than they lead to."""
+    """Guards against thumbnails that select a different step than they show."""
     page.show(**CROSS, view="steps")
     page.wait("return document.querySelectorAll('.step-tile[title]').length === 5")
     assert page.texts(".step-tile") == [f"step {step}" for step in range(100, 600, 100)]
@@ -57,7 +57,7 @@ def test_the_steps_of_a_head_stand_side_by_side(page: Page) -> None:
 
 
 def test_heads_are_sorted_by_a_measure_and_scores_stand_beside_baselines(page: Page) -> None:
-    """Guards: an order that puts the blurred heads first, and scores without anything to compare them with."""
+    """Guards against sorting high-entropy heads first, and scores without a baseline."""
     page.show(**CROSS, order="score", measure="entropy")
     measured = []
     for place in range(1, 7):
@@ -73,7 +73,7 @@ def test_heads_are_sorted_by_a_measure_and_scores_stand_beside_baselines(page: P
 
 
 def test_scores_name_the_place_of_a_head(page: Page) -> None:
-    """Guards: a best head without its place, and a read-out of all layers that is called a baseline."""
+    """Guards against a best head without layer and head number, and a mean of all layers shown as a baseline."""
     page.show(run="scores")
     assert page.texts(".scores tr") == [
         "cross: mean of all layers, grown 30.0 %",
