@@ -32,13 +32,18 @@ def recordings(run: Path) -> dict[str, Path]:
 
 
 def recorded_runs(folder: Path) -> list[Path]:
-    """Return the runs with recordings in a folder and below, sorted by name, without hidden folders. Runs whose
-    recordings cannot be listed are included."""
-    return sorted(
-        folder.joinpath(*parts[:-1])
-        for parts, files in walked(str(folder))
-        if parts[-1:] == (FOLDER,) and files != {} and not any(part.startswith(".") for part in parts)
-    )
+    """Return the runs with recordings in a folder and below, sorted by name, without hidden folders."""
+    places = (parts[:-1] for parts, _ in walked(str(folder)) if parts[-1:] == (FOLDER,))
+    runs = (folder.joinpath(*parts) for parts in places if not any(part.startswith(".") for part in parts))
+    return sorted(filter(_is_recorded, runs))
+
+
+def _is_recorded(run: Path) -> bool:
+    """Whether a run has recordings; True if they cannot be listed, so that the reason is reported."""
+    try:
+        return bool(recordings(run))
+    except OSError:
+        return True
 
 
 def existing_run(run: str) -> Path:

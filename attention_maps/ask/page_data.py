@@ -10,14 +10,13 @@ The rollout covers all layers, so its `layer` is empty.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attention_maps.files.errors import NotThere
 from attention_maps.files.file_names import numbered
-from attention_maps.files.recording_checks import Kinds
+from attention_maps.files.header import opened, read_header, read_tensor
+from attention_maps.files.recording_checks import maps, read_meta
 from attention_maps.tensorboard.recording_reader import RecordingReader
 
 
@@ -27,38 +26,29 @@ def page_data(run: str, files: Mapping[str, Path], sample: int | None, measured:
     Recordings without the sample, or without any samples, are skipped: they have no map to draw. `measured`: recordings
     by step whose measures form the curves. Raises `files.errors.Refusal` for an incomplete or invalid recording.
     """
-    source = RecordingReader()
     metas, tensors, carried = {}, {}, []
     for name, path in files.items():
-        meta = source.meta(str(path))
-        numbers = [number for number in range(len(meta["samples"])) if sample in (None, number)]
-        if not numbers:
-            continue
-        carried.append(name)
-        samples = [meta["samples"][number] for number in numbers]
-        metas[f"{run}|{name}"] = {"run": run, "recording": name, **meta, "samples": samples}
-        for (place, number), (kind, layer, what) in product(enumerate(numbers), _tensors(meta["kinds"])):
-            try:
-                tensor, content = source.tensor(str(path), number, kind, layer or 0, what)
-            except NotThere:
-                continue  # older recordings have neither values nor a rollout
-            key = (run, name, place, kind, "" if layer is None else layer, what)
-            data = base64.b64encode(content).decode("ascii")
-            tensors["|".join(map(str, key))] = {"shape": tensor.shape, "data": data}
+        with opened(str(path)) as file:
+            header = read_header(file)
+            meta = read_meta(header)
+            numbers = [number for number in range(len(meta["samples"])) if sample in (None, number)]
+            if not numbers:
+                continue
+            carried.append(name)
+            samples = [meta["samples"][number] for number in numbers]
+            metas[f"{run}|{name}"] = {"run": run, "recording": name, **meta, "samples": samples}
+            for one in (one for one in maps(header) if one.sample in numbers):
+                layer = "" if one.layer is None else one.layer
+                key = (run, name, numbers.index(one.sample), one.kind, layer, one.what)
+                data = base64.b64encode(read_tensor(file, one.tensor)).decode("ascii")
+                tensors["|".join(map(str, key))] = {"shape": one.tensor.shape, "data": data}
     steps, generated = numbered((files[name].name, name) for name in carried)
     return {
         "index": {"runs": {run: {"steps": list(steps), "generated": list(generated)}}, "logdir": ""},
         "meta": metas,
         "tensors": tensors,
-        "curves": {run: source.curves({number: str(path) for number, path in measured.items()})},
+        "curves": {run: RecordingReader().curves({number: str(path) for number, path in measured.items()})},
     }
-
-
-def _tensors(kinds: Kinds) -> Iterator[tuple[str, int | None, str]]:
-    """Yield kind, layer (None for the rollout) and type of each tensor of a sample."""
-    for kind, shape in kinds.items():
-        yield from ((kind, layer, what) for layer in range(shape["layers"]) for what in ("weights", "norms", "values"))
-        yield kind, None, "rollout"
 
 
 def thinned(names: Sequence[str], chosen: str, count: int) -> list[str]:

@@ -79,15 +79,16 @@ def _width(text: str, size: float, bold: bool) -> float:
     return _RULER.get_text_width_height_descent(text, fonts.font(size, bold and fonts.has_bold(text)), False)[0]
 
 
-def heat_map(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], *texts: str, **more: Any) -> np.ndarray:
-    """Draw one map [Q,K] with row and column labels as an RGB image [h,w,3] uint8; `texts`: title and subtitle, `more`:
-    other fields of `HeatMap`."""
-    return small_multiples({"": weights}, rows, columns, *texts, **more)
+def heat_map(
+    weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str = "", subtitle: str = "", **more: Any
+) -> np.ndarray:
+    """Draw one map [Q,K] with row and column labels as an RGB image [h,w,3] uint8; `more`: fields of `HeatMap`."""
+    return small_multiples({"": weights}, rows, columns, title, subtitle=subtitle, **more)
 
 
 def small_multiples(
-    panels: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str], *texts: str, **more: Any
+    panels: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str], title: str = "", **more: Any
 ) -> np.ndarray:
-    """Draw maps [Q,K] of the same tokens side by side as an RGB image [h,w,3] uint8; arguments as for `heat_map`."""
+    """Draw maps [Q,K] of the same tokens side by side as an RGB image [h,w,3] uint8; `more`: fields of `HeatMap`."""
     queries, keys = (tokens(range(len(pieces)), pieces, frozenset()) for pieces in (rows, columns))
-    return HeatMap(panels, queries, keys, *texts, **more).draw(Canvas)
+    return HeatMap(panels, queries, keys, title, **more).draw(Canvas)

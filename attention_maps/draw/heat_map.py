@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from attention_maps.draw.labels import hundredths, printable, readable, vertical, visible
-from attention_maps.draw.surface import INK, LEADING, MUTED, PAPER, POINT, Cells, Drawing, Surface, Text, colours
+from attention_maps.draw.surface import INK, LEADING, MUTED, PAPER, POINT, Align, Cells, Drawing, Surface, Text, colours
 from attention_maps.record.recording import Tokens
 
 TITLE, SUBTITLE, PANEL, NAME, LABEL = 13.0, 9.5, 9.5, 8.5, 11.0  # points; labels shrink with the cells
@@ -232,7 +232,7 @@ class _Layout:
             self._colour_bar(page, maximum)
 
     def _row_labels(
-        self, page: Surface, x: float, y: float, labels: Sequence[str], tokens: Tokens, align: Literal["left", "right"]
+        self, page: Surface, x: float, y: float, labels: Sequence[str], tokens: Tokens, align: Align
     ) -> None:
         for row in range(0, len(labels), self.every):
             middle = y + (row + 0.5) * self.cell

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from attention_maps.draw.heat_map import GAP, NAME, SUBTITLE, TITLE
 from attention_maps.draw.labels import readable, visible
-from attention_maps.draw.surface import INK, MUTED, Text
+from attention_maps.draw.surface import INK, MUTED, Align, Text
 from attention_maps.draw.svg import Svg
 from attention_maps.record.chosen_map import ChosenMap
 from attention_maps.record.recording import Tokens
@@ -38,8 +36,7 @@ def lines(chosen: ChosenMap, top: int = 3) -> str:
         if weight > 0:
             hint = f"{visible(rows.pieces[row])} → {visible(columns.pieces[column])}: {100 * weight:.1f} %"
             page.curve((left, y + (row + 0.5) * STEP), (right, y + (column + 0.5) * STEP), COLOUR, weight, hint)
-    sides: list[tuple[Tokens, float, Literal["left", "right"]]]
-    sides = [(rows, left - GAP, "right"), (columns, right + GAP, "left")]
+    sides: list[tuple[Tokens, float, Align]] = [(rows, left - GAP, "right"), (columns, right + GAP, "left")]
     for tokens, x, align in sides:
         for place, piece in enumerate(tokens.pieces):
             colour = MUTED if tokens.special[place] else INK

@@ -20,6 +20,7 @@ LEADING = 1.25
 INK, MUTED, LINE, PAPER = "#1f2937", "#6b7280", "#cbd5e1", "#ffffff"
 
 Drawing = TypeVar("Drawing", covariant=True)
+Align = Literal["left", "center", "right"]
 
 
 @dataclass
@@ -31,7 +32,7 @@ class Text:
     text: str
     size: float
     colour: str = INK
-    align: Literal["left", "center", "right"] = "left"
+    align: Align = "left"
     base: Literal["center_baseline", "bottom"] = "center_baseline"
     angle: Literal[0, 90] = 0
     bold: bool = False

@@ -1,4 +1,4 @@
-"""Read and validate safetensors files using only the standard library.
+"""Read and validate the safetensors files of recordings using only the standard library.
 
 A file consists of the header length (8 bytes, little-endian), the header (a JSON object with dtype, shape and offsets
 of every tensor) and the contiguous bytes of the tensors.
@@ -18,6 +18,9 @@ from typing import Any, BinaryIO
 
 from attention_maps.files.errors import Damaged, NotThere
 from attention_maps.files.json_checks import is_list, is_size, is_text, need, parse_json
+
+FORMAT = "chumoku-attention"
+VERSION = "1"
 
 LONGEST_HEADER = 32 * 2**20  # bytes; several hundred samples of 512 tokens
 LARGEST_TENSOR = 512 * 2**20  # bytes
@@ -58,7 +61,8 @@ def opened(path: str) -> Iterator[BinaryIO]:
 
 
 def read_header(file: BinaryIO) -> Header:
-    """Read and validate the header of an open file. Raises Damaged."""
+    """Read and validate the header of an open file. Raises Damaged, also for other safetensors files and recordings of
+    another format version."""
     size = os.fstat(file.fileno()).st_size
     start = file.read(8)
     need(len(start) == 8, f"truncated after {len(start)} bytes")
@@ -81,6 +85,9 @@ def read_header(file: BinaryIO) -> Header:
         need(tensor.start == end, f"tensor {name} begins at byte {tensor.start} instead of {end}")
         end = tensor.stop
     need(end == size, f"truncated or overwritten: its tensors end at byte {end}, the file at {size}")
+    need(metadata.get("format") == FORMAT, "a safetensors file, but not an attention recording")
+    version = metadata.get("version")
+    need(version == VERSION, f"recording format {version}; this program reads {VERSION}")
     return Header(tensors, metadata)
 
 

@@ -16,9 +16,6 @@ from attention_maps.files.header import Header, Tensor
 from attention_maps.files.json_checks import is_number_or_none, is_text, is_whole, need, parse_json
 from attention_maps.files.sample_checks import check_sample
 
-FORMAT = "chumoku-attention"
-VERSION = "1"
-
 MOST_MEASURES = 64
 LONGEST_NAME = 64  # characters of a measure's name; curves repeat all names for each step
 
@@ -33,13 +30,6 @@ Kinds = dict[str, dict[str, int]]
 
 Matrices = dict[str, list[list[Any]]]
 """One value per head, by kind: [layer][head]."""
-
-
-def check_format(header: Header) -> None:
-    """Reject other safetensors files and recordings of another format version."""
-    found = header.metadata.get("format"), header.metadata.get("version")
-    need(found[0] == FORMAT, "a safetensors file, but not an attention recording")
-    need(found[1] == VERSION, f"recording format {found[1]}; this program reads {VERSION}")
 
 
 def tensor_name(sample: int, kind: str, layer: int, what: str) -> str:

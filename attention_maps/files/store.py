@@ -32,8 +32,8 @@ from safetensors.numpy import save as serialised
 from attention_maps.files import recording_checks as checks
 from attention_maps.files.errors import Damaged
 from attention_maps.files.file_names import FOLDER, numbered
-from attention_maps.files.header import Header, read_header, read_tensor
-from attention_maps.files.recording_checks import FORMAT, VERSION, Kinds
+from attention_maps.files.header import FORMAT, VERSION, Header, read_header, read_tensor
+from attention_maps.files.recording_checks import Kinds
 from attention_maps.files.sample_checks import KEYS
 from attention_maps.record.recording import Antecedents, Prediction, Recording, Sample, Score, Tokens
 from configs.whole_file import write_whole
@@ -180,9 +180,7 @@ def _opened(file: Path) -> Iterator[tuple[BinaryIO, Header]]:
         raise FileNotFoundError(errno.ENOENT, "no such recording", str(file))
     try:
         with file.open("rb") as stream:
-            header = read_header(stream)
-            checks.check_format(header)
-            yield stream, header
+            yield stream, read_header(stream)
     except Damaged as damage:
         raise RecordingError(f"{file}: {damage}") from damage
 

@@ -17,6 +17,9 @@ from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.recording import AttentionRecording, record_attention
 
+PREDICTIONS = 5
+"""Number of predicted tokens recorded per row."""
+
 
 def record(
     model: GPT | EncoderDecoder,
@@ -26,7 +29,6 @@ def record(
     *,
     pieces: Pieces | None = None,
     max_tokens: int = 128,
-    top: int = 5,
     scores: Sequence[Score] = (),
     measured: Measures | None = None,
 ) -> Recording:
@@ -53,20 +55,14 @@ def record(
             sides = (ids for ids in (example.source_ids, example.target_ids) if ids is not None)
             with record_attention(model) as seen:
                 logits = model(*(torch.tensor([ids], device=device) for ids in sides))[0].float()  # [T,V]
-            recorded.append(_sample(whole, example, seen, logits, special, spell, top))
+            recorded.append(_sample(whole, example, seen, logits, special, spell))
             deviation = float(torch.tensor([deviation, seen.deviation]).max())  # keeps NaN
     measures = head_measures(recorded) | (measured or {})
     return Recording(step, tuple(recorded), measures, head_labels(measures), tuple(scores), deviation)
 
 
 def _sample(
-    whole: Example,
-    example: Example,
-    seen: AttentionRecording,
-    logits: Tensor,
-    special: frozenset[int],
-    spell: Pieces,
-    top: int,
+    whole: Example, example: Example, seen: AttentionRecording, logits: Tensor, special: frozenset[int], spell: Pieces
 ) -> Sample:
     expected = torch.tensor(example.next_ids, dtype=torch.long, device=logits.device)
     losses = F.cross_entropy(logits[: len(expected)], expected, reduction="none")
@@ -75,7 +71,7 @@ def _sample(
         predicts=tokens(example.next_ids, example.next_pieces, special),
         source=None if example.source_ids is None else tokens(example.source_ids, example.source_pieces or (), special),
         losses=tuple(round(loss, 5) for loss in losses.tolist()),
-        predictions=_predictions(logits, spell, top),
+        predictions=_predictions(logits, spell),
         weights=_halved({key: weights[0] for key, weights in seen.weights.items()}),
         norms=_halved({key: outputs[0].norm(dim=-1) for key, outputs in seen.outputs.items()}),
         name=example.name,
@@ -111,9 +107,9 @@ def _check(model: GPT | EncoderDecoder, example: Example) -> None:
             raise ValueError(f"{name} {problem}")
 
 
-def _predictions(logits: Tensor, spell: Pieces, top: int) -> tuple[tuple[Prediction, ...], ...]:
-    """Return the `top` most likely tokens of each row of `logits` [T,V]."""
-    best = logits.softmax(dim=-1).topk(min(top, logits.shape[-1]), dim=-1)
+def _predictions(logits: Tensor, spell: Pieces) -> tuple[tuple[Prediction, ...], ...]:
+    """Return the most likely tokens of each row of `logits` [T,V]."""
+    best = logits.softmax(dim=-1).topk(min(PREDICTIONS, logits.shape[-1]), dim=-1)
     return tuple(
         tuple(Prediction(token, piece, round(p, 5)) for token, piece, p in zip(ids, spell(ids), row, strict=True))
         for ids, row in zip(best.indices.tolist(), best.values.tolist(), strict=True)

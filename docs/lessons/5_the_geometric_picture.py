@@ -42,16 +42,16 @@ x[:, :7] = x[:, POSITIONS] = torch.eye(7)
 x[[SHY, BLUE, OLD], ADJECTIVE] = 1
 x[[BIRD, BARNS], NOUN] = 1
 
-asks = torch.zeros(16, 16)  # [query feature, key feature], as scores
-asks[NOUN, ADJECTIVE] = 8
-asks[POSITIONS, POSITIONS] = -1.2 * (torch.arange(7)[:, None] - torch.arange(7)).abs()
-asks *= 4  # attention divides by √16
-gives = torch.zeros(16)
-gives[[SHY, BLUE, OLD]] = 1
+matches = torch.zeros(16, 16)  # [query feature, key feature], as scores
+matches[NOUN, ADJECTIVE] = 8
+matches[POSITIONS, POSITIONS] = -1.2 * (torch.arange(7)[:, None] - torch.arange(7)).abs()
+matches *= 4  # attention divides by √16
+passes = torch.zeros(16)
+passes[[SHY, BLUE, OLD]] = 1
 
 by_hand = CausalSelfAttention(ModelConfig(width=16, heads=1, qk_norm=False), "decoder", layer=0)
 with torch.no_grad(), record_attention(by_hand) as seen:
-    by_hand.query_key_value.weight.copy_(torch.cat([asks.T, torch.eye(16), gives.diag()]))
+    by_hand.query_key_value.weight.copy_(torch.cat([matches.T, torch.eye(16), passes.diag()]))
     by_hand.output.weight.copy_(torch.eye(16))
     moved = x + by_hand(x[None])[0]
 hand_weights = seen.weights["decoder", 0][0, 0]

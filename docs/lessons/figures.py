@@ -85,16 +85,14 @@ def beside(*images: np.ndarray) -> np.ndarray:
     return np.hstack([np.pad(i, ((0, height - len(i)), (0, 0), (0, 0)), constant_values=255) for i in images])
 
 
-def bars(
-    labels: Sequence[str], series: Mapping[str, Sequence[float]], title: str, subtitle: str = "", digits: int = 2
-) -> np.ndarray:
+def bars(labels: Sequence[str], series: Mapping[str, Sequence[float]], title: str, subtitle: str) -> np.ndarray:
     """Draw a group of bars per label, one bar per series with its value on top, as an image [h, w, 3] uint8."""
     figure, axes = _chart(max(72 * len(labels) + 110, 560), 340, title, subtitle)
     width = 0.84 / len(series)
     for number, (name, values) in enumerate(series.items()):
         middles = np.arange(len(labels)) + (number - (len(series) - 1) / 2) * width
         drawn = axes.bar(middles, values, width * 0.92, color=COLOURS[number], label=name)
-        axes.bar_label(drawn, fmt=f"%.{digits}f", padding=3, color=INK, fontproperties=font(7))
+        axes.bar_label(drawn, fmt="%.2f", padding=3, color=INK, fontproperties=font(7))
     axes.set_xticks(range(len(labels)), labels, fontproperties=font(LABEL), color=INK)
     axes.tick_params("x", length=0, pad=6)
     axes.set_xlim(-0.6, len(labels) - 0.4)
@@ -104,7 +102,7 @@ def bars(
 
 
 def curves(
-    x: Sequence[float], series: Mapping[str, Sequence[float]], title: str, subtitle: str = "", x_name: str = ""
+    x: Sequence[float], series: Mapping[str, Sequence[float]], title: str, subtitle: str, x_name: str
 ) -> np.ndarray:
     """Draw lines over positive x and y on log2 scales, as an image [h, w, 3] uint8."""
     figure, axes = _chart(560, 360, title, subtitle)
@@ -119,7 +117,7 @@ def curves(
 
 
 def graphs(
-    panels: Mapping[str, tuple[np.ndarray, Sequence[str], Sequence[str]]], title: str, subtitle: str = ""
+    panels: Mapping[str, tuple[np.ndarray, Sequence[str], Sequence[str]]], title: str, subtitle: str
 ) -> np.ndarray:
     """Draw maps [Q, K] as graphs, side by side, as an image [h, w, 3] uint8; arrows from query to key are thicker and
     darker for larger weights. panels: name -> (weights, query labels, key labels)."""

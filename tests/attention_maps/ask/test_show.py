@@ -249,7 +249,7 @@ def test_recordings_of_older_versions_are_measured_when_asked(run: str, capsys: 
     assert guarded(["heads", run]) == 0
     out = capsys.readouterr().out
     assert re.search(r"^decoder +head +entropy.*diagonal", out, re.MULTILINE)
-    assert re.search(r"^layer 1 +0 .* broad$", out, re.MULTILINE)
+    assert re.search(r"^layer 1 +0 .* uniform$", out, re.MULTILINE)
 
 
 def test_a_control_character_in_a_recording_never_reaches_the_terminal(

@@ -9,7 +9,7 @@ export class Recordings {
     this.runs = new Map();
   }
 
-  /** Read the list again -> {changed, resumed}: `resumed` are runs whose newest step is gone, i.e. that resumed from an older one. */
+  /** Read the list again -> {changed, resumed}: `resumed`: runs whose newest step is gone because they resumed from an older one. */
   async refresh() {
     const {runs, logdir} = await this.source.index();
     const before = this.runs;

@@ -62,7 +62,7 @@ export class State {
     host().addEventListener('hashchange', () => {
       const given = fromHash(host().location.hash);
       if (Object.keys(given).length)
-        this.set({...INITIAL, ...given}, {url: false}); // what a link does not name takes its initial value
+        this.set({...INITIAL, ...given}, {url: false}); // values that a link does not name are reset
       else this.writeUrl();
     });
   }

@@ -8,7 +8,7 @@ const DIVERGING = {
   light: ['#8f2d10', '#d9703b', '#f4c7a5', '#f7f7f7', '#aecbee', '#3f78c9', '#12387c'],
   dark: ['#ffc9a3', '#e8834a', '#7d3f22', '#23262d', '#26487f', '#4f93e6', '#c5e0ff'],
 };
-/** The palette of Okabe & Ito (2008), safe for colour blindness; repeated if there are more heads. */
+/** The colour-blind-safe palette of Okabe & Ito (2008), repeated if there are more heads. */
 const HEADS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8b6f00', '#7f7f7f'];
 
 const STEPS = 256;

@@ -24,8 +24,8 @@ export function reach(frame) {
 }
 
 /**
- * Fill `pixels` (Uint32Array of width x height) with a matrix of `columns` columns. A pixel that covers several cells takes the
- * strongest one, so that a thin diagonal does not fade in a small picture.
+ * Fill `pixels` (Uint32Array of width x height) with a matrix of `columns` columns. A pixel that covers several cells gets the
+ * colour of the largest weight, so that a thin diagonal does not fade in a small picture.
  */
 export function paint(pixels, width, height, {weights, columns, maximum, seen, table}) {
   const rows = weights.length / columns;

@@ -5,8 +5,8 @@ import {CanvasPen} from './pen.js';
 
 export class ScrollingCanvas {
   /**
-   * `paint(pen, window)` draws what lies in window = {left, top, width, height} of the content; after a change of size
-   * `resized()` is called first. Elements in `content` lie above the drawing.
+   * `paint(pen, window)` draws the part of the content in window = {left, top, width, height}; after a change of size
+   * `resized()` is called first. Elements in `content` are above the drawing.
    */
   constructor(paint, {label = '', resized = () => {}} = {}) {
     this.paint = paint;

@@ -51,7 +51,7 @@ export function selectable(container, current, select) {
   });
 }
 
-/** Make one token of a container the one that Tab reaches; arrow keys move on from there. */
+/** Make one token of a container reachable by the Tab key; arrow keys move on from there. */
 export function focusOn(container, button, {focus = true} = {}) {
   for (const other of container.querySelectorAll('.token[tabindex="0"]')) other.tabIndex = -1;
   if (!button) return;

@@ -6,7 +6,7 @@
 /**
  * The links of a frame. `argmax`: the largest weight of each row. `mutual`: those that are also the largest of their column. `grown`:
  * mutual links plus adjacent ones that are largest on one side. `threshold`: every weight of at least that value. Weights of 0 are never
- * links; among equal weights the first wins.
+ * linked; of several equal weights, the first one is linked.
  */
 export function readOut(frame, {readout = 'argmax', threshold = 0.2} = {}) {
   const rows = words(frame.rows);

@@ -10,7 +10,7 @@ import {cornerWidth, otherNames} from './layout.js';
 const LABEL = 12;
 const MOST = 160; // longest label in pixels
 const NUMBERED = 24; // smallest cell, in pixels, with a number
-const CELLS = 20_000; // more are drawn as one picture: so many rectangles open slowly
+const CELLS = 20_000; // larger maps are drawn as one picture, because viewers open many rectangles slowly
 const TITLE = 34;
 const SCALE = {width: 150, height: 10, room: 44};
 const NOTE = 16; // pixels of a line under the scale
