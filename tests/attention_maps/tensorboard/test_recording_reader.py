@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from attention_maps.files import store
 from attention_maps.files.errors import Damaged
-from attention_maps.files.header import opened, read_header, read_tensor
+from attention_maps.files.header import FORMAT, VERSION, opened, read_header, read_tensor
 from attention_maps.record.recording import Recording
 from tests.attention_maps.tensorboard.conftest import Tab
 
@@ -286,7 +286,7 @@ def test_what_is_too_large_is_not_read(
 def test_a_file_that_shrinks_while_it_is_read_is_refused(tmp_path: Path) -> None:
     """Guards against a truncated tensor with a complete shape."""
     path = tmp_path / "large.safetensors"
-    save_file({"0/cross/0": np.zeros((8, 100, 100), np.float16)}, path)
+    save_file({"0/cross/0": np.zeros((8, 100, 100), np.float16)}, path, {"format": FORMAT, "version": VERSION})
     with opened(str(path)) as file:
         header = read_header(file)
         os.truncate(path, 100_000)
