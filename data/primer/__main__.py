@@ -14,9 +14,8 @@ from configs.settings import describe, read_settings
 from data.primer import rows
 from data.primer.corpus import Row, sides
 from data.primer.drawing import links, picture
-from data.tokens.word_alignment import project
 
-HELP = """Write the embedded English-Japanese corpus to standard output.
+HELP = """Write the built-in English-Japanese corpus to standard output.
 
   python -m data.primer kind=stories pairs=100
 
@@ -45,9 +44,9 @@ class PrimerSettings:
 
 
 def _pharaoh(row: Row) -> str:
-    words = (" ".join(side[a:b] for a, b in spans) for side, spans in zip(sides(row), row["words"], strict=True))
-    links = " ".join(f"{i}-{j}" for i, j in project(row["alignment"], *row["words"]))
-    return "\t".join((*words, links))
+    linked = links(row)
+    pairs = (f"{i}-{j}" for i, j in linked.links)
+    return "\t".join((" ".join(linked.english), " ".join(linked.japanese), " ".join(pairs)))
 
 
 FORMATS: dict[str, Callable[[Row], str]] = {

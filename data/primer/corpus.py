@@ -19,13 +19,12 @@ from data.primer.stream import Draw, Drawn, Row, drawn
 from data.processes import uncollected, workers
 
 PATIENCE = 200
-"""Mean number of derivations per requested row at which the corpus counts as exhausted."""
+"""Number of derivations per requested row after which the corpus counts as exhausted."""
 ENOUGH = 10_000
 """From this number of rows on, the training split contains nearly every word in every construction, so a `novel` row is
 kept only if its parts occur in training."""
 MANY = 4_000
-"""From this number of rows on, several processes draw them. Starting these takes as long as drawing a few hundred
-rows."""
+"""From this number of rows on, several processes draw them: starting these takes as long as a few hundred rows."""
 
 
 def sentence_columns(sentence: Sentence) -> Row:

@@ -12,40 +12,19 @@ from data.primer.grammar.choice import Chooser
 from data.primer.grammar.sentences import CONSTRUCTIONS, finish
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "images" / "primer"
-EXAMPLES = (
-    ("past_event", 7),
-    ("at_hour", 1),
-    ("negation", 5),
-    ("casual_plan", 6),
-    ("existence", 11),
-    ("location", 3),
-    ("how_many", 5),
-    ("question_and_answer", 6),
-    ("comparison", 7),
-    ("superlative", 1),
-    ("preference_because", 1239),
-    ("preference_because", 3535),
-    ("wish", 1),
-    ("ability", 1),
-    ("permission", 4),
-    ("duty", 3),
-    ("experience", 9),
-    ("give", 9),
-    ("receive", 8),
-    ("purpose", 7),
-    ("condition", 5),
-    ("object_relative", 1),
-    ("reported_reason", 9),
-    ("because_of_compared_relatives", 3),
-)
+EXAMPLES = """
+past_event 7, at_hour 1, negation 5, casual_plan 6, existence 11, location 3, how_many 5, question_and_answer 6,
+comparison 7, superlative 1, preference_because 1239, preference_because 3535, wish 1, ability 1, permission 4, duty 3,
+experience 9, give 9, receive 8, purpose 7, condition 5, object_relative 1, reported_reason 9,
+because_of_compared_relatives 3"""
 """Construction and seed of each example."""
 
 
 def examples() -> list[tuple[str, str, str, str]]:
     """Return (file name, English, Japanese, SVG) for each example."""
     found = []
-    for name, seed in EXAMPLES:
-        row = sentence_columns(finish(name, CONSTRUCTIONS[name][0](Chooser(random.Random(seed)))))
+    for name, seed in (example.split() for example in EXAMPLES.split(",")):
+        row = sentence_columns(finish(name, CONSTRUCTIONS[name](Chooser(random.Random(int(seed))))))
         found.append((f"{name}_{seed}.svg", row["source"], row["target"], picture([links(row)])))
     return found
 

@@ -39,8 +39,7 @@ def split(japanese: str, combinations: Iterable[tuple[str, ...]]) -> str:
 
 
 def parts(combinations: Iterable[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
-    """Return the parts of combinations that must all occur in training: the predicate in its construction, and the
-    nouns."""
+    """Return the parts that must all occur in training: the predicate in its construction, and the nouns."""
     return frozenset(
         part for name, predicate, *rest in combinations for part in ((name, predicate), *((noun,) for noun in rest))
     )

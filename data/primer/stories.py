@@ -33,8 +33,7 @@ def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
 
 
 def mention_columns(written: Written) -> dict[str, Any]:
-    """Return the columns for `data.coreference`. Referents are numbered in order of appearance; one name is one
-    referent."""
+    """Return the columns for `data.coreference`. Referents are numbered in order of appearance, one per name."""
     known: dict[str, int] = {}
     columns: dict[str, Any] = {"mentions": [], "referents": [], "names": [], "turns": []}
     for mention in sorted(written.mentions, key=lambda mention: (mention.start, mention.end)):

@@ -54,8 +54,7 @@ class Stream(random.Random):
 
 
 def drawn(kind: str, draw: Draw, seed: int, processes: int = 0) -> Generator[Drawn, None, None]:
-    """Yield rows endlessly; the rows are the same for any number of worker processes (0: none). `kind` identifies
-    `draw` in the workers."""
+    """Yield rows endlessly, the same for any number of worker processes. `kind` identifies `draw` in the workers."""
     stream = Stream(seed)
     chooser = Chooser(stream)
     if processes == 0:
@@ -73,8 +72,7 @@ def drawn(kind: str, draw: Draw, seed: int, processes: int = 0) -> Generator[Dra
 
 
 def share(draw: Draw, stream: Stream, number: int) -> Share:
-    """Draw the rows that begin in chunk `number` of the stream, from the chunk's first number (or from the current
-    position, if later)."""
+    """Draw the rows that begin in chunk `number` of the stream, or after the current position if that is later."""
     stream.skip(number * SHARE)
     chooser = Chooser(stream)
     starts, rows = [], []

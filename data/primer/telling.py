@@ -1,4 +1,4 @@
-"""Discourse model of a story: track mentions to decide where English uses a pronoun and where Japanese omits the word.
+"""Track the mentions in a story to decide where English uses a pronoun and where Japanese omits the word.
 
 English uses a pronoun for the subject of the previous sentence, and for a thing or person mentioned in the last
 sentences unless another referent with the same pronoun was mentioned too. Japanese omits a continuing subject, and a
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from data.primer.constructions.adjectives import comparing, preferring, turned, with_reason
+from data.primer.constructions.adjectives import comparing, preferring, turned, very_head, with_reason
 from data.primer.constructions.combined import reason
 from data.primer.grammar import japanese as ja
 from data.primer.grammar import noun_phrases
@@ -99,12 +99,12 @@ class Teller:
     # Mentions
 
     def meant(self, figure: Figure, rival: Figure, named: float = 0.0) -> Figure:
-        """Return the figure, to be mentioned next by a pronoun that could also refer to the rival; only the meaning of
-        the sentence distinguishes the two.
+        """Return the figure; its next mention is a pronoun that could also refer to the rival, so that only the meaning
+        of the sentence identifies the antecedent.
 
-        Used for turns, in which each of the two is the antecedent equally often. A figure with a different pronoun is
-        no rival. With probability `named`, the figure is mentioned by name instead (`because` has its own probability):
-        such stories provide the training signal for the pronouns.
+        Used for turns, in which each of the two figures is the antecedent equally often. A figure with another pronoun
+        is not counted as a rival. With probability `named`, the mention is the name instead (`because` has its own
+        probability): such stories provide the training signal for the pronouns.
         """
         self.by_pronoun(figure)
         spelled = self.chooser.chance(named)
@@ -112,7 +112,7 @@ class Teller:
         return figure
 
     def by_pronoun(self, figure: Figure) -> Figure:
-        """Return the figure, to be mentioned next by a pronoun regardless of other recent mentions."""
+        """Return the figure; its next mention is a pronoun, regardless of other recent mentions."""
         assert figure.introduced, f"{figure.referent.name}: no pronoun before the noun"
         self._called[figure] = True, None
         return figure
@@ -131,8 +131,7 @@ class Teller:
         return figure in around and all(other is figure for other in around)
 
     def subject(self, figure: Figure, again: bool = False) -> tuple[NounPhrase, str | None]:
-        """Build the figure as subject, and its Japanese particle (None: omitted). `again`: a second mention in the same
-        sentence, which does not repeat the name."""
+        """Build the figure as subject, and its Japanese particle (None: omitted). `again`: not first in a sentence."""
         new, entered = not figure.introduced, self._entered
         self._entered = None
         continuing = self._topic is figure
@@ -153,8 +152,7 @@ class Teller:
         return phrase, "は"
 
     def object(self, figure: Figure, action: str = "") -> NounPhrase:
-        """Build the figure as the object of a verb or preposition. Japanese omits a thing or an animal after a verb of
-        `PLAIN_ENOUGH`."""
+        """Build the figure as an object; with a verb of `PLAIN_ENOUGH`, Japanese omits a thing or an animal."""
         clear = self._clear(figure)
         by_itself = figure.introduced and clear and self.chooser.chance(0.8)
         use_pronoun, rival = self._called.pop(figure, (by_itself, None))
@@ -167,7 +165,7 @@ class Teller:
         return phrase
 
     def _said(self, who: Figure, clause: Clause, topic: str | None) -> Said:
-        """Complete a clause and make its mentions the recent ones."""
+        """Wrap a clause, and record its mentions as the most recent mentions."""
         self._follow(who, self._now)
         return Said(who, clause, topic, tuple(self._recent))
 
@@ -189,7 +187,8 @@ class Teller:
         again: bool = False,
         favor: bool = False,
     ) -> Said:
-        """Build a clause with a verb. `to`: recipient; `toward`: goal; `again`: later clause; `favor`: てくれた."""
+        """Build a clause with a verb. `to`: recipient; `toward`: goal; `again`: a later clause of the same sentence;
+        `favor`: てくれた."""
         subject, topic = self.subject(who, again)
         complements: list[Complement] = list(more)
         if toward:
@@ -206,23 +205,14 @@ class Teller:
         return self._said(who, clause, topic)
 
     def being(self, who: Figure, quality: str, *, very: bool = False, too: bool = False) -> Said:
-        """Build a clause with an adjective, optionally modified by `very` or `too`."""
+        """Build a clause with an adjective, optionally preceded by 'very' or 'too'."""
         subject, topic = self.subject(who)
-        topic = topic and "は"
-        said = adjective(quality)
-        head = adjective_head(said)
-        ending = Link()
+        said, ending, link = adjective(quality), Link(), Link()
+        head = very_head(said) if very else adjective_head(said)
         if too:
-            link = Link()
-            head = Head(
-                ja.excess(said.predicate), None, (Word("too", ending), Word(said.english, link, True)), (), link
-            )
-        elif very:
-            degree, link = Link(), Link()
-            head = adjective_head(
-                said, (Word("very", degree), Word(said.english, link, True)), (Word("とても", degree),), link
-            )
-        return self._said(who, Clause(head, subject, Mode("past"), ending=ending), topic)
+            english = (Word("too", ending), Word(said.english, link, True))
+            head = Head(ja.excess(said.predicate), None, english, link=link)
+        return self._said(who, Clause(head, subject, Mode("past"), ending=ending), topic and "は")
 
     def becoming(self, who: Figure, quality: str) -> Said:
         """Build a clause with 'become'. Example: It became big."""
@@ -237,15 +227,15 @@ class Teller:
         return self._said(who, Clause(head, subject, Mode("past")), topic)
 
     def happening(self, what: Figure, action: str) -> Said:
-        """Build a clause with an unexpected event, whose subject Japanese marks with が. Example: It broke."""
+        """Build a clause about an unexpected event; Japanese marks its subject with が. Example: It broke."""
         return replace(self.doing(what, action), topic="が")
 
     def into(self, figure: Figure, preposition: str) -> Complement:
-        """Build the place where a thing ends up. Example: in the box, on the floor - 箱に."""
+        """Build a complement that names the place where a thing ends up. Example: in the box, on the floor - 箱に."""
         return marked(self.object(figure), preposition, "に", 1, 8)
 
     def onto(self, figure: Figure) -> Complement:
-        """Build the surface where a thing ends up. Example: on the plate - 皿の上に."""
+        """Build a complement that names the surface where a thing ends up. Example: on the plate - 皿の上に."""
         on = next(position for position in POSITIONS if position.english == "on")
         link, place = Link(), self.object(figure)
         target = (*place.japanese, Word(on.writing, link), Word("に", link))
@@ -272,8 +262,9 @@ class Teller:
 
     # Sentences
 
-    def tell(self, said: Said, lead: str = "") -> None:
-        """Add a clause as a sentence, optionally after 'then', 'but' or 'one day'."""
+    def tell(self, said: Said, *leads: str) -> None:
+        """Add a clause as a sentence, optionally after a connective chosen from `leads` ('then', 'one day')."""
+        lead = self.chooser.pick(leads) if len(leads) > 1 else "".join(leads)
         opening, start = self._lead(lead)
         topic = "は" if lead == "one day" and said.topic is None else said.topic  # a new scene repeats the subject
         self.add((*opening, *said.clause.english()), (*start, *said.clause.japanese(topic=topic)))
@@ -287,14 +278,8 @@ class Teller:
         # The subject of a reason takes が if the main clause has another subject: 時計が古かったので、ケンは….
         topic = "が" if word == "so" and first.topic and second.topic else first.topic
         english = (*opening, *first.clause.english(), Word(","), Word(word, link), *second.clause.english())
-        japanese = (
-            *start,
-            *first.clause.japanese(form, topic=topic),
-            Word(particle, link),
-            Word("、"),
-            *second.clause.japanese(topic=second.topic, skip=known),
-        )
-        self.add(english, japanese)
+        reason = (*start, *first.clause.japanese(form, topic=topic), Word(particle, link), Word("、"))
+        self.add(english, (*reason, *second.clause.japanese(topic=second.topic, skip=known)))
         self._follow(second.who, (*first.mentioned, *second.mentioned))
 
     def because(self, main: Said, why: Said) -> None:

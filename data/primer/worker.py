@@ -1,5 +1,4 @@
-"""Worker process that draws rows: `python -m data.primer.worker KIND SEED FIRST EVERY` writes chunks of a stream to a
-pipe."""
+"""Draw rows in a worker process: `python -m data.primer.worker KIND SEED FIRST EVERY` writes chunks to a pipe."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from data.primer.constructions.basic import statement
+from data.primer import lexicon
+from data.primer.constructions.basic import sentence
 from data.primer.grammar import japanese as ja
 from data.primer.grammar import noun_phrases
 from data.primer.grammar.choice import Chooser
@@ -11,29 +12,15 @@ from data.primer.grammar.noun_phrases import NounPhrase, common, describing, pos
 from data.primer.grammar.sense import BARE, FEMALE, PRICES, preposition
 from data.primer.grammar.sentences import Draft, construction
 from data.primer.grammar.tree import Link, Parts, Word, text, words
-from data.primer.lexicon import (
-    ADJECTIVES,
-    CHANGES,
-    SCALES,
-    Adjective,
-    Noun,
-    adjective,
-    adjectives_for,
-    noun,
-    nouns,
-    suiting,
-    verb,
-)
+from data.primer.lexicon import Adjective, Noun, adjective, adjectives_for, noun, nouns, suiting, verb
 
 
 def described(chooser: Chooser, *, asked: bool = False) -> tuple[NounPhrase, Adjective]:
     """Choose a noun phrase and a quality that suits it."""
-    quality = chooser.pick(ADJECTIVES)
+    quality = chooser.pick(lexicon.ADJECTIVES)
     if quality.kinds[0] in ("person", "job"):
-        subject = chooser.subject(
-            ("person", "named", *quality.kinds), speaker=not asked and quality.english not in ("happy", "sad")
-        )
-        return subject, quality
+        speaker = not asked and quality.english not in ("happy", "sad")
+        return chooser.subject(("person", "named", *quality.kinds), speaker), quality
     options = [thing for thing in nouns(*quality.kinds) if "person" not in thing.kinds]
     if not options:
         return chooser.person(), quality
@@ -42,34 +29,34 @@ def described(chooser: Chooser, *, asked: bool = False) -> tuple[NounPhrase, Adj
 
 @construction(2.5)
 def quality(chooser: Chooser) -> Draft:
-    """Quality of a person or thing. Example: The lemon was very sour. - レモンはとてもすっぱかったです。"""
+    """Statement about a quality. Example: The lemon was very sour. - レモンはとてもすっぱかったです。"""
     subject, said = described(chooser)
     mode = Mode(chooser.pick(("present", "past")), chooser.chance(0.25))
-    head = adjective_head(said)
-    if not mode.negative and chooser.chance(0.3) and said.english not in ("delicious", "having trouble"):
-        very, link = Link(), Link()
-        word = Word(said.english, link, True)
-        head = adjective_head(said, (Word("very", very), word), (Word("とても", very),), link)
-    return statement(Clause(head, subject, mode))
+    very = not mode.negative and chooser.chance(0.3) and said.english not in ("delicious", "having trouble")
+    return sentence(Clause(very_head(said) if very else adjective_head(said), subject, mode))
+
+
+def very_head(said: Adjective) -> Head:
+    """Build the head of a clause with 'very'. Example: very sour - とてもすっぱい."""
+    very, link = Link(), Link()
+    return adjective_head(said, (Word("very", very), Word(said.english, link, True)), (Word("とても", very),), link)
 
 
 @construction(1.0)
 def casual_quality(chooser: Chooser) -> Draft:
-    """Negated quality in casual style. Example: The lemon isn't sweet. - レモンは甘くない。"""
+    """Negated statement about a quality in casual style. Example: The lemon isn't sweet. - レモンは甘くない。"""
     subject, said = described(chooser)
     while subject.person == 1:
         subject, said = described(chooser)
-    return statement(
-        Clause(adjective_head(said), subject, Mode(chooser.pick(("present", "past")), True, contracted=True))
-    )
+    mode = Mode(chooser.pick(("present", "past")), True, contracted=True)
+    return sentence(Clause(adjective_head(said), subject, mode))
 
 
 @construction(1.2)
 def quality_question(chooser: Chooser) -> Draft:
     """Question about a quality. Example: Was the movie interesting? - 映画は面白かったですか。"""
     subject, said = described(chooser, asked=True)
-    clause = Clause(adjective_head(said), subject, Mode(chooser.pick(("present", "past"))), question=True)
-    return Draft(clause.english(), clause.japanese(), (clause,), "?")
+    return sentence(Clause(adjective_head(said), subject, Mode(chooser.pick(("present", "past"))), question=True))
 
 
 # Comparison
@@ -82,16 +69,14 @@ def more(said: Adjective, link: Link, degree: Link | None = None) -> Parts:
 
 
 def comparing(said: Adjective, standard: NounPhrase) -> Head:
-    """Build a head with a comparison. Example: bigger than the cat - 猫より大きい."""
+    """Build the head of a clause with a comparison. Example: bigger than the cat - 猫より大きい."""
     link, than = Link(), Link()
     english = (*more(said, link, than), Word("than", than), *standard.as_object)
     return adjective_head(said, english, (*standard.japanese, Word("より", than)), link)
 
 
-OPINIONS = frozenset(
-    "expensive cheap delicious interesting difficult easy useful cute good beautiful important famous fast slow heavy"
-    " light".split()
-)
+OPINIONS = frozenset("expensive cheap delicious interesting difficult easy useful cute good beautiful".split())
+OPINIONS |= {"important", "famous", "fast", "slow", "heavy", "light"}
 """Qualities in which things of different kinds can be compared."""
 
 
@@ -104,23 +89,21 @@ MIXED = frozenset(("gift", "machine"))
 
 
 def compared(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective]:
-    """Choose two people, two things of one name (this bag, that bag; Ken's dog, Emi's dog) or two things of one kind."""
+    """Choose two people, two things of one name (this bag, that bag; Ken's dog, Emi's dog) or of one kind."""
     draw = chooser.pick(("people", "owners", "this", "kinds"))
     if draw == "people":
         said = adjective(chooser.pick(("tall", "kind", "gentle", "smart", "brave", "serious", "busy", "strong")))
         first = chooser.subject(("named",), speaker=False)
         return first, chooser.person(first), said
     if draw == "kinds":
-        scale = chooser.pick([scale for scale in SCALES if scale.kind not in MIXED])
-        first_noun, second_noun = chooser.pair(nouns(scale.kind))
-        both = [
-            said for said in _comparable(first_noun) if said in _comparable(second_noun) and said.english in OPINIONS
-        ]
+        scale = chooser.pick([scale for scale in lexicon.SCALES if scale.kind not in MIXED])
+        one, other = chooser.pair(nouns(scale.kind))
+        both = [said for said in _comparable(one) if said in _comparable(other) and said.english in OPINIONS]
         if both:
             openings = chooser.pick((("the", "the"), ("the", "the"), ("this", "that")))
             first, second = (
                 chooser.kind_of(entry) if entry.kinds & BARE else common(entry, opening if entry.plural else "the")
-                for entry, opening in zip((first_noun, second_noun), openings, strict=True)
+                for entry, opening in zip((one, other), openings, strict=True)
             )
             return first, second, chooser.pick(both)
     thing = chooser.pick([thing for thing in nouns("goods", "pet", "text", "dish") if thing.plural])
@@ -138,12 +121,10 @@ def pointed(phrase: NounPhrase) -> bool:
 
 @construction(2.0)
 def comparison(chooser: Chooser) -> Draft:
-    """Comparison. Example: This bag is heavier than that bag. - このかばんはあのかばんより重いです。"""
+    """Statement with a comparison. Example: This bag is heavier than that bag. - このかばんはあのかばんより重いです。"""
     first, second, said = compared(chooser)
     tense = "present" if pointed(first) else chooser.pick(("present", "present", "past"))
-    clause = Clause(comparing(said, second), first, Mode(tense))
-    things = tuple((said.english, phrase.entry.english) for phrase in (first, second) if isinstance(phrase.entry, Noun))
-    return Draft(clause.english(), clause.japanese(), (clause,), pairs=things)
+    return sentence(Clause(comparing(said, second), first, Mode(tense)), pairs=_pairs(said.english, first, second))
 
 
 @construction(0.8)
@@ -167,40 +148,24 @@ def _pairs(predicate: str, *phrases: NounPhrase) -> tuple[tuple[str, str], ...]:
 
 @construction(0.8)
 def superlative(chooser: Chooser) -> Draft:
-    """Superlative. Example: Emi is the kindest student in the school. - エミは学校で一番親切な学生です。"""
+    """Statement with a superlative. Example: Emi is the kindest student in the school. - エミは学校で一番親切な学生です。"""
     said = adjective(chooser.pick(("tall", "kind", "gentle", "smart", "brave", "serious", "young", "busy")))
     subject = chooser.person()
-    role, place = chooser.pick(ROLES)
-    person = noun(role)
-    top, link, at = Link(), Link(), Link()
+    role, place = chooser.pick(ROLES).split()
+    top, link, at, who = Link(), Link(), Link(), Link()
     short = said.superlative
     word = (Word(short, link, True),) if short else (Word("most", top), Word(said.english, link, True))
     where = common(noun(place))
-    modifier = ja.attributive(said.predicate).text
-    who = Link()
     english = (Word("the", top), *word, Word(role, who, True), Word(preposition(noun(place)), at), *where.english)
-    before = (
-        *where.japanese,
-        Word("で", at),
-        Word("一番", top),
-        Word(modifier, link, True),
-        Word(person.writing, who, True),
-    )
+    kindest = (Word("一番", top), Word(ja.attributive(said.predicate).text, link, True))
+    before = (*where.japanese, Word("で", at), *kindest, Word(noun(role).writing, who, True))
     head = Head(ja.Predicate("", "", "da", "の"), None, english, before, lemma=said.english)
     clause = Clause(head, subject, Mode(chooser.pick(("present", "past"))))
-    return Draft(clause.english(), clause.japanese(), (clause,), pairs=((said.english, role),))
+    return sentence(clause, pairs=((said.english, role),))
 
 
-ROLES = (
-    ("student", "school"),
-    ("student", "university"),
-    ("teacher", "school"),
-    ("doctor", "hospital"),
-    ("nurse", "hospital"),
-    ("chef", "restaurant"),
-    ("child", "village"),
-    ("carpenter", "village"),
-)
+ROLES = ("student school", "student university", "teacher school", "doctor hospital", "nurse hospital")
+ROLES += ("chef restaurant", "child village", "carpenter village")
 
 
 # Liking and preferring
@@ -220,8 +185,7 @@ def liking(chooser: Chooser) -> Draft:
         first, second = chooser.pair(nouns(chooser.pick(("fruit", "sweets", "brewed", "sport", "vegetable", "study"))))
         phrase = noun_phrases.together(chooser.kind_of(first), chooser.kind_of(second))
     mode = Mode(chooser.pick(("present", "present", "past")), negative)
-    clause = Clause(verb_head(one), subject, mode, (marked(phrase, "", "が", 0, 7),), asked)
-    return Draft(clause.english(), clause.japanese(), (clause,), "?" if asked else ".")
+    return sentence(Clause(verb_head(one), subject, mode, (marked(phrase, "", "が", 0, 7),), asked))
 
 
 @construction(0.5)
@@ -231,38 +195,36 @@ def understanding(chooser: Chooser) -> Draft:
     entry = chooser.pick(nouns(*one.object))
     phrase = chooser.kind_of(entry) if entry.kinds & BARE else common(entry, "the")
     asked = chooser.chance(0.25)
-    subject = (
-        pronoun("you") if asked and chooser.chance(0.6) else chooser.subject(("person", "named"), speaker=not asked)
-    )
+    you = asked and chooser.chance(0.6)
+    subject = pronoun("you") if you else chooser.subject(("person", "named"), speaker=not asked)
     mode = Mode(chooser.pick(("present", "past")), not asked and chooser.chance(0.5))
-    clause = Clause(verb_head(one), subject, mode, (marked(phrase, "", "が", 0, 7),), asked)
-    return Draft(clause.english(), clause.japanese(), (clause,), "?" if asked else ".")
+    return sentence(Clause(verb_head(one), subject, mode, (marked(phrase, "", "が", 0, 7),), asked))
 
 
 def turned(said: Adjective) -> Complement:
     """Build the complement of 'become'. Example: cold - 冷たく."""
     link = Link()
-    writing = ja.adverbial(said.predicate).text
-    return Complement((Word(said.english, link, True),), (Word(writing, link, True),), 0, 7)
+    return Complement((Word(said.english, link, True),), (Word(ja.adverbial(said.predicate).text, link, True),), 0, 7)
 
 
 @construction(0.8)
 def becoming(chooser: Chooser) -> Draft:
-    """Change of a quality. Example: The soup became cold. - スープは冷たくなりました。"""
-    name = chooser.pick(tuple(CHANGES))
-    said, things = adjective(name), CHANGES[name]
-    subject = (
-        chooser.subject(things) if "person" in things else chooser.known(chooser.pick(nouns(*things)), described=0.0)
-    )
+    """Statement about a change of a quality. Example: The soup became cold. - スープは冷たくなりました。"""
+    name = chooser.pick(tuple(lexicon.CHANGES))
+    said, things = adjective(name), lexicon.CHANGES[name]
+    if "person" in things:
+        subject = chooser.subject(things)
+    else:
+        subject = chooser.known(chooser.pick(nouns(*things)), described=0.0)
     if isinstance(subject.entry, Noun) and name in PRICES and subject.entry.kinds & {"fruit", "vegetable"}:
         subject = chooser.kind_of(subject.entry)  # a price changes for the whole kind: oranges became expensive
     clause = Clause(verb_head(verb("become")), subject, Mode(chooser.pick(("past", "past", "future"))), (turned(said),))
-    return Draft(clause.english(), clause.japanese(), (clause,), pairs=_pairs(said.english, subject))
+    return sentence(clause, pairs=_pairs(said.english, subject))
 
 
 def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
     """Choose two things of a kind, a quality, and its role: 'more' if good, 'less' or 'too' if bad."""
-    scale = chooser.pick(SCALES)
+    scale = chooser.pick(lexicon.SCALES)
     if scale.kind in MIXED or (chooser.chance(0.3) and scale.kind in ("container", "top", "book", "instrument")):
         thing = chooser.pick([thing for thing in nouns(scale.kind) if thing.plural])
         first_color, second_color = chooser.pair(COLORS if suiting(thing, ("red",)) else ("old", "new"))
@@ -271,7 +233,7 @@ def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
     else:
         entries = chooser.pair(nouns(scale.kind))
         definite = chooser.chance(0.75) and all(entry.plural for entry in entries)
-        first, second = (_rival(chooser, entry, definite) for entry in entries)
+        first, second = (common(entry, "the") if definite else chooser.kind_of(entry) for entry in entries)
         taken = set()
     how = chooser.pick(("more", "less", "too"))
     names = scale.good if how == "more" else scale.bad
@@ -295,10 +257,6 @@ def _rivals(chooser: Chooser) -> tuple[NounPhrase, NounPhrase, Adjective, str]:
 COLORS = ("red", "blue", "white", "black", "yellow")
 
 
-def _rival(chooser: Chooser, entry: Noun, definite: bool) -> NounPhrase:
-    return common(entry, "the") if definite else chooser.kind_of(entry)
-
-
 def _judge(chooser: Chooser) -> NounPhrase:
     """Choose one person, since several people do not share one carrot."""
     while (subject := chooser.subject(("person", "named"))).plural:
@@ -309,43 +267,40 @@ def _judge(chooser: Chooser) -> NounPhrase:
 def preferring(
     chooser: Chooser, subject: NounPhrase, better: NounPhrase, worse: NounPhrase, mode: Mode, choice: bool = False
 ) -> Clause:
-    """Build a preference. Example: prefers the apple over the orange (likes it better than …) - オレンジよりりんごの方が好き.
+    """Build a clause that expresses a preference. Example: prefers the apple over the orange - オレンジよりりんごの方が好き.
 
     `choice`: a decision in a shop rather than a matter of taste, …の方がいいと思いました.
     """
     over, which = Link(), Link()
     wording = chooser.pick((("prefer", "over"), ("prefer", "over"), ("prefer", "to"), ("like", "better than")))
     standard = Complement((Word(wording[1], over), *worse.as_object), (*worse.japanese, Word("より", over)), 1, 6)
-    preferred = Complement(
-        better.as_object, (*better.japanese, Word("の方", over), Word("が", which)), 0, 7, better.entry
-    )
-    like = verb("like")
+    japanese = (*better.japanese, Word("の方", over), Word("が", which))
+    preferred = Complement(better.as_object, japanese, 0, 7, better.entry)
     predicate = ja.Predicate("いい", "と思う", "godan") if choice else None
-    head = verb_head(verb("prefer") if wording[0] == "prefer" else like, predicate, lemma="prefer")
+    head = verb_head(verb(wording[0]), predicate, lemma="prefer")
     return Clause(head, subject, mode, (preferred, standard))
 
 
 @construction(1.5)
 def preference(chooser: Chooser) -> Draft:
-    """Preference. Example: Emi prefers the apple over the orange. - エミはオレンジよりりんごの方が好きです。"""
+    """Statement about a preference. Example: Emi prefers the apple over the orange. - エミはオレンジよりりんごの方が好きです。"""
     better, worse, _, _ = _rivals(chooser)
     subject = _judge(chooser)
     clause = preferring(chooser, subject, better, worse, Mode(chooser.pick(("present", "present", "past"))))
-    return Draft(clause.english(), clause.japanese(), (clause,), pairs=_pairs("prefer", better, worse))
+    return sentence(clause, pairs=_pairs("prefer", better, worse))
 
 
 @construction(3.0)
 def preference_because(chooser: Chooser) -> Draft:
-    """Preference with its reason. Example: Emi prefers the apple over the orange because it is less acidic. -
-    …。オレンジほどすっぱくないからです。
+    """Statement about a preference and its reason. Example: Emi prefers the apple over the orange because it is less
+    acidic. - …。オレンジほどすっぱくないからです。
 
     Only the meaning identifies the antecedent of 'it': the preferred thing is less acidic or sweeter, the
     other thing too acidic.
     """
     better, worse, said, how = _rivals(chooser)
     subject = _judge(chooser)
-    tense = chooser.pick(("present", "present", "past"))
-    main = preferring(chooser, subject, better, worse, Mode(tense))
+    main = preferring(chooser, subject, better, worse, Mode(chooser.pick(("present", "present", "past"))))
     english, japanese, reason = with_reason(main, better, worse, said, how)
     return Draft(english, japanese, (main, reason), pairs=_pairs("prefer", better, worse))
 
@@ -353,39 +308,23 @@ def preference_because(chooser: Chooser) -> Draft:
 def with_reason(
     main: Clause, better: NounPhrase, worse: NounPhrase, said: Adjective, how: str, topic: str | None = "は"
 ) -> tuple[Parts, Parts, Clause]:
-    """Build a preference with its reason, in both languages: the better thing has 'more' or 'less' of a quality, or the
-    worse thing has 'too' much of it."""
+    """Add a reason to a preference: the better thing has 'more' or 'less' of a quality, or the worse has 'too' much."""
     tense = main.mode.tense
     meant, other = (worse, better) if how == "too" else (better, worse)
     link, degree, because, it = Link(), Link(), Link(), pronoun(meant.pronoun, meant.referent, rival=other.referent)
     word = Word(said.english, link, True)
-    english = {
-        "more": more(said, link, degree),
-        "less": (Word("less", degree), word),
-        "too": (Word("too", degree), word),
-    }[how]
+    english = more(said, link, degree) if how == "more" else (Word(how, degree), word)
     predicate = ja.excess(said.predicate) if how == "too" else said.predicate
-    reason = Clause(
-        Head(predicate, None, english, link=link, lemma=said.english),
-        it,
-        Mode(tense, how == "less"),
-        ending=Link() if how == "more" else degree,
-    )
+    head = Head(predicate, None, english, link=link, lemma=said.english)
+    # With 'less', only the Japanese side is negated: …ほど…ない.
+    reason = Clause(head, it, Mode(tense, how == "less"), ending=Link() if how == "more" else degree)
+    affirmed = Clause(head, it, Mode(tense), ending=degree) if how == "less" else reason
     again = Word(text(meant.japanese), it.link)
     said_of: Parts = {
         "more": (again, Word("の方", degree), Word("が")),
         "less": (*worse.japanese, Word("ほど", degree)),
         "too": (again, Word("は")),
     }[how]
-    affirmed = (
-        Clause(reason.head, it, Mode(tense), ending=degree) if how == "less" else reason
-    )  # 'less': only Japanese negates
-    japanese = (
-        *main.japanese(topic=topic),
-        Word("。"),
-        *said_of,
-        *reason.japanese(ja.plain, topic=None),
-        Word("から", because),
-        Word("です", because),
-    )
-    return (*main.english(), Word("because", because), *affirmed.english()), japanese, reason
+    why = (*said_of, *reason.japanese(ja.plain, topic=None), Word("から", because), Word("です", because))
+    english = (*main.english(), Word("because", because), *affirmed.english())
+    return english, (*main.japanese(topic=topic), Word("。"), *why), reason

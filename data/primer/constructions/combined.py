@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from data.primer import lexicon
 from data.primer.constructions.adjectives import described, pointed
+from data.primer.constructions.basic import by_people, sentence
 from data.primer.constructions.verbs import scene_event
 from data.primer.grammar import japanese as ja
 from data.primer.grammar.choice import Chooser, verbs
@@ -12,24 +14,11 @@ from data.primer.grammar.clauses import Clause, Complement, Mode, adjective_head
 from data.primer.grammar.noun_phrases import POSSESSIVES, NounPhrase, common, determiner, pronoun
 from data.primer.grammar.sentences import Draft, construction
 from data.primer.grammar.tree import Link, Parts, Word, words
-from data.primer.lexicon import (
-    REASONS,
-    SCALES,
-    SCENES,
-    SEQUELS,
-    Noun,
-    Verb,
-    adjective,
-    noun,
-    nouns,
-    suiting,
-    takers,
-    verb,
-)
+from data.primer.lexicon import Noun, Verb, adjective, noun, nouns, suiting, takers, things, verb
 
 
 def protagonist(chooser: Chooser) -> NounPhrase:
-    """Choose a person that 'he' or 'she' can refer to later: a name, a boy, a woman."""
+    """Choose a person to whom 'he' or 'she' can refer later: a name, a boy, a woman."""
     return chooser.person() if chooser.chance(0.85) else common(chooser.pick(nouns("he", "she")))
 
 
@@ -50,7 +39,7 @@ def particular(chooser: Chooser, one: Verb, entry: Noun, *, known: bool = False)
 
 
 def acting(doer: NounPhrase, one: Verb, thing: NounPhrase | None, mode: Mode) -> Clause:
-    """Build a clause of subject, verb and object, if any."""
+    """Build a clause of a subject, a verb and an optional object."""
     complements = (marked(thing, "", one.particle, 0, 7),) if thing else ()
     return Clause(verb_head(one), doer, mode, complements)
 
@@ -81,7 +70,7 @@ def caused(
     chooser: Chooser, tense: str, *, negated: bool = True
 ) -> tuple[Clause, NounPhrase | None, Clause, NounPhrase]:
     """Build an action or its negation, its object, and the quality of subject or object that explains the action."""
-    cause = chooser.pick([cause for cause in REASONS if negated or not cause.negative])
+    cause = chooser.pick([cause for cause in lexicon.REASONS if negated or not cause.negative])
     doer, thing = protagonist(chooser), None
     if cause.object is None:
         one = verb(cause.verb)
@@ -104,6 +93,13 @@ def caused(
     return main, thing, why, about
 
 
+def explained(main: Clause, why: Clause, about: NounPhrase, *inner: Clause) -> Draft:
+    """Join a main clause and its reason, the quality of `about`. Example: Ken drank water because he was thirsty."""
+    link = Link()
+    english = (*main.english(), Word("because", link), *why.english())
+    return Draft(english, aside(main, reason(why, link), about=about), (main, why, *inner))
+
+
 @construction(3.0)
 def because(chooser: Chooser) -> Draft:
     """Main clause and reason. Example: Ken drank water because he was thirsty. - ケンはのどがかわいていたので、水を飲みました。
@@ -111,48 +107,46 @@ def because(chooser: Chooser) -> Draft:
     The reason comes first in Japanese: after the topic if it describes the subject, else before the topic.
     """
     main, _, why, about = caused(chooser, "past")
-    link = Link()
-    english = (*main.english(), Word("because", link), *why.english())
-    return Draft(english, aside(main, reason(why, link), about=about), (main, why))
+    return explained(main, why, about)
+
+
+def following(main: Clause, thing: NounPhrase | None, about: NounPhrase) -> Clause:
+    """Return the main clause for a sentence that begins with the quality of `about`, which it mentions by pronoun."""
+    if about is main.subject:
+        return Clause(main.head, again(about), main.mode, main.complements)
+    assert thing is not None
+    assert main.head.verb is not None
+    return acting(main.subject, main.head.verb, again(thing), main.mode)
 
 
 @construction(1.5)
 def so(chooser: Chooser) -> Draft:
     """Reason and consequence. Example: The bag was cheap, so Emi bought it. - かばんが安かったので、エミは買いました。"""
     main, thing, why, about = caused(chooser, "past")
-    first = Clause(why.head, about, why.mode)
-    link = Link()
-    doer = main.subject
-    if about is doer:
-        second = Clause(main.head, again(doer), main.mode, main.complements)
-    else:
-        assert thing is not None
-        assert main.head.verb is not None
-        second = acting(doer, main.head.verb, again(thing), main.mode)
+    first, second = Clause(why.head, about, why.mode), following(main, thing, about)
+    shared, link = about is main.subject, Link()
     english = (*first.english(), Word(","), Word("so", link), *second.english())
-    start = first.japanese(ja.before_node, topic="は" if about is doer else "が")
-    japanese = (*start, Word("ので", link), Word("、"), *second.japanese(topic=None if about is doer else "は"))
+    start = first.japanese(ja.before_node, topic="は" if shared else "が")
+    japanese = (*start, Word("ので", link), Word("、"), *second.japanese(topic=None if shared else "は"))
     return Draft(english, japanese, (first, main))
+
+
+def conditional(first: Clause, second: Clause, topic: str) -> tuple[Parts, Parts]:
+    """Join a condition and its consequence. Example: If the bag is cheap, Emi will buy it."""
+    link = Link()
+    english = (Word("if", link), *first.english(), Word(","), *second.english())
+    *said, ending = first.japanese(ja.conditional, topic=topic)
+    assert isinstance(ending, Word)
+    return english, (*said, Word(ending.text, link), Word("、"), *second.japanese())
 
 
 @construction(1.5)
 def condition(chooser: Chooser) -> Draft:
     """Condition. Example: If the bag is cheap, Emi will buy it. - かばんが安かったら、エミは買います。"""
     main, thing, why, about = caused(chooser, "future", negated=False)
-    link = Link()
-    doer = main.subject
     first = Clause(why.head, about, Mode("present"))
-    if about is doer:
-        second = Clause(main.head, again(doer), main.mode, main.complements)
-    else:
-        assert thing is not None
-        assert main.head.verb is not None
-        second = acting(doer, main.head.verb, again(thing), main.mode)
-    english = (Word("if", link), *first.english(), Word(","), *second.english())
-    *said, predicate, ending = first.japanese(ja.conditional, topic="は" if about is doer else "が")
-    assert isinstance(ending, Word)
-    japanese = (*said, predicate, Word(ending.text, link), Word("、"), *second.japanese())
-    return Draft(english, japanese, (first, main))
+    second = following(main, thing, about)
+    return Draft(*conditional(first, second, "は" if about is main.subject else "が"), (first, main))
 
 
 # Temporal order
@@ -163,8 +157,8 @@ def when(chooser: Chooser) -> Draft:
     """Event during another. Example: When Ken came to the park, Emi was playing tennis. - ケンが公園へ来た時、エミはテニスをしていました。"""
     arrival = verb(chooser.pick(("come to", "arrive at", "call", "go to", "open", "close")), None)
     first = chooser.event(arrival, Mode("past"), chooser.person(), timed=0.0, placed=0.0, accompanied=0.0)
-    going_on = [one for one in verbs(without=("punctual", "stative")) if one.english not in ("grow", "visit")]
-    one = chooser.pick([one for one in going_on if "person" in one.subject])
+    going_on = by_people(verbs(without=("punctual", "stative")))
+    one = chooser.pick([one for one in going_on if one.english not in ("grow", "visit")])
     mode = Mode("past", modality="progressive")
     second = chooser.event(one, mode, chooser.person(first.subject), timed=0.0, placed=0.0, accompanied=0.0)
     link = Link()
@@ -173,7 +167,7 @@ def when(chooser: Chooser) -> Draft:
     return Draft(english, japanese, (first, second))
 
 
-FIRSTS = frozenset(sequel.first for sequel in SEQUELS)
+FIRSTS = frozenset(sequel.first for sequel in lexicon.SEQUELS)
 PREPARING = frozenset(("wash", "cut", "fix"))
 """Optional first actions, so that 'washed it before he ate it' is informative."""
 
@@ -181,9 +175,9 @@ PREPARING = frozenset(("wash", "cut", "fix"))
 def _sequel(
     chooser: Chooser, first_mode: Mode, second_mode: Mode, *, later_first: bool = False, firsts: frozenset[str] = FIRSTS
 ) -> tuple[Clause, Clause]:
-    """Build two actions on one object; the clause that comes second has pronouns."""
-    sequel = chooser.pick([sequel for sequel in SEQUELS if sequel.second != "wear" and sequel.first in firsts])
-    entry = chooser.pick([thing for _, thing in takers(sequel.first, sequel.object) if takers_of(sequel.second, thing)])
+    """Build two clauses about actions on the same object; the second clause of the sentence has pronouns."""
+    sequel = chooser.pick([sequel for sequel in lexicon.SEQUELS if sequel.second != "wear" and sequel.first in firsts])
+    entry = chooser.pick(things(sequel))
     doer = protagonist(chooser)
     one, other = verb(sequel.first, entry), verb(sequel.second, entry)
     thing = particular(chooser, one, entry, known=later_first)
@@ -192,22 +186,14 @@ def _sequel(
     return acting(doer, one, thing, first_mode), acting(again(doer), other, again(thing), second_mode)
 
 
-def takers_of(name: str, thing: Noun) -> bool:
-    """Whether a verb with this English form accepts the object."""
-    return any(entry is thing for _, entry in takers(name, thing.english.replace(" ", "-")))
-
-
 @construction(1.2)
 def before(chooser: Chooser) -> Draft:
     """Two actions with 'before'. Example: Emi washed the apple before she ate it. - エミは食べる前に、りんごを洗いました。"""
     first, second = _sequel(chooser, Mode("past"), Mode("past"), firsts=PREPARING)
     link = Link()
     later = (*second.japanese(ja.dictionary, topic=None), Word("前に", link), Word("、"))
-    return Draft(
-        (*first.english(), Word("before", link), *second.english()),
-        aside(first, later, about=first.subject),
-        (first, second),
-    )
+    english = (*first.english(), Word("before", link), *second.english())
+    return Draft(english, aside(first, later, about=first.subject), (first, second))
 
 
 @construction(1.2)
@@ -215,19 +201,17 @@ def after(chooser: Chooser) -> Draft:
     """Two actions with 'after'. Example: Emi ate the apple after she washed it. - エミはりんごを洗った後で、食べました。"""
     first, second = _sequel(chooser, Mode("past"), Mode("past"), later_first=True)
     link = Link()
-    topic = (*second.subject.japanese, Word("は"))
-    things = tuple(part for complement in second.complements for part in complement.japanese)
-    earlier = (*things, *first.ended(ja.ta), Word("後で", link), Word("、"))
+    apple = tuple(part for complement in second.complements for part in complement.japanese)
+    earlier = (*second.subject.japanese, Word("は"), *apple, *first.ended(ja.ta), Word("後で", link), Word("、"))
     english = (*second.english(), Word("after", link), *first.english())
-    return Draft(english, (*topic, *earlier, *second.ended()), (second, first))
+    return Draft(english, (*earlier, *second.ended()), (second, first))
 
 
 @construction(1.2)
 def sequence(chooser: Chooser) -> Draft:
     """Two successive actions. Example: Ken went to the bakery and bought bread. - ケンはパン屋へ行って、パンを買いました。"""
-    scene = chooser.pick(
-        [scene for scene in SCENES if "visit" in noun(scene.place).kinds and scene.verb not in ("work", "teach")]
-    )
+    visits = [scene for scene in lexicon.SCENES if "visit" in noun(scene.place).kinds]
+    scene = chooser.pick([scene for scene in visits if scene.verb not in ("work", "teach")])
     tense = chooser.pick(("past", "past", "future"))
     subject = chooser.subject(("person", "named"))
     goal = marked(chooser.goal(noun(scene.place)), "", "へ", 0, 7)
@@ -235,12 +219,10 @@ def sequence(chooser: Chooser) -> Draft:
     going = Clause(verb_head(verb("go to")), subject, Mode(tense), (goal,))
     doing = scene_event(chooser, scene.verb, scene.object, subject, Mode(tense))
     doing.complements = (*doing.complements, *time)
-    link = Link()
     shared = doing.english(subject=False)
-    english = (*going.english(), Word("and", link), *(shared[1:] if tense == "future" else shared))
-    times = tuple(part for complement in time for part in complement.japanese)
-    stem = going.japanese(ja.te, topic=None)
-    japanese = (*subject.japanese, Word("は"), *times, *stem, Word("、"), *doing.japanese(topic=None, skip=time))
+    english = (*going.english(), Word("and", Link()), *(shared[1:] if tense == "future" else shared))
+    went = (*(time[0].japanese if time else ()), *going.japanese(ja.te, topic=None), Word("、"))
+    japanese = (*subject.japanese, Word("は"), *went, *doing.japanese(topic=None, skip=time))
     return Draft(english, japanese, (going, doing))
 
 
@@ -250,31 +232,32 @@ OPPOSITES = [{"cheap", "expensive"}, {"new", "old"}, {"light", "heavy"}, {"fast"
 OPPOSITES += [{"interesting", "boring"}, {"quiet", "noisy"}, {"sweet", "sour"}, {"sweet", "acidic"}]
 
 
+def contrast(first: Clause, second: Clause) -> Draft:
+    """Join two clauses by 'but'. Example: Emi bought a book, but she did not read it."""
+    link = Link()
+    english = (*first.english(), Word(","), Word("but", link), *second.english())
+    return Draft(english, (*first.japanese(), Word("が", link), Word("、"), *second.japanese()), (first, second))
+
+
 @construction(1.5)
 def but(chooser: Chooser) -> Draft:
-    """Contrast of two actions. Example: Emi bought a book, but she did not read it. - エミは本を買いましたが、読みませんでした。"""
-    link = Link()
+    """Contrast of actions or qualities. Example: Emi bought a book, but she did not read it. - エミは本を買いましたが、読みませんでした。"""
     if chooser.chance(0.6):
-        first, second = _sequel(chooser, Mode("past"), Mode("past", True))
-        clauses = first, second
-    else:
-        scale = chooser.pick([scale for scale in SCALES if scale.kind not in ("study", "sport")])
-        thing = chooser.pick(nouns(scale.kind))
-        good = [said for said in suiting(thing, scale.good) if said.english != "new"]
-        bad = suiting(thing, scale.bad)
-        if not good or not bad or thing.plural is None:
-            return but(chooser)
-        said, other = chooser.pick(good), chooser.pick(bad)
-        if {said.english, other.english} in OPPOSITES:
-            return but(chooser)
-        if chooser.chance(0.5):
-            said, other = other, said
-        subject = chooser.known(thing, described=0.0)
-        mode = Mode(chooser.pick(("present", "past")))
-        clauses = Clause(adjective_head(said), subject, mode), Clause(adjective_head(other), again(subject), mode)
-    first, second = clauses
-    english = (*first.english(), Word(","), Word("but", link), *second.english())
-    return Draft(english, (*first.japanese(), Word("が", link), Word("、"), *second.japanese()), clauses)
+        return contrast(*_sequel(chooser, Mode("past"), Mode("past", True)))
+    scale = chooser.pick([scale for scale in lexicon.SCALES if scale.kind not in ("study", "sport")])
+    thing = chooser.pick(nouns(scale.kind))
+    good = [said for said in suiting(thing, scale.good) if said.english != "new"]
+    bad = suiting(thing, scale.bad)
+    if not good or not bad or thing.plural is None:
+        return but(chooser)
+    said, other = chooser.pick(good), chooser.pick(bad)
+    if {said.english, other.english} in OPPOSITES:
+        return but(chooser)
+    if chooser.chance(0.5):
+        said, other = other, said
+    subject = chooser.known(thing, described=0.0)
+    mode = Mode(chooser.pick(("present", "past")))
+    return contrast(Clause(adjective_head(said), subject, mode), Clause(adjective_head(other), again(subject), mode))
 
 
 @construction(1.2)
@@ -284,18 +267,13 @@ def search_in_vain(chooser: Chooser) -> Draft:
     entry = chooser.pick(nouns(*looking.object))
     doer = protagonist(chooser)
     thing = chooser.known(entry, doer) if chooser.chance(0.7) else common(entry, determiner(POSSESSIVES[doer.pronoun]))
-    clauses = (
-        acting(doer, looking, thing, Mode("past")),
-        acting(again(doer), finding, again(thing), Mode("past", True, "can")),
-    )
-    link = Link()
-    english = (*clauses[0].english(), Word(","), Word("but", link), *clauses[1].english())
-    return Draft(english, (*clauses[0].japanese(), Word("が", link), Word("、"), *clauses[1].japanese()), clauses)
+    looked = acting(doer, looking, thing, Mode("past"))
+    return contrast(looked, acting(again(doer), finding, again(thing), Mode("past", True, "can")))
 
 
 @construction(1.5)
 def thought(chooser: Chooser) -> Draft:
-    """Thought. Example: Emi thinks that the movie is interesting. - エミは映画が面白いと思っています。 I think - 思います."""
+    """Statement about a thought. Example: Emi thinks that the movie is interesting. - エミは映画が面白いと思っています。"""
     subject = chooser.subject(("person", "named"))
     about, said = described(chooser, asked=True)
     while (
@@ -309,17 +287,14 @@ def thought(chooser: Chooser) -> Draft:
     tense = "present" if pointed(about) else chooser.pick(("present", "present", "past"))
     inner = Clause(adjective_head(said), about, Mode(tense, chooser.chance(0.2)))
     which = "think" if subject.person == 1 else chooser.pick(("think", "think", "say"))
-    one = verb(which)
     quote = Link()
-    content = Complement(
-        (Word("that", quote), *inner.english()), (*inner.japanese(ja.plain, topic="が"), Word("と", quote)), 0, 7
-    )
+    japanese = (*inner.japanese(ja.plain, topic="が"), Word("と", quote))
+    return reported(subject, which, Complement((Word("that", quote), *inner.english()), japanese, 0, 7), inner)
+
+
+def reported(subject: NounPhrase, which: str, content: Complement, *inner: Clause) -> Draft:
+    """Build a sentence about what somebody thinks or says; others' thoughts are progressive: 思っている, 言っている."""
+    one = verb(which)
     own = which == "think" and subject.person == 1
-    head = verb_head(one) if own else verb_head(one, progressive_of(one))
-    clause = Clause(head, subject, Mode("present"), (content,))
-    return Draft(clause.english(), clause.japanese(), (clause, inner))
-
-
-def progressive_of(one: Verb) -> ja.Predicate:
-    """Make the predicate of others' thoughts and statements progressive: 思っている, 言っている."""
-    return ja.progressive(one.predicate)
+    head = verb_head(one, one.predicate if own else ja.progressive(one.predicate))
+    return sentence(Clause(head, subject, Mode("present"), (content,)), *inner)

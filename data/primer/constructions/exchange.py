@@ -1,8 +1,8 @@
-"""Build sentences of giving and receiving; the direction relative to the speaker selects あげる, くれる or もらう."""
+"""Build sentences with 'give', 'receive' and similar verbs; Japanese distinguishes the direction: あげる, くれる, もらう."""
 
 from __future__ import annotations
 
-from data.primer.constructions.basic import statement
+from data.primer.constructions.basic import sentence
 from data.primer.grammar import japanese as ja
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.clauses import Clause, Complement, Mode, marked, verb_head
@@ -19,9 +19,7 @@ GIVING = tuple(
 def toward(giver: NounPhrase, taker: NounPhrase, one: Verb) -> ja.Predicate:
     """Return the verb towards the speaker's side: くれる for あげる, てくれる with other verbs; otherwise the verb itself."""
     inward = taker.speaker_side and not giver.speaker_side
-    if taker.person == 1 and giver.person != 1:
-        inward = True
-    if not inward:
+    if not inward and not (taker.person == 1 and giver.person != 1):
         return one.predicate
     return ja.Predicate("", "くれる", "ichidan") if one.english == "give" else ja.favor(one.predicate)
 
@@ -38,7 +36,7 @@ def _parties(chooser: Chooser) -> tuple[NounPhrase, NounPhrase]:
 
 
 def giving(chooser: Chooser, one: Verb, giver: NounPhrase, taker: NounPhrase, mode: Mode, thing: NounPhrase) -> Clause:
-    """Build a clause of giving. Example: Ken gave Emi a book, or: Ken gave a book to Emi."""
+    """Build a ditransitive clause. Example: Ken gave Emi a book, or: Ken gave a book to Emi."""
     direct = marked(thing, "", "を", 1, 7)
     recipient = marked(taker, "", "に", 0, 6) if chooser.chance(0.6) else marked(taker, "to", "に", 2, 6)
     return Clause(verb_head(one, toward(giver, taker, one)), giver, mode, (direct, recipient))
@@ -46,37 +44,37 @@ def giving(chooser: Chooser, one: Verb, giver: NounPhrase, taker: NounPhrase, mo
 
 @construction(2.5)
 def give(chooser: Chooser) -> Draft:
-    """Giving. Example: Ken gave Emi a book. - ケンはエミに本をあげました。 gave me - くれました, lent me - 貸してくれました."""
+    """Statement with 'give', 'show', 'send' or 'lend'. Example: Ken gave Emi a book. - ケンはエミに本をあげました。 gave me - くれました."""
     one = chooser.pick(GIVING)
     giver, taker = _parties(chooser)
     thing = chooser.thing(chooser.pick(nouns(*one.object)), giver, owned=one.english in ("show", "lend"), counted=0.12)
     tense = chooser.pick(("past", "past", "future"))
-    mode = Mode(tense, chooser.chance(0.15))
-    clause = giving(chooser, one, giver, taker, mode, thing)
+    clause = giving(chooser, one, giver, taker, Mode(tense, chooser.chance(0.15)), thing)
     if chooser.chance(0.35):
         clause.complements = (*clause.complements, chooser.time(tense))
-    return statement(clause)
+    return sentence(clause)
 
 
 @construction(0.8)
 def give_question(chooser: Chooser) -> Draft:
-    """Question about giving. Example: Did Ken give Emi a ring? - ケンはエミに指輪をあげましたか。"""
+    """Question with 'give', 'show', 'send' or 'lend'. Example: Did Ken give Emi a ring? - ケンはエミに指輪をあげましたか。"""
     one = chooser.pick(GIVING)
     giver = chooser.subject(("named",), speaker=False)
     taker = chooser.person(giver)
     thing = chooser.thing(chooser.pick(nouns(*one.object)), giver, owned=False, counted=0.1)
     direct, recipient = marked(thing, "", "を", 1, 7), marked(taker, "", "に", 0, 6)
-    clause = Clause(verb_head(one, toward(giver, taker, one)), giver, Mode("past"), (direct, recipient), question=True)
-    return Draft(clause.english(), clause.japanese(), (clause,), "?")
+    return sentence(
+        Clause(verb_head(one, toward(giver, taker, one)), giver, Mode("past"), (direct, recipient), question=True)
+    )
 
 
 @construction(1.2)
 def receive(chooser: Chooser) -> Draft:
-    """Receiving. Example: Emi received a letter from Ken. - エミはケンから手紙をもらいました。"""
+    """Statement with 'receive'. Example: Emi received a letter from Ken. - エミはケンから手紙をもらいました。"""
     one = verb("receive", noun("ring"))
     taker = chooser.subject(("named",))
     giver = chooser.person(taker)
     thing = chooser.thing(chooser.pick(nouns(*one.object)), taker, owned=False, counted=0.12)
     direct, source = marked(thing, "", "を", 0, 7), marked(giver, "from", "から", 1, 6)
     time: tuple[Complement, ...] = (chooser.time("past"),) if chooser.chance(0.35) else ()
-    return statement(Clause(verb_head(one), taker, Mode("past", chooser.chance(0.15)), (direct, source, *time)))
+    return sentence(Clause(verb_head(one), taker, Mode("past", chooser.chance(0.15)), (direct, source, *time)))

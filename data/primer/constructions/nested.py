@@ -1,17 +1,18 @@
-"""Build nested clauses: relative clauses in comparisons in reasons, reasons in reported speech."""
+"""Build nested clauses, such as a relative clause within a comparison within a causal clause."""
 
 from __future__ import annotations
 
 from data.primer.constructions.adjectives import comparing, preferring, with_reason
-from data.primer.constructions.combined import acting, again, caused, progressive_of, protagonist, reason
-from data.primer.constructions.relative import causes, made_by, made_thing, told_of
+from data.primer.constructions.basic import sentence
+from data.primer.constructions.combined import acting, again, caused, conditional, protagonist, reason, reported
+from data.primer.constructions.relative import made_by, made_thing, told_of
 from data.primer.grammar import japanese as ja
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.clauses import Clause, Complement, Mode, adjective_head, marked, verb_head
 from data.primer.grammar.noun_phrases import pronoun
 from data.primer.grammar.sentences import Draft, construction
 from data.primer.grammar.tree import Link, Word
-from data.primer.lexicon import Adjective, Noun, Verb, suiting, verb
+from data.primer.lexicon import Adjective, Noun, Verb, causes, suiting
 
 GOOD = ("sweet", "delicious", "interesting", "light", "soft", "cute", "useful", "cheap", "easy")
 BAD = ("expensive", "difficult", "acidic", "bitter", "boring")
@@ -77,12 +78,7 @@ def condition_of_relative(chooser: Chooser) -> Draft:
     thing, inner = made_by(chooser, one, entry, doer)
     condition = Clause(adjective_head(chooser.pick(options)), thing, Mode("present"))
     main = acting(doer, other, again(thing), Mode("future"))
-    link = Link()
-    english = (Word("if", link), *condition.english(), Word(","), *main.english())
-    *said, ending = condition.japanese(ja.conditional, topic="が")
-    assert isinstance(ending, Word)
-    japanese = (*said, Word(ending.text, link), Word("、"), *main.japanese())
-    return Draft(english, japanese, (condition, main, inner))
+    return Draft(*conditional(condition, main, "が"), (condition, main, inner))
 
 
 @construction(0.8)
@@ -91,8 +87,8 @@ def question_about_relative(chooser: Chooser) -> Draft:
     one, other, entry = made_thing(chooser)
     subject = pronoun("you") if chooser.chance(0.6) else chooser.person()
     thing, inner = made_by(chooser, one, entry, subject)
-    main = Clause(verb_head(other), subject, Mode("past"), (marked(thing, "", other.particle, 0, 7),), question=True)
-    return Draft(main.english(), main.japanese(), (main, inner), "?")
+    read = marked(thing, "", other.particle, 0, 7)
+    return sentence(Clause(verb_head(other), subject, Mode("past"), (read,), question=True), inner)
 
 
 @construction(1.2)
@@ -104,17 +100,7 @@ def reported_reason(chooser: Chooser) -> Draft:
     quote, link = Link(), Link()
     named = main.complements if about is thing else ()
     subject = (*about.japanese, Word("が")) if named else ()
-    content = Complement(
-        (Word("that", quote), *said.english(), Word("because", link), *why.english()),
-        (
-            *subject,
-            *reason(why, link, comma=False),
-            *said.japanese(ja.plain, topic=None, skip=named),
-            Word("と", quote),
-        ),
-        0,
-        7,
-    )
-    one = verb("say")
-    clause = Clause(verb_head(one, progressive_of(one)), speaker, Mode("present"), (content,))
-    return Draft(clause.english(), clause.japanese(), (clause, main, why))
+    action = said.japanese(ja.plain, topic=None, skip=named)
+    english = (Word("that", quote), *said.english(), Word("because", link), *why.english())
+    japanese = (*subject, *reason(why, link, comma=False), *action, Word("と", quote))
+    return reported(speaker, "say", Complement(english, japanese, 0, 7), main, why)

@@ -2,67 +2,64 @@
 
 from __future__ import annotations
 
+from data.primer.constructions.basic import by_people, sentence, usual
 from data.primer.grammar.choice import Chooser, verbs
 from data.primer.grammar.clauses import Clause, Complement, Mode, marked, verb_head
 from data.primer.grammar.counters import question
 from data.primer.grammar.noun_phrases import NounPhrase, asked, common, pronoun
 from data.primer.grammar.sentences import Draft, construction
-from data.primer.grammar.tree import Link, Word
-from data.primer.lexicon import SCENES, nouns, verb, without_preposition
+from data.primer.grammar.tree import Link, Word, text
+from data.primer.lexicon import SCENES, Verb, nouns, verb, without_preposition
 
 
-def _asked_event(chooser: Chooser, subject: NounPhrase | None = None) -> Clause:
+def _asked_event(chooser: Chooser, subject: NounPhrase | None = None) -> Draft:
     tense = chooser.pick(("past", "past", "present", "future"))
-    barred = {"past": (), "present": ("rare",), "future": ("accident", "stative")}[tense]
-    one = chooser.pick([one for one in verbs(without=barred) if subject is None or "person" in one.subject])
-    return chooser.event(one, Mode(tense), subject, question=True, speaker=False, accompanied=0.1)
+    one = chooser.pick(by_people(usual(tense)) if subject else usual(tense))
+    return sentence(chooser.event(one, Mode(tense), subject, question=True, speaker=False, accompanied=0.1))
 
 
 @construction(2.0)
 def yes_no_question(chooser: Chooser) -> Draft:
     """Yes-no question. Example: Did Emi read the letter? - エミは手紙を読みましたか。"""
-    clause = _asked_event(chooser)
-    return Draft(clause.english(), clause.japanese(), (clause,), "?")
+    return _asked_event(chooser)
 
 
 @construction(1.0)
 def question_to_you(chooser: Chooser) -> Draft:
     """Question with 'you', which Japanese omits. Example: Did you buy the tickets yesterday? - 昨日切符を買いましたか。"""
-    clause = _asked_event(chooser, pronoun("you"))
-    return Draft(clause.english(), clause.japanese(), (clause,), "?")
+    return _asked_event(chooser, pronoun("you"))
+
+
+def _asked_person(chooser: Chooser, one: Verb, you: float = 0.3) -> NounPhrase:
+    return pronoun("you") if chooser.chance(you) else chooser.subject(one.subject, speaker=False)
+
+
+def _wh_question(clause: Clause, word: Complement) -> Draft:
+    """Build a question whose English side begins with the complement `word`."""
+    return Draft((*word.english, *clause.english(gap=word)), clause.japanese(), (clause,), "?")
 
 
 @construction(1.0)
 def what_question(chooser: Chooser) -> Draft:
     """Question about the object. Example: What did Ken eat in the park? - ケンは公園で何を食べましたか。"""
     tense = chooser.pick(("past", "past", "future"))
-    barred = ("accident", "stative") if tense == "future" else ("stative",)
-    one = chooser.pick(
-        [
-            v
-            for v in verbs(without=barred, transitive=True)
-            if v.particle == "を" and v.english in WHAT and "soup" not in v.object[:1]
-        ]
-    )
-    subject = pronoun("you") if chooser.chance(0.3) else chooser.subject(one.subject, speaker=False)
-    clause = chooser.event(one, Mode(tense), subject, question=True, timed=0.6)
+    options = verbs(without=("accident", "stative") if tense == "future" else ("stative",), transitive=True)
+    options = [one for one in options if one.english in WHAT and "soup" not in one.object[:1] and one.particle == "を"]
+    one = chooser.pick(options)
+    clause = chooser.event(one, Mode(tense), _asked_person(chooser, one), question=True, timed=0.6)
     what = marked(asked("what", "何"), "", one.particle, 0, 7)
     clause.complements = (what, *clause.complements[1:])
-    return Draft((*what.english, *clause.english(gap=what)), clause.japanese(), (clause,), "?")
+    return _wh_question(clause, what)
 
 
-WHAT = frozenset(
-    ("eat", "drink", "make", "bake", "order", "cut", "buy", "sell", "choose", "read", "write", "draw", "study")
-)
-WHAT |= frozenset(
-    ("practice", "forget", "use", "find", "look for", "lose", "break", "fix", "borrow", "carry", "wash", "open")
-)
+WHAT = frozenset("eat drink make bake order cut buy sell choose read write draw study practice forget use".split())
+WHAT |= {"find", "look for", "lose", "break", "fix", "borrow", "carry", "wash", "open"}
 
 
 @construction(1.0)
 def who_question(chooser: Chooser) -> Draft:
     """Question about the subject. Example: Who broke the clock? - 誰が時計を壊しましたか。"""
-    one = chooser.pick([one for one in verbs(without=("stative",)) if "person" in one.subject])
+    one = chooser.pick(by_people(verbs(without=("stative",))))
     clause = chooser.event(one, Mode("past"), asked("who", "誰"), timed=0.4, accompanied=0.0)
     return Draft(clause.english(), clause.japanese(topic="が"), (clause,), "?")
 
@@ -71,12 +68,11 @@ def who_question(chooser: Chooser) -> Draft:
 def where_question(chooser: Chooser) -> Draft:
     """Question about the place. Example: Where did Ken play tennis? - ケンはどこでテニスをしましたか。"""
     one = chooser.pick([one for one in verbs() if one.english in SOMEWHERE])
-    subject = pronoun("you") if chooser.chance(0.3) else chooser.subject(one.subject, speaker=False)
-    clause = chooser.event(one, Mode("past"), subject, question=True, placed=0.0)
+    clause = chooser.event(one, Mode("past"), _asked_person(chooser, one), question=True, placed=0.0)
     link = Link()
     where = Complement((Word("where", link),), (Word("どこ", link), Word("で")), 9, 2)
     clause.complements = (*clause.complements, where)
-    return Draft((*where.english, *clause.english(gap=where)), clause.japanese(), (clause,), "?")
+    return _wh_question(clause, where)
 
 
 SOMEWHERE = frozenset(scene.verb for scene in SCENES) - {"run", "walk", "plant"}
@@ -87,7 +83,7 @@ SOMEWHERE = frozenset(scene.verb for scene in SCENES) - {"run", "walk", "plant"}
 def where_to(chooser: Chooser) -> Draft:
     """Question about the destination. Example: Where did Emi go last week? - エミは先週どこへ行きましたか。"""
     go = verb("go to")
-    subject = pronoun("you") if chooser.chance(0.2) else chooser.subject(go.subject, speaker=False)
+    subject = _asked_person(chooser, go, 0.2)
     tense = chooser.pick(("past", "future"))
     link = Link()
     where = Complement((Word("where", link),), (Word("どこ", link), Word("へ")), 0, 7)
@@ -95,64 +91,49 @@ def where_to(chooser: Chooser) -> Draft:
     rest += [chooser.companion(subject)] if chooser.chance(0.3) else []
     rest += [chooser.means()] if chooser.chance(0.1) else []
     clause = Clause(verb_head(without_preposition(go)), subject, Mode(tense), (where, *rest), True)
-    return Draft((*where.english, *clause.english(gap=where)), clause.japanese(), (clause,), "?")
+    return _wh_question(clause, where)
 
 
 @construction(0.8)
 def when_question(chooser: Chooser) -> Draft:
     """Question about the time. Example: When did Ken buy the camera? - ケンはいつカメラを買いましたか。"""
     one = chooser.pick(verbs(without=("stative",)))
-    subject = pronoun("you") if chooser.chance(0.3) else chooser.subject(one.subject, speaker=False)
-    clause = chooser.event(one, Mode("past"), subject, question=True, timed=0.0, placed=0.1)
+    clause = chooser.event(one, Mode("past"), _asked_person(chooser, one), question=True, timed=0.0, placed=0.1)
     link = Link()
     time = Complement((Word("when", link),), (Word("いつ", link),), 9, 1)
     clause.complements = (*clause.complements, time)
-    return Draft((*time.english, *clause.english(gap=time)), clause.japanese(), (clause,), "?")
+    return _wh_question(clause, time)
 
 
 @construction(1.0)
 def how_many(chooser: Chooser) -> Draft:
     """Question about a number. Example: How many oranges did Hana buy? - ハナはオレンジを何個買いましたか。"""
-    name = chooser.pick(
-        ("buy", "eat", "make", "read", "cut", "bake", "draw", "find", "wash", "choose", "sell", "carry")
-    )
+    name = chooser.pick("buy eat make read cut bake draw find wash choose sell carry".split())
     one = next(v for v in verbs(transitive=True) if v.english == name)
     noun = chooser.pick([noun for noun in nouns(*one.object) if noun.counter and noun.plural])
-    subject = pronoun("you") if chooser.chance(0.25) else chooser.subject(one.subject, speaker=False)
+    subject = _asked_person(chooser, one, 0.25)
     link = Link()
     counted = common(noun, "", plural=True)
     assert noun.counter is not None
-    phrase = NounPhrase(
-        (Word("how many", link), *counted.english),
-        counted.japanese,
-        noun,
-        quantity=(Word(question(noun.counter), link),),
-    )
+    quantity = (Word(question(noun.counter), link),)
+    phrase = NounPhrase((Word("how many", link), *counted.english), counted.japanese, noun, quantity=quantity)
     number = marked(phrase, "", one.particle, 0, 7)
     rest = [chooser.time("past")] if chooser.chance(0.5) else []
     clause = Clause(verb_head(one), subject, Mode("past"), (number, *rest), True)
-    return Draft((*number.english, *clause.english(gap=number)), clause.japanese(), (clause,), "?")
+    return _wh_question(clause, number)
 
 
 @construction(0.8)
 def question_and_answer(chooser: Chooser) -> Draft:
     """Yes-no question with its answer. Example: Did Emi eat the cake? Yes, she did. - エミはケーキを食べましたか。はい、食べました。"""
     subject = chooser.person()
-    one = chooser.pick([one for one in verbs(without=("stative",)) if "person" in one.subject])
+    one = chooser.pick(by_people(verbs(without=("stative",))))
     clause = chooser.event(one, Mode("past"), subject, question=True, accompanied=0.0)
     positive = chooser.chance(0.5)
     answer = Clause(verb_head(one), subject, Mode("past", not positive))
     stop, yes, did = Link(), Link(), Link()
-    who = pronoun(subject.pronoun)
-    english = (
-        *clause.english(),
-        Word("?", stop),
-        Word("Yes" if positive else "No", yes),
-        Word(","),
-        *who.english,
-        Word("did" if positive else "did not", did),
-    )
-    reply = "".join(word.text for word in answer.ended() if isinstance(word, Word))
+    answered = (Word("Yes" if positive else "No", yes), Word(","), *pronoun(subject.pronoun).english)
+    english = (*clause.english(), Word("?", stop), *answered, Word("did" if positive else "did not", did))
     asked_part = (*clause.japanese(), Word("か", stop), Word("。", stop))
-    japanese = (*asked_part, Word("はい" if positive else "いいえ", yes), Word("、"), Word(reply, did))
-    return Draft(english, japanese, (clause,))
+    reply = (Word("はい" if positive else "いいえ", yes), Word("、"), Word(text(answer.ended()), did))
+    return Draft(english, (*asked_part, *reply), (clause,))

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from data.primer.constructions.adjectives import comparing
-from data.primer.constructions.combined import acting, again, aside, protagonist, reason, takers_of
+from data.primer.constructions.basic import by_people, sentence
+from data.primer.constructions.combined import acting, again, explained, protagonist
 from data.primer.grammar import japanese as ja
 from data.primer.grammar.choice import Chooser, verbs
 from data.primer.grammar.clauses import Clause, Mode, adjective_head, marked, verb_head
 from data.primer.grammar.noun_phrases import Modifier, NounPhrase, asked, common
 from data.primer.grammar.sense import PRICES, TRADING
 from data.primer.grammar.sentences import Draft, construction
-from data.primer.grammar.tree import Link, Word
-from data.primer.lexicon import (
-    REASONS,
-    SEQUELS,
-    Adjective,
-    Noun,
-    Reason,
-    Verb,
-    adjectives_for,
-    nouns,
-    suiting,
-    takers,
-    verb,
-)
+from data.primer.grammar.tree import Word
+from data.primer.lexicon import SEQUELS, Adjective, Noun, Verb, adjectives_for, causes, nouns, suiting, things, verb
 
 
 def made_by(chooser: Chooser, one: Verb, entry: Noun, *others: NounPhrase) -> tuple[NounPhrase, Clause]:
@@ -31,9 +20,8 @@ def made_by(chooser: Chooser, one: Verb, entry: Noun, *others: NounPhrase) -> tu
     doer = chooser.person(*others)
     gap = marked(asked("", ""), "", one.particle, 0, 7)
     clause = Clause(verb_head(one), doer, Mode("past"), (gap,))
-    modifier = Modifier(
-        (Word("that"), *clause.english(gap=gap)), clause.japanese(ja.attributive, topic="が", skip=(gap,)), after=True
-    )
+    japanese = clause.japanese(ja.attributive, topic="が", skip=(gap,))
+    modifier = Modifier((Word("that"), *clause.english(gap=gap)), japanese, after=True)
     inner = Clause(clause.head, doer, clause.mode, (marked(common(entry), "", one.particle, 0, 7),))
     return common(entry, "the", modifier), inner
 
@@ -41,32 +29,29 @@ def made_by(chooser: Chooser, one: Verb, entry: Noun, *others: NounPhrase) -> tu
 def who(chooser: Chooser) -> tuple[NounPhrase, Clause]:
     """Build a noun phrase with a subject relative clause. Example: the woman who bought the hat - 帽子を買った女の人."""
     role = chooser.pick(nouns("person"))
-    one = chooser.pick([one for one in verbs() if "person" in one.subject])
+    one = chooser.pick(by_people(verbs()))
     blank = asked("", "", animate=True)
     clause = chooser.event(one, Mode("past"), blank, timed=0.2, placed=0.2, accompanied=0.1)
     while not clause.complements:  # 'the friend who slept' identifies nobody
         clause = chooser.event(one, Mode("past"), blank, timed=0.5, placed=0.5, accompanied=0.1)
-    modifier = Modifier(
-        (Word("who"), *clause.english(subject=False)), clause.japanese(ja.attributive, topic=None), after=True
-    )
-    return common(role, "the", modifier), clause
+    japanese = clause.japanese(ja.attributive, topic=None)
+    return common(role, "the", Modifier((Word("who"), *clause.english(subject=False)), japanese, after=True)), clause
 
 
 def made_thing(chooser: Chooser) -> tuple[Verb, Verb, Noun]:
-    """Choose first action, second action and object, e.g. make, eat, cake."""
+    """Choose a first action, a second action and their object, e.g. make, eat, cake."""
     sequel = chooser.pick(SEQUELS)
-    entry = chooser.pick([thing for _, thing in takers(sequel.first, sequel.object) if takers_of(sequel.second, thing)])
+    entry = chooser.pick(things(sequel))
     return verb(sequel.first, entry), verb(sequel.second, entry), entry
 
 
 @construction(2.0)
 def object_relative(chooser: Chooser) -> Draft:
-    """Object relative clause. Example: Emi ate the cake that Ken made. - エミはケンが作ったケーキを食べました。"""
+    """Statement with an object relative clause. Example: Emi ate the cake that Ken made. - エミはケンが作ったケーキを食べました。"""
     one, other, entry = made_thing(chooser)
     subject = chooser.subject(("person", "named"))
     thing, inner = made_by(chooser, one, entry, subject)
-    main = acting(subject, other, thing, Mode("past", chooser.chance(0.2)))
-    return Draft(main.english(), main.japanese(), (main, inner))
+    return sentence(acting(subject, other, thing, Mode("past", chooser.chance(0.2))), inner)
 
 
 @construction(1.5)
@@ -75,8 +60,8 @@ def object_relative_quality(chooser: Chooser) -> Draft:
     one, _, entry = made_thing(chooser)
     thing, inner = made_by(chooser, one, entry)
     said = chooser.pick([said for said in adjectives_for(entry) if told_of(one, said)])
-    main = Clause(adjective_head(said), thing, Mode(chooser.pick(("present", "past")), chooser.chance(0.2)))
-    return Draft(main.english(), main.japanese(), (main, inner))
+    mode = Mode(chooser.pick(("present", "past")), chooser.chance(0.2))
+    return sentence(Clause(adjective_head(said), thing, mode), inner)
 
 
 def told_of(one: Verb, said: Adjective) -> bool:
@@ -89,11 +74,9 @@ def subject_relative(chooser: Chooser) -> Draft:
     """Subject relative clause as subject. Example: The woman who bought the hat was tired. - 帽子を買った女の人は疲れていました。"""
     person, inner = who(chooser)
     assert isinstance(person.entry, Noun)
-    options = [said for said in adjectives_for(person.entry) if "person" in said.kinds]
-    main = Clause(
-        adjective_head(chooser.pick(options)), person, Mode(chooser.pick(("present", "past")), chooser.chance(0.15))
-    )
-    return Draft(main.english(), main.japanese(), (main, inner))
+    said = chooser.pick([said for said in adjectives_for(person.entry) if "person" in said.kinds])
+    mode = Mode(chooser.pick(("present", "past")), chooser.chance(0.15))
+    return sentence(Clause(adjective_head(said), person, mode), inner)
 
 
 @construction(1.2)
@@ -104,8 +87,7 @@ def meeting_who(chooser: Chooser) -> Draft:
     subject = chooser.subject(("person", "named"))
     while any(c.entry is subject.entry for c in inner.complements if c.entry):
         subject = chooser.subject(("person", "named"))
-    main = acting(subject, one, person, Mode("past", chooser.chance(0.15)))
-    return Draft(main.english(), main.japanese(), (main, inner))
+    return sentence(acting(subject, one, person, Mode("past", chooser.chance(0.15))), inner)
 
 
 @construction(1.0)
@@ -115,17 +97,9 @@ def compared_relatives(chooser: Chooser) -> Draft:
     one, _, entry = made_thing(chooser)
     first, inner = made_by(chooser, one, entry)
     second, other = made_by(chooser, one, entry, inner.subject)
-    said = chooser.pick(
-        [said for said in adjectives_for(entry) if "nocompare" not in said.features and told_of(one, said)]
-    )
-    main = Clause(comparing(said, second), first, Mode(chooser.pick(("present", "past"))))
-    return Draft(main.english(), main.japanese(), (main, inner, other))
-
-
-def causes(one: Verb, entry: Noun) -> list[Reason]:
-    """Return the qualities of the thing that are a reason for or against the action."""
-    found = [cause for cause in REASONS if cause.verb == one.english and cause.object and not cause.of_subject]
-    return [cause for cause in found if any(thing is entry for _, thing in takers(cause.verb, str(cause.object)))]
+    options = [said for said in adjectives_for(entry) if "nocompare" not in said.features and told_of(one, said)]
+    head = comparing(chooser.pick(options), second)
+    return sentence(Clause(head, first, Mode(chooser.pick(("present", "past")))), inner, other)
 
 
 @construction(1.2)
@@ -141,6 +115,4 @@ def because_of_relative(chooser: Chooser) -> Draft:
     thing, inner = made_by(chooser, one, entry, doer)
     main = acting(doer, other, thing, Mode("past", cause.negative))
     why = Clause(adjective_head(chooser.pick(suiting(entry, cause.adjectives))), again(thing), Mode("past"))
-    link = Link()
-    english = (*main.english(), Word("because", link), *why.english())
-    return Draft(english, aside(main, reason(why, link), about=thing), (main, why, inner))
+    return explained(main, why, thing, inner)

@@ -9,29 +9,10 @@ from functools import cache
 from typing import TypeVar
 
 from data.primer import lexicon
-from data.primer.grammar import noun_phrases
+from data.primer.grammar import noun_phrases, sense
 from data.primer.grammar.clauses import MIDDLE, Clause, Complement, Mode, marked, verb_head
 from data.primer.grammar.noun_phrases import Determiner, Modifier, NounPhrase, common, describing, possessive
-from data.primer.grammar.sense import (
-    BARE,
-    BRIEF,
-    CREATING,
-    DAILY,
-    FEMALE,
-    FLAWS,
-    GENERIC,
-    GROCERIES,
-    HUNGER,
-    OWNED,
-    PRICES,
-    SKILLS,
-    SLOW,
-    TRADING,
-    UNCOUNTED,
-    UNIQUE,
-    UNSEEN,
-    preposition,
-)
+from data.primer.grammar.sense import BARE, BRIEF, CREATING, FEMALE, OWNED, UNIQUE
 from data.primer.grammar.tree import Link, Word
 from data.primer.lexicon import CITIES, NAMES, TIMES, Name, Noun, Time, Verb, is_a, nouns
 
@@ -39,13 +20,11 @@ T = TypeVar("T")
 
 CALLED = tuple(name for name in NAMES if not name.family)
 FAMILY = tuple(name for name in NAMES if name.family)
-SIZES, PAPERS = frozenset(("big", "small")), frozenset(("ticket", "stamp", "postcard", "letter", "photo", "key"))
-"""Size adjectives, and the nouns that they do not modify: nobody buys a big ticket."""
 
 
 @cache
 def verbs(*, without: tuple[str, ...] = (), transitive: bool | None = None) -> tuple[Verb, ...]:
-    """Return the verbs of events with one or two participants that have none of the given features."""
+    """Return the verbs with one or two participants that have none of the features in `without`."""
     barred = {"double", "source", "apart", *without}
     return tuple(verb for verb in lexicon.VERBS if not verb.features & barred and transitive in (None, verb.transitive))
 
@@ -85,8 +64,7 @@ def _cast(
 
 
 class Chooser:
-    """Source of all randomness in the grammar. Uses only `Random.random()`, whose stream is the same in all Python
-    versions."""
+    """Source of all randomness in the grammar: only `Random.random()`, whose stream is the same in every Python."""
 
     def __init__(self, rng: random.Random) -> None:
         self._random = rng.random
@@ -124,8 +102,7 @@ class Chooser:
         return noun_phrases.name(entry)
 
     def subject(self, kinds: tuple[str, ...], speaker: bool = True) -> NounPhrase:
-        """Return a possible subject: usually a name, else a pronoun or a noun for people or animals. `speaker` allows
-        'I', 'we', 'my mother'."""
+        """Return a possible subject: a name, a pronoun or a noun. `speaker` allows 'I', 'we', 'my mother'."""
         names, family, pronouns, roles = _cast(kinds, speaker)
         draw = self._random()
         if names and (draw < 0.5 or (not roles and draw < 0.72)):
@@ -141,8 +118,8 @@ class Chooser:
 
     def describe(self, noun: Noun, probability: float, priced: bool = False) -> tuple[Modifier, ...]:
         """Return an adjective that suits the noun, or none; price adjectives only with verbs of trade (`priced`)."""
-        barred = HUNGER | (FLAWS if priced else PRICES)
-        barred = barred | SIZES if noun.english in PAPERS else barred
+        barred = sense.HUNGER | (sense.FLAWS if priced else sense.PRICES)
+        barred = barred | sense.SIZES if noun.english in sense.PAPERS else barred
         options = [adjective for adjective in lexicon.adjectives_for(noun) if adjective.english not in barred]
         return (describing(self.pick(options)),) if options and self.chance(probability) else ()
 
@@ -154,7 +131,6 @@ class Chooser:
             return "" if noun.kinds & BARE or self.chance(0.6) else "the"
         if noun.english in UNIQUE:
             return "the"
-        homely = bool(noun.kinds & {"clean"})
         draw = self._random()
         if owned and noun.kinds & OWNED and not noun.kinds & FEMALE and noun.english != "classroom" and draw < 0.3:
             own = noun_phrases.POSSESSIVES.get(subject.pronoun) if subject else None
@@ -163,7 +139,7 @@ class Chooser:
             if subject and subject.person == 1:
                 return "the"
             return "my" if draw < 0.2 else possessive(self.person(*([subject] if subject else [])))
-        if homely or noun.plural is None:
+        if "clean" in noun.kinds or noun.plural is None:
             return "the"
         return "a" if draw < 0.6 else "the" if draw < 0.86 else "this" if draw < 0.93 else "that"
 
@@ -204,76 +180,68 @@ class Chooser:
 
     def kind_of(self, noun: Noun) -> NounPhrase:
         """Build a generic noun phrase. Example: apples, milk, pizza, the violin."""
-        if noun.english in UNCOUNTED:
+        if noun.english in sense.UNCOUNTED:
             return common(noun, "")
         if noun.english in UNIQUE or "instrument" in noun.kinds:
             return common(noun, "the")
         return common(noun, "", plural=noun.plural is not None)
 
     def goal(self, entry: Noun | Name) -> NounPhrase:
-        """Build a destination at its first mention. Example: the park, school, Kyoto."""
+        """Build the noun phrase that first mentions a destination. Example: the park, school, Kyoto."""
         if isinstance(entry, Name):
             return noun_phrases.name(entry)
         return common(entry, "" if entry.english == "school" else "the")
 
     def object(
-        self,
-        verb: Verb,
-        subject: NounPhrase,
-        counted: float = 0.12,
-        modality: str = "",
-        generic: bool = False,
-        negative: bool = False,
-        habitual: bool = False,
+        self, verb: Verb, subject: NounPhrase, mode: Mode, counted: float = 0.0, generic: bool = False
     ) -> Complement:
         """Build an object that suits the verb, with its particle.
 
-        `negative`: no adjective, since nobody judges food without eating it. `habitual`: a generic object, since nobody
-        washes the same apple every day.
+        A negated clause has no adjective ('did not eat the delicious cake' is odd). A habit has a generic food ('washes
+        apples every day', not 'the apple').
         """
         if "named" in verb.object or ("person" in verb.object and self.chance(0.6)):
             phrase = self.person(subject)
         else:
             known = objects(verb)
             if generic and verb.english == "buy":
-                known = nouns(*GROCERIES)
+                known = nouns(*sense.GROCERIES)
             entry = self.pick(known)
             owned = "gain" not in verb.features and verb.english != "return"  # nobody returns his own things
+            habitual = mode.tense == "present" and not mode.modality
             fresh = habitual and isinstance(entry, Noun) and bool(entry.kinds & {"food", "vegetable"})
             if isinstance(entry, Noun) and entry.english == "homework":
                 phrase = common(entry, own_work(subject))
             elif (generic or fresh) and isinstance(entry, Noun) and _kind_is_meant(verb, entry):
                 phrase = self.kind_of(entry)
-            elif isinstance(entry, Name) or (
-                entry.kinds & {"place"} and verb.english in ("go to", "come to", "arrive at")
-            ):
+            elif isinstance(entry, Name) or ("place" in entry.kinds and verb.english in sense.GOING):
                 phrase = self.goal(entry)
             else:
-                making, living = verb.english in CREATING, entry.animate
-                described = 0.08 if living or making or verb.english in BRIEF else 0.2
-                described = 0.0 if negative or verb.english in UNSEEN or "person" in entry.kinds else described
+                fleeting = verb.english in CREATING or entry.animate
+                described = 0.08 if fleeting or verb.english in BRIEF else 0.2
+                if mode.negative or verb.english in sense.UNSEEN or "person" in entry.kinds:
+                    described = 0.0
                 phrase = self.thing(
                     entry,
                     subject,
                     owned=owned,
                     described=described,
                     counted=counted,
-                    priced=verb.english in TRADING,
-                    pointed=not making and not living,
+                    priced=verb.english in sense.TRADING,
+                    pointed=not fleeting,
                 )
             if isinstance(entry, Noun) and "instrument" in entry.kinds and verb.english in ("play", "practice"):
                 phrase = common(entry, "the")
         # Objects of a skill take が; an animate object with が would read as the subject.
-        skill = modality == "can" and verb.particle == "を" and verb.english in SKILLS and not phrase.animate
-        particle = "が" if skill else verb.particle
-        return marked(phrase, "", particle, 0, 7)
+        skill = mode.modality == "can" and verb.particle == "を" and verb.english in sense.SKILLS and not phrase.animate
+        return marked(phrase, "", "が" if skill else verb.particle, 0, 7)
 
     # When, where, how
 
     def time(self, *tenses: str, brief: bool = False) -> Complement:
         """Build a time expression. Example: yesterday, every morning. `brief` excludes spans of a week or more."""
         known = [time for time in TIMES if time.tense in tenses]
-        return when(self.pick([time for time in known if time.english in DAILY] if brief else known))
+        return when(self.pick([time for time in known if time.english in sense.DAILY] if brief else known))
 
     def frequency(self) -> Complement:
         """Build an adverb of frequency. Example: often, always."""
@@ -289,14 +257,14 @@ class Chooser:
         if not known:
             return None
         where = self.pick(known)
-        return marked(self.goal(where), preposition(where), "で", 4, 2)
+        return marked(self.goal(where), sense.preposition(where), "で", 4, 2)
 
     def companion(self, *others: NounPhrase) -> Complement:
-        """Build a companion. Example: with Emi - エミと."""
+        """Build a complement that names a companion. Example: with Emi - エミと."""
         return marked(self.person(*others), "with", "と", 2, 3)
 
     def means(self) -> Complement:
-        """Build a means of transport. Example: by bus - バスで."""
+        """Build a complement that names a means of transport. Example: by bus - バスで."""
         return marked(common(self.pick(nouns("transport")), ""), "by", "で", 3, 4)
 
     # Events
@@ -320,45 +288,37 @@ class Chooser:
         complements: list[Complement] = []
         noun: Noun | None = None
         habitual = mode.tense == "present" and not mode.modality
-        generic = generic or verb.english in SLOW or (habitual and verb.english in (*GENERIC, "buy"))
+        generic = generic or verb.english in sense.SLOW or (habitual and verb.english in (*sense.GENERIC, "buy"))
         if verb.transitive:
             if verb.particle != "を" or "stative" in verb.features or mode.modality == "progressive":
                 counted = 0.0  # unnatural: 犬に三匹触る, is eating five melons
-            direct = self.object(verb, subject, counted, mode.modality, generic, mode.negative, habitual)
+            direct = self.object(verb, subject, mode, counted, generic)
             noun = direct.entry if isinstance(direct.entry, Noun) else None
             complements.append(direct)
-        where = self.place(verb, noun) if self.chance(placed) else None
-        if where:
+        if self.chance(placed) and (where := self.place(verb, noun)):
             complements.append(where)
         if "together" in verb.features and subject.animate and not is_animal(subject) and self.chance(accompanied):
             complements.append(self.companion(subject))
         if "means" in verb.features and mode.modality != "experience" and self.chance(0.25):
             complements.append(self.means())
-        if habitual and "stative" not in verb.features:
-            if not mode.negative:
-                complements.append(self.frequency() if self.chance(0.4) else self.time("habit"))
-            elif self.chance(0.5):
-                complements.append(self.seldom())
-        elif (
-            mode.tense in ("past", "future")
-            and "stative" not in verb.features
-            and verb.english not in SLOW
-            and self.chance(timed)
-        ):
+        lasting = "stative" in verb.features or verb.english in sense.SLOW
+        if habitual and "stative" not in verb.features and not mode.negative:
+            complements.append(self.frequency() if self.chance(0.4) else self.time("habit"))
+        elif habitual and "stative" not in verb.features:
+            complements += [self.seldom()] if self.chance(0.5) else []
+        elif mode.tense != "present" and not lasting and self.chance(timed):
             complements.append(self.time(mode.tense, brief=verb.english in BRIEF))
         return Clause(verb_head(verb), subject, mode, tuple(complements), question)
 
 
-OWN = {"you": "your"} | {who: word for who, word in noun_phrases.POSSESSIVES.items() if who != "it"}
-
-
 def own_work(subject: NounPhrase) -> Determiner:
-    """Return my, your, her (homework; Japanese has 宿題 alone), or 'the' if the subject's pronoun is unknown."""
-    return Determiner((Word(OWN.get(subject.pronoun, "the")),))
+    """Return my, your, her (homework; Japanese has 宿題 alone), or 'the' if the subject's pronoun is 'it'."""
+    own = noun_phrases.POSSESSIVES | {"you": "your", "it": "the"}
+    return Determiner((Word(own[subject.pronoun]),))
 
 
 def is_animal(phrase: NounPhrase) -> bool:
-    """Whether the phrase refers to an animal; animals do nothing 'with Emi'."""
+    """Whether the phrase refers to an animal; animals never take a companion phrase ('with Emi')."""
     return phrase.entry is not None and "animal" in phrase.entry.kinds
 
 

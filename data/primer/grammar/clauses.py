@@ -7,7 +7,6 @@ and the content word links to the stem; without an auxiliary ("ate"), one link c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from data.primer.grammar import english as en
@@ -62,7 +61,7 @@ class Mode:
 
 @dataclass(slots=True, eq=False)
 class Head:
-    """The predicate of a clause: a verb, or the adjective or noun after 'be'."""
+    """The syntactic head of a clause: a verb, or the adjective or noun after 'be'."""
 
     predicate: ja.Predicate
     verb: Verb | None = None
@@ -75,39 +74,35 @@ class Head:
 
 
 def verb_head(verb: Verb, predicate: ja.Predicate | None = None, lemma: str = "") -> Head:
-    """Build a head from a verb; `predicate` overrides the Japanese word of the lexicon."""
+    """Build the head of a clause from a verb; `predicate` overrides the Japanese word of the lexicon."""
     return Head(predicate or verb.predicate, verb, lemma=lemma or verb.english)
 
 
 def adjective_head(
     adjective: Adjective, english: Parts | None = None, before: Parts = (), link: Link | None = None
 ) -> Head:
-    """Build a head from an adjective. Example: is big - 大きいです. `english` replaces the plain adjective ('more
-    interesting than …') and carries `link`; `before` precedes the Japanese adjective (とても, より …)."""
+    """Build the head of a clause from an adjective. Example: is big - 大きいです. `english` replaces the plain adjective
+    ('more interesting than …') and carries `link`; `before` precedes the Japanese adjective (とても, より …)."""
     link = link or Link()
     side = english or (Word(adjective.english, link, True),)
     return Head(adjective.predicate, None, side, before, link, adjective.english)
 
 
 def noun_head(phrase: NounPhrase) -> Head:
-    """Build a head from a noun phrase. Example: is a doctor - 医者です."""
+    """Build the head of a clause from a noun phrase. Example: is a doctor - 医者です."""
     lemma = phrase.entry.english if phrase.entry else ""
     return Head(ja.Predicate("", "", "da", "の"), None, phrase.english, phrase.japanese, lemma=lemma)
 
 
-Derivation = Callable[[ja.Predicate], ja.Predicate]
-
-
 @dataclass(frozen=True, slots=True)
 class Modality:
-    """English expression (finite word, words before the verb, form of the verb) and Japanese derivation of a
-    modality."""
+    """A modality in English (finite word, words before the verb, form of the verb) and its derivation in Japanese."""
 
     finite: str
     particle: str
     form: str
-    derive: Derivation
-    derive_negative: Derivation | None = None
+    derive: ja.Derivation
+    derive_negative: ja.Derivation | None = None
     positive_is_negative: bool = False
     negative_is_negative: bool = True
 
@@ -157,14 +152,10 @@ class Clause:
             return "be" if bare else en.be(subject.person, subject.plural, past)
         if lexeme in _MODALS:
             return _MODALS[lexeme] if past else lexeme
-        base, past_form = (
-            (verb.english, verb.past) if verb else {"have": ("have", "had")}.get(lexeme, (lexeme, en.past(lexeme)))
-        )
-        if bare:
-            return base
-        if past:
-            return past_form
-        return en.third_person(base) if subject.person == 3 and not subject.plural else base
+        base = verb.english if verb else lexeme
+        if past and not bare:
+            return verb.past if verb else "had" if lexeme == "have" else en.past(lexeme)
+        return en.third_person(base) if subject.person == 3 and not subject.plural and not bare else base
 
     def _verb_group(self) -> tuple[Parts, Parts]:
         """Return the auxiliaries (a question inverts the first) and the rest of the verb group."""
@@ -177,11 +168,8 @@ class Clause:
             if modality is None:
                 lexeme, verb, rest = "", head.verb, []
             else:
-                form = {
-                    "base": head.verb.english,
-                    "ing": en.ing(head.verb.english),
-                    "participle": head.verb.participle,
-                }[modality.form]
+                base = head.verb.english
+                form = {"base": base, "ing": en.ing(base), "participle": head.verb.participle}[modality.form]
                 particle: list[Part] = [Word(modality.particle, ending)] if modality.particle else []
                 lexeme, rest = modality.finite, [*particle, Word(form, head.link, True)]
         perfect = lexeme == "have been"
@@ -202,16 +190,13 @@ class Clause:
         if not mode.negative:
             attached = mode.contracted and self.subject.entry is None and not self.question
             return (Word(en.ATTACHED.get(auxiliary, auxiliary) if attached else auxiliary, ending),), tuple(rest)
-        short = en.CONTRACTIONS.get((auxiliary, "not")) if mode.contracted else None
-        if short is None and auxiliary == "can":
-            short = "cannot"
+        short = en.CONTRACTIONS.get(auxiliary) if mode.contracted else "cannot" if auxiliary == "can" else None
         if short:
             return (Word(short, ending),), tuple(rest)
         return (Word(auxiliary, ending), Word("never" if perfect else "not", ending)), tuple(rest)
 
     def english(self, *, subject: bool = True, gap: Complement | None = None) -> Parts:
-        """Return the clause in English order, without final punctuation and without `gap`, a complement expressed
-        elsewhere."""
+        """Return the clause in English order, without punctuation and `gap`, a complement expressed elsewhere."""
         said = [complement for complement in self.complements if complement is not gap]
         middle = [part for complement in said if complement.english_rank == MIDDLE for part in complement.english]
         after = sorted((c for c in said if c.english_rank != MIDDLE), key=lambda complement: complement.english_rank)
@@ -236,7 +221,7 @@ class Clause:
         return self._bare(en.ing(self.head.verb.english))
 
     def imperative(self, opening: str) -> Parts:
-        """Return the imperative; its first words link to the Japanese ending. Example: please do not open the window."""
+        """Return the imperative; its first words link to the Japanese ending. Example: please do not open it."""
         negation = (Word("do not", self.ending),) if self.mode.negative else ()
         return (Word(opening, self.ending), *negation, *self.infinitive())
 
@@ -265,16 +250,12 @@ class Clause:
         None omits the subject; `skip`: complements that are expressed elsewhere.
         """
         order = sorted((c for c in self.complements if c not in skip), key=lambda complement: complement.japanese_rank)
-        said: list[Part] = []
-        if topic is not None and not self.subject.dropped:
-            said += [*self.subject.japanese, Word(topic)]
-        for complement in order:
-            said += complement.japanese
-        return (*said, *self.ended(form))
+        said = [part for complement in order for part in complement.japanese]
+        named = topic is not None and not self.subject.dropped
+        return (*((*self.subject.japanese, Word(topic)) if named else ()), *said, *self.ended(form))
 
     def ended(self, form: ja.Form | None = None) -> Parts:
-        """Return the inflected predicate alone: the stem linked to the content word, the ending to the English
-        auxiliaries, if any."""
+        """Return the inflected predicate: its stem is linked to the content word, its ending to English auxiliaries."""
         past = self.mode.tense == "past"
         if form is None:
             inflected = ja.finite(self.predicate, past=past, negative=self.negative, polite=not self.mode.contracted)

@@ -42,9 +42,7 @@ def past(verb: str) -> str:
         return head + "d" + rest
     if head.endswith("y") and head[-2] not in _VOWELS:
         return head[:-1] + "ied" + rest
-    if head in _DOUBLED:
-        return head + head[-1] + "ed" + rest
-    return head + "ed" + rest
+    return head + head[-1] * (head in _DOUBLED) + "ed" + rest
 
 
 def ing(verb: str) -> str:
@@ -54,9 +52,7 @@ def ing(verb: str) -> str:
         return head[:-2] + "ying" + rest
     if head.endswith("e") and not head.endswith("ee"):
         return head[:-1] + "ing" + rest
-    if head in _DOUBLED:
-        return head + head[-1] + "ing" + rest
-    return head + "ing" + rest
+    return head + head[-1] * (head in _DOUBLED) + "ing" + rest
 
 
 def comparative(adjective: str) -> str:
@@ -97,18 +93,8 @@ def be(person: int, plural_subject: bool, is_past: bool) -> str:
     return "am" if person == 1 else "is"
 
 
-CONTRACTIONS = {
-    ("do", "not"): "don't",
-    ("does", "not"): "doesn't",
-    ("did", "not"): "didn't",
-    ("is", "not"): "isn't",
-    ("are", "not"): "aren't",
-    ("was", "not"): "wasn't",
-    ("were", "not"): "weren't",
-    ("will", "not"): "won't",
-    ("can", "not"): "can't",
-    ("could", "not"): "couldn't",
-}
+CONTRACTIONS = {word: f"{word}n't" for word in ("do", "does", "did", "is", "are", "was", "were", "could")}
+CONTRACTIONS |= {"will": "won't", "can": "can't"}
 """Contractions with 'not'. They mark casual English, which is translated to plain Japanese."""
 
 ATTACHED = {"will": "'ll", "am": "'m", "is": "'s", "are": "'re"}

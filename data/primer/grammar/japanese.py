@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 
@@ -31,8 +31,7 @@ class Inflected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A predicate: fixed text `head` (the content part of a derived predicate) and inflected `tail` in dictionary
-    form."""
+    """A predicate: fixed `head` (content part of a derived predicate) and inflected `tail` in dictionary form."""
 
     head: str
     tail: str
@@ -42,27 +41,26 @@ class Predicate:
 
 
 class Bases(NamedTuple):
-    """The traditional bases of a verb: 読ま(ない) 読み(ます) 読め(ば) 読も(う) and 読ん+で / 読ん+だ."""
+    """The traditional bases of a verb: 読ま(ない) 読み(ます) 読め(ば) and 読ん+で / 読ん+だ."""
 
     irrealis: str
     continuative: str
     hypothetical: str
-    volitional: str
     onbin: str
     te: str
     ta: str
 
 
 _GODAN = {
-    "う": ("わ", "い", "え", "お", "っ", "て", "た"),
-    "く": ("か", "き", "け", "こ", "い", "て", "た"),
-    "ぐ": ("が", "ぎ", "げ", "ご", "い", "で", "だ"),
-    "す": ("さ", "し", "せ", "そ", "し", "て", "た"),
-    "つ": ("た", "ち", "て", "と", "っ", "て", "た"),
-    "ぬ": ("な", "に", "ね", "の", "ん", "で", "だ"),
-    "ぶ": ("ば", "び", "べ", "ぼ", "ん", "で", "だ"),
-    "む": ("ま", "み", "め", "も", "ん", "で", "だ"),
-    "る": ("ら", "り", "れ", "ろ", "っ", "て", "た"),
+    "う": ("わ", "い", "え", "っ", "て", "た"),
+    "く": ("か", "き", "け", "い", "て", "た"),
+    "ぐ": ("が", "ぎ", "げ", "い", "で", "だ"),
+    "す": ("さ", "し", "せ", "し", "て", "た"),
+    "つ": ("た", "ち", "て", "っ", "て", "た"),
+    "ぬ": ("な", "に", "ね", "ん", "で", "だ"),
+    "ぶ": ("ば", "び", "べ", "ん", "で", "だ"),
+    "む": ("ま", "み", "め", "ん", "で", "だ"),
+    "る": ("ら", "り", "れ", "っ", "て", "た"),
 }
 
 
@@ -71,20 +69,19 @@ def bases(verb: str, kind: str) -> Bases:
     """Return the bases of a verb from its dictionary form, in kanji or in kana."""
     root = verb[:-1]
     if kind == "ichidan":
-        return Bases(root, root, root + "れ", root + "よ", root, "て", "た")
+        return Bases(root, root, root + "れ", root, "て", "た")
     if kind == "suru":
-        root = verb[:-2]
-        return Bases(root + "し", root + "し", root + "すれ", root + "しよ", root + "し", "て", "た")
+        shi = verb[:-2] + "し"
+        return Bases(shi, shi, verb[:-2] + "すれ", shi, "て", "た")
     if kind == "kuru":
-        root, kanji = (verb[:-1], True) if verb.endswith("来る") else (verb[:-2], False)
-        ki, ko, ku = ("", "", "") if kanji else ("き", "こ", "く")
-        return Bases(root + ko, root + ki, root + ku + "れ", root + ko + "よ", root + ki, "て", "た")
+        ko, ki, ku = (root, root, root) if verb.endswith("来る") else (verb[:-2] + kana for kana in "こきく")
+        return Bases(ko, ki, ku + "れ", ki, "て", "た")
     if kind not in ("godan", "iku", "aru"):
         raise ValueError(f"{verb}: no verb class {kind!r}")
-    a, i, e, o, onbin, te, ta = _GODAN[verb[-1]]
+    a, i, e, onbin, te, ta = _GODAN[verb[-1]]
     if kind == "iku":
         onbin, te, ta = "っ", "て", "た"
-    return Bases(root + a, root + i, root + e, root + o, root + onbin, te, ta)
+    return Bases(root + a, root + i, root + e, root + onbin, te, ta)
 
 
 def _cut(predicate: Predicate, stem: str, ending: str) -> Inflected:
@@ -117,25 +114,29 @@ def finite(predicate: Predicate, *, past: bool = False, negative: bool = False, 
     return _cut(predicate, verb.onbin, verb.ta) if past else _cut(predicate, tail, "")
 
 
+plain = partial(finite, polite=False)
+"""Plain finite form."""
+
+
 def attributive(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
     """Return the form before a noun: 食べた人, 高い山, 静かな町, 病気の犬."""
     if predicate.kind == "da" and not past and not negative:
         return Inflected(predicate.head, predicate.link)
-    return finite(predicate, past=past, negative=negative, polite=False)
+    return plain(predicate, past=past, negative=negative)
 
 
 def before_node(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
     """Return the form before ので and のに: plain, but 静かなので, 学生なので."""
     if predicate.kind == "da" and not past and not negative:
         return Inflected(predicate.head, "な")
-    return finite(predicate, past=past, negative=negative, polite=False)
+    return plain(predicate, past=past, negative=negative)
 
 
 def te(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
     """Return the て-form: 食べて, 高くて, 静かで; negative 食べなくて. The clause that follows carries the tense."""
     if negative:
-        plain = finite(predicate, negative=True, polite=False)
-        return Inflected(plain.stem, plain.ending[:-1] + "くて")
+        stem, ending = plain(predicate, negative=True)
+        return Inflected(stem, ending[:-1] + "くて")
     if predicate.kind == "da":
         return Inflected(predicate.head, "で")
     if predicate.kind in ("i", "ii"):
@@ -146,34 +147,34 @@ def te(predicate: Predicate, *, past: bool = False, negative: bool = False) -> I
 
 def conditional(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
     """Return the たら-form: 食べたら, 高かったら, 静かだったら, 食べなかったら."""
-    plain = finite(predicate, past=True, negative=negative, polite=False)
-    return Inflected(plain.stem, plain.ending + "ら")
-
-
-def volitional(predicate: Predicate, *, past: bool = False, negative: bool = False, polite: bool = True) -> Inflected:
-    """Return the volitional ('let us'): 行きましょう, plain 行こう."""
-    verb = bases(predicate.tail, predicate.kind)
-    return _cut(predicate, verb.continuative, "ましょう") if polite else _cut(predicate, verb.volitional, "う")
+    stem, ending = plain(predicate, past=True, negative=negative)
+    return Inflected(stem, ending + "ら")
 
 
 def dictionary(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
     """Return the plain non-past form, whatever the tense: 読む before の, 前に."""
-    return finite(predicate, negative=negative, polite=False)
+    return plain(predicate, negative=negative)
 
 
 def ta(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
     """Return the plain past form, whatever the tense: 読んだ before 後で."""
-    return finite(predicate, past=True, negative=negative, polite=False)
-
-
-def plain(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
-    """Return the plain finite form."""
-    return finite(predicate, past=past, negative=negative, polite=False)
+    return plain(predicate, past=True, negative=negative)
 
 
 def continuative(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
     """Return the ます-stem, as used before ながら."""
     return _cut(predicate, bases(predicate.tail, predicate.kind).continuative, "")
+
+
+def volitional(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
+    """Return the polite volitional ('let us'): 行きましょう."""
+    return _cut(predicate, bases(predicate.tail, predicate.kind).continuative, "ましょう")
+
+
+def request(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
+    """Return the request ('please'): 食べてください, 食べないでください."""
+    stem, ending = plain(predicate, negative=True) if negative else te(predicate)
+    return Inflected(stem, ending + ("でください" if negative else "ください"))
 
 
 def _adverbial_stem(predicate: Predicate) -> str:
@@ -188,15 +189,44 @@ def adverbial(predicate: Predicate) -> Inflected:
     return _cut(predicate, _adverbial_stem(predicate), "")
 
 
-# Derivations: a predicate from a predicate.
+Form = Callable[..., Inflected]
+"""Inflects a predicate, given the keywords `past` and `negative`; ignores keywords that the form cannot express."""
+Derivation = Callable[[Predicate], Predicate]
+"""Derives a predicate from a predicate."""
 
 
-def _derive(stem: Inflected, kind: str) -> Predicate:
-    return Predicate(stem.stem, stem.ending, kind)
+def _suffixed(form: Form, suffix: str, kind: str) -> Derivation:
+    """Return a derivation: a form of the predicate and a suffix, which inflects as `kind`."""
+
+    def derive(predicate: Predicate) -> Predicate:
+        stem, ending = form(predicate)
+        return Predicate(stem, ending + suffix, kind)
+
+    return derive
 
 
-def _after(stem: Inflected, suffix: str) -> Inflected:
-    return Inflected(stem.stem, stem.ending + suffix)
+progressive = _suffixed(te, "いる", "ichidan")
+"""Progressive or resulting state: 読んでいる, 住んでいる."""
+desiderative = _suffixed(continuative, "たい", "i")
+"""Wish of the speaker or the addressee ('want to'): 食べたい."""
+evident_desire = _suffixed(continuative, "たがっている", "ichidan")
+"""Wish of a third person ('wants to'): 食べたがっている."""
+permission = _suffixed(te, "もいい", "ii")
+"""Permission ('may'): 食べてもいい."""
+release = _suffixed(partial(te, negative=True), "もいい", "ii")
+"""Absence of obligation ('does not have to'): 食べなくてもいい."""
+prohibition = _suffixed(te, "はいける", "ichidan")
+"""Prohibition ('must not'), which is expressed by the negative form: 食べてはいけない."""
+experience = _suffixed(ta, "ことがある", "aru")
+"""Experience ('has ever done'): 食べたことがある."""
+favor = _suffixed(te, "くれる", "ichidan")
+"""Favour to the speaker's side: 見せてくれる."""
+
+
+def duty(predicate: Predicate) -> Predicate:
+    """Derive the predicate whose negative form expresses an obligation ('must'): 食べなければならない."""
+    stem, ending = plain(predicate, negative=True)
+    return Predicate(stem, ending[:-1] + "ければなる", "godan")
 
 
 def potential(predicate: Predicate) -> Predicate:
@@ -206,75 +236,12 @@ def potential(predicate: Predicate) -> Predicate:
         return Predicate(predicate.head, tail[:-2] + "できる", "ichidan")
     verb = bases(tail, kind)
     if kind in ("ichidan", "kuru"):
-        return _derive(_cut(predicate, verb.irrealis, "られる"), "ichidan")
+        return Predicate(*_cut(predicate, verb.irrealis, "られる"), "ichidan")
     return Predicate(predicate.head, verb.hypothetical + "る", "ichidan")
 
 
-def progressive(predicate: Predicate) -> Predicate:
-    """Derive the progressive or resulting state: 読んでいる, 住んでいる."""
-    return _derive(_after(te(predicate), "いる"), "ichidan")
-
-
-def desiderative(predicate: Predicate) -> Predicate:
-    """Derive the wish of the speaker or the addressee ('want to'): 食べたい."""
-    return _derive(_after(continuative(predicate), "たい"), "i")
-
-
-def evident_desire(predicate: Predicate) -> Predicate:
-    """Derive the wish of anybody else ('want to'): 食べたがっている."""
-    return _derive(_after(continuative(predicate), "たがっている"), "ichidan")
-
-
-def permission(predicate: Predicate) -> Predicate:
-    """Derive the permission ('may'): 食べてもいい."""
-    return _derive(_after(te(predicate), "もいい"), "ii")
-
-
-def release(predicate: Predicate) -> Predicate:
-    """Derive the lack of a duty ('does not have to'): 食べなくてもいい."""
-    return _derive(_after(te(predicate, negative=True), "もいい"), "ii")
-
-
-def duty(predicate: Predicate) -> Predicate:
-    """Derive the predicate whose negative form expresses a duty ('must'): 食べなければならない."""
-    plain = finite(predicate, negative=True, polite=False)
-    return _derive(Inflected(plain.stem, plain.ending[:-1] + "ければなる"), "godan")
-
-
-def prohibition(predicate: Predicate) -> Predicate:
-    """Derive the predicate whose negative form expresses a prohibition ('must not'): 食べてはいけない."""
-    return _derive(_after(te(predicate), "はいける"), "ichidan")
-
-
-def experience(predicate: Predicate) -> Predicate:
-    """Derive the experience ('has ever done'): 食べたことがある."""
-    return _derive(_after(finite(predicate, past=True, polite=False), "ことがある"), "aru")
-
-
-def becoming(predicate: Predicate) -> Predicate:
-    """Derive the change ('become'): 高くなる, 静かになる."""
-    return _derive(_after(adverbial(predicate), "なる"), "godan")
-
-
 def excess(predicate: Predicate) -> Predicate:
-    """Derive the excess ('too'): 高すぎる, 危険すぎる, よすぎる."""
+    """Derive the form for an excess ('too'): 高すぎる, 危険すぎる, よすぎる."""
     if predicate.kind == "da":
         return Predicate(predicate.head, "すぎる", "ichidan")
-    return _derive(_cut(predicate, _adverbial_stem(predicate)[:-1], "すぎる"), "ichidan")
-
-
-def favor(predicate: Predicate) -> Predicate:
-    """Derive the favour to the speaker's side: 見せてくれる."""
-    return _derive(_after(te(predicate), "くれる"), "ichidan")
-
-
-def request(predicate: Predicate, *, past: bool = False, negative: bool = False) -> Inflected:
-    """Return the request ('please'): 食べてください, 食べないでください."""
-    if negative:
-        return _after(finite(predicate, negative=True, polite=False), "でください")
-    return _after(te(predicate), "ください")
-
-
-Form = Callable[..., Inflected]
-"""Function that returns the ending of a clause, called with the predicate and the keywords `past` and `negative`;
-ignores keywords that the form cannot express."""
+    return Predicate(*_cut(predicate, _adverbial_stem(predicate)[:-1], "すぎる"), "ichidan")

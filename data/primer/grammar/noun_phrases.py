@@ -1,5 +1,4 @@
-"""Build noun phrases in both languages: names, pronouns, and nouns with determiner, number, adjectives, possessor,
-relative clause."""
+"""Build noun phrases in both languages: names, pronouns, and nouns with determiners, numbers and modifiers."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 from data.primer.grammar import english
 from data.primer.grammar.counters import count
 from data.primer.grammar.japanese import attributive
-from data.primer.grammar.tree import A, Link, Part, Parts, Phrase, Referent, Word, text
+from data.primer.grammar.tree import Link, Parts, Phrase, Referent, Word, text
 from data.primer.lexicon import Adjective, Name, Noun
 
 
@@ -112,12 +111,8 @@ class Determiner:
 
 def determiner(word: str) -> Determiner:
     """Build a determiner: a, the, this, that, my, our, or a reflexive possessive (his, her: 自分の)."""
-    if word == "a":
-        return Determiner((Word(A),))
-    if word == "the":
-        return Determiner((Word("the"),))
-    if word == "":
-        return Determiner(())
+    if word in ("", "a", "the"):
+        return Determiner((Word(word),) if word else ())
     link = Link()
     writing = {"this": "この", "that": "あの", "my": "私の", "our": "私たちの"}.get(word, "自分の")
     return Determiner((Word(word, link),), (Word(writing, link),))
@@ -145,6 +140,13 @@ def describing(adjective: Adjective) -> Modifier:
     return Modifier((Word(adjective.english, link, True),), (Word(writing, link, True),))
 
 
+def numbered(number: int, counter: str | None) -> tuple[Parts, Parts]:
+    """Build a number with its Japanese counter. Example: three - 三個."""
+    assert counter is not None, "the noun is not counted"
+    link = Link()
+    return (Word(english.NUMBERS[number], link, True),), (Word(count(number, counter), link, True),)
+
+
 def common(
     noun: Noun,
     opening: Determiner | str = "the",
@@ -161,13 +163,7 @@ def common(
     opening = determiner(opening) if isinstance(opening, str) else opening
     link = Link()
     plural = plural or (number or 1) > 1
-    quantity: Parts = ()
-    numeral: tuple[Part, ...] = ()
-    if number is not None:
-        assert noun.counter is not None, f"{noun.english} is not counted"
-        counted = Link()
-        numeral = (Word(english.NUMBERS[number], counted, True),)
-        quantity = (Word(count(number, noun.counter).writing, counted, True),)
+    numeral, quantity = numbered(number, noun.counter) if number else ((), ())
     form = noun.plural if plural and noun.plural else noun.english
     before: Parts = ()
     after: Parts = ()

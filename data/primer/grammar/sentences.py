@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
 
 from data.primer.grammar.choice import Chooser, objects
 from data.primer.grammar.clauses import Clause
@@ -17,7 +16,7 @@ Combination = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
-    """Both sides of a sentence as trees, and its combinations of content words."""
+    """Both languages of a sentence as trees, and its combinations of content words."""
 
     construction: str
     english: Parts
@@ -42,23 +41,25 @@ class Draft:
 
 
 Construction = Callable[[Chooser], Draft]
-CONSTRUCTIONS: dict[str, tuple[Construction, float]] = {}
-"""Name -> function and weight of each construction, in the order of definition."""
+CONSTRUCTIONS: dict[str, Construction] = {}
+"""All constructions by name, in the order of definition."""
+WEIGHTS: list[tuple[str, float]] = []
+"""Name and weight of each construction."""
 
 
 def construction(weight: float = 1.0) -> Callable[[Construction], Construction]:
     """Register a construction under the name of its function; `weight` is its relative frequency in the corpus."""
 
     def register(function: Construction) -> Construction:
-        CONSTRUCTIONS[function.__name__] = (function, weight)
+        CONSTRUCTIONS[function.__name__] = function
+        WEIGHTS.append((function.__name__, weight))
         return function
 
     return register
 
 
 FREE = 8
-"""Minimum number of objects for a verb's combinations to be held out: without 'do homework', training would lack
-'do'."""
+"""Minimum number of a verb's objects for holding out one: without 'do homework', training would lack 'do'."""
 
 
 def pairs(clause: Clause) -> Iterable[tuple[str, str]]:
@@ -87,11 +88,5 @@ def finish(name: str, draft: Draft) -> Sentence:
 
 def derive(chooser: Chooser) -> Sentence:
     """Derive one sentence from a construction drawn by weight."""
-    name = chooser.weighted(_shares(len(CONSTRUCTIONS)))
-    return finish(name, CONSTRUCTIONS[name][0](chooser))
-
-
-@cache
-def _shares(count: int) -> tuple[tuple[str, float], ...]:
-    """Return the names and weights of all `count` constructions."""
-    return tuple((name, weight) for name, (_, weight) in CONSTRUCTIONS.items())
+    name = chooser.weighted(WEIGHTS)
+    return finish(name, CONSTRUCTIONS[name](chooser))

@@ -34,7 +34,7 @@ class Referent:
 class Word:
     """A word, or a fixed group such as 'look for', in either language.
 
-    Words and phrases are not frozen dataclasses: a story has hundreds, and this saves a fifth of its time."""
+    Words and phrases are not frozen: a story has hundreds of them, and generating it takes a fifth less time."""
 
     text: str
     link: Link | None = None
@@ -56,9 +56,6 @@ class Phrase:
 Part = Word | Phrase
 Parts = tuple[Part, ...]
 
-A = "a"
-"""The indefinite article. `write`, which has the next word, replaces it by 'an' if needed."""
-
 _STOPS = frozenset((".", "?", "!"))
 _ATTACHED = _STOPS | {",", "'s", "'ll", "'m", "'re"}
 
@@ -76,7 +73,7 @@ class Mention:
 
 @dataclass(slots=True)
 class Written:
-    """One side as text. Spans are [start, end) in characters; `words` are all words with their spans."""
+    """One language side of a sentence pair, as text. Spans are [start, end) in characters; `words` have their spans."""
 
     text: str
     spans: dict[Link, list[tuple[int, int]]] = field(default_factory=dict)
@@ -135,7 +132,7 @@ def write(parts: Iterable[Part], *, english: bool) -> Written:
         if not spelling:
             continue
         if english:
-            if spelling == A and link is None:
+            if spelling == "a" and link is None:  # the indefinite article
                 spelling = article(next(other.text for other in events[number + 1 :] if isinstance(other, Word)))
             if pieces and spelling not in _ATTACHED:
                 pieces.append(" ")
@@ -167,8 +164,7 @@ def alignment(source: Written, target: Written) -> list[list[int]]:
 
 
 def segments(written: Written) -> list[list[int]]:
-    """Return [start, end] of each word and punctuation mark: Japanese as segmented by the grammar, English split at
-    spaces."""
+    """Return [start, end] of each word and punctuation mark; English groups such as 'look for' are split at spaces."""
     spans = []
     for word, start, end in written.words:
         if " " not in word.text:

@@ -6,12 +6,17 @@ people eat food and dogs do not read.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
 
 from data.primer.grammar import english
 from data.primer.grammar.japanese import Predicate
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,7 +198,7 @@ def _rows(table: str) -> list[dict[str, str]]:
         cells = line.split("\t")
         if not len(header) - 1 <= len(cells) <= len(header):
             raise ValueError(f"{path.name}: {len(cells)} cells instead of {len(header)} in {line!r}")
-        rows.append(dict(zip(header, cells + [""] * (len(header) - len(cells)), strict=True)))
+        rows.append(dict(zip_longest(header, cells, fillvalue="")))
     return rows
 
 
@@ -201,75 +206,50 @@ def _words(cell: str) -> tuple[str, ...]:
     return () if cell == "-" else tuple(cell.split())
 
 
-def _nouns() -> list[Noun]:
-    rows = []
-    for row in _rows("nouns"):
-        spelled = {"-": None, "+": english.plural(row["english"])}
-        plural = spelled[row["plural"]] if row["plural"] in spelled else row["plural"]
-        counter = None if row["counter"] == "-" else row["counter"]
-        rows.append(
-            Noun(row["english"], plural, row["writing"], row["reading"], counter, frozenset(_words(row["kinds"])))
-        )
-    return rows
+_CELLS: dict[object, Callable[[str], Any]] = {
+    str: str,
+    bool: {"+": False, "-": True, "object": False, "subject": True}.__getitem__,
+    str | None: lambda cell: None if cell == "-" else cell,
+    tuple[str, ...]: _words,
+    frozenset[str]: lambda cell: frozenset(_words(cell)),
+}
+"""Reads a cell, by the type of its field."""
 
 
-def _verbs() -> list[Verb]:
-    rows = []
-    for row in _rows("verbs"):
-        regular = english.past(row["english"])
-        past, participle = (regular if row[form] == "+" else row[form] for form in ("past", "participle"))
-        subject, objects, features = (_words(row[column]) for column in ("subject", "object", "features"))
-        entry = (row["english"], past, participle, row["writing"], row["reading"], row["class"])
-        rows.append(Verb(*entry, subject, row["particle"], objects, frozenset(features)))
-    return rows
+def _entries(kind: type[T], table: str) -> list[T]:
+    """Return the lines of a table as entries; its columns are the fields of `kind`, in order."""
+    readers = [_CELLS[hint] for hint in get_type_hints(kind).values()]
+    return [kind(*(read(cell) for read, cell in zip(readers, row.values(), strict=True))) for row in _rows(table)]
 
 
-def _adjectives() -> list[Adjective]:
-    rows = []
-    for row in _rows("adjectives"):
-        entry = (row["english"], row["writing"], row["reading"], row["class"])
-        rows.append(Adjective(*entry, _words(row["kinds"]), frozenset(_words(row["features"]))))
-    return rows
+def _regular(entry: Verb) -> Verb:
+    """Replace '+' by the regular past."""
+    forms = {form: english.past(entry.english) for form in ("past", "participle") if getattr(entry, form) == "+"}
+    return replace(entry, **forms)
 
 
-NOUNS = _nouns()
+NOUNS = [
+    replace(entry, plural=english.plural(entry.english)) if entry.plural == "+" else entry
+    for entry in _entries(Noun, "nouns")
+]
 NAMES = [
     Name(row["english"], row["writing"], row["pronoun"], frozenset({"person", "named", row["pronoun"]}))
     for row in _rows("names")
 ]
 CITIES = [Name(row["english"], row["writing"], "it", frozenset({"city"})) for row in _rows("cities")]
-VERBS = _verbs()
-ADJECTIVES = _adjectives()
-TIMES = [Time(row["english"], row["writing"], row["reading"], row["tenses"]) for row in _rows("times")]
-
-
-def _scenes() -> list[Scene]:
-    rows = []
-    for row in _rows("places"):
-        for scene in row["scenes"].split():
-            verb, _, kind = scene.partition(":")
-            rows.append(Scene(row["place"].replace("-", " "), verb.replace("-", " "), kind or None))
-    return rows
-
-
-SCENES = _scenes()
-POSITIONS = [
-    Position(row["english"], row["writing"], row["reading"], _words(row["landmarks"]), _words(row["things"]))
-    for row in _rows("positions")
+VERBS = [_regular(entry) for entry in _entries(Verb, "verbs")]
+ADJECTIVES = _entries(Adjective, "adjectives")
+TIMES = _entries(Time, "times")
+SCENES = [
+    Scene(row["place"].replace("-", " "), verb.replace("-", " "), kind or None)
+    for row in _rows("places")
+    for verb, _, kind in (scene.partition(":") for scene in row["scenes"].split())
 ]
-SCALES = [Scale(row["kind"], _words(row["good"]), _words(row["bad"])) for row in _rows("scales")]
-REASONS = [
-    Reason(
-        row["verb"],
-        None if row["object"] == "-" else row["object"],
-        row["polarity"] == "-",
-        row["whose"] == "subject",
-        _words(row["adjectives"]),
-    )
-    for row in _rows("reasons")
-]
+POSITIONS = _entries(Position, "positions")
+SCALES = _entries(Scale, "scales")
+REASONS = _entries(Reason, "reasons")
 CHANGES = {row["adjective"]: _words(row["things"]) for row in _rows("changes")}
-SEQUELS = [Sequel(row["first"], row["second"], row["object"]) for row in _rows("sequels")]
+SEQUELS = _entries(Sequel, "sequels")
 
 
 def is_a(noun: Noun | Name, kinds: tuple[str, ...]) -> bool:
@@ -335,6 +315,17 @@ def adjectives_for(entry: Noun | Name) -> tuple[Adjective, ...]:
     return tuple(adjective for adjective in ADJECTIVES if is_a(entry, adjective.kinds))
 
 
-def lemmas() -> int:
-    """Return the number of entries in the tables."""
-    return sum(len(table) for table in (NOUNS, NAMES, CITIES, VERBS, ADJECTIVES, TIMES))
+def causes(entry: Verb, thing: Noun) -> list[Reason]:
+    """Return the reasons for or against the action that are qualities of the thing."""
+    found = [cause for cause in REASONS if cause.verb == entry.english and cause.object and not cause.of_subject]
+    return [cause for cause in found if any(taken is thing for _, taken in takers(cause.verb, str(cause.object)))]
+
+
+def accepts(name: str, thing: Noun) -> bool:
+    """Whether a verb with this English form accepts the object."""
+    return any(entry is thing for _, entry in takers(name, thing.english.replace(" ", "-")))
+
+
+def things(sequel: Sequel) -> list[Noun]:
+    """Return the things to which both actions can happen."""
+    return [thing for _, thing in takers(sequel.first, sequel.object) if accepts(sequel.second, thing)]

@@ -16,7 +16,7 @@ from data.primer.grammar.choice import CALLED, Chooser
 from data.primer.grammar.clauses import Complement, marked
 from data.primer.grammar.noun_phrases import common
 from data.primer.grammar.sense import preposition
-from data.primer.grammar.tree import Link, Word
+from data.primer.grammar.tree import Word
 from data.primer.lexicon import POSITIONS, Noun, adjectives_for, noun
 from data.primer.telling import Figure, Teller
 
@@ -47,7 +47,7 @@ VISIBLE = COLORS | {"big", "small", "new", "old", "pretty", "beautiful"}
 
 
 def thing(chooser: Chooser, entry: Noun, plain: float = 0.3, qualities: frozenset[str] = VISIBLE) -> Figure:
-    """Create a figure for a thing, with a visible quality except with probability `plain`."""
+    """Create a figure for a thing; unless it is plain (with probability `plain`), it has a visible quality."""
     seen = [said for said in adjectives_for(entry) if said.english in qualities]
     return Figure(entry, None if not seen or chooser.chance(plain) else chooser.pick(seen))
 
@@ -63,14 +63,10 @@ FINDABLE = tuple("key ball doll ring watch umbrella pen photo toy letter hat cam
 INDOORS = ("kitchen", "room", "garden", "library", "classroom", "park", "house")
 
 
-def at(place: str, particle: str = "で") -> Complement:
-    """Build a place complement. Example: in the kitchen - 台所で."""
-    return marked(common(noun(place), "" if place == "school" else "the"), preposition(noun(place)), particle, 4, 2)
-
-
-def put_at(place: str) -> Complement:
-    """Build the place where a thing is put. Example: in the garden - 庭に."""
-    return marked(common(noun(place)), preposition(noun(place)), "に", 4, 8)
+def at(place: str, particle: str = "で", rank: int = 2) -> Complement:
+    """Build a complement that names a place; `rank`: its Japanese rank. Example: in the kitchen - 台所で."""
+    phrase = common(noun(place), "" if place == "school" else "the")
+    return marked(phrase, preposition(noun(place)), particle, 4, rank)
 
 
 def spot(
@@ -83,17 +79,17 @@ def spot(
     """Build a place relative to a landmark; `where` fixes the position. Example: under the bed - ベッドの下で."""
     where = where or chooser.pick(("under", "under", "behind"))
     position = next(position for position in POSITIONS if position.english == where)
-    english, (*place, _) = beside(position, common(noun(chooser.pick(landmarks)), opening))
-    return Complement(
-        english, (*place, Word(particle, english[0].link if isinstance(english[0], Word) else Link())), 4, 2
-    )
+    english, (*place, ni) = beside(position, common(noun(chooser.pick(landmarks)), opening))
+    assert isinstance(ni, Word)
+    return Complement(english, (*place, Word(particle, ni.link)), 4, 2)
 
 
 # Turns
 
 
 def either(chooser: Chooser, one: tuple[Figure, str], other: tuple[Figure, str]) -> tuple[Figure, Figure, str]:
-    """Choose one of two possible antecedents; return (antecedent, rival, statement that identifies the antecedent)."""
+    """Choose one of two possible antecedents, each given with a state that only it can have; return (antecedent, rival,
+    the antecedent's state)."""
     meant, rival = (one, other) if chooser.chance(0.5) else (other, one)
     return meant[0], rival[0], meant[1]
 

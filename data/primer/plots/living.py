@@ -32,10 +32,7 @@ def runaway(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.because(t.doing(friend, "help", hero), t.being(t.meant(why, rival), state))
     else:
         finder = hero
-    t.tell(
-        t.doing(finder, "find", pet, spot(c, "で", ("tree",), "the" if hides else "a", where)),
-        c.pick(("at last", "soon")),
-    )
+    t.tell(t.doing(finder, "find", pet, spot(c, "で", ("tree",), "the" if hides else "a", where)), "at last", "soon")
     draw = c.pick(("both", "sleeping", "thanks"))
     if draw == "thanks" and finder is friend:
         t.because(t.doing(hero, "thank", friend), t.doing(t.by_pronoun(friend), "find", pet, favor=True))
@@ -46,22 +43,16 @@ def runaway(t: Teller, c: Chooser) -> tuple[str, ...]:
     return (pet.entry.english, place)
 
 
-RECIPES = (
-    ("cake", "egg"),
-    ("cake", "strawberry"),
-    ("cake", "lemon"),
-    ("pie", "apple"),
-    ("pie", "pumpkin"),
-    ("pie", "peach"),
-    ("pancake", "egg"),
-    ("pancake", "banana"),
-    ("sandwich", "tomato"),
-    ("sandwich", "cucumber"),
-    ("hamburger", "onion"),
-    ("pizza", "tomato"),
-    ("salad", "carrot"),
-    ("salad", "cucumber"),
-)
+INGREDIENTS = {
+    "cake": "egg strawberry lemon",
+    "pie": "apple pumpkin peach",
+    "pancake": "egg banana",
+    "sandwich": "tomato cucumber",
+    "hamburger": "onion",
+    "pizza": "tomato",
+    "salad": "carrot cucumber",
+}
+RECIPES = [(dish, bought) for dish, ingredients in INGREDIENTS.items() for bought in ingredients.split()]
 
 
 @plot
@@ -71,14 +62,10 @@ def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
     entry, bought = (noun(name) for name in c.pick(RECIPES))
     action = "bake" if "baked" in entry.kinds else "make"
     dish = Figure(entry)
-    t.joined(
-        t.being(hero, "hungry"),
-        "so",
-        t.doing(hero, "go to", toward="supermarket", again=True),
-        c.pick(("", "one day", "yesterday")),
-    )
+    going = t.being(hero, "hungry"), "so", t.doing(hero, "go to", toward="supermarket", again=True)
+    t.joined(*going, c.pick(("", "one day", "yesterday")))
     t.tell(t.doing(hero, "buy", Figure(bought, plural=True)))
-    t.tell(t.doing(hero, action, dish, at("kitchen")), c.pick(("then", "after that")))
+    t.tell(t.doing(hero, action, dish, at("kitchen")), "then", "after that")
     if c.chance(0.5):
         t.tell(t.being(dish, "delicious"))
     if c.chance(0.7):
@@ -100,10 +87,10 @@ def garden(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody grows a plant and others admire it."""
     hero, friend = people(c)
     plant = thing(c, noun(c.pick(("flower", "rose"))), 0.2, COLORS | {"small"})
-    t.tell(t.doing(hero, "plant", plant, at("garden", "に")), c.pick(("", "one day")))
+    t.tell(t.doing(hero, "plant", plant, at("garden", "に")), "", "one day")
     if c.chance(0.6):
-        t.tell(t.becoming(plant, c.pick(("pretty", "beautiful"))), c.pick(("soon", "at last")))
-    t.tell(t.doing(friend, "see", plant, at("garden")), c.pick(("", "the next day")))
+        t.tell(t.becoming(plant, c.pick(("pretty", "beautiful"))), "soon", "at last")
+    t.tell(t.doing(friend, "see", plant, at("garden")), "", "the next day")
     t.because(t.doing(friend, "draw", plant), t.being(t.by_pronoun(plant), "beautiful"))
     why, rival, state = either(c, (hero, "kind"), (friend, "sad"))
     t.because(t.doing(hero, "give", plant, to=friend), t.being(t.meant(why, rival), state))
@@ -112,17 +99,8 @@ def garden(t: Teller, c: Chooser) -> tuple[str, ...]:
     return (plant.entry.english, plant.adjective.english if plant.adjective else "")
 
 
-HUNTS = (
-    ("cat", "mouse"),
-    ("dog", "rabbit"),
-    ("dog", "duck"),
-    ("kitten", "mouse"),
-    ("puppy", "rabbit"),
-    ("dog", "cat"),
-    ("cat", "duck"),
-)
-
-
+HUNTS = ("cat mouse", "dog rabbit", "dog duck", "kitten mouse", "puppy rabbit", "dog cat", "cat duck")
+"""Hunter and prey."""
 STOLEN = {
     "mouse": ("cheese", "bread", "chocolate"),
     "rabbit": ("carrot", "apple", "bread"),
@@ -135,7 +113,7 @@ STOLEN = {
 @plot
 def chase(t: Teller, c: Chooser) -> tuple[str, ...]:
     """One animal chases another; the smaller one escapes."""
-    names = c.pick(HUNTS)
+    names = c.pick(HUNTS).split()
     hunter, prey = (thing(c, noun(name), 0.4, COLORS) for name in names)
     place = c.pick(("garden", "park", "house", "kitchen"))
     lead = c.pick(("", "one day", "yesterday"))
@@ -145,10 +123,10 @@ def chase(t: Teller, c: Chooser) -> tuple[str, ...]:
         meal = Figure(noun(stolen))
         t.tell(t.doing(hunter, "find", meal, at(place)), lead)
         chased = t.doing(hunter, "chase", prey, at(place))
-        hungry = c.chance(0.5)
-        t.because(
-            chased, t.being(t.meant(hunter, prey), "hungry") if hungry else t.doing(t.meant(prey, hunter), "eat", meal)
-        )
+        if c.chance(0.5):
+            t.because(chased, t.being(t.meant(hunter, prey), "hungry"))
+        else:
+            t.because(chased, t.doing(t.meant(prey, hunter), "eat", meal))
     elif outcome == "hidden":
         t.tell(t.doing(hunter, "chase", prey, at(place)), lead)
     else:
@@ -182,7 +160,7 @@ def race(t: Teller, c: Chooser) -> tuple[str, ...]:
     goal = c.pick(("river", "lake", "mountain", "village"))
     place = c.pick(("forest", "farm", "park"))
     one, other = (fast, slow) if c.chance(0.5) else (slow, fast)
-    t.tell(t.doing(one, "meet", other, at(place)), c.pick(("", "one day")))
+    t.tell(t.doing(one, "meet", other, at(place)), "", "one day")
     t.tell(t.comparing(fast, "fast", slow))
     t.joined(t.doing(fast, "go to", toward=goal, modality="want"), "so", t.doing(fast, "run", again=True))
     if c.chance(0.5):
@@ -206,10 +184,10 @@ def climbing(t: Teller, c: Chooser) -> tuple[str, ...]:
     hero, friend = people(c)
     drink = Figure(noun(c.pick(("water", "tea", "milk", "juice", "coffee", "cocoa"))))
     mountain = known("mountain")
-    t.tell(t.doing(hero, "climb", mountain), c.pick(("", "one day", "yesterday")))
+    t.tell(t.doing(hero, "climb", mountain), "", "one day", "yesterday")
     t.tell(t.being(mountain, "high", very=c.chance(0.3)))
     t.tell(t.being(hero, "thirsty"))
-    t.tell(t.doing(hero, "meet", friend), c.pick(("soon", "then")))
+    t.tell(t.doing(hero, "meet", friend), "soon", "then")
     why, rival, state = either(c, (friend, "kind"), (hero, "tired"))
     t.because(t.doing(friend, "give", drink, to=hero), t.being(t.meant(why, rival), state))
     if drink.entry.english in ("water", "milk", "juice") and c.chance(0.5):

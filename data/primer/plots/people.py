@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from data.primer.grammar.choice import Chooser
 from data.primer.lexicon import noun, nouns, suiting
-from data.primer.plots.casting import apology, at, either, people, plot, put_at, thing
+from data.primer.plots.casting import apology, at, either, people, plot, thing
 from data.primer.telling import Figure, Teller
 
 PRACTICE = {"study": ("library", "classroom", "room"), "sport": ("park", "school"), "instrument": ("room", "classroom")}
@@ -19,7 +19,7 @@ def homework(t: Teller, c: Chooser) -> tuple[str, ...]:
     subject = Figure(entry)
     subject.introduced = "instrument" in entry.kinds
     action = "study" if "study" in entry.kinds else "practice"
-    t.tell(t.doing(hero, action, subject, modality="have to"), c.pick(("", "one day", "yesterday")))
+    t.tell(t.doing(hero, action, subject, modality="have to"), "", "one day", "yesterday")
     hard = suiting(entry, ("difficult", "easy", "interesting"))
     if hard:
         first = c.pick(hard).english
@@ -30,7 +30,7 @@ def homework(t: Teller, c: Chooser) -> tuple[str, ...]:
     why, rival, quality = either(c, (friend, "kind"), (hero, "having trouble"))
     t.because(t.doing(friend, "help", hero), t.being(t.meant(why, rival), quality))
     place = c.pick(PRACTICE[next(kind for kind in PRACTICE if kind in entry.kinds)])
-    t.tell(t.doing(hero, action, subject, at(place)), c.pick(("then", "after that", "that evening")))
+    t.tell(t.doing(hero, action, subject, at(place)), "then", "after that", "that evening")
     if c.chance(0.6):
         t.tell(t.being(hero, "happy", very=c.chance(0.3)))
     return (entry.english, place, quality)
@@ -42,23 +42,23 @@ def waiting(t: Teller, c: Chooser) -> tuple[str, ...]:
     hero, friend = people(c)
     place = c.pick(("station", "park", "library", "school"))
     goal = c.pick(("zoo", "museum", "movie theater", "lake", "pool"))
-    t.tell(t.doing(hero, "go to", toward=goal, modality="want"), c.pick(("", "one day", "yesterday")))
+    t.tell(t.doing(hero, "go to", toward=goal, modality="want"), "", "one day", "yesterday")
     t.tell(t.doing(hero, "wait for", friend, at(place)))
     outcome = c.pick(("absent", "patient", "comes", "comes"))
     if outcome == "absent":
         busy = c.pick(("busy", "sick", "tired"))
         t.because(t.doing(friend, "come", negative=True), t.being(t.by_pronoun(friend), busy))
-        t.tell(t.doing(hero, "call", friend), c.pick(("then", "that evening")))
+        t.tell(t.doing(hero, "call", friend), "then", "that evening")
         t.tell(t.doing(t.by_pronoun(friend), "apologize to", hero))
     elif outcome == "patient":
         t.joined(t.being(hero, "tired"), "but", t.doing(hero, "wait for", friend, again=True))
-        t.tell(t.happening(friend, "come"), c.pick(("at last", "soon")))
+        t.tell(t.happening(friend, "come"), "at last", "soon")
         t.tell(t.doing(friend, "thank", hero))
     else:
         t.tell(t.happening(friend, "come"), "at last")
         why, rival, state = either(c, (friend, "late"), (hero, "angry"))
         t.because(t.doing(friend, "apologize to", hero), t.being(t.meant(why, rival), state))
-        t.tell(t.doing(hero, "go to", toward=goal), c.pick(("after that", "then")))
+        t.tell(t.doing(hero, "go to", toward=goal), "after that", "then")
         t.tell(t.being(hero, "happy", very=c.chance(0.4)))
     return (place, goal, outcome)
 
@@ -67,26 +67,24 @@ def waiting(t: Teller, c: Chooser) -> tuple[str, ...]:
 def ill(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A friend visits somebody who is ill and brings something."""
     hero, friend = people(c)
-    entry = c.pick(nouns("fruit", "book", "plant"))
-    while entry.english in ("lemon", "tree", "dictionary"):
-        entry = c.pick(nouns("fruit", "book", "plant"))
+    shops = {"fruit": "supermarket", "book": "bookstore", "plant": "flower shop"}
+    while (entry := c.pick(nouns(*shops))).english in ("lemon", "tree", "dictionary"):
+        pass
     gift = thing(c, entry, 0.6)
-    shop = {"fruit": "supermarket", "book": "bookstore", "plant": "flower shop"}[
-        next(kind for kind in ("fruit", "book", "plant") if kind in entry.kinds)
-    ]
+    shop = next(shop for kind, shop in shops.items() if kind in entry.kinds)
     if c.chance(0.5):
-        t.tell(t.doing(hero, "call", friend), c.pick(("", "one day", "yesterday")))
+        t.tell(t.doing(hero, "call", friend), "", "one day", "yesterday")
         t.tell(t.being(friend, "sick"))
     else:
-        t.tell(t.being(friend, "sick"), c.pick(("", "yesterday")))
-    t.tell(t.doing(hero, "buy", gift, at(shop)), c.pick(("", "the next day")))
+        t.tell(t.being(friend, "sick"), "", "yesterday")
+    t.tell(t.doing(hero, "buy", gift, at(shop)), "", "the next day")
     kind = c.chance(0.5)
     visit = t.doing(hero, "visit", friend)
     t.because(visit, t.being(t.meant(hero, friend), "kind") if kind else t.being(t.meant(friend, hero), "sick"))
     t.tell(t.doing(t.by_pronoun(hero), "give", gift, to=friend))
     action = {"supermarket": "eat", "bookstore": "read"}.get(shop)
     if action:
-        t.tell(t.doing(friend, action, gift), c.pick(("soon", "that evening", "")))
+        t.tell(t.doing(friend, action, gift), "soon", "that evening", "")
     t.tell(t.doing(friend, "thank", hero) if c.chance(0.5) else t.being(friend, "happy", very=c.chance(0.3)))
     return (entry.english, "kind" if kind else "sick")
 
@@ -95,16 +93,13 @@ def ill(t: Teller, c: Chooser) -> tuple[str, ...]:
 def quarrel(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody hides a thing for fun and apologises."""
     hero, friend = people(c)
-    it = Figure(
-        noun(c.pick(("hat", "bag", "ball", "notebook", "pen", "umbrella", "key", "diary", "doll", "camera"))),
-        owner=friend,
-    )
+    it = Figure(noun(c.pick("hat bag ball notebook pen umbrella key diary doll camera".split())), owner=friend)
     first, second = c.pair((c.pick(("room", "classroom", "kitchen")), "garden", "library", "park"))
-    t.tell(t.doing(hero, "hide", it, put_at(first)), c.pick(("", "one day", "yesterday")))
+    t.tell(t.doing(hero, "hide", it, at(first, "に", 8)), "", "one day", "yesterday")
     t.tell(t.doing(friend, "look for", it, at(second)))
     t.tell(t.doing(t.by_pronoun(friend), "find", it, negative=True, modality="can"))
     state = apology(t, c, hero, friend, "hide", it)
-    t.tell(t.doing(t.by_pronoun(hero), "return", it, to=friend), c.pick(("", "then")))
+    t.tell(t.doing(t.by_pronoun(hero), "return", it, to=friend), "", "then")
     if c.chance(0.5):
         t.tell(t.being(friend, "happy"))
     return (it.entry.english, first, state)
@@ -118,16 +113,13 @@ def carrying(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Two people carry something heavy."""
     hero, friend = people(c)
     load = thing(c, noun(c.pick(LOADS)))
-    t.tell(t.doing(hero, "carry", load, modality="have to"), c.pick(("", "one day", "yesterday")))
-    t.because(
-        t.doing(hero, "carry", load, negative=True, modality="can"),
-        (
-            t.being(t.by_pronoun(load), "heavy", too=True)
-            if c.chance(0.5)
-            else t.being(t.by_pronoun(hero), c.pick(("tired", "sick")))
-        ),
-    )
-    t.tell(t.happening(friend, "come"), c.pick(("then", "soon")))
+    t.tell(t.doing(hero, "carry", load, modality="have to"), "", "one day", "yesterday")
+    failed = t.doing(hero, "carry", load, negative=True, modality="can")
+    if c.chance(0.5):
+        t.because(failed, t.being(t.by_pronoun(load), "heavy", too=True))
+    else:
+        t.because(failed, t.being(t.by_pronoun(hero), c.pick(("tired", "sick"))))
+    t.tell(t.happening(friend, "come"), "then", "soon")
     why, rival, state = either(c, (friend, "kind"), (hero, "having trouble"))
     t.because(t.doing(friend, "help", hero), t.being(t.meant(why, rival), state))
     t.tell(t.doing(hero, "thank", friend) if c.chance(0.6) else t.being(hero, "happy"))

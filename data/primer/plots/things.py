@@ -16,9 +16,9 @@ def lost_and_found(t: Teller, c: Chooser) -> tuple[str, ...]:
     it = thing(c, noun(c.pick(FINDABLE)))
     if c.chance(0.5):
         t.tell(t.doing(hero, "have", it))
-        t.tell(t.doing(hero, "lose", it), c.pick(("one day", "yesterday")))
+        t.tell(t.doing(hero, "lose", it), "one day", "yesterday")
     else:
-        t.tell(t.doing(hero, "lose", it), c.pick(("", "one day", "yesterday")))
+        t.tell(t.doing(hero, "lose", it), "", "one day", "yesterday")
         if c.chance(0.4):
             t.tell(t.being(hero, c.pick(("angry", "sad"))))
     first, second = c.pair(INDOORS)
@@ -32,11 +32,11 @@ def lost_and_found(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.doing(hero, "find", it, spot(c)), "at last")
         t.tell(t.being(hero, "happy", very=c.chance(0.3)))
     elif outcome == "friend":
-        t.tell(t.doing(friend, "find", it, spot(c)), c.pick(("", "soon", "at last")))
+        t.tell(t.doing(friend, "find", it, spot(c)), "", "soon", "at last")
         why, rival, state = either(c, (friend, "kind"), (hero, "sad"))
         t.because(t.doing(friend, "return", it, to=hero), t.being(t.meant(why, rival), state))
     else:
-        t.tell(t.doing(friend, "help", hero), c.pick(("then", "after that")))
+        t.tell(t.doing(friend, "help", hero), "then", "after that")
         if c.chance(0.5):
             t.because(t.doing(hero, "thank", friend), t.doing(t.by_pronoun(friend), "find", it, favor=True))
         else:
@@ -64,16 +64,8 @@ def shopping(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody prefers one of two things in a shop, buys it, and takes it home or uses it."""
     hero, friend = people(c)
     shop, kind = c.pick(SHOPS)
-    options = [
-        entry
-        for entry in nouns(kind)
-        if entry.plural
-        and entry.english not in ("toy", "strawberry")
-        and "plant" not in entry.kinds
-        and entry.kinds & {"goods", "food"}
-    ]
-    if len(options) < 2:
-        return shopping(t, c)
+    options = [entry for entry in nouns(kind) if entry.plural and entry.english not in ("toy", "strawberry")]
+    options = [entry for entry in options if "plant" not in entry.kinds and entry.kinds & {"goods", "food"}]
     one, other = (Figure(entry) for entry in c.pair(options))
     scale = next(scale for scale in SCALES if scale.kind in (one.entry.kinds & other.entry.kinds | {"gift"}))
     how = c.pick(("more", "less", "too", "too"))
@@ -84,7 +76,7 @@ def shopping(t: Teller, c: Chooser) -> tuple[str, ...]:
     if not fitting:
         return shopping(t, c)
     quality = c.pick(fitting).english
-    t.tell(t.doing(hero, "go to", toward=shop), c.pick(("", "one day", "yesterday")))
+    t.tell(t.doing(hero, "go to", toward=shop), "", "one day", "yesterday")
     t.tell(t.doing_to_both(hero, "see", *((one, other) if c.chance(0.5) else (other, one)), at(shop)))
     if c.chance(0.4) and "food" in one.entry.kinds:
         t.tell(t.being(hero, "hungry"))
@@ -94,9 +86,9 @@ def shopping(t: Teller, c: Chooser) -> tuple[str, ...]:
     t.tell(t.doing(hero, "buy", one))
     draw = c.chance(0.5)
     if "food" in one.entry.kinds and draw:
-        t.tell(t.doing(hero, "eat", one, at(c.pick(("park", "kitchen", "garden")))), c.pick(("", "then")))
+        t.tell(t.doing(hero, "eat", one, at(c.pick(("park", "kitchen", "garden")))), "", "then")
     elif "gift" in one.entry.kinds and draw:
-        t.tell(t.doing(hero, "give", one, to=friend), c.pick(("", "then", "the next day")))
+        t.tell(t.doing(hero, "give", one, to=friend), "", "then", "the next day")
         t.tell(t.being(friend, "happy"))
     return (one.entry.english, other.entry.english)
 
@@ -116,20 +108,15 @@ def errands(t: Teller, c: Chooser) -> tuple[str, ...]:
     (action, some), (other_action, others) = c.pair(ERRANDS)
     one, other = thing(c, noun(c.pick(some.split())), 0.6), thing(c, noun(c.pick(others.split())), 0.6)
     place = c.pick(("station", "department store", "supermarket"))
-    t.tell(t.doing(hero, "go to", toward=place), c.pick(("", "one day", "yesterday")))
+    t.tell(t.doing(hero, "go to", toward=place), "", "one day", "yesterday")
     t.tell(t.doing_to_both(hero, "buy", *((one, other) if c.chance(0.5) else (other, one))))
-    t.tell(
-        t.doing(hero, action, t.meant(one, other, NAMED), at(c.pick(("park", "garden")))),
-        c.pick(("", "then", "after that")),
-    )
+    t.tell(t.doing(hero, action, t.meant(one, other, NAMED), at(c.pick(("park", "garden")))), "", "then", "after that")
     if c.chance(0.5):
         quality = {"read": "interesting", "eat": "delicious", "drink": "delicious"}[action]
         t.tell(t.being(one, quality, very=quality == "interesting" and c.chance(0.4)))
     elif c.chance(0.5):
         t.tell(t.being(hero, "happy"))
-    t.tell(
-        t.doing(hero, "show" if other_action == "read" else "give", other, to=friend), c.pick(("that evening", "soon"))
-    )
+    t.tell(t.doing(hero, "show" if other_action == "read" else "give", other, to=friend), "that evening", "soon")
     return (one.entry.english, other.entry.english)
 
 
@@ -144,12 +131,12 @@ def packing(t: Teller, c: Chooser) -> tuple[str, ...]:
     it, into = thing(c, noun(c.pick(PACKED)), 0.5), thing(c, noun(c.pick(("box", "bag"))), 0.5)
     t.tell(t.doing(hero, "have", it))
     action = c.pick(("give", "lend"))
-    t.tell(t.doing(friend, action, into, to=hero), c.pick(("yesterday", "one day")))
+    t.tell(t.doing(friend, action, into, to=hero), "yesterday", "one day")
     culprit, other, quality = either(c, (it, "big"), (into, "small"))
     main = t.doing(hero, "put", it, t.into(into, "in"), negative=True, modality="can")
     t.because(main, t.being(t.meant(culprit, other), quality, too=True))
     if action == "lend":
-        t.tell(t.doing(hero, "return", into, to=friend), c.pick(("the next day", "that evening")))
+        t.tell(t.doing(hero, "return", into, to=friend), "the next day", "that evening")
     else:
         why, rival, state = either(c, (friend, "kind"), (hero, "having trouble"))
         t.because(t.doing(friend, "help", hero), t.being(t.meant(why, rival), state))
@@ -165,7 +152,7 @@ def dropped(t: Teller, c: Chooser) -> tuple[str, ...]:
     """One thing falls and breaks another; an apology and a replacement follow."""
     hero, friend = people(c)
     brittle = Figure(c.pick(nouns("fragile")), owner=friend)
-    t.tell(t.doing(hero, "visit", friend), c.pick(("", "one day", "yesterday")))
+    t.tell(t.doing(hero, "visit", friend), "", "one day", "yesterday")
     if c.chance(0.5):
         other = known("floor")
         t.tell(t.doing(hero, "drop", brittle, t.into(other, "on")))
@@ -175,7 +162,7 @@ def dropped(t: Teller, c: Chooser) -> tuple[str, ...]:
     t.tell(t.happening(t.meant(brittle, other, NAMED), "break"))
     state = apology(t, c, hero, friend, "break", brittle)
     spare = Figure(brittle.entry, adjective("new"))
-    t.tell(t.doing(hero, "buy", spare, at("department store")), c.pick(("after that", "the next day")))
+    t.tell(t.doing(hero, "buy", spare, at("department store")), "after that", "the next day")
     t.tell(t.doing(hero, "give", spare, to=friend))
     if c.chance(0.5):
         t.tell(t.being(friend, "happy"))
@@ -186,19 +173,15 @@ def dropped(t: Teller, c: Chooser) -> tuple[str, ...]:
 def present(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody chooses a present for a friend for a reason."""
     hero, friend = people(c)
-    entry = c.pick(
-        [entry for entry in nouns("gift") if suiting(entry, ("cheap", "pretty", "cute", "useful", "beautiful"))]
-    )
+    good = ("cheap", "pretty", "cute", "useful", "beautiful")
+    entry = c.pick([entry for entry in nouns("gift") if suiting(entry, good)])
     if FEMALE & entry.kinds and friend.pronoun != "she":
         return present(t, c)
     gift = thing(c, entry, 0.5, VISIBLE - {"old"})
     shop = "flower shop" if "plant" in entry.kinds else "bookstore" if "book" in entry.kinds else "department store"
-    t.tell(
-        t.doing(hero, "meet", friend, at(c.pick(("park", "library", "restaurant")))),
-        c.pick(("", "one day", "yesterday")),
-    )
-    t.tell(t.doing(hero, "go to", toward=shop), c.pick(("after that", "the next day")))
-    quality = c.pick(suiting(entry, ("cheap", "pretty", "cute", "useful", "beautiful")))
+    t.tell(t.doing(hero, "meet", friend, at(c.pick(("park", "library", "restaurant")))), "", "one day", "yesterday")
+    t.tell(t.doing(hero, "go to", toward=shop), "after that", "the next day")
+    quality = c.pick(suiting(entry, good))
     dear = adjective("expensive") in adjectives_for(entry) and quality.english != "cheap"
     if c.chance(0.4) and dear:
         t.because(t.doing(hero, "choose", gift), t.being(t.by_pronoun(gift), quality.english))
@@ -237,10 +220,10 @@ def borrowed(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.because(t.doing(reader, action, it, negative=True), t.being(t.by_pronoun(it), c.pick(bad).english))
     else:
         where = at(c.pick(("park", "library", "room", "garden")))
-        t.tell(t.doing(reader, action, it, where), c.pick(("that evening", "the next day")))
+        t.tell(t.doing(reader, action, it, where), "that evening", "the next day")
         if good and c.chance(0.6):
             t.tell(t.being(it, c.pick(good).english, very=c.chance(0.4)))
-    t.tell(t.doing(reader, "return", it, to=owner), c.pick(("soon", "after that")))
+    t.tell(t.doing(reader, "return", it, to=owner), "soon", "after that")
     if c.chance(0.4):
         t.tell(t.doing(t.by_pronoun(reader), "thank", owner))
     return (entry.english, action)
@@ -250,15 +233,11 @@ def borrowed(t: Teller, c: Chooser) -> tuple[str, ...]:
 def broken(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A friend's thing breaks and somebody repairs it."""
     hero, friend = people(c)
-    entry = c.pick(
-        [entry for entry in nouns("machine", "toy") if "goods" in entry.kinds and not is_a(entry, ("drive", "ball"))]
-    )
+    goods = [entry for entry in nouns("machine", "toy") if "goods" in entry.kinds]
+    entry = c.pick([entry for entry in goods if not is_a(entry, ("drive", "ball"))])
     it = Figure(entry, owner=friend)
-    outdoors = ("garden", "park")
-    t.tell(
-        t.doing(hero, "break", it, at(c.pick(outdoors if "ride" in entry.kinds else ("room", "classroom", *outdoors)))),
-        c.pick(("", "one day", "yesterday")),
-    )
+    places = ("garden", "park") if "ride" in entry.kinds else ("room", "classroom", "garden", "park")
+    t.tell(t.doing(hero, "break", it, at(c.pick(places))), "", "one day", "yesterday")
     state = apology(t, c, hero, friend, "break", it)
     if c.chance(0.4):
         t.joined(t.being(it, "old"), "so", t.doing(hero, "fix", it, negative=True, modality="can"))
@@ -266,7 +245,7 @@ def broken(t: Teller, c: Chooser) -> tuple[str, ...]:
         t.tell(t.doing(hero, "buy", spare, at("department store")), "after that")
         t.tell(t.doing(hero, "give", spare, to=friend))
     else:
-        t.tell(t.doing(hero, "fix", it), c.pick(("the next day", "after that")))
+        t.tell(t.doing(hero, "fix", it), "the next day", "after that")
         t.tell(t.doing(hero, "return", it, to=friend))
     t.tell(t.being(friend, "happy"))
     return (entry.english, state)

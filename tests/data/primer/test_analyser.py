@@ -1,4 +1,4 @@
-"""The Japanese side as a morphological analyser sees it (MeCab with UniDic, through fugashi)."""
+"""The Japanese side compared with a morphological analyser (MeCab with UniDic, through fugashi)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ LOOKED_AT = {
 
 @pytest.fixture(scope="module")
 def tagger() -> fugashi.Tagger:
-    """UniDic in the size that pip installs."""
+    """Return a tagger with the UniDic version that pip installs."""
     return fugashi.Tagger()
 
 
 @pytest.fixture(scope="module")
 def derived() -> list[Written]:
-    """Japanese sides with their words."""
+    """Return Japanese sides with their words."""
     chooser = Chooser(random.Random(9))
     return [derive(chooser).written()[1] for _ in range(SENTENCES)]
 
@@ -42,7 +42,8 @@ def derived() -> list[Written]:
 def test_no_word_is_unknown_and_our_words_end_where_its_words_end(
     tagger: fugashi.Tagger, derived: list[Written]
 ) -> None:
-    """A misspelt word or a wrong form has no dictionary entry; a link cut in mid-word would score heads wrongly."""
+    """Guards against misspelt words and wrong forms, which have no dictionary entry, and against links that end inside
+    a word."""
     unknown: Counter[str] = Counter()
     crossed: Counter[tuple[str, str]] = Counter()
     borders = 0
@@ -67,6 +68,6 @@ def test_no_word_is_unknown_and_our_words_end_where_its_words_end(
 
 
 def test_stories_hold_no_unknown_word(tagger: fugashi.Tagger) -> None:
-    """The stories have words and forms of their own."""
+    """Guards the words and forms that only the stories use."""
     for row in rows("stories", 1000, seed=5):
         assert not [token.surface for token in tagger(row["japanese"]) if token.is_unk], row["japanese"]

@@ -1,4 +1,4 @@
-"""`python -m data.primer`, as a user types it."""
+"""`python -m data.primer` as a user runs it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def run(*options: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """The command with these options."""
+    """Run the command with the given options."""
     command = [sys.executable, "-m", "data.primer", *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, env=os.environ | environment, timeout=60)
 
 
 def lines(*options: str) -> list[str]:
-    """What it prints, line by line."""
+    """Return the printed lines."""
     done = run(*options)
     assert done.returncode == 0, done.stderr
     return done.stdout.decode().removesuffix("\n").split("\n")
 
 
 def test_tables_and_json_lines_are_the_rows() -> None:
-    """People who want the corpus elsewhere use the command alone."""
+    """Guards users who export the corpus with this command."""
     table = lines("pairs=12", "seed=5")
     assert [line.split("\t") for line in table] == [[row["source"], row["target"]] for row in rows("sentences", 12, 5)]
     stories = lines("--kind", "stories", "--pairs", "6", "--format", "jsonl")
@@ -39,7 +39,7 @@ def test_tables_and_json_lines_are_the_rows() -> None:
 
 @pytest.mark.parametrize("kind", ["sentences", "stories"])
 def test_pharaoh_lines_link_the_words_they_count(kind: str) -> None:
-    """A link one word off is a wrong gold standard for every aligner that is scored against it."""
+    """Guards against links that are off by one word: a wrong gold standard for any aligner scored against it."""
     for line, row in zip(lines("--kind", kind, "--pairs", "30", "--format", "pharaoh"), rows(kind, 30, 1), strict=True):
         english, japanese, links = (part.split(" ") for part in line.split("\t"))
         text, target = (row["source"], row["target"]) if kind == "sentences" else (row["text"], row["japanese"])
@@ -55,7 +55,7 @@ def test_pharaoh_lines_link_the_words_they_count(kind: str) -> None:
 
 
 def test_a_picture_and_a_split() -> None:
-    """`--split` shows those of one split, of the pairs asked for."""
+    """Guards `--split`: it prints the rows of one split of the requested pairs."""
     chosen = [row["source"] for row in rows("sentences", 300, 1) if row["split"] == "novel"]
     assert [line.split("\t")[0] for line in lines("--pairs", "300", "--split", "novel")] == chosen
     svg = ElementTree.fromstring(run("--pairs", "300", "--split", "novel", "--format", "svg").stdout)
@@ -72,7 +72,7 @@ def test_a_picture_and_a_split() -> None:
     ],
 )
 def test_a_bad_request_is_one_message_and_exit_code_2(options: list[str], message: str) -> None:
-    """A traceback, or an empty file and success, would both be wrong."""
+    """Guards against a traceback, and against an empty file with exit code 0."""
     done = run(*options)
     assert done.returncode == 2
     assert done.stdout == b""
@@ -80,7 +80,7 @@ def test_a_bad_request_is_one_message_and_exit_code_2(options: list[str], messag
 
 
 def test_japanese_is_utf8_whatever_the_terminal() -> None:
-    """A Latin-1 locale would end in a traceback."""
+    """Guards against an encoding error in a Latin-1 locale."""
     assert run("--pairs", "3", PYTHONIOENCODING="latin-1").stdout == run("--pairs", "3").stdout != b""
 
 
@@ -88,7 +88,7 @@ def test_japanese_is_utf8_whatever_the_terminal() -> None:
     ("target", "status", "said"), [("| true", 141, ""), ("> /dev/full", 2, "error: output: No space left on device")]
 )
 def test_a_reader_that_leaves_and_a_full_disk(target: str, status: int, said: str) -> None:
-    """`| head` must not end in a traceback, nor may a full disk pass for success."""
+    """Guards against a traceback with `| head`, and against exit code 0 on a full disk."""
     command = f"{sys.executable} -m data.primer --pairs 400 {target}; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == status

@@ -1,4 +1,4 @@
-"""The embedded corpus as rows: spans, links, splits, determinism, one English sentence - one Japanese sentence."""
+"""Rows of the built-in corpus: spans, links, splits, determinism, one translation per English sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from data.primer.grammar import english as en
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.sentences import CONSTRUCTIONS, Sentence, derive, finish
 from data.primer.grammar.tree import write
-from data.primer.lexicon import NAMES, VERBS, lemmas
+from data.primer.lexicon import ADJECTIVES, CITIES, NAMES, NOUNS, TIMES, VERBS
 from data.primer.plots import PLOTS
 from data.primer.splits import SPLITS, held_out, parts, quotas
 from data.primer.stream import Combinations
@@ -30,20 +30,20 @@ PRONOUNS = {"he", "she", "it", "they", "him", "her", "them"}
 
 @cache
 def some(kind: str, count: int) -> list[Row]:
-    """Rows shared by the tests."""
+    """Return rows shared by the tests."""
     return rows(kind, count, seed=11)
 
 
 @cache
 def derivations(count: int) -> list[Sentence]:
-    """Sentences before they become rows."""
+    """Return derived sentences, before their conversion to rows."""
     chooser = Chooser(random.Random(7))
     return [derive(chooser) for _ in range(count)]
 
 
 @pytest.mark.parametrize("kind", ["sentences", "stories"])
 def test_spans_lie_inside_and_on_word_boundaries(kind: str) -> None:
-    """A span that is off by one links half words, and no tokenizer projection would show it."""
+    """Guards against spans that are off by one, which a projection to tokens would hide."""
     source, target = SIDES[kind]
     for row in some(kind, 1500):
         assert row["alignment"], row
@@ -59,7 +59,7 @@ def test_spans_lie_inside_and_on_word_boundaries(kind: str) -> None:
 
 
 def test_spans_spell_the_linked_words() -> None:
-    """The words of a link must be those the rule linked: names and their katakana are known beforehand."""
+    """Guards against links to wrong words: names and their katakana are known in advance."""
     katakana = {name.english: name.writing for name in NAMES}
     seen = Counter[str]()
     for row in some("sentences", 1500):
@@ -74,7 +74,7 @@ def test_spans_spell_the_linked_words() -> None:
 
 
 def test_every_content_word_is_linked_on_both_sides() -> None:
-    """An unlinked noun or verb would count as 'attends to nothing' when heads are scored."""
+    """Guards against unlinked nouns and verbs, for which the scores of heads would count any attention as wrong."""
     for sentence in derivations(4000):
         source, target = sentence.written()
         for side, other in ((source, target), (target, source)):
@@ -84,7 +84,7 @@ def test_every_content_word_is_linked_on_both_sides() -> None:
 
 
 def test_one_english_sentence_has_one_translation() -> None:
-    """Exact match is measured: a second right translation would count as a mistake that no model can avoid."""
+    """Guards exact match: a second correct translation would count as an error."""
     known: dict[str, str] = {}
     for sentence in derivations(20000):
         source, target = sentence.written()
@@ -92,14 +92,15 @@ def test_one_english_sentence_has_one_translation() -> None:
 
 
 def test_stories_have_three_to_eight_sentences() -> None:
-    """A plot whose branches add up would outgrow the context of a small model."""
+    """Guards against plots whose branches add up to more than the context of a small model."""
     lengths = [row["text"].count(".") for row in some("stories", 1500)]
     assert min(lengths) >= 3
     assert max(lengths) <= 8
 
 
 def test_a_reason_never_brings_in_somebody_new() -> None:
-    """'It chased a duck because a duck ate the rice' would be two ducks: what is named again takes 'the'."""
+    """Guards against 'It chased a duck because a duck ate the rice', which would be two ducks; a repeated noun takes
+    'the'."""
     texts = [row["text"] for row in rows("stories", 4000, seed=9)]
     named = [text for text in texts if re.search(r"because (the [a-z]+|[A-Z]\w+) ", text)]
     assert len(named) > 100
@@ -108,7 +109,7 @@ def test_a_reason_never_brings_in_somebody_new() -> None:
 
 @pytest.mark.parametrize("kind", ["sentences", "stories"])
 def test_no_text_is_in_two_splits_and_none_twice(kind: str) -> None:
-    """Leakage would make the test score a memory score."""
+    """Guards against leakage, which would make the test score measure memorisation."""
     source, target = SIDES[kind]
     data = some(kind, 6000 if kind == "sentences" else 1500)
     assert len({row[source] for row in data}) == len(data)
@@ -121,14 +122,15 @@ def test_no_text_is_in_two_splits_and_none_twice(kind: str) -> None:
 
 
 def test_small_requests_fill_every_split() -> None:
-    """A shrunk run needs a test sentence too."""
+    """Guards small corpora against empty splits."""
     assert set(Counter(row["split"] for row in rows("sentences", 40, 1))) == set(SPLITS)
     assert quotas(40000)["test"] >= 500
     assert quotas(40000)["novel"] >= 500
 
 
 def test_novel_combinations_are_new_but_their_parts_are_not() -> None:
-    """`novel` must ask for recombination: never the same combination in training, always known predicates and nouns."""
+    """Guards `novel`, which tests recombination: its combinations never occur in training, its predicates and nouns
+    do."""
     chooser = Chooser(random.Random(3))
     made_of: dict[str, Combinations] = {}
 
@@ -148,7 +150,7 @@ def test_novel_combinations_are_new_but_their_parts_are_not() -> None:
 
 @pytest.mark.parametrize("kind", ["sentences", "stories"])
 def test_antecedents_are_a_pronoun_and_an_earlier_noun_phrase(kind: str) -> None:
-    """Swapped or shifted spans would score heads against nonsense."""
+    """Guards against swapped or shifted spans, which would invalidate the scores of heads."""
     source, _ = SIDES[kind]
     found = 0
     for row in some(kind, 1500):
@@ -163,8 +165,8 @@ def test_antecedents_are_a_pronoun_and_an_earlier_noun_phrase(kind: str) -> None
 
 
 def test_it_is_not_always_the_same_place_in_the_preference_family() -> None:
-    """'because it is less acidic' means the first fruit, 'because it is too acidic' the second: meaning decides, not
-    position."""
+    """Guards against an antecedent that its position reveals: 'because it is less acidic' refers to the first fruit,
+    'because it is too acidic' to the second."""
     first = second = 0
     for row in some("sentences", 6000):
         if row["construction"] == "preference_because":
@@ -178,10 +180,10 @@ def test_it_is_not_always_the_same_place_in_the_preference_family() -> None:
 
 
 def test_the_lessons_sentence_can_be_derived() -> None:
-    """'Emi prefers the apple over the orange because it is less acidic' is what the project is about."""
+    """Guards the project's example: 'Emi prefers the apple over the orange because it is less acidic'."""
     pattern = re.compile(r"(\w+) prefers the (\w+) over the (\w+) because it is less (acidic|sour)\.")
     chooser = Chooser(random.Random(1))
-    build = CONSTRUCTIONS["preference_because"][0]
+    build = CONSTRUCTIONS["preference_because"]
     for _ in range(3000):
         source, target = finish("preference_because", build(chooser)).written()
         if match := pattern.fullmatch(source.text):
@@ -192,14 +194,14 @@ def test_the_lessons_sentence_can_be_derived() -> None:
 
 
 def test_size() -> None:
-    """The floor that the demo and the documentation rely on."""
-    assert lemmas() >= 400
+    """Guards the minimum sizes that the demo and the documentation state."""
+    assert sum(map(len, (NOUNS, NAMES, CITIES, VERBS, ADJECTIVES, TIMES))) >= 400
     assert len(CONSTRUCTIONS) >= 70
     assert len(PLOTS) >= 15
 
 
 def test_there_are_200_000_pairs_and_100_000_stories() -> None:
-    """A grammar that runs out repeats itself, and `rows` refuses what the documentation promises."""
+    """Guards the documented maximum sizes: `rows` fails if the grammar cannot generate that many distinct rows."""
     chooser = Chooser(random.Random(17))
     pairs: set[tuple[str, str]] = set()
     for _ in range(600_000):
@@ -219,7 +221,7 @@ def test_there_are_200_000_pairs_and_100_000_stories() -> None:
 
 
 def test_every_verb_and_construction_occurs() -> None:
-    """A word or rule that can never be chosen is dead data."""
+    """Guards against words and rules that can never be chosen."""
     drawn = derivations(20000)
     seen = Counter(sentence.construction for sentence in drawn)
     assert set(seen) == set(CONSTRUCTIONS)
@@ -234,6 +236,6 @@ def test_every_verb_and_construction_occurs() -> None:
 
 
 def test_bad_requests_are_refused() -> None:
-    """A wrong kind must not silently give sentences."""
+    """Guards against sentences in response to a wrong kind."""
     with pytest.raises(ValueError, match="no kind of rows 'poems'"):
         rows("poems", 10, 1)

@@ -1,4 +1,4 @@
-"""English inflection against tables written out by hand."""
+"""English inflection, compared with hand-written tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ARTICLE = (
 
 
 def pairs(table: str) -> list[tuple[str, str]]:
-    """'eat:eats look for:looks for' as pairs."""
+    """Parse 'eat:eats look for:looks for' into pairs."""
     parts, found = table.split(":"), []
     base = parts[0]
     for part in parts[1:-1]:
@@ -54,13 +54,13 @@ def pairs(table: str) -> list[tuple[str, str]]:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_regular_forms(function: object, table: str) -> None:
-    """goe's, studys, runing, potatos, biger, a apple."""
+    """Guards against forms such as goe's, studys, runing, potatos, biger, a apple."""
     assert callable(function)
     assert [(base, function(base)) for base, _ in pairs(table)] == pairs(table)
 
 
 def test_irregular_forms_come_from_the_lexicon() -> None:
-    """eated, mouses, gooder."""
+    """Guards against eated, mouses, gooder."""
     for name, past, participle in (
         ("drink", "drank", "drunk"),
         ("write", "wrote", "written"),
@@ -90,7 +90,7 @@ def test_irregular_forms_come_from_the_lexicon() -> None:
 
 
 def test_be_agrees() -> None:
-    """I is, they was."""
+    """Guards against 'I is', 'they was'."""
     present = [
         en.be(person, plural, False) for person, plural in ((1, False), (2, False), (3, False), (1, True), (3, True))
     ]
@@ -102,6 +102,6 @@ def test_be_agrees() -> None:
 
 
 def test_every_verb_has_all_forms() -> None:
-    """An empty cell in the table would print an empty word."""
+    """Guards against empty cells in the table, which would print empty words."""
     for entry in VERBS:
         assert all((entry.past, entry.participle, en.third_person(entry.english), en.ing(entry.english))), entry.english

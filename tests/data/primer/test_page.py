@@ -1,4 +1,4 @@
-"""The page about the embedded corpus shows what the grammar makes today."""
+"""docs/primer.md shows what the grammar generates today."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "primer.md"
 
 
 def test_the_examples_are_those_of_the_grammar() -> None:
-    """After a change of the grammar a stale page would teach what is no longer so; `python -m data.primer.examples`
-    renews it."""
+    """Guards against outdated examples after a change of the grammar; `python -m data.primer.examples` redraws them."""
     page = PAGE.read_text(encoding="utf-8")
     shown = re.findall(r"^!\[.*\]\(images/primer/.*\)$", page, flags=re.MULTILINE)
     made = examples()
@@ -27,7 +26,7 @@ def test_the_examples_are_those_of_the_grammar() -> None:
 
 
 def test_a_picture_draws_every_link_between_its_words() -> None:
-    """A line that starts at another word would show a wrong link for a right one."""
+    """Guards against a line that starts or ends at the wrong word."""
     row = next(row for row in rows("sentences", 40, seed=4) if "'" in row["source"])
     linked = links(row)
     svg = ElementTree.fromstring(picture([linked]))

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.mark.parametrize(("kind", "count"), [("sentences", 8000), ("stories", 3400)])
 def test_the_rows_are_the_same_however_many_processes_draw_them(kind: str, count: int) -> None:
-    """Guards: a corpus that depends on the machine. The counts take the rows beyond two shares."""
+    """Guards against a corpus that depends on the machine; the counts exceed two chunks."""
     alone = rows(kind, count, 4, processes=0)
     assert rows(kind, count, 4, processes=1) == alone
     assert rows(kind, count, 4, processes=3) == alone
@@ -28,7 +28,7 @@ def test_the_rows_are_the_same_however_many_processes_draw_them(kind: str, count
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_drawn_from_anywhere_fall_into_step(kind: str) -> None:
-    """Guards the speed: out of step, the calling process would draw every row again, with the right result."""
+    """Guards speed: without synchronisation, the calling process would draw every row again."""
     draw = KINDS[kind].draw
     starts, _, _ = share(draw, Stream(3), 1)
     stream = Stream(3)
@@ -40,7 +40,7 @@ def test_rows_drawn_from_anywhere_fall_into_step(kind: str) -> None:
 
 
 def test_a_skipped_number_is_a_drawn_one() -> None:
-    """Guards: shares of another stream."""
+    """Guards against chunks of another stream."""
     drawing, skipping = Stream(8), Stream(8)
     numbers = [drawing.random() for _ in range(1000)]
     skipping.skip(990)
@@ -51,21 +51,21 @@ def test_a_skipped_number_is_a_drawn_one() -> None:
 
 
 def test_a_process_imports_the_corpus_and_no_more() -> None:
-    """Guards the start: torch or datasets would take each process longer than its first rows."""
+    """Guards start-up time: importing torch or datasets would take longer than drawing a chunk."""
     script = "import data.primer.worker, sys; print(*{name.partition('.')[0] for name in sys.modules})"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert not {"torch", "datasets", "pyarrow", "numpy", "sentencepiece", "hydra"} & set(done.stdout.split())
 
 
 def test_a_process_that_fails_is_an_error_that_says_so(capfd: pytest.CaptureFixture[str]) -> None:
-    """Guards: waiting for ever for rows that nobody draws."""
+    """Guards against waiting forever for a failed process."""
     with closing(drawn("poems", sentence_row, 0, 2)) as found, pytest.raises(DataError, match="corpus ended"):
         next(found)
     assert "poems" in capfd.readouterr().err
 
 
 def test_a_process_ends_when_nobody_reads() -> None:
-    """Guards: processes that outlive a training that was killed."""
+    """Guards against processes that outlive a killed training run."""
     command = [sys.executable, "-m", "data.primer.worker", "sentences", "0", "0", "1"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout

@@ -1,5 +1,4 @@
-"""Every verb, adjective and noun of the lexicon against tables written out by hand, word by word, not by the code under
-test."""
+"""Every verb, adjective and noun of the lexicon, compared word by word with hand-written tables."""
 
 from __future__ import annotations
 
@@ -58,7 +57,8 @@ def _english_noun(entry: Noun) -> Forms:
 
 
 def _english_adjective(entry: Adjective) -> Forms:
-    """As data.primer.constructions.adjectives says them: 'more' and 'most' where there is no short comparative."""
+    """Return comparative, superlative and article, with 'more' and 'most' as in
+    data.primer.constructions.adjectives."""
     word = entry.english
     degrees = (entry.comparative or f"more {word}", entry.superlative or f"most {word}")
     return (*(("-", "-") if "nocompare" in entry.features else degrees), en.article(word))
@@ -102,7 +102,7 @@ each_table = pytest.mark.parametrize("table", CHECKED)
 
 @cache
 def _read(table: str) -> tuple[Forms, list[tuple[Key, Forms]]]:
-    """The names of the form columns, and the lines as (word, forms)."""
+    """Return the names of the form columns, and the lines as (word, forms)."""
     header, *lines = (TABLES / f"{table}.tsv").read_text(encoding="utf-8").splitlines()
     size = 2 if table.startswith("japanese") else 1  # the word itself: with its class in Japanese
     columns = tuple(header.split("\t"))
@@ -114,8 +114,8 @@ def _read(table: str) -> tuple[Forms, list[tuple[Key, Forms]]]:
 
 @each_table
 def test_every_form_is_as_written_by_hand(table: str) -> None:
-    """A wrong class in the lexicon or a gap in a rule ("forgeting", 走ます) would be printed in thousands of
-    sentences."""
+    """Guards against a wrong class in the lexicon or a gap in a rule ("forgeting", 走ます), which would occur in
+    thousands of sentences."""
     columns, rows = _read(table)
     written = dict(rows)
     mismatches = sorted(
@@ -131,8 +131,8 @@ def test_every_form_is_as_written_by_hand(table: str) -> None:
 
 @each_table
 def test_every_word_has_its_line(table: str) -> None:
-    """A word added to the lexicon, or given another class there, must not go unchecked; nor may a line check
-    nothing."""
+    """Guards against unchecked words, after an addition or a change of class in the lexicon, and against lines that
+    check nothing."""
     written = [word for word, _ in _read(table)[1]]
     made = {word for word, _ in CHECKED[table]()}
     assert not made - set(written), "words without a line"
@@ -142,7 +142,7 @@ def test_every_word_has_its_line(table: str) -> None:
 
 @each_table
 def test_forms_are_left_out_only_on_purpose(table: str) -> None:
-    """'-' is never compared: a table full of it would pass whatever the code makes."""
+    """Guards against a table full of '-', which is never compared."""
     columns, rows = _read(table)
     left_out = {
         (*word, column) for word, forms in rows for column, form in zip(columns, forms, strict=True) if form == "-"
