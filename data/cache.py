@@ -36,7 +36,7 @@ def content_key(**parts: Any) -> str:
 
 
 def read_prepared(file: Path) -> Any:
-    """Read the JSON file of a prepared folder. Raises DataError with the fix if it is damaged (e.g. a broken copy)."""
+    """Read the JSON file of a prepared folder. Raises DataError with the fix if it is damaged (e.g. half copied)."""
     try:
         return json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -54,15 +54,14 @@ def cached_folder(root: Path, key: str, build: Callable[[Path], None]) -> Path:
         return folder
     try:
         root.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(root / f"{key}.lock")
-        lock.acquire()
+        lock = FileLock(root / f"{key}.lock").acquire()
     except OSError as error:
         raise DataError(
             f"data.cache: cannot write to {root} ({error.strerror}); set data.cache to another folder"
         ) from error
-    try:
+    with lock:
         if not folder.is_dir():
-            for abandoned in root.glob(f".{key}-*"):  # of a killed process: only the holder of the lock builds
+            for abandoned in root.glob(f".{key}-*"):  # left by a killed process: only the holder of the lock builds
                 shutil.rmtree(abandoned, ignore_errors=True)
             fresh = root / f".{key}-{os.getpid()}"
             fresh.mkdir()
@@ -74,6 +73,4 @@ def cached_folder(root: Path, key: str, build: Callable[[Path], None]) -> Path:
                 flush(root)
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
-    finally:
-        lock.release()
     return folder

@@ -121,7 +121,7 @@ class TokenizerConfig:
 
 
 def problems(config: DataConfig) -> list[str]:
-    """All invalid settings, as one sentence each that names the key; empty if there are none. Reads no file."""
+    """Return one sentence for each invalid setting, which names its key. Reads no file."""
     found = _not_among(config, "data.source", ("primer", "text", "pairs", "hub"))
     found += _not_among(config, "data.rows", ("document", "paragraph", "line"))
     found += _not_among(config, "data.split", ("contiguous", "random", "components"))
@@ -146,7 +146,7 @@ def problems(config: DataConfig) -> list[str]:
 
 
 def tokenizer_problems(config: TokenizerConfig) -> list[str]:
-    """All invalid tokenizer settings, in the same form."""
+    """Return one sentence for each invalid tokenizer setting, which names its key."""
     found = _not_among(config, "tokenizer.kind", ("char", "bpe", "unigram"))
     found += _not_among(config, "tokenizer.normalization", ("identity", "nfkc"))
     found += _below(config, "tokenizer.vocab_size", 261 if config.byte_fallback else 5)

@@ -6,9 +6,9 @@ pronoun class of each referent (he, she, it, they); `names`, the noun used for e
 
 - *contested*: at least two referents that agree with the pronoun were mentioned by a noun before it. Many of these
   pronouns are resolved by salience alone: the subject of the last sentence is often the antecedent.
-- *turns*: two rivals, each the antecedent in half of the stories of a plot, which only the meaning of the sentence
-  distinguishes ("Emi lent Anna the book because she was kind", or "… because she wanted to read it"). These are the
-  schemas of Winograd (1972), proposed as a test by Levesque et al. (2012).
+- *turns*: two rivals, each the antecedent in half of the stories of a plot; only the meaning of the sentence
+  identifies the antecedent ("Emi lent Anna the book because she was kind", or "… because she wanted to read it"). These
+  are the schemas of Winograd (1972), proposed as a test by Levesque et al. (2012).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Pronoun:
     start: int
     end: int
     antecedent: int
-    """Number of the referent of the pronoun."""
+    """Index of the pronoun's referent."""
     candidates: dict[int, list[Mention]]
     """For each possible referent, its mentions before the pronoun, in order."""
 
@@ -83,36 +83,24 @@ def turns(row: dict[str, Any], text: str) -> list[Pronoun]:
 Mentions = list[Mention]
 
 
-def _nearest(found: Mentions) -> float:
-    return max(mention.end for mention in found if not mention.pronoun)
-
-
-def _first(found: Mentions) -> float:
-    return -min(mention.start for mention in found if not mention.pronoun)
-
-
-def _frequent(found: Mentions) -> float:
-    return sum(not mention.pronoun for mention in found)
-
-
 def _subject(found: Mentions) -> float:
-    """Rank later sentences higher, and within a sentence the earliest candidate: English subjects come first."""
+    """Rank later sentences higher; within a sentence, earlier candidates: English subjects come first."""
     last = found[-1].sentence
     place = min(mention.start for mention in found if mention.sentence == last)
     return last - place / 1e6
 
 
 HEURISTICS: dict[str, Callable[[Mentions], float]] = {
-    "nearest noun": _nearest,
-    "first noun": _first,
-    "most frequent noun": _frequent,
+    "nearest noun": lambda found: max(mention.end for mention in found if not mention.pronoun),
+    "first noun": lambda found: -min(mention.start for mention in found if not mention.pronoun),
+    "most frequent noun": lambda found: sum(not mention.pronoun for mention in found),
     "last subject": _subject,
 }
 """Baselines: each predicts the candidate whose mentions rank highest."""
 
 
 def share(pronoun: Pronoun, rank: Callable[[Mentions], float]) -> float:
-    """Return the probability that the highest rank is the antecedent: 1 or 0, or in between for ties."""
+    """Return the probability that the highest-ranked candidate is the antecedent: 1 or 0, or a fraction for ties."""
     ranks = {referent: rank(found) for referent, found in pronoun.candidates.items()}
     best = [referent for referent, value in ranks.items() if value == max(ranks.values())]
     return (pronoun.antecedent in best) / len(best)

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any
 
 from tqdm import tqdm
 
@@ -18,6 +19,7 @@ from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.prepared import PreparedPairs, PreparedText
 from data.processes import uncollected
+from data.sources.running_text import chunks
 from data.sources.sources import Rows, load
 from data.tokens.token_file import TokenWriter
 from data.tokens.token_rows import TokenRowWriter
@@ -26,39 +28,6 @@ from data.tokens.tokenizer_training import LARGEST_FITTED, marked
 
 _CHUNK = 1 << 21  # characters encoded together: enough to occupy all cores, few enough for memory
 _FRAGMENT = 1 << 16  # characters per fragment of a document
-
-
-@overload
-def prepare(
-    task: Literal["gpt"],
-    data: DataConfig,
-    tokenizer: TokenizerConfig,
-    context: int,
-    seed: int,
-    tokenizers: Sequence[Tokenizer] | None = None,
-) -> PreparedText: ...
-
-
-@overload
-def prepare(
-    task: Literal["translate"],
-    data: DataConfig,
-    tokenizer: TokenizerConfig,
-    context: int,
-    seed: int,
-    tokenizers: Sequence[Tokenizer] | None = None,
-) -> PreparedPairs: ...
-
-
-@overload
-def prepare(
-    task: str,
-    data: DataConfig,
-    tokenizer: TokenizerConfig,
-    context: int,
-    seed: int,
-    tokenizers: Sequence[Tokenizer] | None = None,
-) -> PreparedText | PreparedPairs: ...
 
 
 def prepare(
@@ -91,18 +60,15 @@ def prepare(
     notes += meta["notes"]
     # Hashes of the tokens: unlike the cache keys they change only if the batches change, so that any run can resume.
     hashes = meta["hashes"]
-    used = {
-        "train": hashes.pop("train"),
-        "valid": hashes.pop("valid"),
-        "test": [key for found in hashes.values() for key in found],
-    }
+    used = {split: hashes.pop(split) for split in ("train", "valid")} | {"test": chain.from_iterable(hashes.values())}
     keys = {
         part: hashlib.sha256(" ".join([*found, *fingerprints]).encode()).hexdigest()[:24]
         for part, found in used.items()
     }
+    common = (folder, list(tokenizers), data, context, seed, notes, rows, keys)
     if task == "gpt":
-        return PreparedText(folder, tokenizers[0], data, meta["splits"], context, seed, notes, rows, keys)
-    return PreparedPairs(folder, tokenizers, data, tokenizer.sampling, context, seed, notes, rows, keys)
+        return PreparedText(*common, {split: size["bytes"] for split, size in meta["splits"].items()})
+    return PreparedPairs(*common, tokenizer.sampling)
 
 
 def _train_tokenizers(task: str, rows: Rows, config: TokenizerConfig, folder: Path) -> None:
@@ -144,11 +110,11 @@ def _write_tokens(task: str, rows: Rows, tokenizers: Sequence[Tokenizer], folder
 def _write_text(
     rows: Any, split: str, tokenizer: Tokenizer, folder: Path, notes: list[str]
 ) -> tuple[dict[str, int], str]:
-    """Write the tokens of a split, with an eos before each document; returns the sizes and the hash of the tokens."""
+    """Write the tokens of a split, with an eos before each document; return the sizes and the hash of the tokens."""
     size = documents = 0
     with TokenWriter(folder / f"{split}.bin", tokenizer.vocab_size) as writer:
         fragments = _progress(_text_fragments(rows), f"tokenising {split}")
-        for chunk in _chunks(fragments):
+        for chunk in chunks(fragments, lambda fragment: len(fragment[1]), _CHUNK):
             encoded = tokenizer.encode_batch([text for _, text in chunk])
             for (starts_document, text), ids in zip(chunk, encoded, strict=True):
                 if starts_document:
@@ -158,11 +124,11 @@ def _write_text(
             writer.write(encoded)
     notes += _unknown_notes(split, writer)
     # A predicted eos ends a document, which is information too: it counts as one byte, like a newline.
-    return {"tokens": writer.count, "bytes": size + max(0, documents - 1)}, writer.sha256.hexdigest()
+    return {"tokens": writer.count, "bytes": size + max(0, documents - 1)}, writer.digest()
 
 
 def _text_fragments(rows: Any) -> Iterator[tuple[bool, str]]:
-    """Yield (starts a document, text) of a split, in parts that end with a newline, which no token spans."""
+    """Yield (starts a document, text) for each part of a split; parts end with a newline, which no token spans."""
     previous = object()
     if rows.column_names:  # None for some streams; gold columns are slow to read
         rows = rows.select_columns([name for name in ("text", "document") if name in rows.column_names])
@@ -178,27 +144,14 @@ def _text_fragments(rows: Any) -> Iterator[tuple[bool, str]]:
                 starts, position = False, end
 
 
-def _chunks(fragments: Iterable[tuple[bool, str]]) -> Iterator[list[tuple[bool, str]]]:
-    chunk: list[tuple[bool, str]] = []
-    size = 0
-    for fragment in fragments:
-        chunk.append(fragment)
-        size += len(fragment[1])
-        if size >= _CHUNK:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
-
-
 def _write_side(rows: Any, split: str, side: str, tokenizer: Tokenizer, folder: Path, notes: list[str]) -> str:
-    """Write the tokens of one side of a split; returns the hash of the tokens."""
+    """Write the tokens of one side of a split; return the hash of the tokens."""
     with TokenRowWriter(folder, f"{split}.{side}", tokenizer.vocab_size) as writer:
         batches = rows.select_columns([side]).iter(batch_size=16384)
         for batch in _progress(batches, f"tokenising {split} {side}"):
             writer.write(tokenizer.encode_batch(batch[side]))
     notes += _unknown_notes(f"{split} {side}", writer)
-    return writer.sha256
+    return writer.digest()
 
 
 def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator[str]:
@@ -207,10 +160,8 @@ def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator
     for batch in rows.select_columns([*columns, "words"] if known else list(columns)).iter(batch_size=4096):
         for column in columns:
             if known:
-                side = ("source", "target").index(column)
-                yield from (
-                    marked(text, words[side]) for text, words in zip(batch[column], batch["words"], strict=True)
-                )
+                words = [spans[("source", "target").index(column)] for spans in batch["words"]]
+                yield from map(marked, batch[column], words)
             else:
                 yield from batch[column]
 
@@ -220,21 +171,15 @@ def _fitted_notes(config: TokenizerConfig, tokenizers: Sequence[Tokenizer]) -> l
     sizes = [one.vocab_size for one in tokenizers]
     if config.vocab_size is not None or config.kind == "char" or set(sizes) == {LARGEST_FITTED[config.kind]}:
         return []
-    return [
-        f"tokenizer.vocab_size={' and '.join(map(str, sizes))}: fitted to the training text; set a number to choose"
-        " another"
-    ]
+    size = " and ".join(map(str, sizes))
+    return [f"tokenizer.vocab_size={size}: fitted to the training text; set a number to choose another"]
 
 
-def _unknown_notes(where: str, writer: TokenWriter | TokenRowWriter) -> list[str]:
-    if not writer.unknown:
-        return []
-    return [
-        f"{where}: {writer.unknown:,} of {writer.count:,} tokens are <unk> (characters outside the vocabulary); "
-        "a larger tokenizer.vocab_size or tokenizer.byte_fallback=true keeps them"
-    ]
+def _unknown_notes(where: str, writer: TokenWriter) -> list[str]:
+    note = f"{where}: {writer.unknown:,} of {writer.count:,} tokens are <unk> (characters outside the vocabulary); "
+    return [note + "a larger tokenizer.vocab_size or tokenizer.byte_fallback=true keeps them"] if writer.unknown else []
 
 
 def _progress(items: Iterable[Any], what: str) -> Iterable[Any]:
-    """Show a progress bar, on a terminal and after two seconds."""
+    """Show a progress bar after two seconds, if stderr is a terminal."""
     return tqdm(items, desc=what, disable=None, delay=2, leave=False)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,38 +28,38 @@ _CHUNK = 1 << 20  # tokens counted together
 _FEW_PAIRS = 100
 
 
+@dataclass(eq=False)
 class Prepared(ABC):
     """Tokenised splits; the base class of both tasks."""
 
-    unit: str
+    unit: ClassVar[str]
     """Unit of the split size."""
 
-    def __init__(
-        self,
-        tokenizers: Sequence[Tokenizer],
-        splits: Sequence[str],
-        config: DataConfig,
-        rows: Rows,
-        keys: dict[str, str],
-    ) -> None:
-        self._config = config
-        self.tokenizers = list(tokenizers)
-        """One tokenizer, or the tokenizers of source and target."""
-        self.splits = list(splits)
-        self.notes: list[str] = []
-        """What was skipped, truncated or unknown, one line each."""
-        self.keys = keys
-        """Hashes of the tokens of `train`, of `valid`, and of all splits for the `test`. Equal hashes mean equal data,
-        independent of file location and package version."""
-        self._rows = rows
+    folder: Path
+    """Folder of the token files."""
+    tokenizers: list[Tokenizer]
+    """One tokenizer, or the tokenizers of source and target."""
+    _config: DataConfig
+    _context: int
+    _seed: int
+    notes: list[str]
+    """What was skipped, truncated or unknown, one line each."""
+    _rows: Rows
+    keys: dict[str, str]
+    """Hashes of the tokens of `train`, of `valid`, and of all other splits together (`test`). Equal hashes mean equal
+    data, independent of file location and package version."""
+
+    @property
+    def splits(self) -> list[str]:
+        """Return the names of the splits."""
+        return self._rows.names
 
     def rows(self, split: str) -> Any:
-        """Return the split's rows as a Dataset (IterableDataset when streaming): `text`, or `source` and `target`,
-        where row i is pair i."""
+        """Return the rows as a Dataset (IterableDataset when streaming): `text`, or `source` and `target` of pair i."""
         return self._rows[split]
 
     def gold(self, split: str) -> Any:
-        """Return a split as a Dataset with gold labels; None for a corpus without gold. All spans are in characters.
+        """Return a split as a Dataset with gold labels; None if the corpus has none. All spans are in characters.
 
         Both tasks: `words`, the word spans of each of two languages, and `antecedents`, [pronoun start, end,
         noun start, end]. Pairs: `alignment`, [source start, end, target start, end]. Texts: the columns of
@@ -90,21 +91,13 @@ class Prepared(ABC):
 
     def _little_text_note(self, size: int, least: int) -> list[str]:
         """Return a warning if the training split is smaller than `least`."""
-        if size >= least:
-            return []
-        return [
-            f"train: only {size:,} {self.unit}: the model will overfit and its validation loss will rise;"
-            " provide more text"
-        ]
+        note = f"train: only {size:,} {self.unit}: the model will overfit and its validation loss will rise; "
+        return [note + "provide more text"] if size < least else []
 
     def _part_note(self, part: int, whole: int) -> list[str]:
         """Return a note on the part of the validation split that is evaluated."""
-        if part == whole:
-            return []
-        return [
-            f"valid: evaluations use {part:,} of the {whole:,} {self.unit}, spread evenly, the same ones every time "
-            f"(data.valid_tokens={self._config.valid_tokens}; null uses all)"
-        ]
+        note = f"valid: evaluations use {part:,} of the {whole:,} {self.unit}, spread evenly, the same ones every time "
+        return [note + f"(data.valid_tokens={self._config.valid_tokens}; null uses all)"] if part != whole else []
 
     def summary(self) -> str:
         """List the sizes of all splits, rounded: `train 954k tokens, valid 20.2k tokens`."""
@@ -119,46 +112,41 @@ def _rounded(count: int) -> str:
     return str(count)
 
 
+@dataclass(eq=False)
 class PreparedText(Prepared):
     """Running text: one long row of tokens per split, with an eos before each document including the first.
     Generation without a prompt starts from that eos."""
 
     unit = "tokens"
 
-    def __init__(
-        self,
-        folder: Path,
-        tokenizer: Tokenizer,
-        config: DataConfig,
-        sizes: dict[str, dict[str, int]],
-        context: int,
-        seed: int,
-        notes: list[str],
-        rows: Rows,
-        keys: dict[str, str],
-    ) -> None:
-        super().__init__([tokenizer], list(sizes), config, rows, keys)
-        self.tokenizer = tokenizer
-        self._sizes, self._context, self._seed = sizes, context, seed
+    _bytes: dict[str, int]
+    """UTF-8 bytes of each split."""
+
+    def __post_init__(self) -> None:
+        self.tokenizer = self.tokenizers[0]
         self._tokens: dict[str, Tokens] = {
-            split: open_tokens(folder / f"{split}.bin", tokenizer.vocab_size) for split in sizes
+            split: open_tokens(self.folder / f"{split}.bin", self.tokenizer.vocab_size) for split in self.splits
         }
-        for split, size in sizes.items():
-            if split != "train" and size["tokens"] < 2:
+        for split in self.splits:
+            if split != "train" and self.size(split) < 2:
                 raise DataError(
-                    f"data: the {split} split has {size['tokens']} tokens; at least 2 are needed to predict one"
+                    f"data: the {split} split has {self.size(split)} tokens; at least 2 are needed to predict one"
                 )
-        self._check_context(context)
-        self._bytes = {split: size["bytes"] for split, size in sizes.items()}
-        self.notes = notes + self._little_text_note(self.tokens("train"), least=10 * context)
-        if (most := self._most_tokens("valid")) and self.tokens("valid") - 1 > most:
-            self.notes += self._part_note(self._limit_bytes("valid"), self.tokens("valid"))
+        tokens = self.size("train")
+        if tokens < self._context + 1:
+            raise DataError(
+                f"model.context={self._context} is longer than the text: the training split has {tokens} tokens; "
+                f"set model.context to at most {max(1, tokens - 1)} or provide more text"
+            )
+        self.notes += self._little_text_note(tokens, least=10 * self._context)
+        if (most := self._most_tokens("valid")) and self.size("valid") - 1 > most:
+            self.notes += self._part_note(self._limit_bytes("valid"), self.size("valid"))
 
     def _limit_bytes(self, split: str) -> int:
-        """Reduce the byte count of a split to the tokens that an evaluation uses; returns the number of these tokens.
+        """Scale a split's byte count to the part that an evaluation uses, and return the number of tokens in that part.
 
-        The byte count is scaled by the bytes of the evaluated pieces over the bytes of all pieces, which equal the
-        bytes of the text except for unknown characters and normalisation.
+        The scale factor is (bytes of evaluated pieces) / (bytes of all pieces). Piece bytes match text bytes except for
+        unknown characters and normalisation.
         """
         lengths = self.tokenizer.byte_lengths.copy()
         lengths[self.tokenizer.eos_id] = 1
@@ -168,45 +156,26 @@ class PreparedText(Prepared):
         for batch in self.evaluation(split, _WINDOWS):
             count += batch.target_tokens
             part += int(lengths[batch.targets].sum())
-        self._bytes[split] = round(self._sizes[split]["bytes"] * part / whole)
+        self._bytes[split] = round(self._bytes[split] * part / whole)
         return count
 
-    def _check_context(self, context: int) -> None:
-        tokens = self.tokens("train")
-        if tokens < context + 1:
-            raise DataError(
-                f"model.context={context} is longer than the text: the training split has {tokens} tokens; "
-                f"set model.context to at most {max(1, tokens - 1)} or provide more text"
-            )
-
-    def tokens(self, split: str) -> int:
-        """Return the number of tokens of a split, including the eos before each document."""
-        return self._sizes[split]["tokens"]
-
     def size(self, split: str) -> int:
-        """Return the number of tokens, as `tokens`."""
-        return self.tokens(split)
+        """Return the number of tokens of a split, including the eos before each document."""
+        return len(self._tokens[split])
 
     def bytes(self, split: str) -> int:
-        """Return the UTF-8 bytes of a split's text, plus one per document boundary; for a large validation split,
-        only of the evaluated part."""
+        """Return the UTF-8 bytes of the evaluated text of a split, plus one per document boundary."""
         return self._bytes[split]
 
-    def training(
-        self, batch_size: int, context: int | None = None, seed: int | None = None, rank: int = 0, world: int = 1
-    ) -> WindowStream:
+    def training(self, batch_size: int, seed: int | None = None, rank: int = 0, world: int = 1) -> WindowStream:
         """Stream shuffled windows of the training split, [batch_size, context] in each of `world` processes."""
-        context = self._context if context is None else context
-        self._check_context(context)
-        return WindowStream(
-            self._tokens["train"], batch_size, context, self._seed if seed is None else seed, rank, world
-        )
+        seed = self._seed if seed is None else seed
+        return WindowStream(self._tokens["train"], batch_size, self._context, seed, rank, world)
 
-    def evaluation(self, split: str, batch_size: int, context: int | None = None) -> Iterator[Batch]:
-        """Yield one pass over a split: every token is predicted exactly once, except the eos before the text; for a
-        large validation split, evenly spread windows (`data.valid_tokens`)."""
-        context = self._context if context is None else context
-        return evaluation_windows(self._tokens[split], batch_size, context, self._most_tokens(split))
+    def evaluation(self, split: str, batch_size: int) -> Iterator[Batch]:
+        """Yield one pass over a split: every token is predicted exactly once, except the eos before the text. If a
+        validation split is large, only evenly spaced windows are used (`data.valid_tokens`)."""
+        return evaluation_windows(self._tokens[split], batch_size, self._context, self._most_tokens(split))
 
     def texts(self, split: str, count: int, length: int | None = None) -> list[str]:
         """Return the beginnings of `count` documents, or passages spread over the text if it has fewer documents; at
@@ -226,40 +195,29 @@ class PreparedText(Prepared):
         return found
 
 
+@dataclass(eq=False)
 class PreparedPairs(Prepared):
     """Tokenised sentence pairs. With a shared vocabulary both tokenizers are the same object."""
 
     unit = "pairs"
 
-    def __init__(
-        self,
-        folder: Path,
-        tokenizers: Sequence[Tokenizer],
-        config: DataConfig,
-        sampling: float,
-        context: int,
-        seed: int,
-        notes: list[str],
-        rows: Rows,
-        keys: dict[str, str],
-    ) -> None:
-        super().__init__(tokenizers, rows.names, config, rows, keys)
-        self.source_tokenizer, self.target_tokenizer = tokenizers[0], tokenizers[-1]
-        self.shared = len(tokenizers) == 1
-        self._sampling, self._context, self._seed = sampling, context, seed
+    _sampling: float
+
+    def __post_init__(self) -> None:
+        self.source_tokenizer, self.target_tokenizer = self.tokenizers[0], self.tokenizers[-1]
         self._bytes: dict[str, int] = {}
         self._pairs = {
             split: Pairs(
-                open_token_rows(folder, f"{split}.source", self.source_tokenizer.vocab_size),
-                open_token_rows(folder, f"{split}.target", self.target_tokenizer.vocab_size),
+                open_token_rows(self.folder, f"{split}.source", self.source_tokenizer.vocab_size),
+                open_token_rows(self.folder, f"{split}.target", self.target_tokenizer.vocab_size),
             )
-            for split in rows.names
+            for split in self.splits
         }
-        self.notes = notes + self._little_text_note(self.size("train"), least=_FEW_PAIRS) + self._length_notes()
+        self.notes += self._little_text_note(self.size("train"), least=_FEW_PAIRS) + self._length_notes()
         self.notes += self._part_note(len(self._evaluated("valid")), self.size("valid"))
         if not len(self._kept):
             raise DataError(
-                f"model.context={context} is shorter than every training pair; "
+                f"model.context={self._context} is shorter than every training pair; "
                 f"the shortest pair needs {self._longest('train').min()}"
             )
 
@@ -289,7 +247,7 @@ class PreparedPairs(Prepared):
         return len(self._pairs[split].target.lengths)
 
     def bytes(self, split: str) -> int:
-        """Return the UTF-8 bytes of a split's targets, plus one per eos; truncated targets count without the rest."""
+        """Return the UTF-8 bytes of the targets, plus one per eos; of a truncated target, only the kept part counts."""
         if split not in self._bytes:
             rows = self._evaluated(split)
             texts = self._rows[split].select(rows)["target"][:]
@@ -303,21 +261,15 @@ class PreparedPairs(Prepared):
     def training(
         self, batch_tokens: int | None = None, seed: int | None = None, rank: int = 0, world: int = 1
     ) -> PairStream:
-        """Stream shuffled batches of about `batch_tokens` padded tokens (source + target), in each of `world`
-        processes."""
-        return PairStream(
-            self._epoch_pairs,
-            self._config.batch_tokens if batch_tokens is None else batch_tokens,
-            self._context,
-            self._config.length_multiple,
-            self._seed if seed is None else seed,
-            rank,
-            world,
-        )
+        """Stream shuffled batches of about `batch_tokens` source and target tokens in each of `world` processes."""
+        budget = self._config.batch_tokens if batch_tokens is None else batch_tokens
+        seed = self._seed if seed is None else seed
+        multiple = self._config.length_multiple
+        return PairStream(self._epoch_pairs, budget, self._context, multiple, seed, rank, world)
 
     def evaluation(self, split: str, batch_tokens: int | None = None) -> Iterator[Batch]:
-        """Yield one pass over a split, sorted by length; pairs longer than the context are truncated (see `notes`). For
-        a large validation split, evenly spread pairs (`data.valid_tokens`)."""
+        """Yield one pass over a split, sorted by length; pairs longer than the context are truncated (see `notes`). If
+        a validation split is large, only evenly spaced pairs are used (`data.valid_tokens`)."""
         chosen = self._evaluated(split)
         budget = self._config.batch_tokens if batch_tokens is None else batch_tokens
         source, target = self._cut_lengths(split)
@@ -339,9 +291,8 @@ class PreparedPairs(Prepared):
         if not self._sampling:
             return self._pairs["train"], self._kept
         source, target = self._samplers
-        drawn = Pairs(
-            source.draw((seed, epoch, 0), self._context - 1), target.draw((seed, epoch, 1), self._context - 1)
-        )
+        most = self._context - 1
+        drawn = Pairs(source.draw((seed, epoch, 0), most), target.draw((seed, epoch, 1), most))
         return drawn, np.arange(len(self._kept))
 
     @cached_property

@@ -11,24 +11,22 @@ from pathlib import Path
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use: its affinity mask, but at most the CPU quota of its
-    container, rounded."""
+    """Return the number of cores that this process may use: its affinity mask, at most its CPU quota, rounded."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, round(min(allowed, cpu_quota())))
 
 
 def workers() -> int:
-    """Return the number of worker threads or processes: one per core, at most 8, because one process cannot consume
-    the results of more."""
+    """Return the number of worker threads or processes: one per core, but at most 8, which keep one consumer busy."""
     return min(8, cores())
 
 
 def cpu_quota(membership: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> float:
     """Return the CPU seconds per second that the control groups of this process allow (`docker run --cpus`, a
-    Kubernetes limit); infinite without a limit.
+    Kubernetes limit); infinity if there is no limit.
 
-    The lowest limit on the path to the root counts. Inside a container the listed group may belong to the host and not
-    be mounted; the container's own group is then the root of the mount.
+    The lowest limit on the way to the root applies. In a container, the path listed in /proc may be the host's path and
+    not visible in the mount; the container's own group is then the root of the mount.
     """
     try:
         groups = [line.split(":", 2)[1:] for line in membership.read_text("utf-8").splitlines()]
@@ -62,8 +60,8 @@ def _quota(group: Path) -> float:
 def uncollected() -> Iterator[None]:
     """Pause the collector of reference cycles.
 
-    Rows with spans are millions of lists without cycles: scanning them repeatedly takes 25 % of the time to draw the
-    rows, and 90 % of the time to read them from a table.
+    Rows with spans consist of millions of lists without cycles: scanning them repeatedly would take 25 % of the time
+    needed to draw the rows, and 90 % of the time needed to read them from a table.
     """
     enabled = gc.isenabled()
     gc.disable()

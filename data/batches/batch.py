@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import torch
@@ -50,13 +49,11 @@ class Batch:
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on another device; copies to a GPU asynchronously from page-locked memory."""
         device = torch.device(device)
-        if device.type == "cuda" and self.inputs.device.type == "cpu":
-            return self._each(lambda tensor: tensor.pin_memory().to(device, non_blocking=True))
-        return self._each(lambda tensor: tensor.to(device))
-
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
         tensors = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Batch(**{name: change(tensor) for name, tensor in tensors.items() if tensor is not None})
+        tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+        if device.type == "cuda" and self.inputs.device.type == "cpu":
+            return Batch(**{name: each.pin_memory().to(device, non_blocking=True) for name, each in tensors.items()})
+        return Batch(**{name: each.to(device) for name, each in tensors.items()})
 
 
 class BatchStream(ABC):

@@ -16,7 +16,7 @@ def padded(lengths: Ints, multiple: int) -> Ints:
 
 
 def rows_per_batch(source: int, target: int, budget: int) -> int:
-    """Count the rows whose padded source and target fill `budget` tokens; from 16 on a multiple of 8 (GPU tiles)."""
+    """Return how many padded pairs fit into a budget of tokens; from 16 on, a multiple of 8 (GPU tiles)."""
     rows = max(1, budget // (source + target))
     return rows if rows < 16 else rows // 8 * 8
 
@@ -66,8 +66,7 @@ def _grouped(rows: Ints, shape: Ints) -> Iterator[tuple[int, Ints]]:
 
 
 def sorted_batches(source: Ints, target: Ints, budget: int) -> Iterator[Ints]:
-    """Yield the row numbers of each batch of one pass, sorted by length; a batch has at most `budget` padded tokens,
-    but at least one row."""
+    """Yield the row numbers of each batch, sorted by length: at most `budget` padded tokens, but at least one row."""
     order = np.lexsort((target, source))
     first = 0
     while first < len(order):

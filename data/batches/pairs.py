@@ -44,7 +44,7 @@ def _with_eos(
 ) -> tuple[Ints, NDArray[np.bool_]]:
     """Return rows with eos, truncated to `context` and zero-padded: ids [B,W] int64 and a token mask, bool [B,W].
 
-    `torch.nn.utils.rnn.pad_sequence` needs one tensor per row: 10 x the time of one gather (docs/log.md).
+    `torch.nn.utils.rnn.pad_sequence` needs one tensor per row and takes 10 times as long as one gather (docs/log.md).
     """
     lengths = side.offsets[rows + 1] - side.offsets[rows]
     if end_cut_rows:
@@ -71,8 +71,7 @@ class PairStream(BatchStream):
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        """`pairs_of_epoch(seed, epoch)` returns the tokens of an epoch (resampled with subword sampling) and the rows
-        to use."""
+        """`pairs_of_epoch(seed, epoch)` returns the epoch's tokens (resampled with subword sampling) and rows."""
         super().__init__(seed, rank, world)
         self._pairs_of_epoch = pairs_of_epoch
         self._batch_tokens, self._context, self._multiple = batch_tokens, context, multiple
@@ -138,8 +137,8 @@ def encode_sources(
 ) -> Iterator[SourceBatch]:
     """Yield batches of source sentences with eos, longest first, so that a batch too large for memory fails at once.
 
-    `batch_tokens` is the number of padded source tokens. Sentences longer than `context` are truncated; an empty
-    sentence is a single eos. `indices` restores the order of `texts`.
+    `batch_tokens`: maximum number of source tokens in a batch, including padding. Sentences longer than `context` are
+    truncated; an empty sentence is a single eos. `indices` restores the order of `texts`.
     """
     side = token_rows_of(tokenizer.encode_batch(texts), tokenizer.vocab_size)
     lengths = np.minimum(side.lengths + 1, context)

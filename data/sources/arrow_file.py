@@ -1,14 +1,16 @@
-"""Rows of text columns in an Arrow file, written in chunks and memory-mapped: memory does not grow with the rows."""
+"""Write rows of text columns to an Arrow file in chunks and memory-map it: memory does not grow with the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from data.errors import DataError
+from data.sources.running_text import chunks
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 Row = dict[str, str]
 
 _ROWS, _CHARACTERS = 10_000, 1 << 24
-"""Limits of a chunk, which ends at the first one reached: an Arrow batch of less than 2^31 bytes of text."""
+"""Limits of a chunk, which keep an Arrow batch below 2^31 bytes of text."""
 
 
 def arrow_table(rows: Iterable[Row], file: Path, what: str) -> Dataset:
@@ -27,26 +29,13 @@ def arrow_table(rows: Iterable[Row], file: Path, what: str) -> Dataset:
     import datasets
     import pyarrow
 
-    chunks = _chunks(tqdm(rows, what, unit=" rows", disable=None, delay=2, leave=False))
-    first = next(chunks, None)
+    read = tqdm(rows, what, unit=" rows", disable=None, delay=2, leave=False)
+    found = chunks(read, lambda row: sum(map(len, row.values())), _CHARACTERS, _ROWS)
+    first = next(found, None)
     if first is None:
         raise DataError("no rows are left: every line is empty")
     schema = pyarrow.schema([(name, pyarrow.string()) for name in first[0]])
     with pyarrow.OSFile(str(file), "wb") as sink, pyarrow.ipc.new_stream(sink, schema) as writer:
-        writer.write_table(pyarrow.Table.from_pylist(first, schema))
-        for chunk in chunks:
+        for chunk in chain([first], found):
             writer.write_table(pyarrow.Table.from_pylist(chunk, schema))
     return datasets.Dataset.from_file(str(file))
-
-
-def _chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    chunk: list[Row] = []
-    size = 0
-    for row in rows:
-        chunk.append(row)
-        size += sum(map(len, row.values()))
-        if len(chunk) == _ROWS or size >= _CHARACTERS:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk

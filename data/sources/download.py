@@ -12,6 +12,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ class _NoResponse(Exception):
 
 
 def _fetched(url: str, copy: Path, note: Path) -> Path:
-    """Return the copy, new or current. Raises OSError if it cannot be written."""
+    """Return the copy, downloaded again if the file has changed. Raises OSError if it cannot be written."""
     with _opened(url, copy, note) as answer:
         if answer.status == HTTPStatus.NOT_MODIFIED:
             return copy
@@ -87,11 +88,11 @@ def _fetched(url: str, copy: Path, note: Path) -> Path:
             Path(partial).replace(copy)
         finally:
             Path(partial).unlink(missing_ok=True)
-        validators = {
-            "If-None-Match": answer.headers.get("ETag"),
-            "If-Modified-Since": answer.headers.get("Last-Modified"),
-        }
-        write_whole(note, json.dumps({key: value for key, value in validators.items() if value}).encode())
+        known = (
+            ("If-None-Match", answer.headers.get("ETag")),
+            ("If-Modified-Since", answer.headers.get("Last-Modified")),
+        )
+        write_whole(note, json.dumps({key: value for key, value in known if value}).encode())
         return copy
 
 
@@ -101,8 +102,9 @@ def _opened(url: str, copy: Path, note: Path) -> Any:
         # A URL pasted from a browser may have spaces and non-ASCII letters.
         request = urllib.request.Request(urllib.parse.quote(url, safe=_RESERVED), headers={"User-Agent": "chumoku"})
         if copy.is_file():
-            for header, value in _validators(note).items():
-                request.add_header(header, value)
+            with suppress(FileNotFoundError, ValueError, TypeError):  # without a valid note: download again
+                for header, value in dict(json.loads(note.read_text("utf-8"))).items():
+                    request.add_header(header, value)
         return urllib.request.urlopen(request, timeout=_TIMEOUT)
     except urllib.error.HTTPError as error:
         if error.code == HTTPStatus.NOT_MODIFIED:
@@ -114,21 +116,12 @@ def _opened(url: str, copy: Path, note: Path) -> Any:
         raise _NoResponse(f"cannot be reached ({getattr(error, 'reason', error)})", may_pass=False) from error
 
 
-def _validators(note: Path) -> dict[str, str]:
-    """Return the headers of a conditional request; none if unknown, so that the file is downloaded again."""
-    try:
-        return dict(json.loads(note.read_text("utf-8")))
-    except (FileNotFoundError, ValueError, TypeError):
-        return {}
-
-
 def _blocks(answer: Any, name: str) -> Iterator[bytes]:
     """Yield the file in blocks. Raises _NoResponse if it is incomplete."""
     length = answer.headers.get("Content-Length")
     expected = int(length) if length and length.isdecimal() else None
     received = 0
-    bar = tqdm(total=expected, desc=name, unit="B", unit_scale=True, disable=None, delay=2, leave=False)
-    with bar:
+    with tqdm(total=expected, desc=name, unit="B", unit_scale=True, disable=None, delay=2, leave=False) as bar:
         while True:
             try:
                 block = answer.read(_BLOCK)

@@ -13,38 +13,26 @@ from data.config import DataConfig
 from data.errors import DataError
 from data.sources.download import download, is_url
 
-SPLIT_NAMES = {
-    "train": "train",
-    "training": "train",
-    "valid": "valid",
-    "validation": "valid",
-    "val": "valid",
-    "dev": "valid",
-    "test": "test",
-}
-"""Words in file names, and hub split names, that name a split."""
+SPLIT_NAMES = dict.fromkeys(("train", "training"), "train") | {"test": "test"}
+SPLIT_NAMES |= dict.fromkeys(("valid", "validation", "val", "dev"), "valid")
+"""The split that a word in a file name, or a split name of the hub, refers to."""
 
-_FORMATS = {
-    ".tsv": "tsv",
-    ".csv": "csv",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".json": "json",
-    ".parquet": "parquet",
-    ".txt": "text",
-    ".text": "text",
-}
+Entries = list[tuple[Path, ...]]
+"""Entries of one file, or of two files (source, target) aligned line by line."""
+
+_FORMATS = {".tsv": "tsv", ".csv": "csv", ".parquet": "parquet", ".txt": "text", ".text": "text"}
+_FORMATS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), "json")
 _NO_DATA = {"readme", "license", "licence", "copying", "sources"}
 
 
 @dataclass(frozen=True)
 class Located:
-    """Files of each split. An entry is one file, or two files (source, target) aligned line by line."""
+    """Files of each split."""
 
     format: str
     """`text`, `tsv`, `csv`, `json` (lines), `parquet` or `aligned`."""
 
-    splits: dict[str, list[tuple[Path, ...]]]
+    splits: dict[str, Entries]
 
     notes: list[str]
     """Notes on unused files in the folder, one line each."""
@@ -55,16 +43,14 @@ def locate(config: DataConfig, task: str) -> Located:
     if not config.path:
         raise DataError(f"data.path is not set: give a file, folder, glob or URL for data={config.source}")
     folder = expanded(config.path)
-    splits = (
-        _discover(folder, config, task) if folder.is_dir() else {"train": _entries(config.path, "data.path", config)}
-    )
-    for split, path, key in (
-        ("valid", config.valid_path, "data.valid_path"),
-        ("test", config.test_path, "data.test_path"),
-    ):
+    if folder.is_dir():
+        splits = _discover(folder, config, task)
+    else:
+        splits = {"train": _entries(config.path, "data.path", config)}
+    for split, path in (("valid", config.valid_path), ("test", config.test_path)):
         if path:
-            splits[split] = _entries(path, key, config)
-    held_out = {file.resolve() for split in splits if split != "train" for file in _files_of(splits[split])}
+            splits[split] = _entries(path, f"data.{split}_path", config)
+    held_out = {file.resolve() for split in splits if split != "train" for entry in splits[split] for file in entry}
     if folder.is_dir():  # files assigned to another split are not used for training
         splits["train"] = [entry for entry in splits["train"] if entry[0].resolve() not in held_out]
         if not splits["train"]:
@@ -78,10 +64,6 @@ def locate(config: DataConfig, task: str) -> Located:
     return Located(next(iter(formats)), splits, _unused(folder, splits) if folder.is_dir() else [])
 
 
-def _files_of(entries: list[tuple[Path, ...]]) -> list[Path]:
-    return [file for entry in entries for file in entry]
-
-
 def _format(entry: tuple[Path, ...], task: str) -> str:
     if len(entry) == 2:
         return "aligned"
@@ -90,7 +72,7 @@ def _format(entry: tuple[Path, ...], task: str) -> str:
     return "tsv" if kind == "text" and task == "translate" else kind
 
 
-def _entries(path: str, key: str, config: DataConfig) -> list[tuple[Path, ...]]:
+def _entries(path: str, key: str, config: DataConfig) -> Entries:
     names = _sides(path) if config.source == "pairs" else None
     if names is None:
         return [(file,) for file in _files(path, key, config)]
@@ -111,7 +93,9 @@ def _sides(path: str) -> tuple[str, str] | None:
     found = [cut for cut in cuts if all(is_url(name) or expanded(name).is_file() or _matches(name) for name in cut)]
     if found:
         return found[0]
-    return cuts[0] if len(cuts) == 1 and not is_url(path) and not _matches(path) else None  # the missing one is named
+    return (
+        cuts[0] if len(cuts) == 1 and not is_url(path) and not _matches(path) else None
+    )  # the error names the missing file
 
 
 def _files(path: str, key: str, config: DataConfig) -> list[Path]:
@@ -149,18 +133,15 @@ def _split_of(name: str) -> str | None:
     return next((SPLIT_NAMES[word] for word in words if word in SPLIT_NAMES), None)
 
 
-def _discover(folder: Path, config: DataConfig, task: str) -> dict[str, list[tuple[Path, ...]]]:
+def _discover(folder: Path, config: DataConfig, task: str) -> dict[str, Entries]:
     files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
-    entries: list[tuple[Path, ...]] = []
+    entries: Entries = []
     if task == "translate":
-        entries = [
-            (file, other)
-            for file in files
-            if file.suffix == f".{config.source_column}"
-            and (other := file.with_suffix(f".{config.target_column}")).is_file()
-        ]
+        sources = [file for file in files if file.suffix == f".{config.source_column}"]
+        pairs = [(file, file.with_suffix(f".{config.target_column}")) for file in sources]
+        entries = [(file, other) for file, other in pairs if other.is_file()]
     if not entries:
-        kinds: dict[str, list[tuple[Path, ...]]] = {}
+        kinds: dict[str, Entries] = {}
         for file in files:
             if file.suffix.lower() in _FORMATS and file.stem.lower() not in _NO_DATA:
                 kinds.setdefault(_format((file,), task), []).append((file,))
@@ -168,7 +149,7 @@ def _discover(folder: Path, config: DataConfig, task: str) -> dict[str, list[tup
         entries = next((kinds[kind] for kind in order if kind in kinds), [])
     if not entries:
         raise DataError(_nothing_found(folder, files, task))
-    splits: dict[str, list[tuple[Path, ...]]] = {}
+    splits: dict[str, Entries] = {}
     for entry in entries:
         splits.setdefault(_split_of(entry[0].name) or "", []).append(entry)
     if set(splits) == {""}:
@@ -179,20 +160,17 @@ def _discover(folder: Path, config: DataConfig, task: str) -> dict[str, list[tup
     return splits
 
 
-def _unused(folder: Path, splits: dict[str, list[tuple[Path, ...]]]) -> list[str]:
+def _unused(folder: Path, splits: dict[str, Entries]) -> list[str]:
     """Return a note on the files and folders that belong to no split."""
-    used = {file.resolve() for entries in splits.values() for file in _files_of(entries)}
+    used = {file.resolve() for entries in splits.values() for entry in entries for file in entry}
     others = [
         place.name + "/" * place.is_dir()
         for place in sorted(folder.iterdir())
         if place.resolve() not in used and not place.name.startswith(".") and place.stem.lower() not in _NO_DATA
     ]
-    if not others:
-        return []
     chosen = "; ".join(f"{split}: {_listed([entry[0].name for entry in found])}" for split, found in splits.items())
-    return [
-        f"data.path={folder}: uses {chosen}. Not used: {_listed(others)}; to choose others, set data.path to a glob"
-    ]
+    note = f"data.path={folder}: uses {chosen}. Not used: {_listed(others)}; to choose others, set data.path to a glob"
+    return [note] if others else []
 
 
 def _listed(names: list[str]) -> str:

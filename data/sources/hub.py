@@ -23,7 +23,7 @@ def hub_revision(config: DataConfig) -> str:
 
     name = _name(config)
     with _asking_the_hub(config):
-        builder = datasets.load_dataset_builder(name, config.subset, cache_dir=_cache(config))
+        builder = datasets.load_dataset_builder(name, config.subset, cache_dir=str(cache_folder(config, "hub")))
     return f"{builder.config_id}-{builder.hash}"
 
 
@@ -33,20 +33,19 @@ def hub_splits(config: DataConfig, notes: list[str]) -> dict[str, Any]:
 
     name = _name(config)
     with _asking_the_hub(config):
-        found = datasets.load_dataset(name, config.subset, cache_dir=_cache(config), streaming=config.streaming)
+        found = datasets.load_dataset(
+            name, config.subset, cache_dir=str(cache_folder(config, "hub")), streaming=config.streaming
+        )
     splits: dict[str, Any] = {}
     for split, rows in found.items():
         if split in SPLIT_NAMES:
             splits.setdefault(SPLIT_NAMES[split], rows)
     if "train" not in splits:
-        raise DataError(
-            f"data.path={config.path}: this dataset has no split named train; it has: {', '.join(map(str, found))}"
-        )
-    unused = [split for split, rows in found.items() if all(rows is not used for used in splits.values())]
+        names = ", ".join(map(str, found))
+        raise DataError(f"data.path={config.path}: this dataset has no split named train; it has: {names}")
+    unused = [str(split) for split, rows in found.items() if all(rows is not used for used in splits.values())]
     if unused:
-        notes.append(
-            f"data.path={config.path}: these splits of the dataset are not used: {', '.join(map(str, unused))}"
-        )
+        notes.append(f"data.path={config.path}: these splits of the dataset are not used: {', '.join(unused)}")
     return splits
 
 
@@ -62,10 +61,6 @@ def _name(config: DataConfig) -> str:
             " other files; rename the folder, or use data=text or data=pairs"
         )
     return str(folder)
-
-
-def _cache(config: DataConfig) -> str:
-    return str(cache_folder(config, "hub"))
 
 
 @contextmanager
@@ -93,8 +88,8 @@ def _asking_the_hub(config: DataConfig) -> Iterator[None]:
 
 
 def _unreachable() -> str:
-    """Return why the hub is unreachable; empty if it responds. Uses the library's session, with its proxies, mirrors
-    and certificates."""
+    """Return the reason why the hub is unreachable, "" if it responds. Uses the library's session, with its proxies,
+    mirrors and certificates."""
     import huggingface_hub
     from huggingface_hub import constants
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import TypeVar
 
 from data.sources.text_files import TextFile, lines
 
+T = TypeVar("T")
+
 
 def fragments(files: Sequence[TextFile], start: int = 0, stop: int | None = None) -> Iterator[tuple[int, str]]:
-    """Yield (document number, line) for the characters [start, stop) of all files joined; the first and last line may
-    be truncated."""
+    """Yield (document number, line) for the characters [start, stop) of all files; the outer lines may be truncated."""
     first = 0
     for number, file in enumerate(files):
         if first + file.characters <= start:
@@ -28,29 +32,16 @@ def fragments(files: Sequence[TextFile], start: int = 0, stop: int | None = None
 
 def documents(files: Sequence[TextFile], start: int = 0, stop: int | None = None) -> Iterator[str]:
     """Yield documents, or their parts inside [start, stop)."""
-    current, parts = 0, list[str]()
-    for number, part in fragments(files, start, stop):
-        if number != current and parts:
-            yield "".join(parts)
-            parts = []
-        current = number
-        parts.append(part)
-    if parts:
-        yield "".join(parts)
+    for _, parts in groupby(fragments(files, start, stop), key=itemgetter(0)):
+        yield "".join(part for _, part in parts)
 
 
 def paragraphs(files: Sequence[TextFile]) -> Iterator[str]:
     """Yield paragraphs without a final newline; blank lines and ends of files separate paragraphs."""
     for file in files:
-        parts: list[str] = []
-        for line in lines(file.path):
-            if line.strip():
-                parts.append(line)
-            elif parts:
-                yield "".join(parts).rstrip("\n")
-                parts = []
-        if parts:
-            yield "".join(parts).rstrip("\n")
+        for blank, found in groupby(lines(file.path), key=lambda line: not line.strip()):
+            if not blank:
+                yield "".join(found).rstrip("\n")
 
 
 def text_lines(files: Sequence[TextFile]) -> Iterator[str]:
@@ -59,3 +50,17 @@ def text_lines(files: Sequence[TextFile]) -> Iterator[str]:
         for line in lines(file.path):
             if text := line.rstrip("\n"):
                 yield text
+
+
+def chunks(items: Iterable[T], size: Callable[[T], int], most: int, count: int | None = None) -> Iterator[list[T]]:
+    """Yield the items in lists, each of which ends when its total size reaches `most` or it has `count` items."""
+    chunk: list[T] = []
+    total = 0
+    for item in items:
+        chunk.append(item)
+        total += size(item)
+        if total >= most or len(chunk) == count:
+            yield chunk
+            chunk, total = [], 0
+    if chunk:
+        yield chunk

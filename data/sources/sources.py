@@ -1,14 +1,15 @@
-"""Load the rows of any source - files, URLs, the hub, the built-in corpus - as `datasets` with our columns."""
+"""Load the rows of any source - files, URLs, the hub, the built-in corpus - as Datasets with uniform column names."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -20,21 +21,13 @@ from data.processes import uncollected
 from data.sources.arrow_file import arrow_table
 from data.sources.files import Located, locate
 from data.sources.hub import hub_revision, hub_splits
-from data.sources.running_text import documents, fragments, paragraphs, text_lines
+from data.sources.running_text import chunks, documents, fragments, paragraphs, text_lines
 from data.sources.splits import contiguous_bounds, fractions, split_rows
-from data.sources.tables import (
-    aligned_rows,
-    csv_rows,
-    default_columns_note,
-    library_rows,
-    pick,
-    tsv_rows,
-    wanted_columns,
-)
+from data.sources.tables import aligned_rows, default_columns_note, library_rows, pick, table_rows, wanted_columns
 from data.sources.text_files import TextFile, scan
 
 if TYPE_CHECKING:
-    from datasets import Dataset, IterableDataset
+    from datasets import Dataset
 
 _IN_MEMORY = 1 << 29  # characters held in memory as whole documents (an Arrow string ends at 2^31 bytes)
 _FRAGMENT = 1 << 14  # characters of a document that are streamed as one row
@@ -45,7 +38,7 @@ _NO_CONTENT = ("cache", "path", "valid_path", "test_path", "valid_tokens", "batc
 Row = dict[str, Any]
 
 Build = Callable[[list[str], Path | None], dict[str, Any]]
-"""Builds the rows of each split. Arguments: the list of notes to extend, and a folder for tables; None streams rows."""
+"""Builds the rows of each split. Arguments: the list of notes to extend, and a folder for tables (None: stream)."""
 
 
 @dataclass
@@ -71,19 +64,14 @@ class Rows:
         return self.open(split)
 
 
-def load_rows(config: DataConfig, task: str) -> dict[str, Dataset] | dict[str, IterableDataset]:
-    """Return the rows of each existing split: `train`, `valid`, `test` (built-in corpus: also `novel`).
+def load(config: DataConfig, task: str) -> Rows:
+    """Load the rows of each existing split: `train`, `valid`, `test` (built-in corpus: also `novel`). They are kept in
+    `config.cache`, unless streamed.
 
     `task` gpt: column `text` (streamed documents come in parts of a few pages, with the number of the `document`);
     translate: columns `source` and `target`, stripped and never empty. The built-in corpus adds its gold columns.
     Raises DataError naming file, line, key and fix.
     """
-    rows = load(config, task)
-    return {split: rows[split] for split in rows.names}
-
-
-def load(config: DataConfig, task: str) -> Rows:
-    """Load rows as `load_rows`, with content key and notes. Rows are kept in `config.cache`, unless streamed."""
     settings = {name: value for name, value in asdict(config).items() if name not in _NO_CONTENT}
     notes: list[str] = []
     build: Build
@@ -188,32 +176,23 @@ def _file_splits(
     notes: list[str],
     scratch: Path | None,
 ) -> dict[str, Any]:
-    shares = fractions(config, list(files))
     if kind == "text" and config.rows == "document":
-        texts = {split: [file for (file,) in found] for split, found in files.items()}
-        return _document_splits(config, texts, shares, scratch)
-    if scratch is None:
-        return _streamed_splits(
-            {split: partial(_file_rows, config, task, kind, entries) for split, entries in files.items()},
-            config,
-            shares,
-        )
-    sources = {split: _file_rows(config, task, kind, entries) for split, entries in files.items()}
-    rows = _filled_tables(sources, config, task, notes, scratch)
-    if kind in ("tsv", "csv") and not config.header:
-        notes += default_columns_note(wanted_columns(config, task), rows["train"][0])
-    return _split(rows, config, shares)
+        return _document_splits(config, {split: [file for (file,) in found] for split, found in files.items()}, scratch)
+    sources = {split: partial(_file_rows, config, task, kind, entries) for split, entries in files.items()}
+    splits = _row_splits(sources, config, task, notes, scratch)
+    if scratch and kind in ("tsv", "csv") and not config.header:
+        first = next(_without_empty_sides(sources["train"](), task, "train", []))
+        notes += default_columns_note(wanted_columns(config, task), first)
+    return splits
 
 
 def _tables(sources: dict[str, Iterator[Row]], folder: Path) -> dict[str, Dataset]:
     return {split: arrow_table(rows, folder / f"{split}.arrow", f"reading {split}") for split, rows in sources.items()}
 
 
-def _document_splits(
-    config: DataConfig, files: dict[str, list[TextFile]], shares: dict[str, float], scratch: Path | None
-) -> dict[str, Any]:
-    """Split documents of running text. A contiguous split counts characters and may cut a document; a random split
-    keeps files whole."""
+def _document_splits(config: DataConfig, files: dict[str, list[TextFile]], scratch: Path | None) -> dict[str, Any]:
+    """Split documents of running text: contiguously by characters, even within a document, or at random by files."""
+    shares = fractions(config, list(files))
     spans = {split: (found, 0, sum(file.characters for file in found)) for split, found in files.items()}
     random = bool(shares) and config.split == "random"
     if shares and not random:
@@ -230,10 +209,8 @@ def _document_splits(
     if scratch is None:
         import datasets
 
-        return {
-            split: datasets.IterableDataset.from_generator(_fragment_rows, gen_kwargs={"span": (found, start, stop)})
-            for split, (found, start, stop) in spans.items()
-        }
+        stream = datasets.IterableDataset.from_generator
+        return {split: stream(_fragment_rows, gen_kwargs={"span": span}) for split, span in spans.items()}
     if sum(stop - start for _, start, stop in spans.values()) > _IN_MEMORY:
         raise DataError("data.path: too much text to hold whole documents in memory: set data.streaming=true")
     rows = _tables({split: ({"text": text} for text in documents(*span)) for split, span in spans.items()}, scratch)
@@ -241,19 +218,10 @@ def _document_splits(
 
 
 def _fragment_rows(span: tuple[list[TextFile], int, int]) -> Iterator[Row]:
-    """Yield rows of several lines of one document, about `_FRAGMENT` characters: one row per line would be slower than
-    tokenising it."""
-    parts: list[str] = []
-    size = document = 0
-    for number, text in fragments(*span):
-        if parts and (number != document or size > _FRAGMENT):
-            yield {"text": "".join(parts), "document": document}
-            parts, size = [], 0
-        document = number
-        parts.append(text)
-        size += len(text)
-    if parts:
-        yield {"text": "".join(parts), "document": document}
+    """Yield rows of about `_FRAGMENT` characters of one document: one row per line would be slower than tokenising."""
+    for document, parts in groupby(fragments(*span), key=itemgetter(0)):
+        for part in chunks(parts, lambda part: len(part[1]), _FRAGMENT):
+            yield {"text": "".join(text for _, text in part), "document": document}
 
 
 def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[TextFile]]) -> Iterator[Row]:
@@ -268,10 +236,8 @@ def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[Text
         path = Path(entry[0].path)
         if kind == "aligned":
             yield from aligned_rows(path, Path(entry[1].path))
-        elif kind == "tsv":
-            yield from tsv_rows(path, columns, config.header)
-        elif kind == "csv":
-            yield from csv_rows(path, columns, config.header)
+        elif kind in ("tsv", "csv"):
+            yield from table_rows(kind, path, columns, config.header)
         else:
             few = config.max_rows is not None  # then streaming avoids converting the whole file
             for row in library_rows(kind, path, config.streaming or few):
@@ -298,27 +264,22 @@ def _without_empty_sides(
         notes.append(f"{split}: {dropped:,} {what} were left out")
 
 
-def _filled_tables(
-    sources: dict[str, Iterator[Row]], config: DataConfig, task: str, notes: list[str], scratch: Path
-) -> dict[str, Dataset]:
-    """Write tables of the non-empty rows, with only the required training rows."""
-    most = {"train": _rows_to_read(config, list(sources))}
-    filled = {split: _without_empty_sides(rows, task, split, notes, most.get(split)) for split, rows in sources.items()}
-    return _tables(filled, scratch)
-
-
-def _split(tables: dict[str, Dataset], config: DataConfig, shares: dict[str, float]) -> dict[str, Dataset]:
-    """Split validation and test off the training rows; the first `max_rows` of the rest are kept."""
-    splits = split_rows(tables.pop("train"), config, shares) | tables
-    if config.max_rows is not None:
-        splits["train"] = splits["train"].select(range(min(config.max_rows, len(splits["train"]))))
-    return splits
-
-
-def _streamed_splits(
-    sources: dict[str, Callable[[], Iterator[Row]]], config: DataConfig, shares: dict[str, float]
-) -> dict[str, IterableDataset]:
-    """Return streamed rows, which are counted first if validation or test is split off them."""
+def _row_splits(
+    sources: Mapping[str, Callable[[], Iterator[Row]]],
+    config: DataConfig,
+    task: str,
+    notes: list[str],
+    scratch: Path | None,
+) -> dict[str, Any]:
+    """Return the non-empty rows of each split, with only the required training rows: tables in `scratch`, or streamed
+    rows, which are counted first if validation or test is split off them."""
+    shares = fractions(config, list(sources))
+    if scratch:
+        most = {"train": _rows_to_read(config, list(sources))}
+        found = {
+            split: _without_empty_sides(read(), task, split, notes, most.get(split)) for split, read in sources.items()
+        }
+        return _split(_tables(found, scratch), config, shares)
     import datasets
 
     rows = {
@@ -339,25 +300,26 @@ def _rows_of(source: Callable[[], Iterator[Row]]) -> Iterator[Row]:
     yield from _without_empty_sides(source(), "gpt", "", [])
 
 
+def _split(tables: dict[str, Dataset], config: DataConfig, shares: dict[str, float]) -> dict[str, Dataset]:
+    """Split validation and test off the training rows; the first `max_rows` of the rest are kept."""
+    splits = split_rows(tables.pop("train"), config, shares) | tables
+    if config.max_rows is not None:
+        splits["train"] = splits["train"].select(range(min(config.max_rows, len(splits["train"]))))
+    return splits
+
+
 # Hub and built-in corpus
 
 
 def _hub_rows(config: DataConfig, task: str, notes: list[str], scratch: Path | None) -> dict[str, Any]:
+    found = {split: partial(_picked, rows, config, task) for split, rows in hub_splits(config, notes).items()}
+    return _row_splits(found, config, task, notes, scratch)
+
+
+def _picked(rows: Iterable[Row], config: DataConfig, task: str) -> Iterator[Row]:
     columns = wanted_columns(config, task)
-    found = hub_splits(config, notes)
-    shares = fractions(config, list(found))
-    where = f"the hub dataset {config.path}"
-    if scratch is None:
-        return _streamed_splits(
-            {split: partial(_picked, rows, columns, where) for split, rows in found.items()}, config, shares
-        )
-    picked = {split: _picked(rows, columns, where) for split, rows in found.items()}
-    return _split(_filled_tables(picked, config, task, notes, scratch), config, shares)
-
-
-def _picked(rows: Iterable[Row], columns: dict[str, tuple[str, str]], where: str) -> Iterator[Row]:
     for row in rows:
-        yield pick(row, columns, where)
+        yield pick(row, columns, f"the hub dataset {config.path}")
 
 
 def _primer_rows(config: DataConfig, task: str, notes: list[str], scratch: Path | None) -> dict[str, Any]:

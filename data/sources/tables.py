@@ -15,6 +15,9 @@ from data.config import DataConfig
 from data.errors import DataError
 from data.sources.text_files import lines
 
+Columns = dict[str, tuple[str, str]]
+"""Our name of a column -> (config key, name or number of the column in the file)."""
+
 _DEFAULT_NUMBERS = {"source": 1, "target": 2, "text": 1}
 _LONGEST_CELL = 2**31 - 1  # characters of a CSV cell; the library's default of 131,072 is less than a book
 _ENOUGH = 10  # rows after which a column of numbers counts as ids
@@ -22,8 +25,7 @@ _END = "\ufdd6end of the file"  # no text contains this noncharacter
 
 
 def column_number(name: str, header: Sequence[str] | None, key: str, path: Path) -> int:
-    """Return the index of a column, from 0. Without a header the default is the first column (text, source) or the
-    second (target)."""
+    """Return the index of a column; without a header the default is 0 for `text` and `source`, 1 for `target`."""
     if header is not None and name in header:
         return list(header).index(name)
     if name.isdecimal() and int(name) > 0:
@@ -37,10 +39,8 @@ def column_number(name: str, header: Sequence[str] | None, key: str, path: Path)
     raise DataError(f"{key}={name}: {path} has no such column; its header is: {', '.join(header)}")
 
 
-def column_places(
-    first_line: Sequence[str], columns: dict[str, tuple[str, str]], header: bool, path: Path
-) -> dict[str, int]:
-    """Return the index of each of our columns, from 0. `first_line`: the cells of the file's first line.
+def column_places(first_line: Sequence[str], columns: Columns, header: bool, path: Path) -> dict[str, int]:
+    """Return the index, from 0, of each column to read. `first_line`: the cells of the file's first line.
 
     Raises DataError if that line contains a column's name although `header` is False: the names would become a row, and
     wrong columns might be read.
@@ -60,26 +60,14 @@ def column_places(
     return places
 
 
-def default_columns_note(columns: dict[str, tuple[str, str]], first: dict[str, str]) -> list[str]:
-    """Return a note on the columns that are read by default, with the beginning of their first cells, which reveals a
-    wrong choice. `first`: the first row."""
+def default_columns_note(columns: Columns, first: dict[str, str]) -> list[str]:
+    """Return a note on columns read by default; it quotes the first row, which reveals a wrong choice."""
     if any(name != ours for ours, (_, name) in columns.items()):
         return []
     found = "; ".join(
         f"{ours} is column {_DEFAULT_NUMBERS[ours]}, which begins with {first[ours][:40]!r}" for ours in columns
     )
     return [f"{found} (change it with data.header=true and {', '.join(key for key, _ in columns.values())})"]
-
-
-def tsv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
-    """Yield rows of a tab-separated file, unquoted. `columns`: our name -> (config key, column name or number)."""
-    table = (line.rstrip("\n").split("\t") if line.strip() else [] for line in lines(path))
-    return _table_rows(enumerate(table, start=1), columns, header, path, "tabs")
-
-
-def csv_rows(path: Path, columns: dict[str, tuple[str, str]], header: bool) -> Iterator[dict[str, str]]:
-    """Yield rows of a comma-separated file with standard quoting (quoted cells may have commas and line breaks)."""
-    return _table_rows(_csv_table(path), columns, header, path, "commas")
 
 
 def _csv_table(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -103,17 +91,17 @@ def _csv_table(path: Path) -> Iterator[tuple[int, list[str]]]:
             raise DataError(f"{path}, line {reader.line_num}: not valid CSV ({error})") from error
 
 
-def _table_rows(
-    table: Iterable[tuple[int, list[str]]],
-    columns: dict[str, tuple[str, str]],
-    header: bool,
-    path: Path,
-    separator: str,
-) -> Iterator[dict[str, str]]:
-    """Yield our columns of (line number, cells); a blank line has no cells and is an empty row.
+def table_rows(kind: str, path: Path, columns: Columns, header: bool) -> Iterator[dict[str, str]]:
+    """Yield the rows of a `tsv` file (tab-separated, unquoted) or a `csv` file (comma-separated, with standard quoting:
+    quoted cells may have commas and line breaks). A blank line of a `tsv` file is an empty row.
 
     Raises DataError if a default column has only numbers, as ids do, and the file has other columns.
     """
+    table: Iterable[tuple[int, list[str]]] = _csv_table(path)
+    separator = "commas"
+    if kind == "tsv":
+        separator = "tabs"
+        table = enumerate((line.rstrip("\n").split("\t") if line.strip() else [] for line in lines(path)), start=1)
     places: dict[str, int] | None = None
     ids: list[str] = []  # columns that may be ids
     seen = 0
@@ -194,8 +182,8 @@ def root_cause(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-def wanted_columns(config: DataConfig, task: str) -> dict[str, tuple[str, str]]:
-    """Map our column names to (config key, the user's column)."""
+def wanted_columns(config: DataConfig, task: str) -> Columns:
+    """Return the columns to read for a task."""
     if task == "gpt":
         return {"text": ("data.text_column", config.text_column)}
     return {
@@ -204,7 +192,7 @@ def wanted_columns(config: DataConfig, task: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def pick(row: dict[str, Any], columns: dict[str, tuple[str, str]], where: str) -> dict[str, str]:
+def pick(row: dict[str, Any], columns: Columns, where: str) -> dict[str, str]:
     """Select our columns of one row; `translation.en` names a nested column. Raises DataError if one is missing."""
     picked = {}
     for ours, (key, name) in columns.items():

@@ -1,4 +1,4 @@
-"""Read plain text files: checked for UTF-8 once, then read line by line."""
+"""Check once that a text file is UTF-8, and read its lines."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from configs.whole_file import write_whole
@@ -69,11 +71,11 @@ def _scan(path: Path) -> TextFile:
     position = characters = newlines = returns = 0
     last = ""
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
+        for block in chain(iter(partial(file.read, _BLOCK), b""), (b"",)):  # the last one ends the decoding
             digest.update(block)
             held = len(decoder.getstate()[0])
             try:
-                text = decoder.decode(block)
+                text = decoder.decode(block, final=not block)
             except UnicodeDecodeError as error:
                 raise _not_utf8(path, position - held + error.start) from error
             position += len(block)
@@ -81,10 +83,6 @@ def _scan(path: Path) -> TextFile:
             characters += len(text)
             newlines += text.count("\n")
             last = text[-1:] or last
-    try:
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        raise _not_utf8(path, position - len(decoder.getstate()[0])) from error
     with path.open("rb") as file:
         characters -= file.read(3) == codecs.BOM_UTF8
     if characters == newlines + returns:
@@ -105,8 +103,7 @@ def _not_utf8(path: Path, offset: int) -> DataError:
 
 
 def lines(path: str | Path) -> Iterator[str]:
-    """Yield lines with their \\n. Only \\n ends a line: splitting at U+2028, U+0085, form feeds or a lone \\r would
-    break the alignment of files."""
+    """Yield lines with their \\n. Nothing else (U+2028, form feed, lone \\r) ends a line: files stay aligned."""
     with Path(path).open("rb") as file:
         for number, raw in enumerate(file):
             line = raw.decode("utf-8-sig" if number == 0 else "utf-8")

@@ -10,8 +10,7 @@ SAMPLE = 50_000
 """Approximate number of training pairs to read: covers thousands of Chinese characters in a fraction of a second."""
 
 FOREIGN = 10
-"""A character that is more than this many times as frequent in the targets belongs to the target language: some
-sources quote target text."""
+"""A character more than this many times as frequent in the targets is foreign: some sources quote target text."""
 
 
 def source_alphabet(rows: Any) -> str:

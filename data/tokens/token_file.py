@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,30 +29,29 @@ def open_tokens(path: Path, vocab_size: int) -> Tokens:
 
 
 class TokenWriter:
-    """Appends tokens to a file; a context manager. `count` is the number of tokens so far, `unknown` the number with id
-    1, `sha256` their hash."""
+    """Context manager that appends tokens to a file; counts all tokens (`count`) and <unk> tokens (`unknown`)."""
 
     def __init__(self, path: Path, vocab_size: int) -> None:
         self._dtype = token_dtype(vocab_size)
         self._file = path.open("wb")
+        self._sha256 = hashlib.sha256()
         self.count = 0
         self.unknown = 0
-        self.sha256 = hashlib.sha256()
 
-    def write(self, rows: Iterable[Sequence[int]]) -> None:
+    def write(self, rows: Sequence[Sequence[int]]) -> None:
         """Append the tokens of all rows, concatenated."""
         tokens = np.fromiter(chain.from_iterable(rows), dtype=self._dtype)
         tokens.tofile(self._file)
-        self.sha256.update(tokens.data)
+        self._sha256.update(tokens.data)
         self.count += len(tokens)
         self.unknown += int((tokens == 1).sum())
 
-    def close(self) -> None:
-        """Finish and close the file."""
-        self._file.close()
+    def digest(self) -> str:
+        """Return the hash of the tokens so far."""
+        return self._sha256.hexdigest()
 
-    def __enter__(self) -> TokenWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        self._file.close()

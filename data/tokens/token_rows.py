@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -38,43 +38,30 @@ class TokenRows:
         return np.where(real, self.tokens[flat].astype(np.int64), 0)
 
 
-class TokenRowWriter:
+class TokenRowWriter(TokenWriter):
     """Writes `<name>.bin` and `<name>.offsets.npy`; a context manager."""
 
     def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
-        self._writer = TokenWriter(folder / f"{name}.bin", vocab_size)
+        super().__init__(folder / f"{name}.bin", vocab_size)
+        self._path = folder / f"{name}.offsets.npy"
         self._lengths: list[int] = []
-        self._offsets = folder / f"{name}.offsets.npy"
 
     def write(self, rows: Sequence[Sequence[int]]) -> None:
         """Append rows."""
-        self._writer.write(rows)
+        super().write(rows)
         self._lengths += map(len, rows)
 
-    @property
-    def unknown(self) -> int:
-        """Return the number of <unk> tokens so far."""
-        return self._writer.unknown
-
-    @property
-    def count(self) -> int:
-        """Return the number of tokens so far."""
-        return self._writer.count
-
-    @property
-    def sha256(self) -> str:
-        """Return the hash of the rows so far."""
-        return hashlib.sha256(self._writer.sha256.digest() + self._row_offsets().tobytes()).hexdigest()
-
-    def _row_offsets(self) -> Ints:
-        return np.cumsum([0, *self._lengths], dtype=np.int64)
-
-    def __enter__(self) -> TokenRowWriter:
-        return self
+    def digest(self) -> str:
+        """Return the hash of the tokens and the offsets so far."""
+        return hashlib.sha256(self._sha256.digest() + _offsets(self._lengths).tobytes()).hexdigest()
 
     def __exit__(self, *error: object) -> None:
-        self._writer.close()
-        np.save(self._offsets, self._row_offsets())
+        super().__exit__(*error)
+        np.save(self._path, _offsets(self._lengths))
+
+
+def _offsets(lengths: Iterable[int]) -> Ints:
+    return np.cumsum([0, *lengths], dtype=np.int64)
 
 
 def open_token_rows(folder: Path, name: str, vocab_size: int) -> TokenRows:
@@ -85,4 +72,4 @@ def open_token_rows(folder: Path, name: str, vocab_size: int) -> TokenRows:
 def token_rows_of(rows: Sequence[Sequence[int]], vocab_size: int) -> TokenRows:
     """Build token rows in memory."""
     tokens: Tokens = np.fromiter(chain.from_iterable(rows), dtype=token_dtype(vocab_size))
-    return TokenRows(tokens, np.cumsum([0, *map(len, rows)], dtype=np.int64))
+    return TokenRows(tokens, _offsets(map(len, rows)))

@@ -79,7 +79,6 @@ class Tokenizer:
         if not model:
             raise ValueError("an empty SentencePiece model")  # which SentencePiece itself would accept
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        self._bytes: list[bytes] | None = None
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
@@ -139,8 +138,7 @@ class Tokenizer:
         return rows
 
     def best_segmentations(self, texts: Sequence[str], count: int) -> list[list[tuple[list[int], float]]]:
-        """Return up to `count` segmentations of each text with their log-probabilities, best first (unigram models
-        only)."""
+        """Return up to `count` segmentations of each text and their log-probabilities, best first (unigram only)."""
         found = self._processor.NBestEncode([_escape(text) for text in texts], nbest_size=count, out_type=int)
         return [[(ids, sum(map(self._scores.__getitem__, ids))) for ids in best] for best in found]
 
@@ -151,18 +149,16 @@ class Tokenizer:
 
     def piece_bytes(self, token: int) -> bytes:
         """Return the UTF-8 bytes of a token, with the model's escapes; empty for padding, bos and eos."""
-        if self._bytes is None:
-            processor = self._processor
-            self._bytes = [
-                (
-                    bytes([int(processor.id_to_piece(i)[3:5], 16)])
-                    if processor.is_byte(i)
-                    else processor.id_to_piece(i).replace("\u2581", " ").encode()
-                )
-                for i in range(self.vocab_size)
-            ]
-            self._bytes[:4] = [b"", "\ufffd".encode(), b"", b""]
         return self._bytes[token]
+
+    @cached_property
+    def _bytes(self) -> list[bytes]:
+        names = [self._processor.id_to_piece(token) for token in range(4, self.vocab_size)]
+        pieces = [
+            bytes([int(name[3:5], 16)]) if self._processor.is_byte(token) else name.replace("\u2581", " ").encode()
+            for token, name in enumerate(names, start=4)
+        ]
+        return [b"", "\ufffd".encode(), b"", b"", *pieces]
 
     @cached_property
     def byte_lengths(self) -> NDArray[np.int64]:
@@ -178,8 +174,7 @@ class Tokenizer:
         return _unescape(b"".join(map(self.piece_bytes, ids)).decode("utf-8", errors="replace"))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return display names of tokens: spaces as ▁, control characters as symbols (↵ ⇥), bytes as <0xE3>, special
-        ids by name."""
+        """Return display names of tokens: spaces as ▁, control characters as symbols (↵ ⇥), bytes as <0xE3>."""
         labels = []
         for token in ids:
             label = SPECIAL_NAMES[token] if token in self.special_ids else _unescape(self._processor.id_to_piece(token))
@@ -187,8 +182,7 @@ class Tokenizer:
         return labels
 
     def spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the token ids, and the span [start, end) of each in characters of `text`. The bytes of a character
-        have the same span."""
+        """Return the token ids and their spans [start, end) in characters; all bytes of a character have its span."""
         ids: list[int] = []
         spans: list[tuple[int, int]] = []
         start = 0

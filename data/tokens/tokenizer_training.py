@@ -13,8 +13,7 @@ from data.config import TokenizerConfig
 from data.errors import DataError
 
 SAMPLE_CHARACTERS = 10_000_000
-"""Maximum number of characters to train the vocabulary on (more would change it little and cost minutes); the alphabet
-covers the whole text."""
+"""Maximum number of training characters (more cost minutes and change little); the alphabet covers the whole text."""
 
 LARGEST_FITTED = {"bpe": 1024, "unigram": 1024, "char": 10_000}
 """Default vocabulary size for a long text with a small alphabet."""
@@ -36,7 +35,7 @@ _LINE = 4000  # characters; longer lines are split for training (SentencePiece s
 
 
 def marked(text: str, words: Sequence[Sequence[int]]) -> str:
-    """Mark the boundaries of the words [start, end) of a training text: no piece will span two words.
+    """Mark the boundaries of the words [start, end) of a training text, so that no piece spans two words.
 
     Japanese has no spaces, so that a vocabulary trained on running text has pieces such as サムは, a noun with its
     particle, which no attention map can separate.
@@ -150,17 +149,20 @@ class _WrongSize(DataError):
         self.possible = possible
 
 
+_MISFITS = {
+    r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)": (
+        "is more than the training text can fill: set it to at most {}"
+    ),
+    r"smaller than required_chars\. \d+ vs (\d+)": (
+        "has no room for the alphabet of the training text: set it to at least {}, or lower"
+        " tokenizer.character_coverage (with tokenizer.byte_fallback=true nothing is lost)"
+    ),
+}
+"""Messages of SentencePiece about a vocabulary size, and our explanations."""
+
+
 def _explained(message: str, config: TokenizerConfig, vocab_size: int) -> DataError:
-    if match := re.search(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)", message):
-        return _WrongSize(
-            f"tokenizer.vocab_size={vocab_size} is more than the training text can fill: set it to at most {match[1]}",
-            int(match[1]),
-        )
-    if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return _WrongSize(
-            f"tokenizer.vocab_size={vocab_size} has no room for the alphabet of the training text: "
-            f"set it to at least {match[1]}, or lower tokenizer.character_coverage "
-            "(with tokenizer.byte_fallback=true nothing is lost)",
-            int(match[1]),
-        )
+    for pattern, advice in _MISFITS.items():
+        if match := re.search(pattern, message):
+            return _WrongSize(f"tokenizer.vocab_size={vocab_size} {advice.format(match[1])}", int(match[1]))
     return DataError(f"SentencePiece cannot train a {config.kind} tokenizer on this text: {message}")

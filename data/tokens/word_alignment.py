@@ -29,9 +29,9 @@ def _within(tokens: Sequence[Span], start: int, end: int) -> list[int]:
 def possible(links: Collection[tuple[int, int]], sources: int, targets: int) -> set[tuple[int, int]]:
     """Return the sure links between words plus the "possible" links of Och & Ney (2003), which do not count as errors.
 
-    A word without a counterpart may share the links of the word that it attaches to: a Japanese particle those of the
-    preceding word, an English article those of the following word. `links` are (source word, target word) among
-    `sources` and `targets` words.
+    A word without a counterpart may share the links of the word to which it attaches: a Japanese particle shares the
+    links of the preceding word, an English article shares the links of the following word. `links` are (source word,
+    target word) among `sources` and `targets` words.
     """
     found = set(links)
     linked = {target for _, target in found}

@@ -1,4 +1,4 @@
-"""Prepared data is made once, by content; failures and interruptions leave nothing behind."""
+"""Prepared data is built once per content; failures and interruptions leave nothing behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Config = Callable[..., DataConfig]
 
 
 def stored(cache: str) -> dict[str, int]:
-    """Everything prepared in a cache, with the time it was written."""
+    """Return everything in a cache, with the time it was written."""
     return {
         str(path): path.stat().st_mtime_ns
         for kind in ("rows", "tokens", "tokenizers")
@@ -34,7 +34,7 @@ def stored(cache: str) -> dict[str, int]:
 
 
 def test_a_second_start_makes_nothing_again(tmp_path: Path, text_config: Config) -> None:
-    """Guards the cache: same content, other name and folder - nothing is written; a changed byte - everything is."""
+    """Guards the cache: the same content under another name and folder is found; a changed byte rebuilds everything."""
     path = tmp_path / "book.txt"
     path.write_text(made_text(), "utf-8")
     config = text_config(path)
@@ -46,7 +46,7 @@ def test_a_second_start_makes_nothing_again(tmp_path: Path, text_config: Config)
     prepare("gpt", config, CHAR, 16, seed=5)
     prepare("gpt", replace(config, path=str(moved)), CHAR, 8, seed=0)
     given = prepare("gpt", config, TokenizerConfig(kind="bpe"), 8, seed=0, tokenizers=[first.tokenizer])
-    assert given.tokens("train") == first.tokens("train")
+    assert given.size("train") == first.size("train")
     assert stored(config.cache) == before
 
     content = path.read_bytes()
@@ -54,7 +54,7 @@ def test_a_second_start_makes_nothing_again(tmp_path: Path, text_config: Config)
     path.write_bytes(content.replace(b"fox", b"fux", 1))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # same size, same time: only the content tells
     again = prepare("gpt", config, CHAR, 8, seed=0)
-    tokens = [token for batch in again.evaluation("train", 4, 8) for token in batch.targets.flatten().tolist()]
+    tokens = [token for batch in again.evaluation("train", 4) for token in batch.targets.flatten().tolist()]
     assert again.tokenizer.decode(tokens).count("fux") == 1
     assert len(stored(config.cache)) > len(before)
 
@@ -64,8 +64,8 @@ def test_settings_that_change_the_tokens_miss_the_cache(tmp_path: Path, text_con
     (tmp_path / "book.txt").write_text(made_text(), "utf-8")
     config = text_config(tmp_path / "book.txt")
     base = prepare("gpt", config, CHAR, 8, seed=0)
-    assert prepare("gpt", replace(config, valid_fraction=0.2), CHAR, 8, seed=0).tokens("train") < base.tokens("train")
-    assert prepare("gpt", config, TokenizerConfig(kind="bpe", vocab_size=100), 8, seed=0).tokens("train") < base.tokens(
+    assert prepare("gpt", replace(config, valid_fraction=0.2), CHAR, 8, seed=0).size("train") < base.size("train")
+    assert prepare("gpt", config, TokenizerConfig(kind="bpe", vocab_size=100), 8, seed=0).size("train") < base.size(
         "train"
     )
     assert (
@@ -77,8 +77,8 @@ def test_settings_that_change_the_tokens_miss_the_cache(tmp_path: Path, text_con
 def test_the_key_tells_whether_training_would_see_the_same(
     tmp_path: Path, text_config: Config, pairs_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards resume: changed training rows, order or tokenizer are noticed; another place, a longer validation split, a
-    new format of the cache are not taken for changes."""
+    """Guards resume: changed training rows, order or tokenizer are detected; another path, a longer validation split or
+    a new cache format do not count as changes."""
     book, table = tmp_path / "book.txt", tmp_path / "all.tsv"
     sides = [f"{en}\t{ja}\n" for en, ja in made_pairs()]
     book.write_text(made_text(), "utf-8")
@@ -117,7 +117,7 @@ def test_the_key_tells_whether_training_would_see_the_same(
 
 
 def test_large_files_are_recognised_by_size_and_time(tmp_path: Path) -> None:
-    """Guards starts on huge corpora from reading them again; a new time makes them read."""
+    """Guards against rereading huge files on every start; a new modification time causes a new scan."""
     path = tmp_path / "large.txt"
     path.write_bytes(b"abcdefg\n" * (_REMEMBER // 8))
     first = scan(path, tmp_path / "scans")
@@ -133,7 +133,7 @@ def test_large_files_are_recognised_by_size_and_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("left", ["", "{}", "[]", '{"path": "x'])
 def test_what_was_noted_of_a_large_file_is_found_again_where_the_note_is_damaged(tmp_path: Path, left: str) -> None:
-    """Guards: a traceback of the JSON parser on every start after a power cut."""
+    """Guards against a traceback of the JSON parser on every start after a power failure."""
     path = tmp_path / "large.txt"
     path.write_bytes(b"abcdefg\n" * (_REMEMBER // 8))
     first = scan(path, tmp_path / "scans")
@@ -145,7 +145,7 @@ def test_what_was_noted_of_a_large_file_is_found_again_where_the_note_is_damaged
 
 
 def test_a_failed_build_leaves_nothing_and_is_tried_again(tmp_path: Path) -> None:
-    """Guards against half-made data after a crash or a full disk."""
+    """Guards against incomplete data after a crash or a full disk."""
 
     def fail(folder: Path) -> None:
         (folder / "half").write_text("half")
@@ -160,7 +160,7 @@ def test_a_failed_build_leaves_nothing_and_is_tried_again(tmp_path: Path) -> Non
 
 
 def test_processes_that_start_together_share_one_preparation(tmp_path: Path) -> None:
-    """Guards torchrun and sweeps: one process builds, the others wait for it and find the same."""
+    """Guards torchrun and sweeps: one process builds, the others wait and use the result."""
     (tmp_path / "book.txt").write_text(made_text(), "utf-8")
     program = (
         "import json, sys\n"
@@ -172,7 +172,7 @@ def test_processes_that_start_together_share_one_preparation(tmp_path: Path) -> 
         "module._write_tokens = lambda *parts: (built.append(1), whole(*parts))\n"
         "config = DataConfig(source='text', path=sys.argv[1], cache=sys.argv[2])\n"
         "data = prepare('gpt', config, TokenizerConfig(kind='unigram', vocab_size=200), 8, 0)\n"
-        "print(json.dumps([len(built), data.tokens('train'), data.tokenizer.fingerprint]))\n"
+        "print(json.dumps([len(built), data.size('train'), data.tokenizer.fingerprint]))\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "book.txt"), str(tmp_path / "cache")]
     root = Path(__file__).resolve().parents[2]
@@ -184,8 +184,8 @@ def test_processes_that_start_together_share_one_preparation(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", ["text", "jsonl"])
 def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(tmp_path: Path, kind: str) -> None:
-    """Guards Ctrl+C while data are prepared: no temporary folder stays, here or in the system's; warnings are
-    errors."""
+    """Guards Ctrl-C during preparation: no temporary folder remains in the cache or in the system's folder; warnings
+    are errors."""
     lines = made_text().splitlines()
     text = "".join(json.dumps({"text": line}) + "\n" for line in lines) if kind == "jsonl" else made_text()
     path, scratch = tmp_path / f"book.{kind}", tmp_path / "scratch"
@@ -231,7 +231,7 @@ def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(tmp_
 def test_the_cache_may_lie_in_the_home_folder(
     tmp_path: Path, text_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards `~` in data.cache, which no shell expands behind `=`."""
+    """Guards `~` in data.cache, which the shell does not expand after `=`."""
     (tmp_path / "book.txt").write_text(made_text(), "utf-8")
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -242,7 +242,7 @@ def test_the_cache_may_lie_in_the_home_folder(
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    """Guards read-only disks: the key to change is named."""
+    """Guards read-only disks: the message names the key to change."""
     (tmp_path / "book.txt").write_text(made_text(), "utf-8")
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(DataError, match=r"data.cache: cannot write to .*file"):

@@ -1,4 +1,4 @@
-"""Impossible settings of data and tokenizer."""
+"""Invalid settings of data and tokenizer."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_the_defaults_have_no_problem(task: str) -> None:
     ],
 )
 def test_each_impossible_setting_is_named_by_its_key(data: dict, tokenizer: dict, task: str, key: str) -> None:
-    """Guards the report of all problems before any work: one line each, starting with the key."""
+    """Guards the report before a run: one line per problem, which begins with the key."""
     found = problems(TrainConfig(task, data=DataConfig(**data), tokenizer=TokenizerConfig(**tokenizer)))
     assert any(line.startswith(key) for line in found)
     assert all(line.startswith(("data.", "tokenizer.")) for line in found)
 
 
 def test_all_problems_are_told_together() -> None:
-    """Guards users from mending one setting a start."""
+    """Guards against a report of only the first problem."""
     found = problems(
         TrainConfig(
             "gpt", data=DataConfig(source="text", rows="page", batch_tokens=0), tokenizer=TokenizerConfig("word")

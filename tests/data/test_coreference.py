@@ -1,4 +1,4 @@
-"""Pronouns of the stories: gold antecedents, and how far one gets without understanding."""
+"""Pronouns of the stories: gold antecedents, and the scores of heuristics."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ BY_NOUN = ("nearest noun", "first noun", "most frequent noun")
 
 @cache
 def stories() -> list[dict[str, Any]]:
-    """Stories of all plots."""
+    """Return stories of all plots."""
     return rows("stories", 3000, seed=13)
 
 
 def contested(row: dict[str, Any]) -> list[Pronoun]:
-    """The pronouns of a row that more than one noun agrees with."""
+    """Return the pronouns of a row with which more than one noun agrees."""
     return [pronoun for pronoun in pronouns(row, row["text"]) if pronoun.contested]
 
 
 def test_mentions_spell_nouns_and_pronouns() -> None:
-    """A shifted span would hide a rival, and an easy pronoun would count as a contested one."""
+    """Guards against shifted spans, which would hide a rival or make an easy pronoun contested."""
     for row in stories():
         for start, end, referent, is_pronoun in row["mentions"]:
             said = row["text"][start:end]
@@ -40,8 +40,7 @@ def test_mentions_spell_nouns_and_pronouns() -> None:
 
 
 def test_the_same_thing_is_the_same_referent() -> None:
-    """'the park' mentioned twice is one place: as two it would split its own count, and lose as the most
-    frequent noun."""
+    """Guards against two referents for one place: 'the park' would lose as the most frequent noun."""
     for row in stories():
         named = defaultdict(set)
         for start, end, referent, is_pronoun in row["mentions"]:
@@ -54,7 +53,7 @@ def test_the_same_thing_is_the_same_referent() -> None:
 
 
 def test_antecedents_are_those_of_the_mentions() -> None:
-    """Columns tell the same story; were they to disagree, one of two scores would be wrong."""
+    """Guards against columns that contradict each other, which would invalidate one of two scores."""
     for row in stories():
         of = {(start, end): referent for start, end, referent, _ in row["mentions"]}
         expected = [(start, end, of[start, end]) for start, end, *_ in row["antecedents"]]
@@ -67,7 +66,7 @@ def test_antecedents_are_those_of_the_mentions() -> None:
 
 
 def test_guesses_find_what_their_names_say() -> None:
-    """A guess that always missed would pass every limit from above, and make any model look wise."""
+    """Guards against a heuristic that always misses: it would pass every upper limit and flatter any model."""
     text = "Emi met Anna. Emi lent Anna the book. She thanked Emi."
     names = {"Emi": (0, 3), "Anna": (8, 12), "Emi again": (14, 17), "Anna again": (23, 27), "book": (28, 36)}
     spans = [[*names["Emi"], 0, 0], [*names["Anna"], 1, 0], [*names["Emi again"], 0, 0], [*names["Anna again"], 1, 0]]
@@ -94,7 +93,8 @@ def test_guesses_find_what_their_names_say() -> None:
 
 @pytest.mark.parametrize("name", BY_NOUN)
 def test_no_guess_by_noun_gets_far(name: str) -> None:
-    """If the nearest noun were the answer, a head that looks one noun back would pass for one that understands."""
+    """Guards against antecedents that are mostly the nearest noun: attention to the preceding noun would score as
+    resolution."""
     shares = [share(pronoun, HEURISTICS[name]) for row in stories() for pronoun in contested(row)]
     assert len(shares) > 2 * len(stories())
     assert 0.2 < sum(shares) / len(shares) <= AT_MOST
@@ -102,7 +102,7 @@ def test_no_guess_by_noun_gets_far(name: str) -> None:
 
 @pytest.mark.parametrize("name", BY_NOUN)
 def test_nor_does_one_that_knows_no_grammar(name: str) -> None:
-    """The same for all pronouns, contested or not, when a guess does not know that 'she' is nobody's ball."""
+    """Guards all pronouns, contested or not, against heuristics that ignore agreement."""
     shares = []
     for row in stories():
         everything = set(range(len(row["referents"])))
@@ -116,8 +116,8 @@ def test_nor_does_one_that_knows_no_grammar(name: str) -> None:
 @pytest.mark.parametrize("form", ["he", "she", "it"])
 @pytest.mark.parametrize("name", HEURISTICS)
 def test_at_a_turn_every_guess_is_a_coin(name: str, form: str) -> None:
-    """What only meaning decides must not be given away by position, not even to who follows the subject of the last
-    sentence."""
+    """Guards turns: position, including the subject of the last sentence, must not reveal an antecedent that only
+    meaning identifies."""
     shares = [
         share(turn, HEURISTICS[name])
         for row in stories()
@@ -130,7 +130,7 @@ def test_at_a_turn_every_guess_is_a_coin(name: str, form: str) -> None:
 
 @pytest.mark.parametrize("plot", [name for name, _ in PLOTS])
 def test_every_plot_has_a_turn_that_goes_either_way(plot: str) -> None:
-    """A plot whose turn always ends alike teaches its ending by heart."""
+    """Guards against a plot whose turn always has the same outcome, which a model could memorise."""
     right = [
         share(turn, HEURISTICS["last subject"])
         for row in stories()
@@ -142,14 +142,14 @@ def test_every_plot_has_a_turn_that_goes_either_way(plot: str) -> None:
 
 
 def test_nearly_every_story_has_a_contested_pronoun_and_most_have_a_turn() -> None:
-    """A story without a pronoun gives no evidence about antecedents."""
+    """Guards the amount of data: stories without such pronouns do not measure coreference."""
     assert sum(bool(contested(row)) for row in stories()) > 0.9 * len(stories())
     assert sum(bool(row["turns"]) for row in stories()) > 0.55 * len(stories())
 
 
 def test_what_is_said_decides() -> None:
-    """'lent … because she was kind' is the owner, 'because she wanted to read it' the reader: the words must fit the
-    gold."""
+    """Guards the gold labels: 'lent … because she was kind' refers to the owner, 'because she wanted to read it' to the
+    reader."""
     outcome = Counter[tuple[str, bool]]()
     for row in stories():
         if row["construction"] == "borrowed":

@@ -1,4 +1,4 @@
-"""What is prepared does not change unless the version in its key does: two integers of data/cache.py."""
+"""Prepared data changes only together with a version in its key: two integers in data/cache.py."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from data import cache
 from data.config import DataConfig, TokenizerConfig
 from data.prepare import prepare
 from data.primer import rows
-from data.sources.sources import load_rows
 from data.tokens.tokenizer import Tokenizer
-from tests.data.conftest import made_pairs, made_text, write
+from tests.data.conftest import load_rows, made_pairs, made_text, write
 
 PREPARED = {
     "text": "c2b6fb66c235128c",
@@ -26,11 +25,11 @@ PREPARED = {
 """Hashes of prepared data at `FORMAT` 1."""
 
 CORPUS = {"sentences": "01c12ff312dd28c7", "stories": "697ab34de37a8389"}
-"""Hashes of 4000 rows of the embedded corpus at `CORPUS` 1."""
+"""Hashes of 4000 rows of the built-in corpus at `CORPUS` 1."""
 
 
 def digest(*parts: object) -> str:
-    """Hash of bytes and JSON-able values."""
+    """Return a hash of bytes and JSON-serialisable values."""
     found = hashlib.sha256()
     for part in parts:
         found.update(part if isinstance(part, bytes) else json.dumps(part, ensure_ascii=False).encode())
@@ -38,7 +37,7 @@ def digest(*parts: object) -> str:
 
 
 def prepared_digest(task: str, data: DataConfig, tokenizer: TokenizerConfig) -> str:
-    """Hash of all rows, of the pieces of the tokenizers, and of every file beside the tokens."""
+    """Return a hash of all rows, of the tokenizers' pieces, and of every file in the folders of tokens."""
     prepare(task, data, tokenizer, 24, 0)
     parts: list[object] = [{split: table[:] for split, table in load_rows(data, task).items()}]
     parts += [json.loads(file.read_text("utf-8")) for file in Path(data.cache).glob("rows/*/rows.json")]
@@ -52,7 +51,7 @@ def prepared_digest(task: str, data: DataConfig, tokenizer: TokenizerConfig) -> 
 
 @pytest.mark.parametrize("kind", PREPARED)
 def test_changed_data_have_a_new_format(kind: str, tmp_path: Path) -> None:
-    """Guards trainings that would go on with data prepared by an older version, found under the same key."""
+    """Guards against training that continues with data prepared by an older version under the same key."""
     text = write(tmp_path / "text" / "book.txt", made_text() + "\n猫が\tsat.\n")
     table = "".join(f"{en}\t{ja}\n" for en, ja in made_pairs())
     pairs = write(tmp_path / "pairs" / "all.tsv", table + "no target\t\n")
@@ -73,10 +72,10 @@ def test_changed_data_have_a_new_format(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", CORPUS)
 def test_a_changed_corpus_has_a_new_number(kind: str) -> None:
-    """Guards the same for the embedded corpus, whose rows are content; and that they are equal with every version of
-    Python, and whatever the hash seed."""
+    """Guards the same for the built-in corpus, and that its rows do not depend on the Python version or the hash
+    seed."""
     found = digest(rows(kind, 4000, seed=1))
     assert (cache.CORPUS, found) == (1, CORPUS[kind]), (
-        "the embedded corpus changed: raise CORPUS in data/cache.py, or caches keep the old rows under the same key; "
+        "the built-in corpus changed: raise CORPUS in data/cache.py, or caches keep the old rows under the same key; "
         f"then pin the new hash here ({kind}: {found})"
     )

@@ -1,4 +1,4 @@
-"""Prepared data: made once, by content, and the same however it was read."""
+"""Prepared data depends on the content, not on the way it is read."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ def write_pairs(folder: Path, train: list[tuple[str, str]], valid: list[tuple[st
 
 
 def all_tokens(prepared: PreparedText, split: str) -> list[int]:
-    batches = list(prepared.evaluation(split, 4, 8))
+    batches = list(prepared.evaluation(split, 4))
     return [int(batches[0].inputs[0, 0]), *predicted(prepared, split)]
 
 
 def predicted(prepared: PreparedText, split: str) -> list[int]:
-    return [token for batch in prepared.evaluation(split, 4, 8) for token in batch.targets.flatten().tolist()]
+    return [token for batch in prepared.evaluation(split, 4) for token in batch.targets.flatten().tolist()]
 
 
 def test_text_is_one_token_per_character_and_counted(tmp_path: Path, text_config: Config) -> None:
-    """Guards sizes behind bits per byte: characters, bytes (猫 has three), and the text itself."""
+    """Guards the sizes behind bits per byte: characters, bytes (猫 has three), and the text itself."""
     text = "猫 sat.\n" * 50
     (tmp_path / "train.txt").write_text(text, "utf-8")
     (tmp_path / "valid.txt").write_text("猫猫\n", "utf-8")
     data = prepare("gpt", text_config(tmp_path), CHAR, 8, seed=0)
     assert data.splits == ["train", "valid"]
-    assert data.tokens("train") == 1 + len(text)
-    assert (data.tokens("valid"), data.bytes("valid")) == (4, 7)
+    assert data.size("train") == 1 + len(text)
+    assert (data.size("valid"), data.bytes("valid")) == (4, 7)
     assert data.tokenizer.decode(all_tokens(data, "train")) == text
     assert data.tokenizer.vocab_size == 4 + len(set(text))
     assert data.notes == []
 
 
 def test_every_character_of_a_text_is_predicted(tmp_path: Path, text_config: Config) -> None:
-    """Guards the first character, in each split, and text begun from nothing: the eos that generation starts with is
-    what stood before the text."""
+    """Guards the first character of each split, and generation without a prompt: the eos from which it starts precedes
+    the text."""
     text = made_text()
     (tmp_path / "book.txt").write_text(text, "utf-8")
     data = prepare("gpt", text_config(tmp_path / "book.txt", test_fraction=0.1), CHAR, 8, seed=0)
@@ -62,7 +62,8 @@ def test_every_character_of_a_text_is_predicted(tmp_path: Path, text_config: Con
 
 
 def test_each_document_is_preceded_by_eos(tmp_path: Path, text_config: Config) -> None:
-    """Guards story corpora: the beginning of every document is learnt, the first one's too; an end counts one byte."""
+    """Guards story corpora: the beginning of every document is learnt, including the first; an eos counts as one
+    byte."""
     (tmp_path / "train.txt").write_text("one.\n\ntwo\nlines.\n\n\nthree.\n", "utf-8")
     (tmp_path / "valid.txt").write_text("one.\n\ntwo.", "utf-8")
     data = prepare("gpt", text_config(tmp_path, rows="paragraph"), CHAR, 8, seed=0)
@@ -74,7 +75,7 @@ def test_each_document_is_preceded_by_eos(tmp_path: Path, text_config: Config) -
 
 
 def test_passages_stand_in_where_documents_are_few(tmp_path: Path, text_config: Config) -> None:
-    """Guards probes from a single long text: passages spread over it."""
+    """Guards prompts from a single long text: passages spread over it."""
     (tmp_path / "book.txt").write_text(made_text(), "utf-8")
     data = prepare("gpt", text_config(tmp_path / "book.txt"), CHAR, 16, seed=0)
     passages = data.texts("train", 3)
@@ -89,8 +90,7 @@ def test_passages_stand_in_where_documents_are_few(tmp_path: Path, text_config: 
 def test_streaming_gives_the_same_tokens(
     tmp_path: Path, text_config: Config, rows: str, tokenizer: TokenizerConfig
 ) -> None:
-    """Guards text larger than memory: streamed and loaded preparation agree token for token, splits and
-    vocabulary too."""
+    """Guards texts larger than memory: streamed and loaded data have the same tokens, splits and vocabulary."""
     for n in range(3):
         text = made_text(200 + n).replace("hens.\n", "hens.\n\n" if n else "hens, 猫 \t\n")
         (tmp_path / f"{n}.txt").write_text(text, "utf-8")
@@ -106,7 +106,7 @@ def test_streaming_gives_the_same_tokens(
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_streamed_tables_give_the_same_tokens(tmp_path: Path, text_config: Config, kind: str) -> None:
-    """Guards streaming through the hub library, empty rows included."""
+    """Guards streaming through the hub library, including empty rows."""
     import datasets
 
     table = datasets.Dataset.from_dict({"text": [*made_text(100).split("\n"), "", "end"]})
@@ -121,7 +121,7 @@ def test_streamed_tables_give_the_same_tokens(tmp_path: Path, text_config: Confi
 def test_only_the_training_split_shapes_the_tokenizer(
     tmp_path: Path, text_config: Config, pairs_config: Config
 ) -> None:
-    """Guards honest evaluation: other validation and test text, byte for byte the same tokenizer."""
+    """Guards valid evaluation: the tokenizer does not depend on validation and test text."""
     models = []
     for held_out in ("the end", "Ωmega ßharp 犬 犬 犬"):
         folder = tmp_path / held_out[:3]
@@ -145,7 +145,7 @@ def test_only_the_training_split_shapes_the_tokenizer(
 
 
 def test_sizes_are_told_in_rounded_numbers(tmp_path: Path, text_config: Config, pairs_config: Config) -> None:
-    """Guards the line that says what is trained on, the same for both tasks; and one list of tokenizers for both."""
+    """Guards the logged summary of the data for both tasks, and the list of tokenizers."""
     (tmp_path / "train.txt").write_text("a cat sat. " * 4000, "utf-8")
     (tmp_path / "valid.txt").write_text("a cat", "utf-8")
     text = prepare("gpt", text_config(tmp_path), CHAR, 8, 0)
@@ -165,7 +165,7 @@ def test_sizes_are_told_in_rounded_numbers(tmp_path: Path, text_config: Config, 
 def test_given_tokenizers_are_used_as_they_are(
     tmp_path: Path, text_config: Config, pairs_config: Config, task: str
 ) -> None:
-    """Guards resume and init_from: ids keep their meaning although the new text would train another tokenizer."""
+    """Guards resume and init_from: ids keep their meaning although a new tokenizer would differ."""
     own = [Tokenizer.train([made_text(), "猫がとても座った。"], TokenizerConfig(kind="bpe", vocab_size=90))]
     if task == "gpt":
         (tmp_path / "book.txt").write_text("Other text, other letters. " * 30, "utf-8")
@@ -177,15 +177,15 @@ def test_given_tokenizers_are_used_as_they_are(
         both = [*own, Tokenizer.train([made_text()], TokenizerConfig(kind="char"))]
         pairs = prepare("translate", pairs_config(tmp_path), CHAR, 60, 0, tokenizers=both)
         assert [pairs.source_tokenizer, pairs.target_tokenizer] == both
-        assert not pairs.shared
+        assert len(pairs.tokenizers) == 2
         alone = prepare("translate", pairs_config(tmp_path), CHAR, 60, 0, tokenizers=own)
-        assert alone.shared
+        assert len(alone.tokenizers) == 1
         assert alone.source_tokenizer is alone.target_tokenizer
 
 
 def test_what_is_left_out_is_told(tmp_path: Path, pairs_config: Config, caplog: pytest.LogCaptureFixture) -> None:
-    """Guards against silent loss, on the second start too, when nothing is prepared anew; and against telling it twice:
-    who prepares prints the notes, so nothing logs them."""
+    """Guards against silent loss, also in a second run that prepares nothing, and against repeated notes: the caller
+    logs them."""
     write_pairs(tmp_path, [*made_pairs(), ("empty", "")], made_pairs(9))
     for _ in range(2):
         with caplog.at_level("INFO"):
@@ -198,7 +198,7 @@ def test_what_is_left_out_is_told(tmp_path: Path, pairs_config: Config, caplog: 
 def test_preparing_is_quiet_without_a_terminal(
     tmp_path: Path, text_config: Config, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards logs and pipes from progress bars and from SentencePiece's messages."""
+    """Guards logs and pipes against progress bars and SentencePiece's messages."""
     (tmp_path / "book.txt").write_text(made_text(), "utf-8")
     prepare("gpt", text_config(tmp_path / "book.txt"), TokenizerConfig(kind="unigram", vocab_size=100), 8, seed=0)
     written = capfd.readouterr()
@@ -206,7 +206,7 @@ def test_preparing_is_quiet_without_a_terminal(
 
 
 def test_batches_move_between_devices_whole(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards Batch.to: optional parts stay as they are, and what the model gets is in the agreed order."""
+    """Guards Batch.to: optional tensors stay None, and the model's inputs keep their order."""
     write_pairs(tmp_path, made_pairs(), made_pairs(9))
     batch = prepare("translate", pairs_config(tmp_path), CHAR, 80, 0).training().next_batch()
     moved = batch.to("meta")
@@ -218,12 +218,12 @@ def test_batches_move_between_devices_whole(tmp_path: Path, pairs_config: Config
 
 
 def test_an_evaluation_takes_a_part_of_a_large_validation_split(tmp_path: Path, text_config: Config) -> None:
-    """Guards huge texts, whose validation would take most of the time: passages from all of it, the same every time,
-    with exactly their bytes; a split within the limit, and a test, are taken whole."""
+    """Guards huge texts, whose validation would take most of the time: fixed passages from the whole split, with their
+    exact bytes; a split within the limit and a test split are used completely."""
     (tmp_path / "book.txt").write_text(made_text(2000).replace("fox", "é\t\u2581"), "utf-8")
     settings = {"valid_fraction": 0.5, "test_fraction": 0.2}
     whole = prepare("gpt", text_config(tmp_path / "book.txt", **settings), CHAR, 8, seed=0)
-    size = whole.tokens("valid") - 1
+    size = whole.size("valid") - 1
     assert len(predicted(whole, "valid")) == size
     assert not any("data.valid_tokens" in note for note in whole.notes)
     part = prepare("gpt", text_config(tmp_path / "book.txt", valid_tokens=1000, **settings), CHAR, 8, seed=0)
@@ -236,14 +236,14 @@ def test_an_evaluation_takes_a_part_of_a_large_validation_split(tmp_path: Path, 
     starts = [int(batch.inputs[row, 0]) for batch in part.evaluation("valid", 4) for row in range(len(batch.inputs))]
     assert len(starts) == 125
     assert f"valid: evaluations use 1,000 of the {size + 1:,} tokens" in " ".join(part.notes)
-    assert len(predicted(part, "test")) == part.tokens("test") - 1
+    assert len(predicted(part, "test")) == part.size("test") - 1
     assert part.bytes("test") == whole.bytes("test")
     exact = prepare("gpt", text_config(tmp_path / "book.txt", valid_tokens=size, **settings), CHAR, 8, seed=0)
     assert (predicted(exact, "valid"), exact.bytes("valid")) == (predicted(whole, "valid"), whole.bytes("valid"))
 
 
 def test_an_evaluation_takes_a_part_of_many_pairs(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards large parallel corpora likewise: pairs from all over the split, with their bytes."""
+    """Guards large parallel corpora: fixed pairs from the whole split, with their exact bytes."""
     write_pairs(tmp_path, made_pairs(), made_pairs(200))
     whole = prepare("translate", pairs_config(tmp_path), CHAR, 60, 0)
     part = prepare("translate", pairs_config(tmp_path, valid_tokens=3000), CHAR, 60, 0)
@@ -262,7 +262,7 @@ def test_an_evaluation_takes_a_part_of_many_pairs(tmp_path: Path, pairs_config: 
 
 
 def test_a_few_pairs_train_and_are_told(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards the plain command on a file of thirty pairs."""
+    """Guards a minimal command on a file of thirty pairs."""
     (tmp_path / "a.tsv").write_text("".join(f"{en}\t{ja}\n" for en, ja in made_pairs(30)), "utf-8")
     few = prepare("translate", pairs_config(tmp_path / "a.tsv"), TokenizerConfig(kind="unigram"), 128, seed=0)
     assert "train: only 27 pairs: " in " ".join(few.notes)
@@ -270,13 +270,12 @@ def test_a_few_pairs_train_and_are_told(tmp_path: Path, pairs_config: Config) ->
 
 
 def test_a_very_small_text_trains_and_is_told(tmp_path: Path, text_config: Config) -> None:
-    """Guards the plain command on a page of text: the default vocabulary fits it; a few lines are told to be
-    too few."""
+    """Guards a minimal command on a page of text: the default vocabulary fits, and a note warns of overfitting."""
     config = text_config(write(tmp_path / "page.txt", made_text(30)))
     page = prepare("gpt", config, TokenizerConfig(kind="bpe"), 128, seed=0)
     notes = " ".join(page.notes)
     assert f"tokenizer.vocab_size={page.tokenizer.vocab_size}: fitted to the training text" in notes
-    assert f"train: only {page.tokens('train')} tokens: " in notes
+    assert f"train: only {page.size('train')} tokens: " in notes
     assert page.training(4).next_batch().inputs.shape == (4, 128)
     lines = text_config(write(tmp_path / "lines.txt", made_text(3)))
     with pytest.raises(
@@ -289,7 +288,7 @@ def test_a_very_small_text_trains_and_is_told(tmp_path: Path, text_config: Confi
 def test_gold_labels_come_with_the_corpora_that_have_them(
     tmp_path: Path, text_config: Config, pairs_config: Config
 ) -> None:
-    """Guards the scores of heads and pronouns: they are measured where labels exist, and no other corpus is asked."""
+    """Guards the scores of heads and pronouns: they are measured only on corpora with gold labels."""
     write(tmp_path / "book.txt", made_text())
     write_pairs(tmp_path, made_pairs(), made_pairs(20))
     assert prepare("gpt", text_config(tmp_path / "book.txt"), CHAR, 8, seed=0).gold("valid") is None

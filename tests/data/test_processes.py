@@ -1,4 +1,4 @@
-"""How many cores are used: affinity and the quota of a container."""
+"""Number of cores: affinity and the CPU quota of a container."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.data.conftest import write
 def test_the_quota_of_a_container_is_read(
     tmp_path: Path, membership: str, files: dict[str, str], expected: float
 ) -> None:
-    """Guards containers with a CPU limit: threads beyond it are stopped by the kernel in the middle of every step."""
+    """Guards containers with a CPU limit: the kernel would pause additional threads in the middle of each step."""
     for name, content in files.items():
         write(tmp_path / "mount" / name, content)
     assert cpu_quota(write(tmp_path / "cgroup", membership), tmp_path / "mount") == expected
@@ -45,7 +45,7 @@ def test_a_system_without_control_groups_has_no_quota(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity")
 def test_cores_are_those_that_the_process_may_run_on() -> None:
-    """Guards shared machines: `taskset` and batch systems give a job some of the cores."""
+    """Guards shared machines: `taskset` and batch systems restrict a job to some of the cores."""
     allowed = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(allowed)})

@@ -31,7 +31,7 @@ def prepared(
 
 
 def pairs_in(batch: Batch, data: PreparedPairs) -> list[tuple[str, str]]:
-    """The sentences of a batch, read back from its tensors."""
+    """Return the sentence pairs of a batch, decoded from its tensors."""
     found = []
     for source, target in zip(batch.source.tolist(), batch.targets.tolist(), strict=True):
         found.append(
@@ -42,7 +42,8 @@ def pairs_in(batch: Batch, data: PreparedPairs) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("sampling", [0.0, 0.3])
 def test_every_pair_comes_exactly_once_per_epoch(tmp_path: Path, pairs_config, sampling: float) -> None:
-    """Guards bucketing: no pair lost or doubled when left-over rows move between buckets; sides stay together."""
+    """Guards against pairs that bucketing loses, duplicates or mismatches when leftover rows move to the next
+    bucket."""
     data = prepared(tmp_path, pairs_config, context=100, sampling=sampling)
     stream = data.training()
     for epoch in (1.0, 2.0):
@@ -54,7 +55,7 @@ def test_every_pair_comes_exactly_once_per_epoch(tmp_path: Path, pairs_config, s
 
 
 def test_inputs_start_with_bos_and_targets_end_with_eos(tmp_path: Path, pairs_config) -> None:
-    """Guards what the decoder learns from: teacher forcing by one position, padding ignored, source closed by eos."""
+    """Guards teacher forcing: inputs shifted by one position, padding ignored in the loss, an eos after each source."""
     data = prepared(tmp_path, pairs_config, context=100)
     stream = data.training()
     for _ in range(stream.epoch_batches):
@@ -78,7 +79,7 @@ def test_inputs_start_with_bos_and_targets_end_with_eos(tmp_path: Path, pairs_co
 
 @pytest.mark.parametrize("sampling", [0.0, 0.3])
 def test_a_resumed_stream_goes_on_exactly(tmp_path: Path, pairs_config, sampling: float) -> None:
-    """Guards resume across the border of an epoch, with segmentations drawn anew too."""
+    """Guards against other batches after a resume, also across an epoch boundary and with subword sampling."""
     data = prepared(tmp_path, pairs_config, sampling=sampling)
     stream = data.training()
     for done in (stream.epoch_batches - 3, 3, 5):
@@ -95,7 +96,7 @@ def test_a_resumed_stream_goes_on_exactly(tmp_path: Path, pairs_config, sampling
 
 
 def test_processes_share_an_epoch_without_overlap(tmp_path: Path, pairs_config) -> None:
-    """Guards data-parallel training: the ranks' batches are those of one process, dealt out in turn."""
+    """Guards data-parallel training: the ranks receive, in turn, the batches that a single process would receive."""
     data = prepared(tmp_path, pairs_config)
     alone = data.training()
     ranks = [data.training(rank=rank, world=3) for rank in range(3)]
@@ -105,7 +106,8 @@ def test_processes_share_an_epoch_without_overlap(tmp_path: Path, pairs_config) 
 
 
 def test_long_pairs_leave_training_and_are_cut_in_evaluation_and_both_are_counted(tmp_path: Path, pairs_config) -> None:
-    """Guards against silently dropped data: the counts are told, and evaluation keeps every row."""
+    """Guards against silently dropped data: long pairs are skipped in training, truncated in evaluation, and counted in
+    the notes."""
     data = prepared(tmp_path, pairs_config)
     lengths = [
         max(len(data.source_tokenizer.encode(en)), len(data.target_tokenizer.encode(ja))) + 1 for en, ja in made_pairs()
@@ -128,7 +130,7 @@ def test_a_context_shorter_than_every_pair_is_refused(tmp_path: Path, pairs_conf
 
 
 def test_evaluation_scores_every_target_token_once(tmp_path: Path, pairs_config) -> None:
-    """Guards the reported loss: each target with its eos, once, whatever the batch size."""
+    """Guards the reported loss: each target token and each eos is scored exactly once, at any batch size."""
     data = prepared(tmp_path, pairs_config, context=100)
     expected = sum(len(data.target_tokenizer.encode(ja)) + 1 for _, ja in made_pairs(40))
     for budget in (64, 256, 100_000):
@@ -140,7 +142,7 @@ def test_evaluation_scores_every_target_token_once(tmp_path: Path, pairs_config)
 def test_languages_may_have_vocabularies_of_their_own(tmp_path: Path, pairs_config) -> None:
     """Guards tokenizer.shared=false: source ids come from the source tokenizer."""
     data = prepared(tmp_path, pairs_config, context=100, shared=False)
-    assert not data.shared
+    assert len(data.tokenizers) == 2
     assert data.source_tokenizer.fingerprint != data.target_tokenizer.fingerprint
     assert data.target_tokenizer.unk_id in data.target_tokenizer.encode("Tea")
     assert sorted(pair for batch in data.evaluation("valid") for pair in pairs_in(batch, data)) == sorted(
@@ -149,7 +151,7 @@ def test_languages_may_have_vocabularies_of_their_own(tmp_path: Path, pairs_conf
 
 
 def test_bytes_are_those_of_what_is_predicted(tmp_path: Path, pairs_config) -> None:
-    """Guards bits per byte: line ends count, what is cut does not, nor its end."""
+    """Guards bits per byte: an eos counts as one byte; the truncated part of a target and its eos do not count."""
     for context, cut in ((100, False), (CONTEXT, True)):
         data = prepared(tmp_path, pairs_config, context=context, source_column="2", target_column="1")
         for split in data.splits:
@@ -167,7 +169,7 @@ def test_bytes_are_those_of_what_is_predicted(tmp_path: Path, pairs_config) -> N
 
 
 def test_an_epoch_has_few_shapes_and_little_padding() -> None:
-    """Guards speed: one batch size per shape but for the last, few shapes, most of the budget used."""
+    """Guards speed: one batch size per shape (except the last batch), few shapes, and most of the token budget used."""
     random = np.random.default_rng(0)
     source = np.clip(random.poisson(9, 20_000), 2, 60)
     target = np.clip(source + random.integers(-2, 8, 20_000), 2, 60)
@@ -183,7 +185,7 @@ def test_an_epoch_has_few_shapes_and_little_padding() -> None:
 
 
 def test_sorted_batches_keep_the_budget() -> None:
-    """Guards memory in evaluation: no batch beyond the budget unless one row alone is."""
+    """Guards the memory of an evaluation: only a batch of a single row may exceed the budget."""
     random = np.random.default_rng(0)
     source, target = random.integers(1, 50, 500), random.integers(1, 50, 500)
     batches = list(sorted_batches(source, target, 300))
@@ -192,7 +194,8 @@ def test_sorted_batches_keep_the_budget() -> None:
 
 
 def test_sources_to_translate_come_back_in_order(tmp_path: Path, pairs_config) -> None:
-    """Guards batch translation: sorted by length inside, restored by index; empty lines and overlong ones included."""
+    """Guards batch translation: sentences are sorted by length internally and restored by index, including empty and
+    overlong ones."""
     data = prepared(tmp_path, pairs_config)
     texts = ["", *(en for en, _ in made_pairs(50)), "", "sat " * 100]
     restored: list[str | None] = [None] * len(texts)

@@ -14,13 +14,13 @@ from data.batches.windows import WindowStream, evaluation_windows
 
 
 def numbered(count: int) -> np.ndarray:
-    """Tokens that say where they are."""
+    """Return tokens whose ids encode their positions."""
     return np.arange(count, dtype=np.uint16)
 
 
 @pytest.mark.parametrize("length", [9, 10, 17, 100, 103])
 def test_every_window_comes_exactly_once_per_epoch(length: int) -> None:
-    """Guards against skipped or repeated text: an epoch's windows lie on the ring without gap or overlap."""
+    """Guards against skipped or repeated text: the windows of an epoch cover the ring without gap or overlap."""
     context = 8
     stream = WindowStream(numbered(length), 1, context, seed=3)
     places = set()
@@ -34,7 +34,7 @@ def test_every_window_comes_exactly_once_per_epoch(length: int) -> None:
 
 
 def test_targets_are_the_inputs_one_further() -> None:
-    """Guards the shift: predicting the present token would look like learning."""
+    """Guards the shift by one: a model that predicts its own input would seem to learn."""
     batch = WindowStream(numbered(100), 4, 8, seed=0).next_batch()
     assert batch.inputs.shape == batch.targets.shape == (4, 8)
     assert batch.inputs.dtype == batch.targets.dtype == torch.int64
@@ -45,7 +45,7 @@ def test_targets_are_the_inputs_one_further() -> None:
 
 @pytest.mark.parametrize("done", [0, 5, 11, 12, 13, 40])
 def test_a_resumed_stream_goes_on_exactly(done: int) -> None:
-    """Guards resume, across the border of an epoch (12.4 batches here) too."""
+    """Guards against other batches after a resume, also across an epoch boundary (here after 12.4 batches)."""
     stream = WindowStream(numbered(1005), 10, 8, seed=1)
     for _ in range(done):
         stream.next_batch()
@@ -57,7 +57,7 @@ def test_a_resumed_stream_goes_on_exactly(done: int) -> None:
 
 
 def test_epochs_differ_and_seeds_differ() -> None:
-    """Guards against the same order every epoch, and against a seed without effect."""
+    """Guards against the same order in every epoch, and against a seed without effect."""
 
     def order(seed: int, epoch: int) -> list[int]:
         stream = WindowStream(numbered(2000), 1, 8, seed)
@@ -70,7 +70,7 @@ def test_epochs_differ_and_seeds_differ() -> None:
 
 
 def test_processes_share_an_epoch_without_overlap() -> None:
-    """Guards data-parallel training: together the ranks see what one process would see."""
+    """Guards data-parallel training: together, the ranks receive the windows that a single process would receive."""
     alone = WindowStream(numbered(1001), 8, 8, seed=5)
     ranks = [WindowStream(numbered(1001), 4, 8, seed=5, rank=rank, world=2) for rank in range(2)]
     for _ in range(40):
@@ -98,7 +98,7 @@ def test_memory_holds_the_order_and_not_the_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("length", "batch_size"), [*itertools.product([2, 8, 9, 10, 65, 66, 100], [1, 3])])
 def test_evaluation_predicts_every_token_once(length: int, batch_size: int) -> None:
-    """Guards the reported loss: the same tokens every time, none twice, the last short window included."""
+    """Guards the reported loss: each token is predicted exactly once, including those in the last, shorter window."""
     targets = [
         token
         for batch in evaluation_windows(numbered(length), batch_size, 8)
@@ -108,7 +108,7 @@ def test_evaluation_predicts_every_token_once(length: int, batch_size: int) -> N
 
 
 def test_a_part_of_a_text_is_spread_over_all_of_it() -> None:
-    """Guards evaluations of a part: whole windows, none twice, as far apart at the end as at the beginning."""
+    """Guards subsampled evaluations: whole windows, none repeated, evenly spaced over the text."""
     starts = [int(row[0]) for batch in evaluation_windows(numbered(1001), 4, 8, most=90) for row in batch.inputs]
     assert len(starts) == 11
     assert all(start % 8 == 0 for start in starts)

@@ -13,8 +13,8 @@ from data.sources.arrow_file import arrow_table
 
 
 def test_rows_are_written_without_holding_them_in_memory(tmp_path: Path) -> None:
-    """Guards corpora larger than memory: while 30 MB of rows, or of two long documents, are written, Arrow holds a
-    share of them."""
+    """Guards corpora larger than memory: Arrow holds only a fraction of the 30 MB of rows, or of two long documents,
+    while they are written."""
     before = pyarrow.total_allocated_bytes()
     held = 0
 
@@ -33,6 +33,6 @@ def test_rows_are_written_without_holding_them_in_memory(tmp_path: Path) -> None
 
 
 def test_no_rows_are_an_error(tmp_path: Path) -> None:
-    """Guards files of empty lines: no table without columns comes of them."""
+    """Guards against a table without columns from files of empty lines."""
     with pytest.raises(DataError, match="no rows are left"):
         arrow_table(iter(()), tmp_path / "a.arrow", "reading")

@@ -1,4 +1,4 @@
-"""What is said about files, tables, paths and settings that cannot serve."""
+"""Error messages about unusable files, tables, paths and settings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.prepare import prepare
-from data.sources.sources import load_rows
-from tests.data.conftest import made_pairs, made_text, pairs, write
+from tests.data.conftest import load_rows, made_pairs, made_text, pairs, write
 
 PAIRS = made_pairs(40)
 Config = Callable[..., DataConfig]
@@ -32,7 +31,7 @@ Config = Callable[..., DataConfig]
     ],
 )
 def test_a_bad_text_file_is_explained(tmp_path: Path, text_config: Config, content: bytes | None, message: str) -> None:
-    """Guards the first minute of a new user: file, line and fix; nothing half-made stays in the cache."""
+    """Guards new users: the message names file, line and fix; nothing incomplete stays in the cache."""
     if content is not None:
         write(tmp_path / "book.txt", content)
     with pytest.raises(DataError, match=message):
@@ -42,7 +41,7 @@ def test_a_bad_text_file_is_explained(tmp_path: Path, text_config: Config, conte
 
 
 def test_bytes_that_are_not_utf8_are_found_beyond_the_first_block(tmp_path: Path, text_config: Config) -> None:
-    """Guards the offset of an error in a large file, where a character may lie across two reads."""
+    """Guards the reported offset in a large file, where a character may span two reads."""
     good = "猫\n" * (2_000_000)
     write(tmp_path / "book.txt", good.encode() + b"\xff\n")
     with pytest.raises(DataError, match=rf"line 2000001: not UTF-8 \(byte 0xff at offset {4 * 2_000_000}\)"):
@@ -82,14 +81,14 @@ def test_bytes_that_are_not_utf8_are_found_beyond_the_first_block(tmp_path: Path
     ],
 )
 def test_a_bad_table_is_explained(tmp_path: Path, pairs_config: Config, name: str, content: str, message: str) -> None:
-    """Guards tables: the line where it goes wrong and the key that names the column."""
+    """Guards messages about tables: they name the line and the key of the column."""
     write(tmp_path / name, content)
     with pytest.raises(DataError, match=message):
         load_rows(pairs_config(tmp_path / name), "translate")
 
 
 def test_one_side_longer_than_the_other_names_both_counts(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards aligned files: a shifted corpus trains to nonsense without any other sign."""
+    """Guards aligned files: without this error, a shifted corpus would train a useless model."""
     write(tmp_path / "a.en", "one\ntwo\nthree\n")
     write(tmp_path / "a.ja", "一\n二")
     with pytest.raises(DataError, match=r"a.en has 3 lines but .*a.ja has 2"):
@@ -137,7 +136,7 @@ def test_paths_and_splits_that_lead_nowhere_are_explained(
 def test_settings_that_do_not_fit_the_text_are_explained(
     tmp_path: Path, text_config: Config, context, tokenizer, message
 ) -> None:
-    """Guards small texts with the settings of large ones."""
+    """Guards small texts with settings for large texts."""
     config = text_config(write(tmp_path / "book.txt", made_text(160)))
     with pytest.raises(DataError, match=message):
         prepare("gpt", config, tokenizer, context, seed=0)
@@ -146,8 +145,8 @@ def test_settings_that_do_not_fit_the_text_are_explained(
 def test_names_of_columns_are_no_row_where_columns_are_numbers(
     tmp_path: Path, pairs_config: Config, text_config: Config
 ) -> None:
-    """Guards data.source_column=1 on a file with a header: its names were trained on; a word elsewhere in the line is a
-    word."""
+    """Guards data.source_column=1 on a file with a header, whose names would become a training row; the same word in
+    another cell is data."""
     lines = "".join(f"{n}\t{en}\t{ja}\n" for n, (en, ja) in enumerate(PAIRS))
     numbers = {"source_column": "2", "target_column": "3"}
     named = write(tmp_path / "named.tsv", "id\tsource\ttarget\n" + lines)

@@ -1,4 +1,4 @@
-"""Rows from the hub and from addresses, and a network that is not there."""
+"""Rows from the hub and from URLs, with and without a network."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ import pytest
 from data.config import DataConfig
 from data.errors import DataError
 from data.sources.download import download
-from data.sources.sources import load, load_rows
-from tests.data.conftest import made_pairs, pairs, texts, write
+from data.sources.sources import load
+from tests.data.conftest import load_rows, made_pairs, pairs, texts, write
 
 PAIRS = made_pairs(40)
 Config = Callable[..., DataConfig]
 
 
 def test_a_hub_dataset_by_its_splits(tmp_path: Path) -> None:
-    """Guards data=hub (a folder stands in for the name: the library resolves both alike): split and column names."""
+    """Guards split and column names with data=hub (a folder replaces the dataset name: the library resolves both in the
+    same way)."""
     for split, name in (("train", "train"), ("validation", "validation"), ("test", "test")):
         write(
             tmp_path / "repo" / f"{name}.jsonl", "".join(json.dumps({"text": f"{split} {n}"}) + "\n" for n in range(3))
@@ -43,7 +44,7 @@ def test_a_hub_dataset_by_its_splits(tmp_path: Path) -> None:
 
 
 def test_splits_of_a_hub_dataset_that_are_not_used_are_told(tmp_path: Path) -> None:
-    """Guards datasets with splits of other names: their rows are in no split of ours."""
+    """Guards against silently unused rows in splits with other names."""
     for name in ("train", "unsupervised"):
         write(
             tmp_path / "repo" / f"{name}.jsonl", "".join(json.dumps({"text": f"{name} {n}"}) + "\n" for n in range(20))
@@ -59,7 +60,7 @@ def test_splits_of_a_hub_dataset_that_are_not_used_are_told(tmp_path: Path) -> N
 
 
 def test_a_folder_whose_name_is_a_pattern_is_refused_for_the_hub(tmp_path: Path) -> None:
-    """Guards against rows of other folders: the library takes the name for a glob."""
+    """Guards against rows of other folders: the library interprets the name as a glob."""
     for name in ("repo?", "repo1"):
         write(tmp_path / name / "train.jsonl", json.dumps({"text": name}) + "\n")
     config = DataConfig(source="hub", path=str(tmp_path / "repo?"), cache=str(tmp_path / "cache"))
@@ -68,7 +69,7 @@ def test_a_folder_whose_name_is_a_pattern_is_refused_for_the_hub(tmp_path: Path)
 
 
 def test_a_hub_name_that_cannot_be_reached_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards offline machines from a page of traceback."""
+    """Guards against a page of traceback on an offline machine."""
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(
@@ -80,7 +81,7 @@ def test_a_hub_name_that_cannot_be_reached_is_one_line(tmp_path: Path, monkeypat
 def test_a_hub_that_does_not_answer_is_told_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Guards against half a minute of the library's retries and their log lines; its settings are restored."""
+    """Guards against half a minute of the library's retries and log lines; its settings are restored."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -96,7 +97,7 @@ def test_a_hub_that_does_not_answer_is_told_at_once(
 
 
 class Server(SimpleHTTPRequestHandler):
-    """Serves a folder and notes what was asked and answered."""
+    """Serves a folder and records requests and responses."""
 
     seen: list[tuple[str, int]]
 
@@ -106,7 +107,7 @@ class Server(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, Path, list[tuple[str, int]]]]:
-    """(address, folder behind it, requests with their status)."""
+    """Return (URL, served folder, requests with their status)."""
     folder = tmp_path / "served"
     folder.mkdir()
     with serving(type("Noting", (Server,), {"seen": []}), folder) as (address, seen):
@@ -115,7 +116,7 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path, list[tuple[str, int]]]]:
 
 @contextmanager
 def serving(handler: type[Server], folder: Path) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-    """(address, requests with their status) of a server for a folder."""
+    """Yield (URL, requests with their status) of a server for a folder."""
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
     thread = Thread(target=partial(httpd.serve_forever, poll_interval=0.01), daemon=True)
     thread.start()
@@ -126,7 +127,7 @@ def serving(handler: type[Server], folder: Path) -> Iterator[tuple[str, list[tup
 
 
 def test_an_address_is_fetched_once_and_again_when_it_changed(server, text_config: Config) -> None:
-    """Guards data.path=http://…: the second start revalidates and gets 304; a changed file is fetched anew."""
+    """Guards data.path=http://…: the second run revalidates and receives 304; a changed file is downloaded again."""
     address, folder, seen = server
     write(folder / "my book.txt", "a" * 100)
     config = text_config(f"{address}/my%20book.txt")
@@ -139,7 +140,7 @@ def test_an_address_is_fetched_once_and_again_when_it_changed(server, text_confi
 
 
 def test_pairs_from_two_addresses_and_a_dead_server(server, pairs_config: Config) -> None:
-    """Guards remote aligned files; a missing one names the address and the answer, an unreachable one the reason."""
+    """Guards remote aligned files: the error names the URL and the response, or the reason why there is none."""
     address, folder, _ = server
     write(folder / "train.en", "".join(f"{en}\n" for en, _ in PAIRS))
     write(folder / "train.ja", "".join(f"{ja}\n" for _, ja in PAIRS))
@@ -156,8 +157,7 @@ def test_pairs_from_two_addresses_and_a_dead_server(server, pairs_config: Config
 
 @pytest.mark.parametrize("left", ["", "{}", "[]", "5", '{"If-None'])
 def test_a_file_is_fetched_again_where_the_note_of_its_version_is_damaged(server, tmp_path: Path, left: str) -> None:
-    """Guards: an old copy that serves for ever, because a kill came while the note was written, and is called
-    unreachable."""
+    """Guards against an outdated copy that is used forever because a killed process left a damaged note."""
     address, folder, _ = server
     write(folder / "a.txt", "old")
     first = download(f"{address}/a.txt", tmp_path / "copies")
@@ -168,7 +168,7 @@ def test_a_file_is_fetched_again_where_the_note_of_its_version_is_damaged(server
 
 
 def test_a_copy_of_an_address_serves_when_the_server_is_gone(server, tmp_path: Path) -> None:
-    """Guards training on a train: once fetched, the network is not needed."""
+    """Guards offline training: a downloaded file needs no network."""
     address, folder, _ = server
     write(folder / "a.txt", "text")
     first = download(f"{address}/a.txt", tmp_path / "copies")
@@ -185,13 +185,13 @@ def test_a_copy_of_an_address_serves_when_the_server_is_gone(server, tmp_path: P
 
 
 class Breaking(Server):
-    """Serves the file, but breaks off the first `broken` answers; `style`: how the length is sent."""
+    """Serves the file, but aborts the first `broken` responses; `style`: how the length is sent."""
 
     broken: int
     style: str
 
     def do_GET(self) -> None:
-        """Half of the file, or all of it."""
+        """Send half of the file, or all of it."""
         content = Path(self.translate_path(self.path)).read_bytes()
         whole = len([code for _, code in self.seen if code == 200]) >= self.broken
         sent = content if whole else content[: len(content) // 2]
@@ -215,9 +215,8 @@ class Breaking(Server):
 
 @pytest.mark.parametrize("style", ["chunked", "length", "busy"])
 def test_a_download_that_breaks_off_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, style: str) -> None:
-    """Guards long downloads over bad lines: half a file is neither used nor kept, chunked transfers without a length
-    included; in the end one line says what happened, and an older copy does not pass for the file that the server has
-    now."""
+    """Guards interrupted downloads: an incomplete file is neither used nor kept (including chunked transfers without a
+    length); after the last attempt, the error is one line, and an older copy is not used instead."""
     monkeypatch.setattr("data.sources.download._WAITS", (0, 0))
     write(tmp_path / "served" / "a.txt", "text " * 100_000)
     with serving(type("Handler", (Breaking,), {"seen": [], "broken": 2, "style": style}), tmp_path / "served") as (
@@ -245,13 +244,13 @@ def test_a_download_that_breaks_off_is_tried_again(tmp_path: Path, monkeypatch: 
     "address", ["http://", "http://[broken/a.txt", "http://127.0.0.1:port/a.txt", "http://a\nb/c.txt"]
 )
 def test_an_address_that_is_none_is_one_line(tmp_path: Path, address: str) -> None:
-    """Guards mistyped addresses from tracebacks."""
+    """Guards against a traceback for a mistyped URL."""
     with pytest.raises(DataError, match=r"cannot be reached|is not a valid URL"):
         download(address, tmp_path)
 
 
 def test_an_address_may_hold_commas_spaces_and_any_letters(server, text_config: Config, pairs_config: Config) -> None:
-    """Guards addresses as a browser shows them: a comma makes no list of two files, for pairs neither."""
+    """Guards URLs as a browser shows them: a comma does not separate two files, not even for pairs."""
     address, folder, _ = server
     write(folder / "Poe, Edgar é.txt", "a" * 100)
     assert texts(text_config(f"{address}/Poe, Edgar é.txt")) == ["a" * 90]
@@ -261,7 +260,7 @@ def test_an_address_may_hold_commas_spaces_and_any_letters(server, text_config: 
 
 
 def test_a_cache_that_cannot_be_written_is_named(server, tmp_path: Path) -> None:
-    """Guards full disks and folders of others: the message names data.cache, not the address."""
+    """Guards full disks and read-only folders: the message names data.cache, not the URL."""
     address, folder, _ = server
     write(folder / "a.txt", "text")
     write(tmp_path / "file", "in the way")

@@ -1,4 +1,4 @@
-"""Rows from every kind of file on disk."""
+"""Rows from every kind of local file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from data.config import DataConfig
 from data.errors import DataError
-from data.sources.sources import load, load_rows
-from tests.data.conftest import made_pairs, made_text, pairs, texts, write
+from data.sources.sources import load
+from tests.data.conftest import load_rows, made_pairs, made_text, pairs, texts, write
 
 PAIRS = made_pairs(40)
 Config = Callable[..., DataConfig]
@@ -22,7 +22,7 @@ Config = Callable[..., DataConfig]
 
 
 def test_a_text_file_is_split_by_characters_at_its_end(tmp_path: Path, text_config: Config) -> None:
-    """Guards comparability with nanoGPT: train is the first int(0.9 n) characters, validation all the rest."""
+    """Guards comparability with nanoGPT: train is the first int(0.9 n) characters, validation the rest."""
     text = made_text(99) + "猫が座った。"
     config = text_config(write(tmp_path / "book.txt", text))
     assert texts(config) == [text[: int(0.9 * len(text))]]
@@ -33,14 +33,14 @@ def test_a_text_file_is_split_by_characters_at_its_end(tmp_path: Path, text_conf
 
 
 def test_text_survives_windows_line_ends_and_byte_order_marks(tmp_path: Path, text_config: Config) -> None:
-    """Guards files from Windows; and odd separators (U+2028, form feed, a lone \\r) stay characters of their line."""
+    r"""Guards Windows files; unusual separators (U+2028, form feed, a lone \r) remain characters of their line."""
     path = write(tmp_path / "a.txt", b"\xef\xbb\xbfone\r\ntwo \xe2\x80\xa8 \x0c x\ry\r\n" + b"end\n" * 50)
     config = text_config(path, valid_path=str(path))
     assert texts(config) == ["one\ntwo \u2028 \x0c x\ry\n" + "end\n" * 50]
 
 
 def test_rows_of_text_may_be_documents_paragraphs_or_lines(tmp_path: Path, text_config: Config) -> None:
-    """Guards data.rows."""
+    """Guards the three values of data.rows."""
     write(tmp_path / "train.txt", "one\ntwo\n\n  \nthree\n")
     write(tmp_path / "valid.txt", "x\n")
     assert texts(text_config(tmp_path)) == ["one\ntwo\n\n  \nthree\n"]
@@ -49,7 +49,7 @@ def test_rows_of_text_may_be_documents_paragraphs_or_lines(tmp_path: Path, text_
 
 
 def test_a_glob_is_one_document_per_file(tmp_path: Path, text_config: Config) -> None:
-    """Guards globs: files in order of name, cut at the end of the last."""
+    """Guards globs: files are sorted by name, and validation is split off the end of the last file."""
     for name in "bca":
         write(tmp_path / "books" / f"{name}.txt", name * 100)
     config = text_config(tmp_path / "books" / "*.txt")
@@ -61,7 +61,7 @@ def test_a_glob_is_one_document_per_file(tmp_path: Path, text_config: Config) ->
     "names", [("train.txt", "valid.txt", "test.txt"), ("wiki.train.txt", "wiki.val.txt", "wiki.test.txt")]
 )
 def test_a_folder_is_searched_for_files_named_after_splits(tmp_path: Path, text_config: Config, names) -> None:
-    """Guards the ways people name their splits; other files in the folder are no data."""
+    """Guards the common names of splits; other files in the folder are not used."""
     for name in names:
         write(tmp_path / name, f"text of {name}")
     write(tmp_path / "README.txt", "not data")
@@ -79,7 +79,7 @@ def test_a_folder_without_split_names_is_one_corpus(tmp_path: Path, text_config:
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv", "tsv"])
 def test_tables_of_text(tmp_path: Path, text_config: Config, kind: str) -> None:
-    """Guards every table format: the chosen column, exactly, quotes and line breaks in it included."""
+    """Guards every table format: the chosen column is read exactly, including quotes and line breaks."""
     rows = [f'He said "no" {n}, twice' for n in range(20)]
     table = datasets.Dataset.from_dict({"id": list(range(20)), "body": rows})
     path = tmp_path / f"data.{kind}"
@@ -98,7 +98,7 @@ def test_tables_of_text(tmp_path: Path, text_config: Config, kind: str) -> None:
 
 
 def test_a_cell_of_a_csv_may_hold_a_book(tmp_path: Path, text_config: Config) -> None:
-    """Guards documents in tables: Python's reader takes no cell over 131,072 characters by itself."""
+    """Guards documents in tables: by default, Python's reader rejects cells of more than 131,072 characters."""
     book = "word, " * 50_000
     config = text_config(write(tmp_path / "a.csv", "".join(f'{n},"{book}{n}"\n' for n in range(10))), text_column="2")
     assert [*texts(config), *texts(config, "valid")] == [f"{book}{n}" for n in range(10)]
@@ -109,7 +109,8 @@ def test_a_cell_of_a_csv_may_hold_a_book(tmp_path: Path, text_config: Config) ->
 def test_a_name_with_the_characters_of_a_glob_is_one_file(
     tmp_path: Path, text_config: Config, kind: str, streaming: bool
 ) -> None:
-    """Guards against reading other files too, and against keeping their rows under the hash of this one."""
+    """Guards against reading other files that match the name, and against caching their rows under the hash of this
+    file."""
     others = write_table(tmp_path / "other" / f"same.{kind}", ["a", "b"])
     for folder in ("plain", "data [v2]", "q*"):
         for name in ("qX", "q?", "data [v2]", "data v", "*", "{qX,zz}", "zz", "x#%20;&"):
@@ -126,7 +127,7 @@ def test_a_name_with_the_characters_of_a_glob_is_one_file(
 
 
 def write_table(path: Path, rows: list[str]) -> Path:
-    """A JSON Lines or parquet file with the column `text`."""
+    """Write a JSON Lines or parquet file with the column `text`."""
     if path.suffix == ".jsonl":
         return write(path, "".join(json.dumps({"text": row}) + "\n" for row in rows))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +136,7 @@ def write_table(path: Path, rows: list[str]) -> Path:
 
 
 def test_a_folder_in_a_glob_is_taken_by_its_name(tmp_path: Path, text_config: Config) -> None:
-    """Guards `books [2]/*.txt`: an existing folder is no pattern; nor does `*` find hidden files."""
+    """Guards `books [2]/*.txt`: an existing folder is not a pattern; `*` does not match hidden files."""
     for name in ("a.txt", "b.txt", ".hidden.txt"):
         write(tmp_path / "books [2]" / name, name[0] * 50)
     write(tmp_path / "books 2" / "c.txt", "c" * 50)
@@ -144,8 +145,8 @@ def test_a_folder_in_a_glob_is_taken_by_its_name(tmp_path: Path, text_config: Co
 
 
 def test_what_a_folder_holds_besides_its_splits_is_told(tmp_path: Path, text_config: Config) -> None:
-    """Guards against training on one of a hundred files because "train" is in its name: what is used and what is not is
-    told, on a second start too, other formats and folders included."""
+    """Guards against training on one of a hundred files because its name contains "train": a note lists used and unused
+    files and folders, also in later runs."""
     write(tmp_path / "books" / "the-great-train-robbery.txt", "a" * 100)
     for n in range(7):
         write(tmp_path / "books" / f"book{n}.txt", "b" * 100)
@@ -165,7 +166,7 @@ def test_what_a_folder_holds_besides_its_splits_is_told(tmp_path: Path, text_con
 def test_a_file_of_the_folder_that_is_named_for_validation_is_used_for_that_alone(
     tmp_path: Path, text_config: Config
 ) -> None:
-    """Guards: training on the validation text, and a note that calls it unused."""
+    """Guards against training on the validation text, and against a note that lists it as unused."""
     write(tmp_path / "books" / "a.txt", "a" * 100)
     write(tmp_path / "books" / "held.txt", "h" * 100)
     config = text_config(tmp_path / "books")
@@ -179,7 +180,7 @@ def test_a_file_of_the_folder_that_is_named_for_validation_is_used_for_that_alon
 
 
 def test_names_of_aligned_files_may_hold_commas(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards lists of two files: the comma between two files that are there is the one that parts them."""
+    """Guards lists of two files: the list is split at the comma with an existing file on both sides."""
     write(tmp_path / "Doe, Jane.en", "".join(f"{en}\n" for en, _ in PAIRS))
     write(tmp_path / "Doe, Jane.ja", "".join(f"{ja}\n" for _, ja in PAIRS))
     config = pairs_config(f"{tmp_path}/Doe, Jane.en,{tmp_path}/Doe, Jane.ja")
@@ -189,7 +190,7 @@ def test_names_of_aligned_files_may_hold_commas(tmp_path: Path, pairs_config: Co
 
 
 def test_columns_taken_by_their_place_are_told(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards files whose header has other names: the first row shows which column was taken for the source."""
+    """Guards files with other column names: a note shows the beginning of the columns that are read by default."""
     write(tmp_path / "a.csv", "japanese,english,id\n" + "".join(f"{ja},{en},{n}\n" for n, (en, ja) in enumerate(PAIRS)))
     (note,) = load(pairs_config(tmp_path / "a.csv"), "translate").notes
     assert note.startswith(
@@ -205,7 +206,7 @@ def test_columns_taken_by_their_place_are_told(tmp_path: Path, pairs_config: Con
 def test_a_column_of_numbers_is_refused_where_nobody_chose_it(
     tmp_path: Path, pairs_config: Config, name: str, titles: str
 ) -> None:
-    """Guards tables with an id first, as pandas and Tatoeba write them: a model was trained to translate ids."""
+    """Guards against training on ids: pandas and Tatoeba write them in the first column."""
     separator = "," if name == "a.csv" else "\t"
     rows = "".join(separator.join((str(n), en, ja)) + "\n" for n, (en, ja) in enumerate(PAIRS))
     table = write(tmp_path / name, titles + rows)
@@ -219,7 +220,8 @@ def test_a_column_of_numbers_is_refused_where_nobody_chose_it(
 
 
 def test_numbers_may_be_what_is_translated(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards toy data: numbers in the only two columns, a few among sentences, or in a column that was chosen."""
+    """Guards toy data: numbers are accepted in tables of two columns, among sentences, or in a column that the user
+    chose."""
     numbers = [(str(n), str(n)[::-1]) for n in range(10, 50)]
     table = write(tmp_path / "two.tsv", "".join(f"{a}\t{b}\n" for a, b in numbers))
     assert pairs(pairs_config(table))[:9] == numbers[:9]
@@ -231,7 +233,7 @@ def test_numbers_may_be_what_is_translated(tmp_path: Path, pairs_config: Config)
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_max_rows_counts_documents_of_the_training_split(tmp_path: Path, text_config: Config, streaming: bool) -> None:
-    """Guards quick trials on many files: validation is the end of all of them, as without max_rows."""
+    """Guards quick experiments on many files: max_rows does not change the validation split."""
     for n in range(10):
         write(tmp_path / "books" / f"{n}.txt", str(n) * 10)
     books = str(tmp_path / "books" / "*.txt")
@@ -250,7 +252,7 @@ def test_max_rows_counts_documents_of_the_training_split(tmp_path: Path, text_co
 def test_max_rows_makes_room_in_memory_for_a_part_of_a_large_folder(
     tmp_path: Path, text_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: a trial on a few files of a folder refused for the size of all of them."""
+    """Guards against an error about the size of the whole folder when only a few files are used."""
     monkeypatch.setattr("data.sources.sources._IN_MEMORY", 30)
     for n in range(10):
         write(tmp_path / "books" / f"{n}.txt", str(n) * 10)
@@ -265,7 +267,7 @@ def test_max_rows_makes_room_in_memory_for_a_part_of_a_large_folder(
 def test_nothing_is_read_beyond_max_rows_where_the_other_splits_have_their_own_files(
     tmp_path: Path, text_config: Config, kind: str
 ) -> None:
-    """Guards quick trials on a huge corpus: all of it was read, and kept on the disk, for a thousand rows."""
+    """Guards quick experiments on a huge corpus: only the requested rows are read and stored."""
     if kind == "txt":
         for n, content in enumerate((b"one", b"two", b"not UTF-8: \xff")):
             write(tmp_path / "corpus" / f"{n}.txt", content)
@@ -282,7 +284,7 @@ def test_nothing_is_read_beyond_max_rows_where_the_other_splits_have_their_own_f
 
 
 def test_max_rows_shortens_training_alone(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards quick trials: validation stays whole."""
+    """Guards quick experiments: the validation split is complete."""
     write(tmp_path / "all.tsv", "".join(f"{a}\t{b}\n" for a, b in PAIRS))
     config = pairs_config(tmp_path / "all.tsv", max_rows=7)
     assert pairs(config) == PAIRS[:7]
@@ -293,8 +295,7 @@ def test_max_rows_shortens_training_alone(tmp_path: Path, pairs_config: Config) 
 
 
 def test_tsv_without_header_or_quoting(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards Tatoeba's format: columns 1 and 2, quotes are characters, words such as NA or null are words,
-    ids ignored."""
+    """Guards Tatoeba's format: columns 1 and 2, literal quotes, words such as NA or null, ignored ids."""
     chosen = [('"Yes', "「はい」"), ("NA", "null"), ("None", "nan"), ("1", "一"), *PAIRS]
     write(tmp_path / "train.tsv", "".join(f"{en}\t{ja}\t{n}\t7\n" for n, (en, ja) in enumerate(chosen)))
     write(tmp_path / "valid.tsv", "".join(f"{en}\t{ja}\n" for en, ja in PAIRS))
@@ -304,7 +305,7 @@ def test_tsv_without_header_or_quoting(tmp_path: Path, pairs_config: Config) -> 
 
 
 def test_tsv_and_csv_columns_by_name(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards data.header: columns by name, in any order."""
+    """Guards data.header: columns are selected by name, in any order."""
     write(tmp_path / "a.tsv", "id\tja\ten\n" + "".join(f"{n}\t{ja}\t{en}\n" for n, (en, ja) in enumerate(PAIRS)))
     write(tmp_path / "b.csv", "ja,en\n" + "".join(f'{ja},"{en}, ""so"""\n' for en, ja in PAIRS))
     names = {"header": True, "source_column": "en", "target_column": "ja"}
@@ -320,7 +321,7 @@ def test_tsv_and_csv_columns_by_name(tmp_path: Path, pairs_config: Config) -> No
 
 
 def test_two_aligned_files_by_list_and_by_folder(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards Moses-style corpora: names joined by a comma, or language suffixes in a folder."""
+    """Guards Moses-style corpora: two names separated by a comma, or language suffixes in a folder."""
     for split in ("train", "dev"):
         write(tmp_path / f"{split}.en", "".join(f"{en}\n" for en, _ in PAIRS))
         write(tmp_path / f"{split}.ja", "".join(f"{ja}\n" for _, ja in PAIRS)[:-1])  # no newline at the end
@@ -347,7 +348,7 @@ def test_nested_columns_as_on_the_hub(tmp_path: Path, pairs_config: Config) -> N
 
 
 def test_pairs_with_an_empty_side_are_dropped_and_counted(tmp_path: Path, pairs_config: Config) -> None:
-    """Guards against learning to write nothing, and against dropping it unsaid."""
+    """Guards against learning to generate empty translations, and against dropping pairs silently."""
     lines = [*(f"{en}\t {ja}" for en, ja in PAIRS), "only English\t", "\tただ日本語", "", "both\t \u3000"]
     write(tmp_path / "train.tsv", "\n".join(lines) + "\n")
     write(tmp_path / "valid.tsv", "a\tb\n")
@@ -359,7 +360,8 @@ def test_pairs_with_an_empty_side_are_dropped_and_counted(tmp_path: Path, pairs_
 def test_a_tilde_is_the_home_folder(
     tmp_path: Path, text_config: Config, pairs_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards paths behind `=`, where no shell expands `~`: every path, each file of a list; an unknown home is told."""
+    """Guards paths after `=`, where the shell does not expand `~`: every path and each file of a list; an unknown home
+    is an error."""
     monkeypatch.setenv("HOME", str(tmp_path))
     write(tmp_path / "texts" / "train.txt", "one")
     write(tmp_path / "texts" / "valid.txt", "two")

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from data.config import DataConfig
-from data.sources.sources import load_rows
 from data.sources.splits import component_split, contiguous_bounds, normalised
+from tests.data.conftest import load_rows
 
 
 def test_contiguous_bounds_match_the_reference() -> None:
-    """Guards the comparison with nanoGPT on tinyshakespeare, to the character."""
+    """Guards comparability with nanoGPT on tinyshakespeare, to the character."""
     assert contiguous_bounds(1_115_394, {"valid": 0.1}) == {"train": (0, 1_003_854), "valid": (1_003_854, 1_115_394)}
     assert contiguous_bounds(100, {"valid": 0.1, "test": 0.2}) == {
         "train": (0, 70),
@@ -25,7 +25,7 @@ def test_contiguous_bounds_match_the_reference() -> None:
 
 
 def leaky_pairs(seed: int) -> list[tuple[str, str]]:
-    """Pairs among few sentences, written in different ways, so that most share a side with others."""
+    """Return pairs of a few sentences in several spellings, so that most pairs share a side with another pair."""
     random = np.random.default_rng(seed)
     return [
         (
@@ -38,8 +38,7 @@ def leaky_pairs(seed: int) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_components_share_no_sentence(seed: int) -> None:
-    """Guards the test score: neither side of a pair, however written, occurs in another split; all rows are
-    somewhere."""
+    """Guards the test score: no sentence, in any spelling, occurs in two splits; every row is in one split."""
     pairs = leaky_pairs(seed)
     sources, targets = zip(*pairs, strict=True)
     parts = component_split(sources, targets, {"valid": 0.05, "test": 0.05}, seed)
@@ -54,22 +53,22 @@ def test_components_share_no_sentence(seed: int) -> None:
 
 
 def test_pairs_connected_over_a_chain_stay_together() -> None:
-    """Guards the union: a-1, b-1, b-2, c-2 is one component although its ends share nothing."""
+    """Guards transitive connections: a-1, b-1, b-2, c-2 is one component although its ends share nothing."""
     parts = component_split(list("abbc") + list("xyz"), list("1122") + list("789"), {"valid": 3 / 7}, seed=0)
     assert parts["train"].tolist() == [0, 1, 2, 3]
     assert parts["valid"].tolist() == [4, 5, 6]
 
 
 def test_the_same_sentence_is_recognised_in_other_clothes() -> None:
-    """Guards the definition of sharing: width, case, spacing and final punctuation do not make another sentence."""
+    """Guards the definition of duplicates: width, case, spacing and final punctuation are ignored."""
     assert normalised("Hello,  World!") == normalised("hello, world") == normalised("Ｈｅｌｌｏ, world。")
     assert normalised("!?") == "!?"
     assert normalised("Yes, he is") != normalised("Yes, she is")
 
 
 def test_random_and_component_splits_follow_their_seed(tmp_path: Path, pairs_config: Callable[..., DataConfig]) -> None:
-    """Guards comparable runs: the split depends on data.split_seed, not on the run; rows keep their order and
-    all come."""
+    """Guards comparable runs: the split depends on data.split_seed, not on the run; rows keep their order, and none is
+    lost."""
     path = tmp_path / "all.tsv"
     path.write_text("".join(f"cat {n}\t猫{n}\n" for n in range(100)), "utf-8")
 

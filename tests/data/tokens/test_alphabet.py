@@ -1,11 +1,11 @@
-"""Text in another language than a translator's sources is noticed, and the sources' own language is not."""
+"""Detection of text that is not in a translator's source language."""
 
 import pytest
 from datasets import Dataset
 
 from data.config import DataConfig
-from data.sources.sources import load_rows
 from data.tokens.alphabet import foreign_characters, source_alphabet
+from tests.data.conftest import load_rows
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
 def test_the_other_language_is_noticed_and_the_own_one_is_not(
     corpus: dict[str, Dataset], source: str, target: str
 ) -> None:
-    """Guards both directions: English has 26 letters, Japanese thousands of which a corpus holds some once."""
+    """Guards both directions: English has 26 letters, Japanese thousands, many of which occur once in a corpus."""
     pairs = {
         split: Dataset.from_dict({"source": rows[source], "target": rows[target]}) for split, rows in corpus.items()
     }
@@ -28,7 +28,7 @@ def test_the_other_language_is_noticed_and_the_own_one_is_not(
 
 
 def test_sources_that_quote_the_other_language_do_not_make_it_theirs() -> None:
-    """Guards real corpora: a few characters of the target in the sources once hid whole sentences of it."""
+    """Guards real corpora: a few target characters in the sources once hid whole target sentences."""
     sources = ["It costs 7 euros (€)."] + ["Thank you."] * 60 + ["He said ありがとう to me."]
     targets = ["7ユーロです。"] + ["ありがとう。"] * 60 + ["彼はありがとうと言った。"]
     alphabet = frozenset(source_alphabet(Dataset.from_dict({"source": sources, "target": targets})))
@@ -41,11 +41,10 @@ def test_sources_that_quote_the_other_language_do_not_make_it_theirs() -> None:
 
 @pytest.mark.parametrize("line", ["2047", "¿?!", "🎉", "NASA", "Ok!", "ok, 99 %", "ÉTÉ", "İki"])
 def test_digits_signs_and_capitals_that_no_source_has_are_no_other_language(line: str) -> None:
-    """Guards short lines of a translator with a small corpus: they were called nonsense for a number or a name in
-    capitals."""
+    """Guards short inputs to a translator with a small corpus against false warnings about numbers and capitals."""
     assert foreign_characters(line, frozenset("nasokiété")) == []
 
 
 def test_an_empty_side_is_no_error() -> None:
-    """Guards a division by nothing."""
+    """Guards against a division by zero."""
     assert source_alphabet(Dataset.from_dict({"source": ["a b"], "target": [""]})) == "ab"

@@ -21,7 +21,7 @@ TEXTS = ["Line 7: the  wet fox\nmet 433 hens. ", "猫3がとても座った。",
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    """A unigram model of both languages."""
+    """Return a unigram tokenizer of both languages."""
     texts = [made_text(), *(ja for _, ja in made_pairs(60))]
     return Tokenizer.train(texts, TokenizerConfig(kind="unigram", vocab_size=300, byte_fallback=False))
 
@@ -31,12 +31,12 @@ def ids_of(rows: TokenRows) -> list[list[int]]:
 
 
 def digest_of_a_draw(tokenizer: Tokenizer) -> str:
-    """A draw as text, for comparison with another process."""
+    """Return a draw as text, for comparison with another process."""
     return str(ids_of(SegmentationSampler(tokenizer, TEXTS, 0.2).draw((7, 1, 0), 1000)))
 
 
 def test_a_draw_is_the_same_in_every_process(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    """Guards exact resume, which SentencePiece's own generator breaks: it is salted by process."""
+    """Guards exact resume: SentencePiece's own sampler is seeded differently in every process."""
     tokenizer.save(tmp_path / "tokenizer.model")
     program = (
         "import sys; from data.tokens.tokenizer import Tokenizer; from tests.data.tokens.test_subword_sampling import"
@@ -48,7 +48,7 @@ def test_a_draw_is_the_same_in_every_process(tokenizer: Tokenizer, tmp_path: Pat
 
 
 def test_draws_spell_the_text_and_differ_by_seed_and_epoch(tokenizer: Tokenizer) -> None:
-    """Guards the text itself: another segmentation never is another sentence."""
+    """Guards the text itself: every segmentation decodes to the same sentence."""
     sampler = SegmentationSampler(tokenizer, TEXTS, 0.1)
     draws = [ids_of(sampler.draw(seed, 1000)) for seed in ((1, 0, 0), (1, 1, 0), (2, 0, 0))]
     for draw in draws:
@@ -58,7 +58,8 @@ def test_draws_spell_the_text_and_differ_by_seed_and_epoch(tokenizer: Tokenizer)
 
 
 def test_a_large_alpha_gives_the_usual_segmentation_and_so_do_long_texts(tokenizer: Tokenizer) -> None:
-    """Guards the two ends: alpha to infinity is no sampling; a text that would outgrow the context is not sampled."""
+    """Guards two limits: a very large alpha gives the best segmentation, and so does a text that would exceed the
+    context."""
     usual = tokenizer.encode_batch(TEXTS)
     assert ids_of(SegmentationSampler(tokenizer, TEXTS, 1000.0).draw((1,), 1000)) == usual
     wild = SegmentationSampler(tokenizer, TEXTS, 0.01)

@@ -1,4 +1,4 @@
-"""Text to tokens and back."""
+"""Conversion of text to tokens and back."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def trained(kind: str, vocab_size: int, **more: object) -> Tokenizer:
 
 @pytest.fixture(scope="module", params=KINDS, ids=[kind for kind, _ in KINDS])
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
-    """Each kind, with byte fallback."""
+    """Return a tokenizer of each kind, with byte fallback."""
     kind, vocab_size = request.param
     return trained(kind, vocab_size, byte_fallback=True)
 
 
 def random_texts(count: int, seed: int) -> list[str]:
-    """Texts of everything that has broken a tokenizer before, and of any code point."""
+    """Return texts with everything that has broken a tokenizer before, and random code points."""
     source = random.Random(seed)
     known = (
         "a;the ;\n;\t; ;  ;▁;\0;日本;🎉;👨‍👩‍👧;\ufdd0;\ufdd1;\r\n;\u2028;é;e\u0301;<unk>;<0x41>;０;\ufeff;fox".split(
@@ -46,14 +46,15 @@ def random_texts(count: int, seed: int) -> list[str]:
 
 
 def test_any_text_comes_back_exactly(tokenizer: Tokenizer) -> None:
-    """Guards generated text against rewriting: lost newlines, tabs, leading or double spaces, a literal ▁."""
+    """Guards lossless round trips: newlines, tabs, leading and double spaces, a literal ▁."""
     for text in [*SAMPLE, *random_texts(600, seed=1)]:
         assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
 @pytest.mark.parametrize(("kind", "vocab_size"), KINDS)
 def test_covered_text_comes_back_exactly_without_byte_fallback(kind: str, vocab_size: int) -> None:
-    """Guards the default (no byte fallback): everything that the training text holds survives, tabs and ▁ included."""
+    """Guards the default (no byte fallback): text in characters of the training text is lossless, including tabs
+    and ▁."""
     tokenizer = trained(kind, min(vocab_size, 320))
     for text in SAMPLE:
         assert tokenizer.decode(tokenizer.encode(text)) == text
@@ -68,7 +69,7 @@ def test_encoding_a_batch_equals_encoding_one_by_one(tokenizer: Tokenizer) -> No
 
 
 def test_lines_encoded_apart_equal_the_whole(tokenizer: Tokenizer) -> None:
-    """Guards streaming and multi-core tokenising: no token spans a line border."""
+    """Guards streaming and parallel tokenising: no token spans a line boundary."""
     text = made_text(50) + "\n\n  x " + "long words " * 2000
     whole = tokenizer.encode(text)
     assert whole == [token for line in text.splitlines(keepends=True) for token in tokenizer.encode(line)]
@@ -77,7 +78,7 @@ def test_lines_encoded_apart_equal_the_whole(tokenizer: Tokenizer) -> None:
 
 
 def test_special_ids_are_fixed_and_say_nothing(tokenizer: Tokenizer) -> None:
-    """Guards the ids that models and decoding rely on."""
+    """Guards the ids on which models and decoding rely."""
     assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2, 3)
     ids = tokenizer.encode("fox")
     assert tokenizer.decode([2, *ids, 3, 0]) == "fox"
@@ -99,12 +100,12 @@ def test_unknown_characters_become_one_visible_mark() -> None:
 
 
 def test_a_broken_prompt_is_encoded_like_a_replacement_character(tokenizer: Tokenizer) -> None:
-    """Guards prompts from a shell in another encoding, which Python hands over as lone surrogates."""
+    """Guards prompts from a shell in another encoding, which Python passes on as lone surrogates."""
     assert tokenizer.decode(tokenizer.encode("a\udce9b")) == "a\ufffdb"
 
 
 def test_labels_show_spaces_and_control_characters(tokenizer: Tokenizer) -> None:
-    """Guards labelled maps: a raw newline in a label would break the picture."""
+    """Guards labelled maps: a raw newline in a label would break the layout."""
     text = "a b\n\tc"
     labels = tokenizer.pieces(tokenizer.encode(text))
     assert "".join(labels).startswith("a▁b↵")
@@ -112,7 +113,7 @@ def test_labels_show_spaces_and_control_characters(tokenizer: Tokenizer) -> None
 
 
 def test_spans_cover_every_character_once(tokenizer: Tokenizer) -> None:
-    """Guards the projection of gold alignments on tokens: byte offsets, escapes and lines must not shift them."""
+    """Guards the projection of gold alignments to tokens: byte offsets, escapes and lines must not shift spans."""
     for text in ["", "The 猫 sat.\nOn 🎉\tit ▁ \ufdd0!", *random_texts(300, seed=3)]:
         ids, spans = tokenizer.spans(text)
         assert ids == tokenizer.encode(text)
@@ -124,7 +125,7 @@ def test_spans_cover_every_character_once(tokenizer: Tokenizer) -> None:
 
 
 def test_streamed_text_equals_decoded_text_and_never_ends_in_half_a_character(tokenizer: Tokenizer) -> None:
-    """Guards the terminal: Japanese and emoji spelt in bytes must appear whole, in every way of feeding them."""
+    """Guards terminals: Japanese and emoji encoded as bytes appear complete, however the tokens are fed."""
     for text in ["猫が🎉座った👨‍👩‍👧。\n▁\ufdd0x", *random_texts(200, seed=4)]:
         ids = tokenizer.encode(text)
         decoder = StreamingDecoder(tokenizer)
@@ -137,7 +138,7 @@ def test_streamed_text_equals_decoded_text_and_never_ends_in_half_a_character(to
 
 
 def test_streaming_any_ids_equals_decoding_them(tokenizer: Tokenizer) -> None:
-    """Guards sampling from an untrained model: broken byte sequences and stray escapes are shown the same both ways."""
+    """Guards sampling from an untrained model: invalid byte sequences and stray escapes look the same both ways."""
     source = random.Random(5)
     for _ in range(300):
         ids = [source.randrange(tokenizer.vocab_size) for _ in range(20)]
@@ -146,7 +147,7 @@ def test_streaming_any_ids_equals_decoding_them(tokenizer: Tokenizer) -> None:
 
 
 def test_normalisation_is_a_choice() -> None:
-    """Guards Japanese output: by default full-width digits stay, NFKC rewrites them."""
+    """Guards Japanese output: full-width digits are kept by default and replaced with NFKC."""
     assert (kept := trained("char", 600)).decode(kept.encode("０")) != "0"
     texts = ["０１２ 012 ｱ\n"] * 20
     nfkc = Tokenizer.train(texts, TokenizerConfig(kind="char", vocab_size=60, normalization="nfkc"))
@@ -156,7 +157,7 @@ def test_normalisation_is_a_choice() -> None:
 
 
 def test_a_character_vocabulary_holds_every_character_however_rare() -> None:
-    """Guards the bounded training sample: a character seen once at the end of a large text still gets its id."""
+    """Guards the bounded training sample: a character that occurs once at the end of a large text has an id."""
     texts = ["abc abc\n" * 40] * 3000 + ["é"]
     tokenizer = Tokenizer.train(texts, TokenizerConfig(kind="char", vocab_size=100))
     assert tokenizer.vocab_size == 4 + len(set("abc \né"))
@@ -164,7 +165,7 @@ def test_a_character_vocabulary_holds_every_character_however_rare() -> None:
 
 
 def test_a_vocabulary_larger_than_the_text_names_the_largest_possible(capfd: pytest.CaptureFixture[str]) -> None:
-    """Guards the user from SentencePiece's C++ message; the number that is named works."""
+    """Guards users against SentencePiece's C++ message; the suggested size works."""
     with pytest.raises(DataError, match=r"tokenizer.vocab_size=50000 .* at most (\d+)") as caught:
         trained("unigram", 50000)
     largest = int(str(caught.value).rsplit(" ", 1)[1])
@@ -173,14 +174,14 @@ def test_a_vocabulary_larger_than_the_text_names_the_largest_possible(capfd: pyt
 
 
 def test_a_vocabulary_smaller_than_the_alphabet_names_the_least(capfd: pytest.CaptureFixture[str]) -> None:
-    """Guards Japanese users: a subword vocabulary below the number of characters is refused in words."""
+    """Guards Japanese users: the error explains that the vocabulary is smaller than the alphabet."""
     with pytest.raises(DataError, match=r"tokenizer.vocab_size=20 .* at least \d+"):
         trained("bpe", 20)
     assert capfd.readouterr().err == ""
 
 
 def test_a_saved_tokenizer_is_the_same(tokenizer: Tokenizer, tmp_path) -> None:
-    """Guards the run folder: it holds the tokenizer and nothing else is needed."""
+    """Guards run folders: the saved tokenizer is complete."""
     tokenizer.save(tmp_path / "tokenizer.model")
     loaded = Tokenizer.load(tmp_path / "tokenizer.model")
     assert loaded.fingerprint == tokenizer.fingerprint
@@ -189,7 +190,7 @@ def test_a_saved_tokenizer_is_the_same(tokenizer: Tokenizer, tmp_path) -> None:
 
 @pytest.mark.parametrize("content", [None, b"", b"not a model"])
 def test_a_missing_or_damaged_model_file_is_named(content: bytes | None, tmp_path) -> None:
-    """Guards loading a run folder that lost its tokenizer."""
+    """Guards loading a run folder without a valid tokenizer."""
     path = tmp_path / "tokenizer.model"
     if content is not None:
         path.write_bytes(content)
@@ -198,7 +199,7 @@ def test_a_missing_or_damaged_model_file_is_named(content: bytes | None, tmp_pat
 
 
 def test_token_files_use_two_bytes_where_they_can(tmp_path) -> None:
-    """Guards half of the disk and memory, and large vocabularies against wrapping ids."""
+    """Guards disk and memory (half of 4-byte ids), and large vocabularies against overflow."""
     assert token_dtype(65536) is np.uint16
     assert token_dtype(65537) is np.uint32
     for vocab_size, ids in ((65536, [65535, 1, 0]), (65537, [65536, 1, 0])):
@@ -211,8 +212,8 @@ def test_token_files_use_two_bytes_where_they_can(tmp_path) -> None:
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_a_size_that_is_not_given_fits_the_text(kind: str) -> None:
-    """Guards the first command on a small text: the usual size is more than a page can fill, and what it could fill
-    would be its words learnt by heart."""
+    """Guards the first command on a small text: the usual vocabulary size does not fit, and the largest possible one
+    would memorise its words."""
     source = random.Random(1)
     words = ["".join(source.choices("aeinorstlh", k=source.randint(2, 9))) for _ in range(5000)]
     lines = [" ".join(source.choices(words, k=9)) + "\n" for _ in range(9000)]
@@ -239,6 +240,6 @@ def test_a_size_that_is_not_given_fits_the_text(kind: str) -> None:
     ids=["repeated", "repeated lines", "Chinese", "nfkc", "bytes", "characters"],
 )
 def test_a_size_that_is_not_given_never_fails(kind: str, texts: list[str], settings: dict[str, object]) -> None:
-    """Guards odd texts: the default fits any of them, and every character of them."""
+    """Guards unusual texts: the default size fits any text and covers all its characters."""
     tokenizer = Tokenizer.train(texts, TokenizerConfig(kind=kind, **settings))  # type: ignore[arg-type]
     assert not any(tokenizer.unk_id in ids for ids in tokenizer.encode_batch(texts))

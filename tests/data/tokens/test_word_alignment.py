@@ -1,4 +1,4 @@
-"""Gold links on the tokens of real tokenizers."""
+"""Projection of gold links to the tokens of real tokenizers."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from data.tokens.word_alignment import possible, project
 
 @pytest.fixture(scope="module")
 def sentences() -> list[Sentence]:
-    """Sentences with their links still attached to words."""
+    """Return sentences whose links are still attached to words."""
     chooser = Chooser(random.Random(21))
     return [derive(chooser) for _ in range(1500)]
 
 
 @pytest.fixture(scope="module", params=[("char", 400), ("bpe", 1200), ("unigram", 1200)], ids=lambda param: param[0])
 def tokenizer(request: pytest.FixtureRequest, sentences: list[Sentence]) -> Tokenizer:
-    """Trained on both sides of the same sentences."""
+    """Return a tokenizer trained on both sides of these sentences."""
     kind, size = request.param
     texts = [side.text for sentence in sentences for side in sentence.written()]
     return Tokenizer.train(texts, TokenizerConfig(kind=kind, vocab_size=size))
 
 
 def test_every_link_of_a_content_word_survives(tokenizer: Tokenizer, sentences: list[Sentence]) -> None:
-    """A link lost between characters and pieces would count as an error of the head that found it."""
+    """Guards against links lost in the projection, which would count as errors of a head."""
     links = 0
     for sentence in sentences:
         source, target = sentence.written()
@@ -57,7 +57,7 @@ def test_every_link_of_a_content_word_survives(tokenizer: Tokenizer, sentences: 
 
 
 def test_pieces_touch_what_they_share_a_character_with() -> None:
-    """Off by one at a border would link the neighbour: spans that only touch are not linked."""
+    """Guards against off-by-one errors: adjacent spans are not linked."""
     gold = [[0, 3, 2, 4]]
     assert project(gold, [(0, 2), (2, 3), (3, 6)], [(0, 2), (2, 3), (3, 9)]) == [(0, 1), (0, 2), (1, 1), (1, 2)]
     assert project(gold, [(3, 6)], [(2, 4)]) == []
@@ -65,7 +65,7 @@ def test_pieces_touch_what_they_share_a_character_with() -> None:
 
 
 def test_links_between_words_stay_within_the_words() -> None:
-    """Guards aligners and their scorers: words without spaces inside that spell both sides, and no link beyond them."""
+    """Guards aligners and their scorers: words contain no spaces and cover both sides, and links are within range."""
     for row in rows("sentences", 200, seed=2):
         words = [
             [side[a:b] for a, b in spans]
@@ -80,7 +80,7 @@ def test_links_between_words_stay_within_the_words() -> None:
 
 
 def test_words_without_a_counterpart_may_go_with_the_word_they_belong_to() -> None:
-    """Guards the possible links: a particle with its noun, an article with its noun, and with nothing else."""
+    """Guards possible links: a particle or an article shares the links of its noun, and no others."""
     # source: a cup broke ; target: コップ が 割れた
     assert possible({(1, 0), (2, 2)}, 3, 3) == {(1, 0), (2, 2), (1, 1), (0, 0), (0, 1)}
     assert possible(set(), 2, 2) == set()
@@ -90,7 +90,7 @@ def test_words_without_a_counterpart_may_go_with_the_word_they_belong_to() -> No
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_no_piece_of_a_vocabulary_spans_two_words_that_the_corpus_tells_apart(kind: str) -> None:
-    """Guards maps that can be read: サムは in one piece has no row of its own for the particle."""
+    """Guards readable maps: with サムは as one piece, the particle would have no row of its own."""
     pairs = rows("sentences", 600, seed=3)
     texts = [
         marked(row[side], words)
@@ -112,8 +112,7 @@ def test_no_piece_of_a_vocabulary_spans_two_words_that_the_corpus_tells_apart(ki
 
 
 def test_the_vocabulary_of_a_run_is_learnt_inside_words(tmp_path: Path) -> None:
-    """Guards the way from the corpus' words to the tokenizer of a run: borders that are lost on it change
-    nothing else."""
+    """Guards the word boundaries on their way from the corpus to a run's tokenizer."""
     config = DataConfig(sentences=1500, cache=str(tmp_path))
     prepared = prepare("translate", config, TokenizerConfig(kind="bpe", vocab_size=900), 64, 1)
     words = {

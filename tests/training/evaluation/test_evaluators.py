@@ -39,7 +39,7 @@ def make(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
             trainer=TrainerConfig(samples=1, evaluate_sentences=4, beam_size=1),
         )
         config.attention = replace(config.attention, **{"examples": 1, "scored": 8, "image": False, **attention})
-        prepared = prepare(task, config.data, config.tokenizer, config.model.context, 1)  # type: ignore[call-overload]
+        prepared = prepare(task, config.data, config.tokenizer, config.model.context, 1)
         torch.manual_seed(1)
         model = build_model(config, prepared.tokenizers).eval()
         return evaluator_for(config, prepared, model, tmp_path, RunLog(tmp_path, 0))

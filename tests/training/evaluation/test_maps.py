@@ -37,7 +37,7 @@ def make(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
             model=ModelConfig(layers=2, heads=2, width=32, context=200),
         )
         config.attention = replace(config.attention, **{"examples": 1, "scored": 8, **attention})
-        prepared = prepare(task, config.data, config.tokenizer, config.model.context, 1)  # type: ignore[call-overload]
+        prepared = prepare(task, config.data, config.tokenizer, config.model.context, 1)
         torch.manual_seed(1)
         model = build_model(config, prepared.tokenizers).eval()
         return AttentionRecorder(config, prepared, model, tmp_path, RunLog(tmp_path, 0))
