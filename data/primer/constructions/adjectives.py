@@ -164,8 +164,8 @@ def superlative(chooser: Chooser) -> Draft:
     return sentence(clause, pairs=((said.english, role),))
 
 
-ROLES = ("student school", "student university", "teacher school", "doctor hospital", "nurse hospital")
-ROLES += ("chef restaurant", "child village", "carpenter village")
+ROLES = ["student school", "student university", "teacher school", "doctor hospital", "nurse hospital"]
+ROLES += ["chef restaurant", "child village", "carpenter village"]
 
 
 # Liking and preferring

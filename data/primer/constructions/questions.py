@@ -43,8 +43,8 @@ def _wh_question(clause: Clause, word: Complement) -> Draft:
 def what_question(chooser: Chooser) -> Draft:
     """Question about the object. Example: What did Ken eat in the park? - ケンは公園で何を食べましたか。"""
     tense = chooser.pick(("past", "past", "future"))
-    options = verbs(without=("accident", "stative") if tense == "future" else ("stative",), transitive=True)
-    options = [one for one in options if one.english in WHAT and "soup" not in one.object[:1] and one.particle == "を"]
+    known = verbs(without=("accident", "stative") if tense == "future" else ("stative",), transitive=True)
+    options = [one for one in known if one.english in WHAT and "soup" not in one.object[:1] and one.particle == "を"]
     one = chooser.pick(options)
     clause = chooser.event(one, Mode(tense), _asked_person(chooser, one), question=True, timed=0.6)
     what = marked(asked("what", "何"), "", one.particle, 0, 7)

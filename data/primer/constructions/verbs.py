@@ -10,7 +10,7 @@ from data.primer.grammar.noun_phrases import NounPhrase, pronoun
 from data.primer.grammar.sense import CREATING, TRADING
 from data.primer.grammar.sentences import Draft, construction
 from data.primer.grammar.tree import Link, Word
-from data.primer.lexicon import SCENES, Verb, noun, nouns, takers, verb
+from data.primer.lexicon import SCENES, noun, nouns, takers, verb
 
 WILLED = by_people(usual("future"))
 """Actions that people do on purpose."""
@@ -134,7 +134,8 @@ def suggestion(chooser: Chooser) -> Draft:
 @construction(0.8)
 def experience(chooser: Chooser) -> Draft:
     """Statement about an experience. Example: Mary has been to Kyoto. She has never eaten sushi. - …たことがあります。"""
-    one = chooser.pick([one for one in WILLED if one.english not in COMMON or _tasting(one)])
+    tasting = verb("eat", noun("cake"))
+    one = chooser.pick([one for one in WILLED if one.english not in COMMON or one is tasting])
     subject = chooser.subject(("person", "named"))
     mode = Mode("present", chooser.chance(0.45), "experience")
     clause = chooser.event(one, mode, subject, timed=0.0, counted=0.0, placed=0.25, generic=True)
@@ -143,26 +144,19 @@ def experience(chooser: Chooser) -> Draft:
     return experience(chooser) if daily else sentence(clause)
 
 
-def _tasting(one: Verb) -> bool:
-    return one.english == "eat" and "food" in one.object
-
-
 # Nominalised clauses: の as a noun, に for a purpose.
 
 CHORES = frozenset(("open", "close", "call", "wait for", "order", "come to", "carry", "use"))
 """Actions that people hardly like for their own sake."""
 
 
-def _doing(chooser: Chooser, subject: NounPhrase) -> Clause:
-    one = chooser.pick([one for one in WILLED if "rare" not in one.features and one.english not in CHORES])
-    return chooser.event(one, Mode("present", modality=NONFINITE), subject, timed=0.0, generic=True, accompanied=0.1)
-
-
 @construction(1.2)
 def liking_to(chooser: Chooser) -> Draft:
     """Statement about liking an activity. Example: Sam likes swimming in the sea. - サムは海で泳ぐのが好きです。"""
     subject = chooser.subject(("person", "named"))
-    doing = _doing(chooser, subject)
+    one = chooser.pick([one for one in WILLED if "rare" not in one.features and one.english not in CHORES])
+    mode = Mode("present", modality=NONFINITE)
+    doing = chooser.event(one, mode, subject, timed=0.0, generic=True, accompanied=0.1)
     like = verb(chooser.pick(("like", "like", "love")), noun("dog"))
     link = Link()
     liked = (*doing.japanese(ja.dictionary, topic=None), Word("の"), Word("が", link))

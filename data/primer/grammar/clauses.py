@@ -251,8 +251,9 @@ class Clause:
         """
         order = sorted((c for c in self.complements if c not in skip), key=lambda complement: complement.japanese_rank)
         said = [part for complement in order for part in complement.japanese]
-        named = topic is not None and not self.subject.dropped
-        return (*((*self.subject.japanese, Word(topic)) if named else ()), *said, *self.ended(form))
+        if topic is not None and not self.subject.dropped:
+            said = [*self.subject.japanese, Word(topic), *said]
+        return (*said, *self.ended(form))
 
     def ended(self, form: ja.Form | None = None) -> Parts:
         """Return the inflected predicate: its stem is linked to the content word, its ending to English auxiliaries."""

@@ -224,8 +224,8 @@ def _entries(kind: type[T], table: str) -> list[T]:
 
 def _regular(entry: Verb) -> Verb:
     """Replace '+' by the regular past."""
-    forms = {form: english.past(entry.english) for form in ("past", "participle") if getattr(entry, form) == "+"}
-    return replace(entry, **forms)
+    past, participle = (english.past(entry.english) if form == "+" else form for form in (entry.past, entry.participle))
+    return replace(entry, past=past, participle=participle)
 
 
 NOUNS = [
@@ -321,11 +321,7 @@ def causes(entry: Verb, thing: Noun) -> list[Reason]:
     return [cause for cause in found if any(taken is thing for _, taken in takers(cause.verb, str(cause.object)))]
 
 
-def accepts(name: str, thing: Noun) -> bool:
-    """Whether a verb with this English form accepts the object."""
-    return any(entry is thing for _, entry in takers(name, thing.english.replace(" ", "-")))
-
-
 def things(sequel: Sequel) -> list[Noun]:
     """Return the things to which both actions can happen."""
-    return [thing for _, thing in takers(sequel.first, sequel.object) if accepts(sequel.second, thing)]
+    accepted = [thing for _, thing in takers(sequel.second, sequel.object)]
+    return [thing for _, thing in takers(sequel.first, sequel.object) if thing in accepted]
