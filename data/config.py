@@ -130,16 +130,16 @@ def problems(config: DataConfig) -> list[str]:
         found.append(f"data.path: is needed for data={config.source}: {what}")
     for name in ("valid_path", "test_path"):
         if getattr(config, name) and config.source not in ("text", "pairs"):
-            found.append(f"data.{name}: has no meaning for data={config.source}, which has splits of its own")
+            found.append(f"data.{name}: cannot be set with data={config.source}, which has its own splits")
     if config.streaming and config.source == "primer":
-        found.append("data.streaming: the built-in corpus is small; leave it off")
+        found.append("data.streaming: is not available for the built-in corpus, which is small; set it to false")
     if config.streaming and config.split != "contiguous":
-        found.append(f"data.split={config.split}: text that is streamed can only be split contiguously")
+        found.append(f"data.split={config.split}: streamed text can only be split contiguously")
     for name in ("valid_fraction", "test_fraction"):
         if not 0 <= getattr(config, name) < 1:
             found.append(f"data.{name}={getattr(config, name)}: must be from 0 up to (not including) 1")
     if config.valid_fraction + config.test_fraction >= 1:
-        found.append("data.valid_fraction, data.test_fraction: together they leave nothing to train on")
+        found.append("data.valid_fraction, data.test_fraction: together they leave no training data")
     for name in ("valid_tokens", "max_rows", "batch_tokens", "length_multiple", "sentences", "stories"):
         found += _below(config, f"data.{name}", 1)
     return found + _below(config, "data.split_seed", 0)

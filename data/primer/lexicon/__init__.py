@@ -321,7 +321,8 @@ def causes(entry: Verb, thing: Noun) -> list[Reason]:
     return [cause for cause in found if any(taken is thing for _, taken in takers(cause.verb, str(cause.object)))]
 
 
-def things(sequel: Sequel) -> list[Noun]:
+@cache
+def things(sequel: Sequel) -> tuple[Noun, ...]:
     """Return the things to which both actions can happen."""
     accepted = [thing for _, thing in takers(sequel.second, sequel.object)]
-    return [thing for _, thing in takers(sequel.first, sequel.object) if thing in accepted]
+    return tuple(thing for _, thing in takers(sequel.first, sequel.object) if thing in accepted)
