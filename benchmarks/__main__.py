@@ -8,7 +8,7 @@ import sys
 from configs.commands import run_command
 from configs.program import run_guarded
 
-HELP = """Compare this project with its peers. Each contender runs in its own process; turns alternate; medians count.
+HELP = """Compare the speed of this project with its peers: separate processes that take turns; results are medians.
 
   python -m benchmarks train_gpt nanogpt=CHECKOUT data=input.txt    training steps of a GPT
   python -m benchmarks train_translator data=FOLDER                 training steps of an encoder-decoder

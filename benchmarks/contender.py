@@ -11,8 +11,7 @@ Step = Callable[[], int]
 
 
 class Skipped(Exception):
-    """Raised, with the reason, by a contender that cannot run on this machine. A peer whose package is missing raises
-    ImportError."""
+    """Raised, with the reason, by a contender that cannot run here; a missing package is an ImportError instead."""
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -31,7 +31,7 @@ from configs.program import expanded
 ROOT = Path(__file__).resolve().parent.parent
 
 _ROOM = 1.4
-"""Overhead factor on the nominal time of the turns: the uncounted step before each turn, and an overlong last step."""
+"""Overhead factor on the nominal time of a turn, for the uncounted step before it and a last step that exceeds it."""
 
 
 @dataclass
@@ -62,8 +62,7 @@ class MeasureSettings:
     parallel is set up once more, alone. Measured turns always run one at a time."""
 
     limit: float | None = None
-    """Total time limit in seconds: contenders that are not ready in time are stopped, and rounds that do not fit are
-    skipped."""
+    """Total time limit in seconds: contenders that are not ready by then and rounds that do not fit are skipped."""
 
 
 class Worker:
@@ -72,11 +71,10 @@ class Worker:
     def __init__(self, contender: Contender, instructions: str) -> None:
         self.row = Row(contender.name, contender.ours, contender.operations_per_unit, facts=dict(contender.facts))
         self.contender = contender
-        paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker"],
-            env=os.environ | {"PYTHONPATH": paths} | LIMITS[instructions] | dict(contender.environment),
+            env=environment({**LIMITS[instructions], **contender.environment}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -87,30 +85,23 @@ class Worker:
     def set_up(self, seconds: float, deadline: float = math.inf) -> None:
         """Build the step and run the uncounted first turn. A contender that is not ready at `deadline`
         (time.monotonic) is killed."""
-        contender = self.contender
-        with self.given_up_at(deadline) as given_up:
-            answer = self.ask(
-                build=contender.build, arguments=dict(contender.arguments), ours=contender.ours, seconds=seconds
-            )
-        if given_up.is_set():
-            self.row.status = "not measured: set-up exceeded the time limit"
-        self.row.set_up_seconds = answer.get("set_up_seconds", 0.0)
-
-    @contextmanager
-    def given_up_at(self, deadline: float) -> Iterator[threading.Event]:
-        """Kill the process at `deadline` unless the block has ended by then -> event that is set after a kill."""
-        given_up = threading.Event()
+        contender, late = self.contender, threading.Event()
 
         def give_up() -> None:
-            given_up.set()
+            late.set()
             self.process.kill()
 
         timer = threading.Timer(max(0.0, min(deadline - time.monotonic(), threading.TIMEOUT_MAX)), give_up)
         timer.start()
         try:
-            yield given_up
+            answer = self.ask(
+                build=contender.build, arguments=dict(contender.arguments), ours=contender.ours, seconds=seconds
+            )
         finally:
             timer.cancel()
+        if late.is_set():
+            self.row.status = "not measured: set-up exceeded the time limit"
+        self.row.set_up_seconds = answer.get("set_up_seconds", 0.0)
 
     def turn(self, seconds: float) -> None:
         """Run one measured turn."""
@@ -167,18 +158,7 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
         raise UserError(f"rounds={settings.rounds}: must be at least 1")
     native = settings.instructions == "native"
     name = benchmark.name if native else f"{benchmark.name}_{settings.instructions}"
-    result = Result(
-        benchmark=name,
-        title=benchmark.title,
-        unit=benchmark.unit,
-        reference=benchmark.reference,
-        comparisons=[asdict(one) for one in benchmark.comparisons],
-        date=date.today().isoformat(),
-        machine=describe_machine() | ({} if native else {"instructions": settings.instructions}),
-        versions=versions(),
-        peak=peak or matrix_peak(settings.instructions),
-        rows=[],
-    )
+    peak = peak or matrix_peak(settings.instructions)
     emulated = [one for one in chosen if emulates(settings.instructions, one.name)]
     chosen = [one for one in chosen if one not in emulated]
     turns = settings.rounds * settings.seconds * len(chosen)
@@ -186,18 +166,14 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
     workers = [Worker(contender, settings.instructions) for contender in chosen]
     with tqdm(total=len(chosen) * (1 + settings.rounds), unit="turn", disable=None, dynamic_ncols=True) as bar:
 
-        def set_up(number: int) -> None:
-            bar.set_description(f"setting up {workers[number].row.name}")
-            workers[number].set_up(settings.warm_up, ready_by)
+        def set_up(worker: Worker) -> None:
+            bar.set_description(f"setting up {worker.row.name}")
+            worker.set_up(settings.warm_up, ready_by)
             bar.update()
 
         try:
-            if settings.at_once == 1:
-                for number in range(len(workers)):
-                    set_up(number)
-            else:
-                with ThreadPoolExecutor(settings.at_once) as together:
-                    list(together.map(set_up, range(len(workers))))
+            with ThreadPoolExecutor(settings.at_once) as together:
+                list(together.map(set_up, workers))
             for number, worker in enumerate(workers):
                 if settings.at_once > 1 and worker.row.status.startswith("failed") and time.monotonic() < ready_by:
                     workers[number] = Worker(worker.contender, settings.instructions)
@@ -211,11 +187,22 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
         finally:
             for worker in workers:
                 worker.close()
-    for worker in workers:
-        if worker.row.status == "measured" and not worker.row.rounds:
-            worker.row.status = "not measured: no time left for a round"
-    result.rows = [worker.row for worker in workers]
-    result.rows += [Row(one.name, one.ours, status="skipped: bf16 is emulated here") for one in emulated]
+    rows = [worker.row for worker in workers]
+    for row in rows:
+        if row.status == "measured" and not row.rounds:
+            row.status = "not measured: no time left for a round"
+    result = Result(
+        benchmark=name,
+        title=benchmark.title,
+        unit=benchmark.unit,
+        reference=benchmark.reference,
+        comparisons=[asdict(one) for one in benchmark.comparisons],
+        date=date.today().isoformat(),
+        machine=describe_machine() | ({} if native else {"instructions": settings.instructions}),
+        versions=versions(),
+        peak=peak,
+        rows=[*rows, *(Row(one.name, one.ours, status="skipped: bf16 is emulated here") for one in emulated)],
+    )
     folder = expanded(settings.to) / ("" if native else settings.instructions)
     folder.mkdir(parents=True, exist_ok=True)
     result.save(folder / f"{name}.json")
@@ -231,15 +218,15 @@ def is_wanted(name: str, only: str, benchmark: Benchmark) -> bool:
     return not wanted or any(text == name or (text not in names and text in name) for text in wanted)
 
 
+def environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a subprocess that can import this project, with `more` variables."""
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return os.environ | {"PYTHONPATH": paths} | dict(more)
+
+
 def matrix_peak(instructions: str) -> dict[str, float]:
     """Measure the matrix peak in a separate process, before anything else runs -> FLOP/s by number format."""
-    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "peak", "json=true"],
-        env=os.environ | {"PYTHONPATH": paths} | LIMITS[instructions],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", "benchmarks", "peak", "json=true"]
+    done = subprocess.run(command, env=environment(LIMITS[instructions]), check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from configs.errors import UserError
 from configs.program import expanded
@@ -14,19 +15,11 @@ class NoSettings:
     """Empty settings, for commands without options."""
 
 
-def existing_file(key: str, value: str) -> Path:
-    """Return the absolute path of an existing file. Raises UserError if it does not exist."""
+def existing(key: str, value: str, kind: Literal["file", "folder"] = "file", hint: str = "") -> Path:
+    """Return the absolute path of an existing file or folder. Raises UserError, ending in `hint`, if there is none."""
     path = expanded(value).absolute()
-    if not value or not path.is_file():
-        raise UserError(f"{key}={value}: no such file")
-    return path
-
-
-def existing_folder(key: str, value: str, hint: str = "") -> Path:
-    """Return the absolute path of an existing folder. Raises UserError, ending in `hint`, if it does not exist."""
-    path = expanded(value).absolute()
-    if not value or not path.is_dir():
-        raise UserError(f"{key}={value}: no such folder{hint}")
+    if not value or not (path.is_file() if kind == "file" else path.is_dir()):
+        raise UserError(f"{key}={value}: no such {kind}{hint}")
     return path
 
 

@@ -22,6 +22,5 @@ The cache tag separates compiled code by instruction set: torch 2.13 would other
 
 
 def emulates(instructions: str, contender: str) -> bool:
-    """Whether a bf16 contender, recognised by its name, would run without bf16 instructions: emulation is a hundred
-    times slower than float32."""
+    """Whether this is a bf16 contender, by its name, without bf16 instructions: a hundred times slower than float32."""
     return instructions != "native" and any(name in contender for name in ("bf16", "bfloat16"))

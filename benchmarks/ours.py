@@ -64,8 +64,7 @@ def folder_until_exit() -> Path:
 def trainer_of(settings: list[str], vocabulary: int = 0) -> Trainer:
     """Build the project's trainer; it raises RuntimeError in a step if compilation fails.
 
-    If `vocabulary` is positive, the trainer trains a GPT on token ids drawn from a Zipf distribution instead of a text,
-    to measure the speed at a vocabulary larger than that of a small text.
+    If `vocabulary` is positive, the trainer trains a GPT of this vocabulary size on `zipf_ids` instead of a text.
     """
     config = composed(["trainer.steps=1000000", *settings])
     hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
@@ -85,10 +84,7 @@ def trainer_of(settings: list[str], vocabulary: int = 0) -> Trainer:
 
 
 def training(settings: list[str], vocabulary: int = 0) -> Step:
-    """Return one optimiser step of the project's trainer, counted in non-padding tokens (source and target).
-
-    Arguments: see `trainer_of`.
-    """
+    """Return an optimiser step of `trainer_of`, counted in non-padding tokens (source and target)."""
     trainer = trainer_of(settings, vocabulary)
 
     def step() -> int:

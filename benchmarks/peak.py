@@ -1,14 +1,18 @@
-"""Measure the peak matrix throughput; the fraction of it that a program reaches is comparable across machines."""
+"""Measure the peak matrix throughput. The fraction that a program reaches of it is comparable across machines."""
 
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import torch
 from torch.nn import functional as F
+
+from benchmarks.device import device
+from benchmarks.gpu.timing import mean_seconds
+from benchmarks.report import markdown_table
 
 SHAPES = ((8192, 256, 1024), (8192, 1024, 256), (8192, 384, 1536), (2048, 256, 1024), (2048, 2048, 2048))
 """M x K x N of the measured products: the linear layers of small transformers, and one square product."""
@@ -29,27 +33,19 @@ class PeakSettings:
 
 def measure_peak() -> dict[str, dict[str, float]]:
     """Return FLOP/s (2 M K N / median time of `F.linear`) by number format and shape; the maximum is the peak."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     formats = {"bf16": torch.bfloat16, "float32": torch.float32}
-    shapes = SHAPES + (LARGE if device == "cuda" else ())
+    shapes = SHAPES + (LARGE if torch.cuda.is_available() else ())
     return {
-        name: {" x ".join(map(str, shape)): product_rate(shape, dtype, device) for shape in shapes}
+        name: {" x ".join(map(str, shape)): product_rate(*shape, dtype) for shape in shapes}
         for name, dtype in formats.items()
     }
 
 
-def product_rate(shape: tuple[int, int, int], dtype: torch.dtype, device: str) -> float:
+def product_rate(rows: int, inner: int, columns: int, dtype: torch.dtype) -> float:
     """Return the FLOP/s of one product, from the median time of `REPEATS` calls after one uncounted call."""
-    rows, inner, columns = shape
-    x = torch.randn(rows, inner, device=device).to(dtype)
-    weight = torch.randn(columns, inner, device=device).to(dtype)
-    times = []
-    for _ in range(REPEATS + 1):
-        started = time.perf_counter()
-        F.linear(x, weight)
-        if device == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - started)
+    x = torch.randn(rows, inner, device=device()).to(dtype)
+    weight = torch.randn(columns, inner, device=device()).to(dtype)
+    times = [mean_seconds(partial(F.linear, x, weight), 1) for _ in range(REPEATS + 1)]
     return 2 * rows * inner * columns / median(times[1:])
 
 
@@ -60,7 +56,6 @@ def peak(settings: PeakSettings) -> None:
     if settings.json:
         print(json.dumps({name: max(rates.values()) for name, rates in found.items()}))
         return
-    print("| M x K x N | " + " | ".join(f"{name}, TFLOP/s" for name in found) + " |")
-    print("|---|" + "---|" * len(found))
-    for shape in next(iter(found.values())):
-        print(f"| {shape} | " + " | ".join(f"{rates[shape] / 1e12:.2f}" for rates in found.values()) + " |")
+    shapes = next(iter(found.values()))
+    rows = [(shape, *(f"{rates[shape] / 1e12:.2f}" for rates in found.values())) for shape in shapes]
+    print(markdown_table(["M x K x N", *(f"{name}, TFLOP/s" for name in found)], rows))

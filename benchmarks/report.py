@@ -2,122 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from benchmarks.results import Result, Row
 
 
+def markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [f"| {' | '.join(headings)} |", "|" + "---|" * len(headings)]
+    return "\n".join([*lines, *(f"| {' | '.join(cells)} |" for cells in rows)])
+
+
 def full_table(result: Result) -> str:
     """Return the table of all contenders of a benchmark, including skipped and failed ones."""
-    per_second = f"{result.unit}/s"
-    heading = f"| contender | {per_second} | min – max | ms/step | TFLOP/s | of peak | memory, GB | reference / this |"
+    heading = (
+        f"| contender | {result.unit}/s | min – max | ms/step | TFLOP/s | of peak | memory, GB | reference / this |"
+    )
     lines = [f"{result.title}. The reference is “{result.reference}”.", "", heading, "|---|" + "---|" * 7]
     reference = result.row(result.reference)
     for row in result.rows:
-        if row.measured:
-            ratio = f"{reference.rate / row.rate:.2f} x" if reference else "–"
-            lines.append(
-                f"| {label(row)} | {number(row.rate)} | {number(min(row.rates))} – {number(max(row.rates))} |"
-                f" {number(row.milliseconds)} | {use(row, result)} | {row.peak_memory / 1e9:.2f} | {ratio} |"
-            )
-        else:
-            lines.append(f"| {label(row)} | {row.status} |" + " |" * 6)
+        name = f"**{row.name}**" if row.ours else row.name
+        if not row.measured:
+            lines.append(f"| {name} | {row.status} |" + " |" * 6)
+            continue
+        use, ratio = "– | –", "–"
+        if row.operations is not None:
+            use = f"{row.operations / 1e12:.3f} | {100 * row.operations / result.best_peak:.1f} %"
+        if reference:
+            ratio = f"{reference.rate / row.rate:.2f} x"
+        lines.append(
+            f"| {name} | {number(row.rate)} | {number(min(row.rates))} – {number(max(row.rates))} |"
+            f" {number(row.milliseconds)} | {use} | {row.peak_memory / 1e9:.2f} | {ratio} |"
+        )
     return "\n".join([*lines, "", conditions(result)])
-
-
-def label(row: Row) -> str:
-    """Return the row's name, in bold for our rows."""
-    return f"**{row.name}**" if row.ours else row.name
-
-
-def use(row: Row, result: Result) -> str:
-    """Return two cells: model TFLOP/s, and their percentage of the machine's measured peak."""
-    if row.operations is None:
-        return "– | –"
-    return f"{row.operations / 1e12:.3f} | {100 * row.operations / result.best_peak:.1f} %"
 
 
 def conditions(result: Result) -> str:
     """Return rounds, date, machine, versions and matrix peak as a caption."""
-    peaks = ", ".join(f"{rate / 1e12:.2f} TFLOP/s in {name}" for name, rate in result.peak.items())
-    return f"{place(result)} Matrix peak {peaks}."
-
-
-def place(result: Result) -> str:
-    """Return rounds, date, machine and versions as a caption."""
     machine, rounds = result.machine, max((len(row.rounds) for row in result.rows), default=0)
     held = f" restricted to {str(machine['instructions']).upper()}" if "instructions" in machine else ""
-    where = f"{machine['processor']}{held}, {machine['cores']} cores" + (
-        f", {machine['gpu']}" if "gpu" in machine else ""
-    )
+    gpu = f", {machine['gpu']}" if "gpu" in machine else ""
+    where = f"{machine['processor']}{held}, {machine['cores']} cores{gpu}"
     packages = ", ".join(f"{name} {version}" for name, version in result.versions.items())
-    return f"Medians of {rounds} alternating rounds, {result.date}; {where}; {packages}."
+    peaks = ", ".join(f"{rate / 1e12:.2f} TFLOP/s in {name}" for name, rate in result.peak.items())
+    return f"Medians of {rounds} alternating rounds, {result.date}; {where}; {packages}. Matrix peak {peaks}."
 
 
 HIGHLIGHTS = {
     ("train_gpt_cpu", "the same, against the fastest peer"): "Train nanoGPT's CPU recipe (0.8M parameters)",
     ("train_gpt_baby", "the same, against the fastest peer"): "Train nanoGPT's baby GPT (10.7M parameters)",
     ("train_translator", "against the fastest plain loop"): "Train an encoder-decoder (3+3 layers, width 256)",
-    ("sample_10.7M_batch_32", "against Hugging Face"): "Sample 32 texts from 10.7M parameters",
-    ("sample_0.8M_batch_1", "against CTranslate2 in float32"): "Sample one text from 0.8M parameters",
-    ("recording", "the peer only returns them"): "Record all attention maps, with scores and checks",
+    ("sample_10.7M_batch_32", "against Hugging Face"): "Sample 32 texts from a 10.7M-parameter model",
+    ("sample_0.8M_batch_1", "against CTranslate2 in float32"): "Sample one text from a 0.8M-parameter model",
+    ("recording", "only returns them"): "Record all attention maps, including head scores and the consistency check",
 }
 """Rows of the README's table, favourable and unfavourable: (benchmark, ending of a comparison) -> description."""
 
 
-def highlights(results: Sequence[Result], instructions: str = "avx2") -> str:
-    """Return the README's table: the ratios of `HIGHLIGHTS`, native and, if measured, restricted to `instructions`."""
+def highlights(results: Sequence[Result]) -> str:
+    """Return the README's table: the ratios of `HIGHLIGHTS`, native and, if measured, restricted to AVX2."""
     by_name = {result.benchmark: result for result in results}
-    lines = [f"| | ours | fastest peer | ratio | ratio with {instructions.upper()} only |", "|---|---|---|---|---|"]
+    lines = ["| | ours | fastest peer | ratio | ratio with AVX2 only |", "|---|---|---|---|---|"]
     for (name, ending), what in HIGHLIGHTS.items():
-        compared = contest(by_name.get(name), ending)
-        if compared is None:
-            continue
-        result, ours, peer = compared
-        held = contest(by_name.get(f"{name}_{instructions}"), ending)
-        older = f"{held[1].rate / held[2].rate:.1f} x" if held else "–"
-        cells = (f"{number(ours.rate)} {result.unit}/s", f"{number(peer.rate)}: {peer.name}")
-        lines.append(f"| {what} | {' | '.join(cells)} | {ours.rate / peer.rate:.1f} x | {older} |")
+        ours, peer = contest(by_name.get(name), ending)
+        if ours and peer:
+            held, held_peer = contest(by_name.get(f"{name}_avx2"), ending)
+            older = f"{held.rate / held_peer.rate:.1f} x" if held and held_peer else "–"
+            cells = (f"{number(ours.rate)} {by_name[name].unit}/s", f"{number(peer.rate)}: {peer.name}")
+            lines.append(f"| {what} | {' | '.join(cells)} | {ours.rate / peer.rate:.1f} x | {older} |")
     return "\n".join(lines)
 
 
-def contest(result: Result | None, ending: str) -> tuple[Result, Row, Row] | None:
-    """Return the result, our fastest row and the fastest peer of the comparison with this ending, or None."""
-    if result is None:
-        return None
-    comparison = next((one for one in result.comparisons if one["what"].endswith(ending)), None)
-    if comparison is None:
-        return None
-    ours, peer = result.fastest(comparison["ours"]), result.fastest(comparison["peers"])
-    return (result, ours, peer) if ours and peer else None
+def contest(result: Result | None, ending: str) -> tuple[Row | None, Row | None]:
+    """Return our fastest row and the fastest peer of the comparison with this ending; None if not measured."""
+    comparisons = [one for one in result.comparisons if one["what"].endswith(ending)] if result else []
+    return result.contest(comparisons[0]) if result and comparisons else (None, None)
 
 
 def comparison_table(results: Sequence[Result]) -> str:
-    """Return the table of all comparisons, each with its fastest peer, followed by the contenders not measured."""
-    lines = [line for result in results for line in comparisons(result)]
+    """Return the table of all comparisons with a measured row of ours, followed by the contenders not measured."""
+    rows = []
+    for result in results:
+        for comparison in result.comparisons:
+            ours, peer = result.contest(comparison)
+            if ours:
+                rival = (f"{number(peer.rate)} ({peer.name})", f"{ours.rate / peer.rate:.1f} x") if peer else None
+                rate = f"{number(ours.rate)} {result.unit}/s"
+                rows.append((comparison["what"], rate, *(rival or ("not measured", "–"))))
     missing = [f"{row.name} ({row.status})" for result in results for row in result.rows if not row.measured]
-    table = "\n".join(["| benchmark | ours | fastest peer | ratio |", "|---|---|---|---|", *lines])
+    table = markdown_table(("benchmark", "ours", "fastest peer", "ratio"), rows)
     return f"{table}\n\nNot measured: {'; '.join(missing)}." if missing else table
-
-
-def beside(ours: Row, peer: Row | None) -> tuple[str, str]:
-    """Return two cells: the peer's rate and name, and the ratio of our rate to the peer's rate."""
-    if peer is None:
-        return "not measured", "–"
-    return f"{number(peer.rate)} ({peer.name})", f"{ours.rate / peer.rate:.1f} x"
-
-
-def comparisons(result: Result) -> list[str]:
-    """Return one table row for each comparison of a benchmark in which one of our contenders was measured."""
-    lines = []
-    for comparison in result.comparisons:
-        ours, peer = result.fastest(comparison["ours"]), result.fastest(comparison["peers"])
-        if ours is None:
-            continue
-        lines.append(
-            f"| {comparison['what']} | {number(ours.rate)} {result.unit}/s | {' | '.join(beside(ours, peer))} |"
-        )
-    return lines
 
 
 def number(value: float) -> str:

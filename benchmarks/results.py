@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -87,6 +87,10 @@ class Result:
         """Return the named row with the highest median rate, or None if none was measured."""
         measured = [row for name in names if (row := self.row(name))]
         return max(measured, key=lambda row: row.rate, default=None)
+
+    def contest(self, comparison: Mapping[str, Sequence[str]]) -> tuple[Row | None, Row | None]:
+        """Return our fastest row and the fastest peer of a comparison; None if none was measured."""
+        return self.fastest(comparison["ours"]), self.fastest(comparison["peers"])
 
     @property
     def best_peak(self) -> float:

@@ -1,12 +1,14 @@
-"""Convert the size of a Transformer to arguments of contenders and to `train.py` settings."""
+"""Size of a Transformer, as arguments of contenders and as `train.py` settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 
+@dataclass(frozen=True)
 class Shape:
-    """Base class of dataclasses with these four fields."""
+    """Size of a Transformer; `context` is the maximum sequence length in tokens."""
 
     layers: int
     heads: int
@@ -15,7 +17,7 @@ class Shape:
 
     @property
     def size(self) -> dict[str, int]:
-        """The four fields by name."""
+        """The four fields by name, also for subclasses with more fields."""
         return {"layers": self.layers, "heads": self.heads, "width": self.width, "context": self.context}
 
 

@@ -41,7 +41,7 @@ class TableSettings:
 def table(settings: TableSettings) -> None:
     """Write the results to the tables of README.md, docs/speed.md and docs/gpu.md."""
     written = blocks(expanded(settings.results))
-    for path in (expanded(settings.readme), expanded(settings.speed), expanded(settings.gpu)):
+    for path in map(expanded, (settings.readme, settings.speed, settings.gpu)):
         page = path.read_text(encoding="utf-8")
         path.write_text(with_blocks(page, written), encoding="utf-8")
         print(path)
@@ -51,16 +51,11 @@ def load_results(folder: Path) -> list[Result]:
     """Load all results of a folder except the loss curves, sorted by `ORDER`, then by name."""
     paths = [*folder.glob("*.json"), *(path for name in LIMITS for path in folder.glob(f"{name}/*.json"))]
     found = [Result.load(path) for path in paths if path.name != FILE]
-    return sorted(found, key=lambda one: (place_in_order(one.benchmark), one.benchmark))
-
-
-def place_in_order(benchmark: str) -> int:
-    """Return the index in `ORDER` of the benchmark, which may have an instruction set as suffix; others come last."""
-    return next((place for place, name in enumerate(ORDER) if benchmark.startswith(name)), len(ORDER))
+    return sorted(found, key=lambda one: ([not one.benchmark.startswith(name) for name in ORDER], one.benchmark))
 
 
 ORDER = ["train_gpt_cpu", "train_gpt_baby", "train_translator"]
-"""Benchmarks listed first on a page."""
+"""Benchmarks listed first on a page, also with an instruction set at the end of their names."""
 
 
 def summary(results: Sequence[Result]) -> str:
@@ -95,37 +90,26 @@ def all_tables(results: Sequence[Result]) -> str:
     return "\n\n".join(tables) or NOTHING
 
 
-def memory(results: Sequence[Result]) -> str:
-    """Return computed and measured memory."""
-    scaling = [result for result in results if result.benchmark == "scaling"]
-    return memory_tables(scaling[0]) if scaling else NOTHING
-
-
-def projection(results: Sequence[Result]) -> str:
+def projection(baby: Result | None, scaling: Result | None) -> str:
     """Return the projected speed of other machines, from the baby GPT's fraction of the peak and the memory model."""
-    by_name = {result.benchmark: result for result in results}
-    baby, scaling = by_name.get("train_gpt_baby"), by_name.get("scaling")
     row = baby and baby.fastest([row.name for row in baby.rows if row.ours])
     if not (baby and scaling and row and row.operations):
         return NOTHING
     return projection_table(row.operations / baby.best_peak, fit(scaling))
 
 
-def loss_curves(path: Path) -> str:
-    """Return the table of the loss curves."""
-    return curves_table(Curves.load(path)) if path.exists() else NOTHING
-
-
 def blocks(folder: Path) -> dict[str, str]:
     """Return the text between `<!-- NAME -->` and `<!-- end of NAME -->`, by name, from the results in a folder."""
     results = load_results(folder)
+    by_name = {result.benchmark: result for result in results}
+    scaling, curves = by_name.get("scaling"), folder / FILE
     return {
         "benchmarks": summary(results),
         "comparisons": all_comparisons(results),
         "benchmark tables": all_tables(results),
-        "loss curves": loss_curves(folder / FILE),
-        "memory model": memory(results),
-        "projection": projection(results),
+        "loss curves": curves_table(Curves.load(curves)) if curves.exists() else NOTHING,
+        "memory model": memory_tables(scaling) if scaling else NOTHING,
+        "projection": projection(by_name.get("train_gpt_baby"), scaling),
         "gpu tables": gpu_tables(folder),
         "gpu roofline": gpu_roofline(folder),
     }
@@ -140,7 +124,6 @@ def with_blocks(page: str, written: Mapping[str, str]) -> str:
         page, found = pattern.subn(block.replace("\\", r"\\"), page)
         count += found
     if not count:
-        raise UserError(
-            f"the page has no block such as <!-- {next(iter(written))} --> … <!-- end of {next(iter(written))} -->"
-        )
+        example = next(iter(written))
+        raise UserError(f"the page has no block such as <!-- {example} --> … <!-- end of {example} -->")
     return page

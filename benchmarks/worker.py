@@ -22,6 +22,9 @@ from typing import Any
 
 from benchmarks.contender import Skipped, Step
 
+AHEAD = 8
+"""Maximum number of steps queued on a GPU, so that a turn does not end long after its time."""
+
 
 def main() -> None:
     """Answer requests until standard input ends: the first builds the step and warms up, each further one is a turn."""
@@ -62,48 +65,28 @@ def build(target: str, arguments: dict[str, Any]) -> Step:
 
 def turn(step: Step, seconds: float) -> dict[str, float]:
     """Repeat `step` for `seconds`, at least once -> elapsed seconds, number of steps, number of units."""
-    steps, units = 0, 0
-    queued = Queued()
+    steps = units = 0
+    ends: deque[Any] = deque()  # events of the steps queued on a GPU
     started = time.perf_counter()
     while steps == 0 or time.perf_counter() - started < seconds:
         units += step()
         steps += 1
-        queued.add()
-    wait_for_device()
+        if gpu := gpu_in_use():
+            ends.append(gpu.Event())
+            ends[-1].record()
+            if len(ends) > AHEAD:
+                ends.popleft().synchronize()
+    if gpu := gpu_in_use():
+        gpu.synchronize()
     took = time.perf_counter() - started
     give_memory_back()
     return {"seconds": took, "steps": steps, "units": units}
-
-
-class Queued:
-    """Limits the number of steps queued on a GPU to `AHEAD`, so that a turn does not end long after its time."""
-
-    AHEAD = 8
-
-    def __init__(self) -> None:
-        self.ends: deque[Any] = deque()
-
-    def add(self) -> None:
-        """Register a queued step, and wait for the step queued `AHEAD` steps earlier."""
-        if not (gpu := gpu_in_use()):
-            return
-        end = gpu.Event()
-        end.record()
-        self.ends.append(end)
-        if len(self.ends) > self.AHEAD:
-            self.ends.popleft().synchronize()
 
 
 def gpu_in_use() -> Any:
     """Return `torch.cuda` if this process uses a GPU, else None, without importing torch."""
     torch = sys.modules.get("torch")
     return torch.cuda if torch and torch.cuda.is_initialized() else None
-
-
-def wait_for_device() -> None:
-    """Wait until the GPU, if any, has finished its queued work."""
-    if gpu := gpu_in_use():
-        gpu.synchronize()
 
 
 def give_memory_back() -> None:

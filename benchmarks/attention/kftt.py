@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.inputs import existing_folder
+from benchmarks.inputs import existing
 from configs.errors import UserError
 from training.evaluation.head_scores import alignment_scores, describe
 from training.run_folder.loaded_run import load_run
@@ -36,7 +36,7 @@ class KFTTSettings:
 
 def kftt(settings: KFTTSettings) -> None:
     """Measure the alignment error rate of a run's cross-attention, all layers and heads, on KFTT."""
-    run, folder = existing_folder("run", settings.run), existing_folder("folder", settings.folder)
+    run, folder = existing("run", settings.run, "folder"), existing("folder", settings.folder, "folder")
     rows = list(sentences(folder))
     loaded = load_run(run)
     found = alignment_scores(loaded.model, loaded.tokenizers, rows, lenient=False)  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ import numpy as np
 from attention_maps.files import store
 from attention_maps.record.recording import KINDS, Prediction, Recording, Sample, tokens
 from attention_maps.tensorboard.runs import Runs
+from benchmarks.gpu.timing import mean_seconds
 from benchmarks.harness import ROOT
 from benchmarks.inputs import NoSettings
 from configs.errors import UserError
@@ -149,9 +150,4 @@ def wait_for(port: int, process: subprocess.Popen) -> None:
 
 def median(action: Callable[[], object], times: int = 21) -> float:
     """Return the median time of an action in milliseconds."""
-    seconds = []
-    for _ in range(times):
-        started = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - started)
-    return 1000 * statistics.median(seconds)
+    return 1000 * statistics.median(mean_seconds(action, 1) for _ in range(times))

@@ -45,8 +45,7 @@ def tab_drawing(_: NoSettings) -> None:
 
 
 def redraws(driver: webdriver.Chrome, address: str, moves: int) -> list[float]:
-    """Return the redraw time in milliseconds of each move to the previous step, with all steps in memory. If `moves` is
-    0, return the time of the first drawing."""
+    """Return the redraw time in ms of each move to the previous step, or if `moves` is 0, of the first drawing."""
     driver.get("about:blank")
     driver.get(address)
     settled(driver)

@@ -21,20 +21,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from benchmarks.contender import Benchmark, Contender, Step
 from benchmarks.decoding.sample import ctranslate2_rows, decoding_comparisons, our_device, ours_and_hugging_face
+from benchmarks.device import device
 from benchmarks.harness import MeasureSettings, measure
-from benchmarks.inputs import existing_file, existing_folder
+from benchmarks.inputs import existing
+from benchmarks.peers.reference_beam import reference_beam
+from benchmarks.report import markdown_table
 from benchmarks.results import Result
 from configs.program import expanded
-
-if TYPE_CHECKING:
-    from data.tokens.tokenizer import Tokenizer
-    from model.encoder_decoder import EncoderDecoder
+from data.tokens.tokenizer import Tokenizer
+from generation.config import TranslationConfig
+from generation.translation import best_translations, longest_targets
+from model.encoder_decoder import EncoderDecoder
+from model.fast.decoding import prepare
+from training.hardware.device import choose_hardware
+from training.run_folder.loaded_run import load_run
 
 Hypotheses = list[list[int]]
 """Target ids of the translation of each sentence, without bos and eos."""
@@ -63,8 +71,8 @@ class BeamSettings(MeasureSettings):
 
 def beam(settings: BeamSettings) -> None:
     """Measure translation by beam search in sentences per second: ours, Hugging Face, CTranslate2."""
-    run = existing_folder("run", settings.run, "; benchmarks/decoding/beam.py shows the command to train one")
-    sentences = existing_file("sentences", settings.sentences)
+    run = existing("run", settings.run, "folder", "; benchmarks/decoding/beam.py shows the command to train one")
+    sentences = existing("sentences", settings.sentences)
     with tempfile.TemporaryDirectory() as folder:
         work = {"run": str(run), "sentences": str(sentences), "beam_size": settings.beam_size}
         result = measure(benchmark(work, Path(folder)), settings)
@@ -91,18 +99,15 @@ def benchmark(work: dict[str, Any], folder: Path) -> Benchmark:
 
 def agreement(result: Result, found: dict[str, Hypotheses], slow: Hypotheses | None) -> str:
     """Return a Markdown table of output speeds, hypothesis lengths, and agreement with other searches."""
-    heading = (
-        "| contender | output tokens/s | tokens per hypothesis | equal to ours float32 | equal to reference search |"
-    )
-    lines = [heading, "|---|---|---|---|---|"]
+    rows = []
     for row in result.rows:
-        if not row.measured:
-            continue
-        mine = found[row.name]
-        length = mean(len(tokens) + 1 for tokens in mine)  # includes eos
-        cells = [f"{row.rate * length:,.0f}", f"{length:.1f}", same(mine, found.get(REFERENCE)), same(mine, slow)]
-        lines.append(f"| {row.name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        if row.measured:
+            mine = found[row.name]
+            length = mean(len(tokens) + 1 for tokens in mine)  # includes eos
+            equal = (same(mine, found.get(REFERENCE)), same(mine, slow))
+            rows.append((row.name, f"{row.rate * length:,.0f}", f"{length:.1f}", *equal))
+    equals = ("equal to ours float32", "equal to reference search")
+    return markdown_table(("contender", "output tokens/s", "tokens per hypothesis", *equals), rows)
 
 
 def same(mine: Hypotheses, others: Hypotheses | None) -> str:
@@ -114,10 +119,6 @@ def same(mine: Hypotheses, others: Hypotheses | None) -> str:
 
 def loaded(run: str, sentences: str) -> tuple[EncoderDecoder, list[Tokenizer], list[str]]:
     """Load the model in float32 on the CPU, its tokenizers, and the sentences."""
-    from model.encoder_decoder import EncoderDecoder
-    from training.hardware.device import choose_hardware
-    from training.run_folder.loaded_run import load_run
-
     choose_hardware("cpu", "float32", None)
     found = load_run(Path(run))
     assert isinstance(found.model, EncoderDecoder)
@@ -140,13 +141,9 @@ def keeping(translate: Callable[[], tuple[Hypotheses, list[str]]], sentences: in
 
 def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Step:
     """Return a step that translates lines of text as in `generate.py`."""
-    from generation.config import TranslationConfig
-    from generation.translation import best_translations
-    from model.fast.decoding import prepare
-
-    device = our_device(weights)
+    place = our_device(weights)
     model, tokenizers, texts = loaded(run, sentences)
-    ready = prepare(model.to(device), weights)
+    ready = prepare(model.to(place), weights)
     options = TranslationConfig(beam_size=beam_size)
 
     def translate() -> tuple[Hypotheses, list[str]]:
@@ -158,15 +155,11 @@ def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Ste
 
 def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) -> Step:
     """Return a step that calls `PegasusForConditionalGeneration.generate` on batches sorted by length."""
-    import torch
-    from torch.nn.utils.rnn import pad_sequence
-
-    from benchmarks.device import device
     from benchmarks.peers.hugging_face import pegasus
-    from generation.translation import longest_targets
 
     model, (tokenizer,), texts = loaded(run, sentences)
     peer, context = pegasus(model).to(device(), getattr(torch, dtype)), model.config.context
+    ends = {tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id}
 
     @torch.inference_mode()
     def translate() -> tuple[Hypotheses, list[str]]:
@@ -186,7 +179,7 @@ def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) 
                 max_new_tokens=int(longest_targets(real.sum(dim=1), context).max()),
             )
             for row, tokens in zip(rows, written.tolist(), strict=True):
-                found[row] = without_ends(tokens)
+                found[row] = [token for token in tokens if token not in ends]
         return found, [tokenizer.decode(tokens) for tokens in found]
 
     return keeping(translate, len(texts), to)
@@ -224,21 +217,8 @@ def encoded(tokenizer: Tokenizer, texts: Sequence[str], context: int) -> list[li
     return [[*ids[: context - 1], tokenizer.eos_id] for ids in tokenizer.encode_batch(list(texts))]
 
 
-def without_ends(tokens: list[int]) -> list[int]:
-    """Remove bos, eos and padding from a row of Hugging Face's output."""
-    from data.tokens.tokenizer import Tokenizer
-
-    ends = {Tokenizer.bos_id, Tokenizer.eos_id, Tokenizer.pad_id}
-    return [token for token in tokens if token not in ends]
-
-
 def reference(run: str, sentences: str, beam_size: int) -> Hypotheses:
     """Return the hypotheses of the slow reference search in float64."""
-    import torch
-
-    from benchmarks.peers.reference_beam import reference_beam
-    from generation.translation import longest_targets
-
     model, tokenizers, texts = loaded(run, sentences)
     model.double()
     target, context = tokenizers[-1], model.config.context

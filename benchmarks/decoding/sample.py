@@ -12,28 +12,29 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import torch
 
 from benchmarks.contender import Benchmark, Comparison, Contender, Skipped, Step
+from benchmarks.device import device
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.inputs import absolute
 from benchmarks.shape import Shape
 from configs.errors import UserError
-
-if TYPE_CHECKING:
-    import torch
-
-    from model.gpt import GPT
+from generation.config import SamplingConfig
+from generation.sampling import generate
+from model.config import ModelConfig
+from model.fast.decoding import prepare
+from model.gpt import GPT
+from training.hardware.device import choose_hardware
+from training.hardware.number_format import decoding_format
 
 
 @dataclass(frozen=True)
 class SampledGPT(Shape):
     """Size of a GPT in the architecture common to all contenders, and the length of the sampled texts."""
 
-    layers: int
-    heads: int
-    width: int
-    context: int
     vocabulary: int
     new_tokens: int
     """New tokens per text. Including the one-token prompt they fit in the context, which the peers cannot exceed."""
@@ -131,16 +132,12 @@ def decoding_comparisons(what: str, contenders: list[Contender]) -> tuple[Compar
     )
 
 
-def random_gpt(shape: SampledGPT) -> GPT:
-    """Create the GPT whose random weights all contenders use."""
-    import torch
-
-    from model.config import ModelConfig
-    from model.gpt import GPT
-
+def random_gpt(name: str) -> tuple[GPT, SampledGPT]:
+    """Create the GPT of this size whose random weights all contenders use -> model, size."""
+    shape = SHAPES[name]
     torch.manual_seed(0)
     config = ModelConfig(**shape.size, norm="layer", position="learned", activation="gelu", qk_norm=False)
-    return GPT(config, shape.vocabulary).eval()
+    return GPT(config, shape.vocabulary).eval(), shape
 
 
 def counted(write: Callable[[], int], expected: int) -> Step:
@@ -156,15 +153,8 @@ def counted(write: Callable[[], int], expected: int) -> Step:
 
 
 def ours(name: str, batch: int, weights: str = "") -> Step:
-    """Return a step with the project's sampling loop on a model prepared as in `generate.py`, in its default weight
-    format if `weights` is empty."""
-    from generation.config import SamplingConfig
-    from generation.sampling import generate
-    from model.fast.decoding import prepare
-    from training.hardware.number_format import decoding_format
-
-    shape = SHAPES[name]
-    place, plain = our_device(weights), random_gpt(shape)
+    """Return a step with the project's sampling loop, in the default weight format if `weights` is empty."""
+    place, (plain, shape) = our_device(weights), random_gpt(name)
     chosen = weights or decoding_format(place, sum(parameter.numel() for parameter in plain.parameters()))
     model = prepare(plain.to(place), chosen, rows=batch)
     config = SamplingConfig(temperature=TEMPERATURE, top_k=shape.top_k, max_tokens=shape.new_tokens)
@@ -177,9 +167,6 @@ def ours(name: str, batch: int, weights: str = "") -> Step:
 
 def our_device(weights: str) -> torch.device:
     """Return the device of all contenders, set up as in `generate.py`. Raises Skipped for int8 on a GPU."""
-    from benchmarks.device import device
-    from training.hardware.device import choose_hardware
-
     if weights == "int8" and device().type != "cpu":
         raise Skipped("int8 requires a CPU")
     return choose_hardware(device().type, "float32", None).device
@@ -188,15 +175,12 @@ def our_device(weights: str) -> torch.device:
 def hugging_face(name: str, batch: int, dtype: str, cache: str | None = None) -> Step:
     """Return a step that calls `GPT2LMHeadModel.generate` with its key/value cache. The library compiles the decoding
     step if the cache is static, on a GPU only."""
-    import torch
-
-    from benchmarks.device import device
     from benchmarks.peers.hugging_face import gpt2
 
     if cache == "static" and device().type != "cuda":
         raise Skipped("transformers compiles only on a GPU")
-    shape = SHAPES[name]
-    model = gpt2(random_gpt(shape)).to(device(), getattr(torch, dtype))
+    plain, shape = random_gpt(name)
+    model = gpt2(plain).to(device(), getattr(torch, dtype))
     prompts = torch.full((batch, 1), PROMPT, device=device())
 
     @torch.inference_mode()
@@ -221,9 +205,9 @@ def ctranslate2(name: str, batch: int, compute: str, threads: int, workers: int)
 
     from benchmarks.peers.ctranslate_two import options, words, write_generator
 
-    shape, chosen = SHAPES[name], options(compute, threads, workers)
+    chosen, (plain, shape) = options(compute, threads, workers), random_gpt(name)
     with tempfile.TemporaryDirectory() as folder:
-        write_generator(random_gpt(shape), Path(folder))
+        write_generator(plain, Path(folder))
         generator = library.Generator(folder, **chosen)
     prompts = [words([PROMPT])] * batch
 
@@ -244,13 +228,10 @@ def ctranslate2(name: str, batch: int, compute: str, threads: int, workers: int)
 
 def nanogpt(name: str, batch: int, checkout: str) -> Step:
     """Return a step that calls `GPT.generate` of a nanoGPT checkout, which has no key/value cache."""
-    import torch
-
-    from benchmarks.device import device
     from benchmarks.peers.nanogpt import nanogpt as in_nanogpt
 
-    shape = SHAPES[name]
-    model = in_nanogpt(random_gpt(shape), checkout).to(device())
+    plain, shape = random_gpt(name)
+    model = in_nanogpt(plain, checkout).to(device())
     prompts = torch.full((batch, 1), PROMPT, device=device())
     new_tokens = shape.new_tokens if batch == 1 else shape.uncached_tokens
 

@@ -18,7 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.device import device, synchronize
-from benchmarks.gpu.figures import Figure, Sheet, StageSettings
+from benchmarks.gpu.figures import Figure, StageSettings, stage
 from benchmarks.gpu.timing import median_seconds
 
 BACKENDS = {
@@ -58,9 +58,9 @@ def cases() -> Iterator[Case]:
                     yield Case(backend, head_width, causal, masked)
 
 
-def attention(settings: StageSettings) -> None:
+@stage
+def attention(settings: StageSettings) -> Iterator[Figure]:
     """Measure fused attention in TFLOP/s by length, head width, mask and backend."""
-    sheet = Sheet(settings.to)
     deadline = time.monotonic() + settings.seconds
     lengths, tokens, width = ((64, 128), 128, 128) if settings.dry_run else (LENGTHS, TOKENS, WIDTH)
     for case in cases():
@@ -74,19 +74,20 @@ def attention(settings: StageSettings) -> None:
             except (RuntimeError, torch.OutOfMemoryError) as error:
                 refused = str(error).split(".")[0][:90] or type(error).__name__
                 break
-        if refused and not rates:
-            sheet.add(Figure(case.name, status=f"skipped: {refused}"))
-        elif not rates:
-            sheet.add(Figure(case.name, status="not measured: no time left"))
+        if rates:
+            yield line(case, rates, settings.peak, refused, kernels(case, min(lengths), tokens, width))
         else:
-            sheet.add(line(case, rates, settings.peak, refused, kernels(case, min(lengths), tokens, width)))
+            yield Figure(case.name, status=f"skipped: {refused}" if refused else "not measured: no time left")
 
 
 def line(case: Case, rates: dict[int, tuple[float, float]], peak: float, refused: str, names: list[str]) -> Figure:
     """Return the row of a case: forward/backward TFLOP/s by length, the highest rate as a percentage of the peak, and
     the kernels found by the profiler."""
     ordered = [(length, *rates[length]) for length in sorted(rates)]
-    shown = ", ".join(f"{short(length)} {there / 1e12:.3g}/{back / 1e12:.3g}" for length, there, back in ordered)
+    short = [f"{length // 1024}k" if length >= 1024 else str(length) for length in sorted(rates)]
+    shown = ", ".join(
+        f"{name} {there / 1e12:.3g}/{back / 1e12:.3g}" for name, (_, there, back) in zip(short, ordered, strict=True)
+    )
     best = max(rates.values())
     share = f"{100 * best[0] / peak:.0f}/{100 * best[1] / peak:.0f} % of peak" if peak else ""
     facts = asdict(case) | {
@@ -95,11 +96,6 @@ def line(case: Case, rates: dict[int, tuple[float, float]], peak: float, refused
         "stopped": refused,
     }
     return Figure(case.name, f"{shown} TFLOP/s", share, facts=facts)
-
-
-def short(length: int) -> str:
-    """Format a length, e.g. 2048 as 2k."""
-    return f"{length // 1024}k" if length >= 1024 else str(length)
 
 
 def operations(tokens: int, width: int, length: int, causal: bool) -> float:

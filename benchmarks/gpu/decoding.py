@@ -6,15 +6,20 @@ Models and contenders are those of `benchmarks/decoding/sample.py`; our weights 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from benchmarks.contender import Benchmark, Contender, Step
 from benchmarks.decoding.sample import SHAPES
-from benchmarks.gpu.figures import Figure, Sheet, StageSettings
+from benchmarks.gpu.figures import Figure, StageSettings, stage
 from benchmarks.gpu.turns import ENVIRONMENT, measured
 from benchmarks.report import number
+from generation.beam_search import beam_search
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.fast.decoding import prepare
 from training.hardware.device import choose_hardware
 from training.hardware.number_format import decoding_format
 
@@ -22,9 +27,9 @@ BATCHES = (1, 32, 256)
 BEAM_SIZE, SENTENCES, SOURCE_TOKENS, TARGET_TOKENS = 5, 64, 24, 40
 
 
-def decoding(settings: StageSettings) -> None:
+@stage
+def decoding(settings: StageSettings) -> Iterator[Figure]:
     """Measure sampling from a GPT in tokens/s and beam search in sentences/s: ours, Hugging Face."""
-    sheet = Sheet(settings.to)
     sizes, batches = (("0.8M",), (2,)) if settings.dry_run else (("10.7M", "124M"), BATCHES)
     sampled = [contender(who, size, batch) for size in sizes for batch in batches for who in ("ours", "Hugging Face")]
     beamed = Contender(
@@ -40,13 +45,13 @@ def decoding(settings: StageSettings) -> None:
     result = measured(benchmark, settings)
     for row in result.rows:
         if not row.measured:
-            sheet.add(Figure(row.name, status=row.status))
+            yield Figure(row.name, status=row.status)
             continue
         unit = "sentences" if "beam" in row.facts else "tokens"
         rival = result.row(row.name.replace(", ours", ", Hugging Face")) if row.ours else None
         beside = f"{row.rate / rival.rate:.2f} x Hugging Face" if rival and rival is not row else ""
         facts = {"per_second": row.rate, "rates": row.rates, "peak_memory": row.peak_memory}
-        sheet.add(Figure(row.name, f"{number(row.rate)} {unit}/s", beside, facts=facts))
+        yield Figure(row.name, f"{number(row.rate)} {unit}/s", beside, facts=facts)
 
 
 def contender(who: str, size: str, batch: int) -> Contender:
@@ -59,11 +64,6 @@ def contender(who: str, size: str, batch: int) -> Contender:
 
 def beam(tiny: bool) -> Step:
     """Return a beam search step with random weights, under which hypotheses run to the length limit."""
-    from generation.beam_search import beam_search
-    from model.config import ModelConfig
-    from model.encoder_decoder import EncoderDecoder
-    from model.fast.decoding import prepare
-
     device = choose_hardware("auto", "float32", None).device
     torch.manual_seed(0)
     tatoeba = {"layers": 3, "heads": 4, "width": 256, "context": 128}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from benchmarks.report import markdown_table
 
 MEASURED = "measured"
 
@@ -30,22 +33,20 @@ class Figure:
     facts: dict[str, Any] = field(default_factory=dict)
     """Raw numbers, for documents and formulas."""
 
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        """Cells of the row; a figure that was not measured shows the status instead of the value."""
+        if self.status == MEASURED:
+            return self.what, self.figure, self.beside
+        return self.what, self.status.replace("|", "/"), ""
+
 
 @dataclass
-class StageSettings:
-    """Settings of every stage."""
-
-    to: str = "stage.json"
-    """Output file."""
-
-    seconds: float = 600.0
-    """Time limit in seconds; measurements that do not fit are reported as not measured."""
+class Inputs:
+    """Settings common to the command `gpu` and its stages."""
 
     dry_run: bool = False
-    """Use tiny sizes, on a machine without a GPU: checks that everything runs, measures nothing."""
-
-    peak: float = 0.0
-    """Measured matrix peak of this machine in FLOP/s; 0 if unknown."""
+    """Use tiny sizes, also without a GPU: checks that everything runs, measures nothing."""
 
     nanogpt: str = ""
     """A nanoGPT checkout; if empty, nanoGPT's rows are skipped."""
@@ -55,6 +56,20 @@ class StageSettings:
 
     pairs: str = ""
     """A folder with train.tsv, valid.tsv and test.tsv; if empty, training on it is skipped."""
+
+
+@dataclass
+class StageSettings(Inputs):
+    """Settings of every stage."""
+
+    to: str = "stage.json"
+    """Output file."""
+
+    seconds: float = 600.0
+    """Time limit in seconds; measurements that do not fit are reported as not measured."""
+
+    peak: float = 0.0
+    """Measured matrix peak of this machine in FLOP/s; 0 if unknown."""
 
 
 @dataclass
@@ -82,23 +97,19 @@ class Stage:
         return cls(values["name"], [Figure(**one) for one in values["figures"]], values["seconds"])
 
 
-class Sheet:
-    """Figures of the running stage, written to disk one by one, so that an interrupted stage keeps its figures."""
+def stage(measure: Callable[[StageSettings], Iterable[Figure]]) -> Callable[[StageSettings], None]:
+    """Decorate a function that yields figures: after each of them, print it for the log and write all figures so far to
+    `settings.to`, so that an interrupted stage keeps its figures."""
 
-    def __init__(self, path: str) -> None:
-        self.path = Path(path)
-        self.figures: list[Figure] = []
-        self._write()
+    @functools.wraps(measure)
+    def run(settings: StageSettings) -> None:
+        figures = []
+        for figure in measure(settings):
+            figures.append(asdict(figure))
+            Path(settings.to).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+            print(*figure.cells, sep=" | ", flush=True)
 
-    def add(self, *figures: Figure) -> None:
-        """Add figures, write all figures to disk, and print the new ones for the log."""
-        self.figures += figures
-        self._write()
-        for figure in figures:
-            print(table_line("", figure), flush=True)
-
-    def _write(self) -> None:
-        self.path.write_text(json.dumps([asdict(one) for one in self.figures], indent=1) + "\n", encoding="utf-8")
+    return run
 
 
 def read_figures(path: Path) -> list[Figure]:
@@ -116,12 +127,5 @@ def largest(stages: Sequence[Stage], fact: str) -> float:
 
 def table(stages: Sequence[Stage]) -> str:
     """Return all rows of all stages as one Markdown table."""
-    lines = ["| stage | measurement | result | comparison |", "|---|---|---|---|"]
-    lines += [table_line(stage.name, figure) for stage in stages for figure in stage.figures]
-    return "\n".join(lines)
-
-
-def table_line(stage: str, figure: Figure) -> str:
-    """Return one Markdown row; the row of a figure that was not measured shows the status instead of the value."""
-    cells = (figure.figure, figure.beside) if figure.status == MEASURED else (figure.status.replace("|", "/"), "")
-    return f"| {stage} | {figure.what} | {cells[0]} | {cells[1]} |"
+    rows = [(stage.name, *figure.cells) for stage in stages for figure in stage.figures]
+    return markdown_table(("stage", "measurement", "result", "comparison"), rows)

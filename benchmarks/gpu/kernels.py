@@ -6,13 +6,14 @@ If the kernels take less time than the step, the GPU waits for launches, for dat
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.gpu.figures import Figure, Sheet, StageSettings
+from benchmarks.gpu.figures import Figure, StageSettings, stage
 from benchmarks.gpu.timing import mean_seconds
 from benchmarks.gpu.training import TINY, TRAINED, own_settings
 from benchmarks.training.projection import Model
@@ -26,22 +27,21 @@ ATTENTION = ("fmha", "flash", "attention", "sdpa")
 """Substrings of the names of fused attention kernels: cuDNN, flash, and generic names."""
 
 
-def kernels(settings: StageSettings) -> None:
+@stage
+def kernels(settings: StageSettings) -> Iterator[Figure]:
     """Measure the kernels of a training step by name, time and percentage: 124M, then 10.7M."""
-    sheet = Sheet(settings.to)
-    deadline = time.monotonic() + settings.seconds
-    sizes = [TINY[0].model] if settings.dry_run else [TRAINED[0].model, TRAINED[-1].model]
-    batches = {"124M": 64, "10.7M": 64, "tiny": 2}
-    for number, model in enumerate(sizes):
+    started = time.monotonic()
+    models, batch = ([TINY[0].model], 2) if settings.dry_run else ([TRAINED[0].model, TRAINED[-1].model], 64)
+    for number, model in enumerate(models):
         # The second model takes about as long as the first.
-        if number and time.monotonic() + (settings.seconds - (deadline - time.monotonic())) > deadline:
-            sheet.add(Figure(f"{model.name}: kernels of a step", status="not measured: no time left"))
+        if number and 2 * (time.monotonic() - started) > settings.seconds:
+            yield Figure(f"{model.name}: kernels of a step", status="not measured: no time left")
         else:
-            sheet.add(*of_model(model, batches[model.name], compiled=not settings.dry_run))
+            yield from of_model(model, batch, compiled=not settings.dry_run)
 
 
-def of_model(model: Model, batch: int, compiled: bool) -> list[Figure]:
-    """Return a row for the whole step, a row for its attention kernels, and a row for each of the longest kernels."""
+def of_model(model: Model, batch: int, compiled: bool) -> Iterator[Figure]:
+    """Yield a row for the whole step, a row for its attention kernels, and a row for each of the longest kernels."""
     from benchmarks.ours import training
 
     step = training(own_settings(model, batch, compiled), model.vocabulary)
@@ -50,26 +50,10 @@ def of_model(model: Model, batch: int, compiled: bool) -> list[Figure]:
     milliseconds = 1000 * mean_seconds(step, STEPS)
     with profile(activities=[ProfilerActivity.CUDA if gpu else ProfilerActivity.CPU]) as running:
         mean_seconds(step, STEPS)
-    found = rows(running, DeviceType.CUDA if gpu else DeviceType.CPU)
-    return described(f"{model.name}, batch {batch}", milliseconds, found)
-
-
-def rows(running: profile, kind: DeviceType) -> list[dict[str, Any]]:
-    """Return every kernel (without a GPU: operator) with its calls and milliseconds per step, the longest first."""
-    events = [event for event in running.key_averages() if event.device_type == kind]
-    total = "self_cpu_time_total" if kind == DeviceType.CPU else "self_device_time_total"
-    found = [
-        {"kernel": event.key, "calls": event.count / STEPS, "milliseconds": getattr(event, total) / 1000 / STEPS}
-        for event in events
-    ]
-    return sorted(found, key=lambda one: one["milliseconds"], reverse=True)
-
-
-def described(name: str, milliseconds: float, found: list[dict[str, Any]]) -> list[Figure]:
-    """Return the rows of the table. `milliseconds`: time of a step without the profiler."""
+    name, found = f"{model.name}, batch {batch}", rows(running, DeviceType.CUDA if gpu else DeviceType.CPU)
     busy = sum(one["milliseconds"] for one in found)
     launches = sum(one["calls"] for one in found)
-    whole = Figure(
+    yield Figure(
         f"{name}: a step",
         f"{milliseconds:.3g} ms",
         f"kernels {busy:.3g} ms ({100 * busy / milliseconds:.0f} %), {launches:.0f} launches",
@@ -78,11 +62,21 @@ def described(name: str, milliseconds: float, found: list[dict[str, Any]]) -> li
     fused = [one for one in found if any(word in one["kernel"].lower() for word in ATTENTION)]
     took = sum(one["milliseconds"] for one in fused)
     names = "; ".join(clipped(one["kernel"]) for one in fused[:3]) or "none recognised by name"
-    lines = [whole, Figure(f"{name}: attention kernels", f"{took:.3g} ms", names)]
+    yield Figure(f"{name}: attention kernels", f"{took:.3g} ms", names)
     for one in found[:SHOWN]:
         share = f"{100 * one['milliseconds'] / busy:.1f} %, {one['calls']:.0f} calls"
-        lines.append(Figure(f"{name}: {clipped(one['kernel'])}", f"{one['milliseconds']:.3g} ms", share))
-    return lines
+        yield Figure(f"{name}: {clipped(one['kernel'])}", f"{one['milliseconds']:.3g} ms", share)
+
+
+def rows(running: profile, kind: DeviceType) -> list[dict[str, Any]]:
+    """Return every kernel (without a GPU: operator) with its calls and milliseconds per step, the longest first."""
+    total = "self_cpu_time_total" if kind == DeviceType.CPU else "self_device_time_total"
+    found = [
+        {"kernel": event.key, "calls": event.count / STEPS, "milliseconds": getattr(event, total) / 1000 / STEPS}
+        for event in running.key_averages()
+        if event.device_type == kind
+    ]
+    return sorted(found, key=lambda one: one["milliseconds"], reverse=True)
 
 
 def clipped(name: str) -> str:

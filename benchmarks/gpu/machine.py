@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import torch
 from torch.nn import functional as F
 
 from benchmarks.device import device
-from benchmarks.gpu.figures import Figure, Sheet, StageSettings
+from benchmarks.gpu.figures import Figure, StageSettings, stage
 from benchmarks.gpu.timing import median_seconds
 from benchmarks.machine import describe_machine, versions
 from training.hardware.device import PEAK_FLOPS
@@ -33,13 +34,13 @@ DATA_SHEET = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.04e12}
 """Memory bandwidth in bytes/s by GPU name, from the vendor's data sheets (SXM, at least 80 GB)."""
 
 
-def machine(settings: StageSettings) -> None:
+@stage
+def machine(settings: StageSettings) -> Iterator[Figure]:
     """Measure the matrix peak in bf16 and the copy bandwidth of this machine."""
-    sheet = Sheet(settings.to)
     found = describe_machine()
     name = str(found.get("gpu", found["processor"]))
     software = f"torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {cudnn_version()}"
-    sheet.add(Figure("device", name, software, facts={"machine": found, "versions": versions()}))
+    yield Figure("device", name, software, facts={"machine": found, "versions": versions()})
     for what, rows, inner, columns in TINY if settings.dry_run else PRODUCTS:
         x = torch.randn(rows, inner, device=device(), dtype=torch.bfloat16)
         weight = torch.randn(columns, inner, device=device(), dtype=torch.bfloat16)
@@ -47,14 +48,14 @@ def machine(settings: StageSettings) -> None:
         rate = 2 * rows * inner * columns / seconds
         shape = f"bf16 product, {what}: {rows} x {inner} x {columns}"
         facts = {"product": [rows, inner, columns], "flops": rate}
-        sheet.add(Figure(shape, f"{rate / 1e12:.4g} TFLOP/s", data_sheet_share(rate, name, PEAK_FLOPS), facts=facts))
+        yield Figure(shape, f"{rate / 1e12:.4g} TFLOP/s", data_sheet_share(rate, name, PEAK_FLOPS), facts=facts)
         del x, weight
     size = 1 << 20 if settings.dry_run else COPIED
     source, target = (torch.zeros(size, dtype=torch.uint8, device=device()) for _ in range(2))
     source.random_()
     bandwidth = 2 * size / median_seconds(lambda: target.copy_(source), 0.3)
     what, rate = f"copy of {size / 2**30:.3g} GiB, bytes read and written", f"{bandwidth / 1e12:.3g} TB/s"
-    sheet.add(Figure(what, rate, data_sheet_share(bandwidth, name, DATA_SHEET), facts={"bandwidth": bandwidth}))
+    yield Figure(what, rate, data_sheet_share(bandwidth, name, DATA_SHEET), facts={"bandwidth": bandwidth})
 
 
 def data_sheet_share(rate: float, name: str, sheet: dict[str, float]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks.gpu.figures import Stage, largest, table_line
+from benchmarks.gpu.figures import Stage, largest
 from benchmarks.gpu.roofline import roofline_table
+from benchmarks.report import markdown_table
 
 NOTHING = "No GPU has been measured yet: `bash benchmarks/gpu.sh`."
 
@@ -39,8 +40,7 @@ def gpu_tables(folder: Path) -> str:
         return NOTHING
     parts = []
     for stage in stages:
-        lines = [table_line("", figure).removeprefix("|  ") for figure in stage.figures]
-        table = "\n".join(["| measurement | result | comparison |", "|---|---|---|", *lines])
+        table = markdown_table(("measurement", "result", "comparison"), (figure.cells for figure in stage.figures))
         parts += [f"### {TITLES[stage.name]}", table]
     return "\n\n".join([*parts, f"{day}; stages took {sum(stage.seconds for stage in stages):.0f} s."])
 

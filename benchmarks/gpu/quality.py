@@ -6,9 +6,10 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.gpu.figures import Figure, Sheet, StageSettings
+from benchmarks.gpu.figures import Figure, StageSettings, stage
 from benchmarks.harness import ROOT
 from benchmarks.inputs import absolute
 
@@ -23,31 +24,30 @@ TINY = (
 TINY_PAIRS = ["tokenizer.vocab_size=300", "tokenizer.byte_fallback=false", "data.max_rows=60"]
 
 
-def text(settings: StageSettings) -> None:
+@stage
+def text(settings: StageSettings) -> Iterator[Figure]:
     """Train a 10.7M GPT on Shakespeare for one minute: `shakespeare_gpu`."""
-    train("shakespeare_gpu", "text", settings, wanted=1.0, around=35.0, tiny=TINY)
+    yield train("shakespeare_gpu", "text", settings, wanted=1.0, around=35.0, tiny=TINY)
 
 
-def translation(settings: StageSettings) -> None:
+@stage
+def translation(settings: StageSettings) -> Iterator[Figure]:
     """Train a translator for up to five minutes: `tatoeba`."""
-    train("tatoeba", "pairs", settings, wanted=5.0, around=75.0, tiny=[*TINY, *TINY_PAIRS])
+    yield train("tatoeba", "pairs", settings, wanted=5.0, around=75.0, tiny=[*TINY, *TINY_PAIRS])
 
 
-def train(experiment: str, key: str, settings: StageSettings, wanted: float, around: float, tiny: list[str]) -> None:
-    """Train an experiment on the data of the setting `key` and report the quality reached.
+def train(experiment: str, key: str, settings: StageSettings, wanted: float, around: float, tiny: list[str]) -> Figure:
+    """Train an experiment on the data of the setting `key` and return the quality reached.
 
     wanted: minutes of training, reduced (and reported) if the stage has less time. around: seconds of a run outside
     training (start, data, final test). tiny: overrides for a dry run.
     """
-    sheet = Sheet(settings.to)
     data = absolute(getattr(settings, key))
     if not data:
-        sheet.add(Figure(experiment, status=f"skipped: {key}= is not set"))
-        return
+        return Figure(experiment, status=f"skipped: {key}= is not set")
     minutes = wanted if settings.dry_run else min(wanted, (settings.seconds - around) / 60)
     if minutes < SHORTEST:
-        sheet.add(Figure(experiment, status=f"not measured: no time left for {wanted:g} minutes of training"))
-        return
+        return Figure(experiment, status=f"not measured: no time left for {wanted:g} minutes of training")
     overrides = [f"data.path={data}", *(tiny if settings.dry_run else [])]
     if key == "pairs":
         overrides.append(f"trainer.evaluate_minutes={minutes / 3:.3f}")
@@ -59,9 +59,8 @@ def train(experiment: str, key: str, settings: StageSettings, wanted: float, aro
     done = subprocess.run(command, check=False)
     took = time.perf_counter() - started
     if done.returncode:
-        sheet.add(Figure(experiment, status=f"failed: train.py ended with code {done.returncode}"))
-        return
-    sheet.add(reached(experiment, run, minutes, wanted, took))
+        return Figure(experiment, status=f"failed: train.py ended with code {done.returncode}")
+    return reached(experiment, run, minutes, wanted, took)
 
 
 def reached(experiment: str, run: Path, minutes: float, wanted: float, took: float) -> Figure:

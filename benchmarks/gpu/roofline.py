@@ -18,14 +18,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from benchmarks.report import markdown_table
+from benchmarks.shape import Shape
 from benchmarks.training.projection import Model
 
 MATRIX_RATE, MEMORY_RATE, LINK_RATE = 989e12, 4.8e12, 450e9
 """Data-sheet rates of one H200: dense bf16 FLOP/s, memory bytes/s, and NVLink bytes/s in one direction."""
 
 ATTENTION_SHARE = {64: 0.25, 128: 0.4}
-"""Fraction of the matrix rate by head width, at 1,024 tokens: assumed from published kernels for other shapes, until
-measured."""
+"""Fraction of the matrix rate by head width at 1,024 tokens, assumed from published kernels for other shapes."""
 
 PER_LAUNCH = 4e-6
 """Host time per kernel launch, in seconds."""
@@ -34,20 +35,16 @@ GPUS = 8
 
 
 @dataclass(frozen=True)
-class Work:
-    """Size of a training step."""
+class Work(Shape):
+    """Dimensions of a training step."""
 
-    name: str
-    weights: float
-    """Number of weights used per token. Half of a translator's weights, since each token passes through one side."""
-    layers: int
-    width: int
-    heads: int
-    context: int
     vocabulary: int
     tokens: int
+    weights: float
+    """Number of weights used per token. Half of a translator's weights, since each token passes through one side."""
+    name: str
 
-    def times(self, matrix_rate: float = MATRIX_RATE, memory_rate: float = MEMORY_RATE) -> dict[str, float]:
+    def times(self, matrix_rate: float, memory_rate: float) -> dict[str, float]:
         """Return seconds by cause: products, attention, memory, launches."""
         attention_rate = ATTENTION_SHARE[128 if self.width // self.heads >= 128 else 64] * matrix_rate
         moved = 156 * self.width * self.layers * self.tokens + 12 * self.vocabulary * self.tokens + 40 * self.weights
@@ -57,11 +54,6 @@ class Work:
             "memory": moved / memory_rate,
             "launches": (40 * self.layers + 30) * PER_LAUNCH,
         }
-
-    def least_seconds(self, matrix_rate: float = MATRIX_RATE, memory_rate: float = MEMORY_RATE) -> float:
-        """Return the lower bound for the whole step, in seconds."""
-        times = self.times(matrix_rate, memory_rate)
-        return max(times["products"] + times["attention"] + times["memory"], times["launches"])
 
     @property
     def operations(self) -> float:
@@ -75,9 +67,9 @@ class Work:
 
 
 def of_gpt(model: Model, batch: int) -> Work:
-    """Return the size of a GPT's training step."""
+    """Return the dimensions of one training step of a GPT."""
     name, tokens = f"{model.name}, batch {batch}", batch * model.context
-    return Work(name, model.parameters, **model.size, vocabulary=model.vocabulary, tokens=tokens)
+    return Work(**model.size, vocabulary=model.vocabulary, tokens=tokens, weights=model.parameters, name=name)
 
 
 def steps() -> list[Work]:
@@ -88,30 +80,29 @@ def steps() -> list[Work]:
     width, layers, words = 256, 3, 4000
     weights = (12 + 16) * layers * width**2 + words * width
     translators = [
-        Work(f"translator, {tokens:,} tokens", weights / 2, 2 * layers, width, 4, 16, words // 2, tokens)
+        Work(2 * layers, 4, width, 16, words // 2, tokens, weights / 2, f"translator, {tokens:,} tokens")
         for tokens in TRANSLATOR_TOKENS
     ]
     return gpts + translators
 
 
-def roofline_table(matrix_rate: float = 0.0, memory_rate: float = 0.0) -> str:
+def roofline_table(matrix_rate: float, memory_rate: float) -> str:
     """Return a table with each step's times, bottleneck, lower bound, MFU at this bound, and all-reduce time on eight
     GPUs. Rates of 0 mean data-sheet rates."""
     measured = bool(matrix_rate and memory_rate)
     rates = (matrix_rate, memory_rate) if measured else (MATRIX_RATE, MEMORY_RATE)
     source = "rates measured on the machine" if measured else "data-sheet rates, which no program reaches"
-    lines = [
-        f"Computed with {source}: {rates[0] / 1e12:.0f} TFLOP/s, {rates[1] / 1e12:.2f} TB/s. Times in milliseconds.",
-        "",
-        "| step | products | attention | memory | launches | bound by | minimum | max. MFU | all-reduce, 8 GPUs |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for work in steps():
         times = work.times(*rates)
-        least = work.least_seconds(*rates)
+        least = max(times["products"] + times["attention"] + times["memory"], times["launches"])
         cells = [f"{1000 * seconds:.2g}" if seconds < 0.01 else f"{1000 * seconds:.0f}" for seconds in times.values()]
-        bound = max(times, key=lambda name: times[name])
-        share = f"{1000 * work.all_reduce:.2g} ({100 * work.all_reduce / least:.1f} %)"
-        last = [bound, f"{1000 * least:.3g}", f"{100 * work.operations / least / MATRIX_RATE:.0f} %", share]
-        lines.append(f"| {work.name} | " + " | ".join([*cells, *last]) + " |")
-    return "\n".join(lines)
+        cells += [max(times, key=lambda name: times[name]), f"{1000 * least:.3g}"]
+        cells += [f"{100 * work.operations / least / MATRIX_RATE:.0f} %"]
+        cells += [f"{1000 * work.all_reduce:.2g} ({100 * work.all_reduce / least:.1f} %)"]
+        rows.append([work.name, *cells])
+    headings = "step, products, attention, memory, launches, bound by, minimum, max. MFU".split(", ")
+    return (
+        f"Computed with {source}: {rates[0] / 1e12:.0f} TFLOP/s, {rates[1] / 1e12:.2f} TB/s. Times in milliseconds.\n\n"
+        + markdown_table([*headings, "all-reduce, 8 GPUs"], rows)
+    )

@@ -18,44 +18,31 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 from typing import IO, Any
 
-from benchmarks.gpu.figures import Figure, Stage, largest, read_figures, table
-from benchmarks.harness import ROOT
+from benchmarks.gpu.figures import Figure, Inputs, Stage, largest, read_figures, table
+from benchmarks.harness import ROOT, environment
 from configs.errors import UserError
 from configs.program import expanded
 from configs.whole_file import write_whole
 
-
-@dataclass(frozen=True)
-class Planned:
-    """A stage with its time budget."""
-
-    name: str
-    """Name of the stage; its command is `python -m benchmarks gpu_<name>`."""
-
-    seconds: float
-    """Time budget in seconds; the stage skips measurements that do not fit."""
-
-    estimate: str
-    """Justification of the budget."""
-
-
-PLAN = (
-    Planned("machine", 15, "start 6 s, 8 measurements of 0.5 s"),
-    Planned("tests", 60, "start and imports 15 s, a few small compilations"),
-    Planned("attention", 45, "start 6 s, 17 rows x 6 lengths x 0.2 s = 20 s, cuDNN plans"),
-    Planned("training", 190, "16 contenders compile 4 at a time: 120 s at most; 3 rounds x 16 x 1 s x 1.4 = 67 s"),
-    Planned("text", 95, "data and start 15 s, 60 s of training including compilation, evaluation"),
-    Planned("kernels", 25, "start 6 s, two cached compilations: 10 s each"),
-    Planned("decoding", 40, "13 contenders, 4 at a time: 20 s; 3 rounds x 13 x 1 s"),
-    Planned("maps", 20, "start 6 s, a cached compilation"),
-    Planned("translation", 375, "5 minutes of training, test 40 s: the remaining time, or all with stages=translation"),
-)
-"""Stages in the order in which they run. The budgets add up to more than nine minutes: the last stage gets the
+PLAN = {
+    "machine": 15,  # start 6 s, 8 measurements of 0.5 s
+    "tests": 60,  # start and imports 15 s, a few small compilations
+    "attention": 45,  # start 6 s, 17 rows x 6 lengths x 0.2 s = 20 s, cuDNN plans
+    "training": 190,  # 16 contenders compile 4 at a time: 120 s at most; 3 rounds x 16 x 1 s x 1.4 = 67 s
+    "text": 95,  # data and start 15 s, 60 s of training including compilation, evaluation
+    "kernels": 25,  # start 6 s, two cached compilations: 10 s each
+    "decoding": 40,  # 13 contenders, 4 at a time: 20 s; 3 rounds x 13 x 1 s
+    "maps": 20,  # start 6 s, a cached compilation
+    "translation": 375,  # 5 minutes of training, test 40 s: the remaining time, or all with stages=translation
+}
+"""Time budget in seconds of each stage, in the order in which they run; a stage skips measurements that do not fit. Its
+command is `python -m benchmarks gpu_NAME`. The budgets add up to more than nine minutes: the last stage gets the
 remaining time."""
 
 GRACE = 12.0
@@ -70,29 +57,16 @@ DRY = 300.0
 END = 3.0
 """Seconds reserved for the table."""
 
-
 NEEDED = {"nanogpt": ("model.py",), "text": (), "pairs": ("train.tsv", "valid.tsv", "test.tsv")}
 """Files that the folder in a setting must contain, checked before anything is measured."""
 
 
 @dataclass
-class GPUSettings:
+class GPUSettings(Inputs):
     """Settings of `gpu`."""
 
     out: str = ""
     """Output folder; empty means benchmarks/results/gpu-DATE, or a temporary folder in a dry run."""
-
-    dry_run: bool = False
-    """Run every stage with tiny sizes on this machine, to find errors; measures nothing and keeps no files."""
-
-    nanogpt: str = ""
-    """A nanoGPT checkout; if empty, nanoGPT's rows are skipped."""
-
-    text: str = ""
-    """A text file (tinyshakespeare); if empty, the stage `text` is skipped."""
-
-    pairs: str = ""
-    """A folder with train.tsv, valid.tsv and test.tsv; if empty, the stage `translation` is skipped."""
 
     stages: str = ""
     """Stages to run, separated by commas, each with all the remaining time; empty means all, within their budgets."""
@@ -113,22 +87,23 @@ def gpu(settings: GPUSettings) -> None:
         work = Path(folder)
         given = inputs(settings, work)
         kept = not settings.dry_run or bool(settings.out)
-        out = expanded(settings.out or default_folder()).absolute() if kept else work / "out"
+        default = ROOT / "benchmarks" / "results" / f"gpu-{date.today().isoformat()}"
+        out = expanded(settings.out or str(default)).absolute() if kept else work / "out"
         results = Results(out, settings.dry_run)
         measured: list[Stage] = []
+
+        def keep(stage: Stage) -> None:
+            measured.append(stage)
+            results.keep(stage)
+
         try:
             with (out / "gpu.log").open("a", encoding="utf-8") as log:
-                for planned in chosen:
+                for name in chosen:
                     remaining = deadline - END - GRACE - time.monotonic()
-                    budget = remaining if settings.stages else planned.seconds
+                    budget = remaining if settings.stages else PLAN[name]
                     seconds = DRY if settings.dry_run else min(budget, remaining)
-                    command = [*given, f"peak={results.peak}"]
-                    measured.append(run(planned, seconds, command, work, log, settings.dry_run))
-                    results.keep(measured[-1])
-        except StageInterrupted as interrupted:
-            measured.append(interrupted.stage)
-            results.keep(interrupted.stage)
-            raise
+                    peak = largest(results.stages, "flops")  # of the fastest matrix product; 0 if none was measured
+                    run(name, seconds, [*given, f"peak={peak}"], work, log, settings.dry_run, keep)
         finally:
             print(table(measured))
         failures = [figure for stage in measured for figure in stage.failures]
@@ -136,14 +111,6 @@ def gpu(settings: GPUSettings) -> None:
         print(f"\n{len(failures)} failed; {took:.0f} s" + (f"; {out}" if kept else ""))
     if failures:
         raise SystemExit(1)
-
-
-class StageInterrupted(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM during a stage; `stage` contains the figures measured before the signal."""
-
-    def __init__(self, stage: Stage) -> None:
-        super().__init__()
-        self.stage = stage
 
 
 class Results:
@@ -155,17 +122,12 @@ class Results:
         path = folder / "gpu.json"
         self.stages = load(path, dry_run) if path.exists() else []
 
-    @property
-    def peak(self) -> float:
-        """Rate of the fastest matrix product in FLOP/s; 0 if none was measured."""
-        return largest(self.stages, "flops")
-
     def keep(self, stage: Stage) -> None:
         """Add a stage and write both files. A stage without time to run keeps the figures of an earlier call."""
         nothing = not stage.measured and not stage.failures
         if nothing and any(one.name == stage.name and one.measured for one in self.stages):
             return
-        order = [planned.name for planned in PLAN]
+        order = list(PLAN)
         others = [one for one in self.stages if one.name != stage.name]
         self.stages = sorted([*others, stage], key=lambda one: order.index(one.name))
         stages = [asdict(one) for one in self.stages]
@@ -188,23 +150,16 @@ def load(path: Path, dry_run: bool) -> list[Stage]:
     return stages
 
 
-def wanted(stages: str) -> list[Planned]:
+def wanted(stages: str) -> list[str]:
     """Return the chosen stages in the order of `PLAN`. Raises UserError for an unknown stage."""
     names = [name for name in stages.split(",") if name]
-    known = [planned.name for planned in PLAN]
-    if foreign := [name for name in names if name not in known]:
-        raise UserError(f"stages={stages}: unknown stage {foreign[0]}; choose from {', '.join(known)}")
-    return [planned for planned in PLAN if not names or planned.name in names]
-
-
-def default_folder() -> str:
-    """Return the default output folder, named after the date."""
-    return str(ROOT / "benchmarks" / "results" / f"gpu-{date.today().isoformat()}")
+    if foreign := [name for name in names if name not in PLAN]:
+        raise UserError(f"stages={stages}: unknown stage {foreign[0]}; choose from {', '.join(PLAN)}")
+    return [name for name in PLAN if not names or name in names]
 
 
 def inputs(settings: GPUSettings, work: Path) -> list[str]:
-    """Return the settings of every stage. A dry run without text or pairs uses samples. Raises UserError for missing
-    files."""
+    """Return the settings of every stage, in a dry run with sample data. Raises UserError for missing files."""
     paths = {"nanogpt": settings.nanogpt, "text": settings.text, "pairs": settings.pairs}
     for key, value in paths.items():
         if value and not expanded(value).exists():
@@ -227,8 +182,7 @@ def samples(work: Path) -> dict[str, str]:
     sentences = rows("sentences", 120, seed=1)
     pairs = work / "pairs"
     pairs.mkdir()
-    for number, split in enumerate(("train", "valid", "test")):
-        chosen = sentences[:100] if split == "train" else sentences[100 + 10 * (number - 1) : 110 + 10 * (number - 1)]
+    for split, chosen in (("train", sentences[:100]), ("valid", sentences[100:110]), ("test", sentences[110:])):
         lines = "".join(f"{row['source']}\t{row['target']}\n" for row in chosen)
         (pairs / f"{split}.tsv").write_text(lines, encoding="utf-8")
     text = work / "text.txt"
@@ -236,56 +190,51 @@ def samples(work: Path) -> dict[str, str]:
     return {"text": str(text), "pairs": str(pairs)}
 
 
-def run(planned: Planned, seconds: float, given: list[str], work: Path, log: IO[str], dry_run: bool) -> Stage:
-    """Run one stage in its own process, which is killed `GRACE` seconds after its time limit. A failure becomes a
-    figure. Raises StageInterrupted after Ctrl-C or SIGTERM."""
+def run(
+    name: str, seconds: float, given: list[str], work: Path, log: IO[str], dry_run: bool, keep: Callable[[Stage], None]
+) -> None:
+    """Run one stage in its own process, which is killed `GRACE` seconds after its time limit, and pass the stage to
+    `keep`, also after Ctrl-C or SIGTERM. A failure becomes a figure."""
     if seconds < SHORTEST:
-        return Stage(planned.name, [Figure(planned.name, status="not measured: no time left")])
-    figures = work / f"{planned.name}.json"
-    program = [sys.executable, "-m", "benchmarks", f"gpu_{planned.name}"]
+        return keep(Stage(name, [Figure(name, status="not measured: no time left")]))
+    figures = work / f"{name}.json"
+    program = [sys.executable, "-m", "benchmarks", f"gpu_{name}"]
     command = [*program, f"to={figures}", f"seconds={seconds:.1f}", *given]
-    log.write(f"\n===== {planned.name}: {' '.join(command)}\n")
+    log.write(f"\n===== {name}: {' '.join(command)}\n")
     log.flush()
-    print(f"{planned.name}: at most {seconds:.0f} s", file=sys.stderr, flush=True)
+    print(f"{name}: at most {seconds:.0f} s", file=sys.stderr, flush=True)
     started = time.monotonic()
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
-    process = subprocess.Popen(command, cwd=work, env=environment(work, dry_run), start_new_session=True, **streams)
-    problem, interrupted = "", False
+    process = subprocess.Popen(
+        command, cwd=work, env=environment(variables(work, dry_run)), start_new_session=True, **streams
+    )
+    problem = ""
     try:
         code = process.wait(seconds + GRACE)
         if code:
-            problem = f"failed: exit code {code}: {last_line(Path(log.name))}"
+            output = Path(log.name).read_text(encoding="utf-8", errors="replace").strip()
+            problem = f"failed: exit code {code}: {output.splitlines()[-1][:160]}"
     except subprocess.TimeoutExpired:
         problem = f"failed: did not finish within {seconds + GRACE:.0f} s"
     except KeyboardInterrupt:
-        problem, interrupted = "not measured: interrupted", True
+        problem = "not measured: interrupted"
+        raise
     finally:  # kills the whole process group, including contenders and compilers
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    found = read_figures(figures)
-    if problem or not found:
-        found.append(Figure(planned.name, status=problem or "failed: no figures written"))
-    stage = Stage(planned.name, found, time.monotonic() - started)
-    if interrupted:
-        raise StageInterrupted(stage)
-    return stage
+        found = read_figures(figures)
+        if problem or not found:
+            found.append(Figure(name, status=problem or "failed: no figures written"))
+        keep(Stage(name, found, time.monotonic() - started))
 
 
-def environment(work: Path, dry_run: bool) -> dict[str, str]:
-    """Return the environment of a stage. Temporary files are removed with the folder; compiled code is kept for later
-    calls."""
+def variables(work: Path, dry_run: bool) -> dict[str, str]:
+    """Return environment variables of a stage. Temporary files are removed with the folder; compiled code is kept."""
     temporary, code = work / "tmp", Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
     temporary.mkdir(exist_ok=True)
-    return os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+    return {
         "PYTHONUNBUFFERED": "1",
         "TMPDIR": str(temporary),
         "TORCHINDUCTOR_CACHE_DIR": str(temporary if dry_run else os.environ.get("TORCHINDUCTOR_CACHE_DIR", code)),
     }
-
-
-def last_line(log: Path) -> str:
-    """Return the last line of a stage's output."""
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1][:160] if lines else ""

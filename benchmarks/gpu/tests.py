@@ -8,26 +8,30 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.gpu.figures import Figure, Sheet, StageSettings
+from benchmarks.gpu.figures import Figure, StageSettings, stage
 from benchmarks.harness import ROOT
 
 AT_ONCE = 3
 """Number of pytest-xdist workers per test file, if installed: most of the time is spent compiling."""
 
 
-def tests(settings: StageSettings) -> None:
+@stage
+def tests(settings: StageSettings) -> Iterator[Figure]:
     """Run `pytest -m gpu` on tests/gpu/test_*.py, all files in parallel; report the counts and each failure."""
-    sheet = Sheet(settings.to)
     deadline = time.monotonic() + settings.seconds
+    environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
+    workers = ["-n", str(AT_ONCE)] if find_spec("xdist") else []
+    options = ["-m", "gpu", "-p", "no:cacheprovider", "-ra", *workers]
     with tempfile.TemporaryDirectory() as folder:
         running = []
         for path in sorted((ROOT / "tests" / "gpu").glob("test_*.py")):
             report = Path(folder) / f"{path.stem}.xml"
-            environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
-            running.append((path, report, subprocess.Popen(command(path, report), cwd=ROOT, env=environment)))
+            command = [sys.executable, "-m", "pytest", *options, f"--junitxml={report}", str(path)]
+            running.append((path, report, subprocess.Popen(command, cwd=ROOT, env=environment)))
         for path, report, process in running:
             what = f"tests marked gpu, {path.name}"
             try:
@@ -35,19 +39,12 @@ def tests(settings: StageSettings) -> None:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-                sheet.add(Figure(what, status="not measured: no time left; stages=tests gives it the whole time"))
+                yield Figure(what, status="not measured: no time left; stages=tests gives it the whole time")
                 continue
             if report.exists():
-                sheet.add(*outcome(ElementTree.parse(report).getroot(), what))
+                yield from outcome(ElementTree.parse(report).getroot(), what)
             else:
-                sheet.add(Figure(what, status=f"failed: pytest ended with exit code {code}"))
-
-
-def command(path: Path, report: Path) -> list[str]:
-    """Return the pytest command for one file."""
-    workers = ["-n", str(AT_ONCE)] if find_spec("xdist") else []
-    options = ["-m", "gpu", "-p", "no:cacheprovider", f"--junitxml={report}", "-ra", *workers]
-    return [sys.executable, "-m", "pytest", *options, str(path)]
+                yield Figure(what, status=f"failed: pytest ended with exit code {code}")
 
 
 def outcome(report: ElementTree.Element, what: str = "tests marked gpu") -> list[Figure]:
@@ -55,10 +52,9 @@ def outcome(report: ElementTree.Element, what: str = "tests marked gpu") -> list
     failed, counts = [], {"passed": 0, "failed": 0, "skipped": 0}
     for case in report.iter("testcase"):
         problem = next((child for child in case if child.tag in ("failure", "error")), None)
-        kind = "failed" if problem is not None else "skipped" if case.find("skipped") is not None else "passed"
-        counts[kind] += 1
         if problem is not None:
             reason = " ".join(problem.get("message", "").split())[:120]
             failed.append(Figure(str(case.get("name")), status=f"failed: {reason}"))
+        counts["failed" if problem is not None else "skipped" if case.find("skipped") is not None else "passed"] += 1
     shown = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     return [Figure(what, shown, facts=counts), *failed]

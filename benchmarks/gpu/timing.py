@@ -16,8 +16,7 @@ _LEAST, _MOST = 5, 200
 
 
 def median_seconds(call: Callable[[], object], seconds: float = 0.06) -> float:
-    """Return the median time of a call in seconds (CUDA events on a GPU), measured over about `seconds` after a warm-up
-    of a tenth of that."""
+    """Return the median time of a call in seconds, over about `seconds` after a warm-up of a tenth of that."""
     call()  # selects kernels and builds plans
     synchronize()
     one = max(mean_seconds(call, 1), 1e-6)

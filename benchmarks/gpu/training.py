@@ -7,11 +7,12 @@ counts 6 N + 12 L T C operations per token for all of them, N = 12 L C² + V C.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.contender import Benchmark, Contender
-from benchmarks.gpu.figures import MEASURED, Figure, Sheet, StageSettings
+from benchmarks.gpu.figures import Figure, StageSettings, stage
 from benchmarks.gpu.turns import ENVIRONMENT, PEAK, measured
 from benchmarks.inputs import absolute
 from benchmarks.report import number
@@ -31,12 +32,12 @@ class Rows:
 
 
 TRAINED = (
-    Rows(Model("124M", 12, 12, 768, 1024, 50257), (32, 64), (32, 64), (32,)),
-    Rows(Model("124M, 6 heads of 128", 12, 6, 768, 1024, 50257), (64,), (), ()),
-    Rows(Model("350M", 24, 16, 1024, 1024, 50257), (32,), (32,), (16,)),
-    Rows(Model("10.7M", 6, 6, 384, 256, 65), (64, 512), (64, 512), (512,)),
+    Rows(Model(12, 12, 768, 1024, 50257, "124M"), (32, 64), (32, 64), (32,)),
+    Rows(Model(12, 6, 768, 1024, 50257, "124M, 6 heads of 128"), (64,), (), ()),
+    Rows(Model(24, 16, 1024, 1024, 50257, "350M"), (32,), (32,), (16,)),
+    Rows(Model(6, 6, 384, 256, 65, "10.7M"), (64, 512), (64, 512), (512,)),
 )
-TINY = (Rows(Model("tiny", 1, 2, 32, 32, 100), (2,), (2,), (2,)),)
+TINY = (Rows(Model(1, 2, 32, 32, 100, "tiny"), (2,), (2,), (2,)),)
 
 TRANSLATOR_TOKENS = (32768, 131072)
 """Padded tokens per batch of the translator."""
@@ -50,41 +51,39 @@ TINY_TRANSLATOR = (
 ).split()
 
 
-def training(settings: StageSettings) -> None:
+@stage
+def training(settings: StageSettings) -> Iterator[Figure]:
     """Measure training steps in tokens/s, MFU and peak memory: ours, nanoGPT, Hugging Face."""
-    sheet = Sheet(settings.to)
     contenders = [one for rows in (TINY if settings.dry_run else TRAINED) for one in of_model(rows, settings)]
     contenders += translators(settings)
     benchmark = Benchmark("gpu_training", "Training steps", "tokens", tuple(contenders), contenders[0].name)
     result = measured(benchmark, settings)
-    for row in result.rows:
-        sheet.add(line(row, result, settings.peak))
+    yield from (line(row, result, settings.peak) for row in result.rows)
 
 
 def of_model(rows: Rows, settings: StageSettings) -> list[Contender]:
     """Return all contenders for one model; the first is ours."""
-    model = rows.model
-    compiled = not settings.dry_run
-    data = {"text": "", "vocabulary": model.vocabulary}
-    work: dict[str, Any] = data | model.size | {"dropout": 0.0, "bf16": True, "compiled": compiled}
+    model, compiled = rows.model, not settings.dry_run
+    work = {"text": "", "vocabulary": model.vocabulary, "dropout": 0.0, "bf16": True, "compiled": compiled} | model.size
 
-    def contender(who: str, batch: int, build: str, arguments: dict[str, Any]) -> Contender:
+    def contender(who: str, build: str, batch: int, arguments: dict[str, Any]) -> Contender:
         facts = {"batch": batch, **model.size, "parameters": model.parameters}
         name = f"{model.name}, {who}, batch {batch} x {model.context}"
         return Contender(name, build, arguments, who == "ours", model.operations_per_token, facts, ENVIRONMENT)
 
     def ours(batch: int) -> Contender:
         arguments = {"settings": own_settings(model, batch, compiled), "vocabulary": model.vocabulary}
-        return contender("ours", batch, "benchmarks.ours:training", arguments)
+        return contender("ours", "benchmarks.ours:training", batch, arguments)
 
-    def peer(who: str, build: str, batch: int, **more: str) -> Contender:
-        return contender(who, batch, f"benchmarks.peers.gpt:{build}", work | {"batch_size": batch, **more})
+    def nanogpt(batch: int) -> Contender:
+        arguments = work | {"batch_size": batch, "checkout": absolute(settings.nanogpt)}
+        return contender("nanoGPT", "benchmarks.peers.gpt:nanogpt", batch, arguments)
 
-    return [
-        *map(ours, rows.ours),
-        *(peer("nanoGPT", "nanogpt", batch, checkout=absolute(settings.nanogpt)) for batch in rows.nanogpt),
-        *(peer("Hugging Face GPT-2", "transformers_gpt2", batch) for batch in rows.hugging_face),
-    ]
+    def hugging_face(batch: int) -> Contender:
+        arguments = work | {"batch_size": batch}
+        return contender("Hugging Face GPT-2", "benchmarks.peers.gpt:transformers_gpt2", batch, arguments)
+
+    return [*map(ours, rows.ours), *map(nanogpt, rows.nanogpt), *map(hugging_face, rows.hugging_face)]
 
 
 def own_settings(model: Model, batch: int, compiled: bool) -> list[str]:
@@ -120,8 +119,7 @@ def translators(settings: StageSettings) -> list[Contender]:
 
 
 def line(row: Row, result: Result, peak: float) -> Figure:
-    """Return a row with tokens per second, memory, MFU, and percentage of the measured peak; our rows also have the
-    ratio to nanoGPT's fastest row."""
+    """Return a row with tokens per second, memory, MFU and, for our rows, the ratio to nanoGPT's fastest row."""
     if not row.measured:
         return Figure(row.name, status=row.status, facts=dict(row.facts))
     assert row.operations is not None
@@ -143,6 +141,5 @@ def line(row: Row, result: Result, peak: float) -> Figure:
         "set_up_seconds": row.set_up_seconds,
         "rates": row.rates,
     }
-    assert row.status == MEASURED
     shown = f"{number(row.rate)} tokens/s, {row.milliseconds:.3g} ms, {row.peak_memory / 1e9:.3g} GB"
     return Figure(row.name, shown, ", ".join(shares), facts=facts)

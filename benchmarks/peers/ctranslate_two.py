@@ -6,6 +6,7 @@ CTranslate2's tokens are strings; each token is represented by its id as a strin
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,7 @@ import ctranslate2
 import numpy as np
 import torch
 from ctranslate2.specs import TransformerDecoderModelSpec, TransformerSpec
-from ctranslate2.specs.attention_spec import MultiHeadAttentionSpec
 from ctranslate2.specs.common_spec import Activation, LayerNormSpec, LinearSpec
-from ctranslate2.specs.transformer_spec import FeedForwardSpec
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -27,7 +26,7 @@ from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 
 
-def words(ids: list[int]) -> list[str]:
+def words(ids: Iterable[int]) -> list[str]:
     """Convert token ids to CTranslate2's string tokens."""
     return [str(token) for token in ids]
 
@@ -53,11 +52,10 @@ def write_generator(model: GPT, folder: Path) -> None:
     decoder.embeddings.weight = _array(model.output_weight)
     decoder.position_encodings.encodings = _array(position_table(model.embedding))
     for theirs, ours in zip(decoder.layer, model.blocks, strict=True):
-        _fill_self_attention(theirs.self_attention, ours)
-        _fill_feed_forward(theirs.ffn, ours)
+        _fill_block(theirs, ours)
     _fill_norm(decoder.layer_norm, model.norm)
     decoder.projection.weight = _array(model.output_weight)
-    spec.register_vocabulary(words(list(range(model.vocab_size))))
+    spec.register_vocabulary(words(range(model.vocab_size)))
     spec.config.bos_token = spec.config.eos_token = spec.config.unk_token = "0"
     _save(spec, folder)
 
@@ -82,21 +80,19 @@ def write_translator(model: EncoderDecoder, folder: Path) -> None:
         side.position_encodings.encodings = _array(position_table(embedding))
         _fill_norm(side.layer_norm, norm)
     for theirs, ours in zip(spec.encoder.layer, model.encoder, strict=True):
-        _fill_self_attention(theirs.self_attention, ours)
-        _fill_feed_forward(theirs.ffn, ours)
+        _fill_block(theirs, ours)
     for theirs, ours in zip(spec.decoder.layer, model.decoder, strict=True):
-        _fill_self_attention(theirs.self_attention, ours)
+        _fill_block(theirs, ours)
         _fill_norm(theirs.attention.layer_norm, ours.cross_norm)
         _fill_linear(theirs.attention.linear[0], ours.cross_attention.query)
         _fill_linear(theirs.attention.linear[1], ours.cross_attention.key_value)
         _fill_linear(theirs.attention.linear[2], ours.cross_attention.output)
-        _fill_feed_forward(theirs.ffn, ours)
     spec.decoder.projection.weight = _array(model.output_weight)
     bias = torch.zeros(model.vocab_size)
     bias[never_written()] = FORBIDDEN
     spec.decoder.projection.bias = _array(bias)
-    spec.register_source_vocabulary(words(list(range(model.source_vocab))))
-    spec.register_target_vocabulary(words(list(range(model.vocab_size))))
+    spec.register_source_vocabulary(words(range(model.source_vocab)))
+    spec.register_target_vocabulary(words(range(model.vocab_size)))
     spec.config.bos_token = spec.config.decoder_start_token = str(Tokenizer.bos_id)
     spec.config.eos_token, spec.config.unk_token = str(Tokenizer.eos_id), str(Tokenizer.unk_id)
     _save(spec, folder)
@@ -109,16 +105,13 @@ def _save(spec: TransformerDecoderModelSpec | TransformerSpec, folder: Path) -> 
     spec.save(str(folder))
 
 
-def _fill_self_attention(theirs: MultiHeadAttentionSpec, ours: DecoderBlock | EncoderBlock) -> None:
-    _fill_norm(theirs.layer_norm, ours.attention_norm)
-    _fill_linear(theirs.linear[0], ours.attention.query_key_value)
-    _fill_linear(theirs.linear[1], ours.attention.output)
-
-
-def _fill_feed_forward(theirs: FeedForwardSpec, ours: DecoderBlock | EncoderBlock) -> None:
-    _fill_norm(theirs.layer_norm, ours.feed_forward_norm)
-    _fill_linear(theirs.linear_0, ours.feed_forward.expand)
-    _fill_linear(theirs.linear_1, ours.feed_forward.project)
+def _fill_block(theirs: Any, ours: DecoderBlock | EncoderBlock) -> None:
+    _fill_norm(theirs.self_attention.layer_norm, ours.attention_norm)
+    _fill_linear(theirs.self_attention.linear[0], ours.attention.query_key_value)
+    _fill_linear(theirs.self_attention.linear[1], ours.attention.output)
+    _fill_norm(theirs.ffn.layer_norm, ours.feed_forward_norm)
+    _fill_linear(theirs.ffn.linear_0, ours.feed_forward.expand)
+    _fill_linear(theirs.ffn.linear_1, ours.feed_forward.project)
 
 
 def _fill_norm(theirs: LayerNormSpec, ours: nn.LayerNorm) -> None:

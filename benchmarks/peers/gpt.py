@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,20 +20,17 @@ from torch.nn import functional as F
 
 from benchmarks.contender import Skipped, Step
 from benchmarks.device import device
+from benchmarks.shape import Shape
 from benchmarks.training.zipf import zipf_ids
 
 LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.99), 0.1, 1.0
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(Shape):
     """GPT size and training data, common to both peers."""
 
     text: str
-    layers: int
-    heads: int
-    width: int
-    context: int
     dropout: float
     batch_size: int
     bf16: bool = False
@@ -51,32 +47,41 @@ class Task:
         ids = characters(self.text)
         return ids, int(ids.max()) + 1
 
-    def loop(
+    def step(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, ids: np.ndarray, loss_of: Callable[..., Tensor]
     ) -> Step:
-        """Return a step: one update, counted in target tokens. loss_of(model, inputs, targets) computes the loss."""
-        model.train()
+        """Return a training step, counted in target tokens. loss_of(model, inputs, targets) computes the loss."""
         forward = torch.compile(model) if self.compiled else model
-        batches = random_windows(ids, self.batch_size, self.context)
-        waiting = [next(batches)]
 
-        def step() -> int:
-            inputs, targets = waiting.pop()
-            with precision(self.bf16):
-                loss = loss_of(forward, inputs, targets)
-            waiting.append(next(batches))
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            return targets.numel()
+        def loss(batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int]:
+            return loss_of(forward, *batch), batch[1].numel()
 
-        return step
+        return training_step(model, optimizer, random_windows(ids, self.batch_size, self.context), loss, self.bf16)
 
 
-def precision(bf16: bool) -> AbstractContextManager[Any]:
-    """Return an autocast context to bf16 if `bf16`, else a null context."""
-    return torch.autocast(device().type, torch.bfloat16) if bf16 else nullcontext()
+def training_step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterator[Any],
+    loss_of: Callable[[Any], tuple[Tensor, int]],
+    bf16: bool = False,
+) -> Step:
+    """Return a step of a plain training loop; loss_of(batch) computes the loss and the number of tokens. As in nanoGPT,
+    the next batch is loaded before the backward pass."""
+    model.train()
+    waiting = [next(batches)]
+
+    def step() -> int:
+        with torch.autocast(device().type, torch.bfloat16, enabled=bf16):
+            loss, tokens = loss_of(waiting.pop())
+        waiting.append(next(batches))
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return tokens
+
+    return step
 
 
 def characters(path: str) -> np.ndarray:
@@ -87,7 +92,7 @@ def characters(path: str) -> np.ndarray:
 
 
 def random_windows(ids: np.ndarray, batch_size: int, context: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield (inputs, targets) without end, both [B, T] int64, from random positions."""
+    """Yield endless batches (inputs, targets), both [B, T] int64, from random positions."""
     while True:
         starts = torch.randint(len(ids) - context, (batch_size,)).tolist()
         rows = torch.stack([torch.from_numpy(ids[start : start + context + 1].astype(np.int64)) for start in starts])
@@ -97,61 +102,51 @@ def random_windows(ids: np.ndarray, batch_size: int, context: int) -> Iterator[t
         yield rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
 
 
-def nanogpt_module(checkout: str | Path) -> Any:
-    """Import `model.py` from a nanoGPT checkout, which is not a package. Raises Skipped if there is no such file."""
+def nanogpt_model(checkout: str | Path, size: Any, vocabulary: int, dropout: float, bias: bool) -> Any:
+    """Create the model of a nanoGPT checkout. `size` has the fields of `Shape`. Raises Skipped without `model.py`."""
     path = Path(checkout) / "model.py"
     if not checkout or not path.is_file():
         raise Skipped(f"{path}: no such file; set nanogpt= to a checkout of github.com/karpathy/nanoGPT")
-    # Imported by path, because our own package is also called `model`.
+    # Imported by path: the checkout is not a package, and our own package is also called `model`.
     spec = importlib.util.spec_from_file_location("nanogpt_model", path)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module: Any = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses and torch.compile look it up by name
     spec.loader.exec_module(module)
-    return module
+    config = module.GPTConfig(
+        block_size=size.context,
+        vocab_size=vocabulary,
+        n_layer=size.layers,
+        n_head=size.heads,
+        n_embd=size.width,
+        dropout=dropout,
+        bias=bias,
+    )
+    return module.GPT(config)
 
 
 def nanogpt(checkout: str, **values: Any) -> Step:
     """Return a training step of nanoGPT, without biases as in its recipes. A large vocabulary is rounded up to a
     multiple of 64, as in its train.py."""
-    task, module = Task(**values), nanogpt_module(checkout)
+    task = Task(**values)
     ids, size = task.tokens()
     torch.manual_seed(1)
-    config = module.GPTConfig(
-        block_size=task.context,
-        vocab_size=-(-size // 64) * 64 if size > 1000 else size,
-        n_layer=task.layers,
-        n_head=task.heads,
-        n_embd=task.width,
-        dropout=task.dropout,
-        bias=False,
-    )
-    model = module.GPT(config).to(device())
+    vocabulary = -(-size // 64) * 64 if size > 1000 else size
+    model = nanogpt_model(checkout, task, vocabulary, task.dropout, bias=False).to(device())
     optimizer = model.configure_optimizers(WEIGHT_DECAY, LEARNING_RATE, BETAS, device().type)
-    return task.loop(model, optimizer, ids, lambda forward, inputs, targets: forward(inputs, targets)[1])
+    return task.step(model, optimizer, ids, lambda forward, inputs, targets: forward(inputs, targets)[1])
 
 
 def transformers_gpt2(**values: Any) -> Step:
     """Return a training step of GPT2LMHeadModel with torch's AdamW."""
-    from transformers import GPT2Config, GPT2LMHeadModel
+    from benchmarks.peers.hugging_face import gpt2_model
 
     task = Task(**values)
     ids, size = task.tokens()
     torch.manual_seed(1)
-    config = GPT2Config(
-        vocab_size=size,
-        n_positions=task.context,
-        n_embd=task.width,
-        n_layer=task.layers,
-        n_head=task.heads,
-        activation_function="gelu",
-        **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), task.dropout),
-        use_cache=False,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    model: nn.Module = GPT2LMHeadModel(config)
+    dropouts = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), task.dropout)
+    model: nn.Module = gpt2_model(task, size, **dropouts, use_cache=False, bos_token_id=0, eos_token_id=0)
     model.to(device())
     options = {"lr": LEARNING_RATE, "betas": BETAS, "weight_decay": WEIGHT_DECAY, "fused": device().type == "cuda"}
     optimizer = torch.optim.AdamW(model.parameters(), **options)
@@ -159,4 +154,4 @@ def transformers_gpt2(**values: Any) -> Step:
     def loss(forward: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
         return F.cross_entropy(forward(inputs).logits.flatten(0, 1), targets.flatten())
 
-    return task.loop(model, optimizer, ids, loss)
+    return task.step(model, optimizer, ids, loss)

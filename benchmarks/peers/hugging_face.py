@@ -6,6 +6,8 @@ decoder, and absolute position embeddings (Marian and BART are post-norm, T5 has
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel, PegasusConfig, PegasusForConditionalGeneration
@@ -24,25 +26,18 @@ from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 
 
+def gpt2_model(size: Any, vocabulary: int, **options: Any) -> GPT2LMHeadModel:
+    """Create GPT-2 with the exact GELU. `size` has the fields of `Shape`; `options` are fields of GPT2Config."""
+    sizes = {"n_positions": size.context, "n_embd": size.width, "n_layer": size.layers, "n_head": size.heads}
+    return GPT2LMHeadModel(GPT2Config(vocab_size=vocabulary, **sizes, activation_function="gelu", **options))
+
+
 def gpt2(model: GPT) -> GPT2LMHeadModel:
     """Return GPT-2 with the weights of our GPT, in evaluation mode and without an end-of-text token."""
     config = model.config
     require_exportable(config, ("learned",))
-    peer = GPT2LMHeadModel(
-        GPT2Config(
-            vocab_size=model.vocab_size,
-            n_positions=config.context,
-            n_embd=config.width,
-            n_layer=config.layers,
-            n_head=config.heads,
-            n_inner=config.hidden_width,
-            activation_function="gelu",
-            layer_norm_epsilon=1e-5,
-            bos_token_id=None,
-            eos_token_id=None,
-            pad_token_id=0,
-        )
-    )
+    special = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": 0}
+    peer = gpt2_model(config, model.vocab_size, n_inner=config.hidden_width, **special)
     fill_gpt2(peer.transformer, model)
     return peer.eval()
 
@@ -58,26 +53,22 @@ def pegasus(model: EncoderDecoder) -> PegasusForConditionalGeneration:
     require_exportable(config, ("learned", "sinusoidal"))
     if model.source_embedding.tokens is not model.target_embedding.tokens:
         raise ValueError("Hugging Face's Pegasus cannot run this model: its vocabulary must be shared by both sides")
-    peer = PegasusForConditionalGeneration(
-        PegasusConfig(
-            vocab_size=model.vocab_size,
-            d_model=config.width,
-            max_position_embeddings=config.context,
-            encoder_layers=config.encoder_depth,
-            encoder_attention_heads=config.heads,
-            decoder_layers=config.layers,
-            decoder_attention_heads=config.heads,
-            encoder_ffn_dim=config.hidden_width,
-            decoder_ffn_dim=config.hidden_width,
-            activation_function="gelu",
-            scale_embedding=model.target_embedding.scale != 1.0,
-            decoder_start_token_id=Tokenizer.bos_id,
-            bos_token_id=Tokenizer.bos_id,
-            eos_token_id=Tokenizer.eos_id,
-            pad_token_id=Tokenizer.pad_id,
-            forced_eos_token_id=None,
-        )
+    sides = {"layers": config.layers, "attention_heads": config.heads, "ffn_dim": config.hidden_width}
+    values = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sides.items()}
+    peer_config = PegasusConfig(
+        vocab_size=model.vocab_size,
+        d_model=config.width,
+        max_position_embeddings=config.context,
+        **values | {"encoder_layers": config.encoder_depth},
+        activation_function="gelu",
+        scale_embedding=model.target_embedding.scale != 1.0,
+        decoder_start_token_id=Tokenizer.bos_id,
+        bos_token_id=Tokenizer.bos_id,
+        eos_token_id=Tokenizer.eos_id,
+        pad_token_id=Tokenizer.pad_id,
+        forced_eos_token_id=None,
     )
+    peer = PegasusForConditionalGeneration(peer_config)
     body = peer.model
     body.shared.weight.copy_(model.output_weight)
     body.encoder.embed_positions.weight.copy_(position_table(model.source_embedding))

@@ -8,8 +8,10 @@ up to 4096 padded tokens on one side.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import pickle
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +22,8 @@ from torch.nn import functional as F
 
 from benchmarks.contender import Step
 from benchmarks.device import device
-from benchmarks.peers.gpt import BETAS, CLIP, LEARNING_RATE, WEIGHT_DECAY, precision
+from benchmarks.peers.gpt import BETAS, LEARNING_RATE, WEIGHT_DECAY, training_step
+from benchmarks.shape import Shape
 
 PAD, UNKNOWN, BOS, EOS = 0, 1, 2, 3
 """Ids of the special tokens in the project's tokenizer."""
@@ -28,64 +31,37 @@ PAD, UNKNOWN, BOS, EOS = 0, 1, 2, 3
 IGNORED = -100
 
 
-@dataclass(frozen=True)
-class Corpus:
-    """Sentence pairs as token ids. Sentence i of a side is `ids[offsets[i] : offsets[i + 1]]` and ends with eos."""
-
-    source: np.ndarray
-    source_offsets: np.ndarray
-    target: np.ndarray
-    target_offsets: np.ndarray
-
-    @classmethod
-    def load(cls, path: str) -> Corpus:
-        """Load an .npz file, written by `train_translator`, with arrays of these names."""
-        with np.load(path) as arrays:
-            return cls(**arrays)
-
-    def __len__(self) -> int:
-        return len(self.source_offsets) - 1
-
-    def lengths(self) -> np.ndarray:
-        """Return the length of the longer side of each pair, [number of pairs] int."""
-        return np.maximum(np.diff(self.source_offsets), np.diff(self.target_offsets))
-
-    def pair(self, row: int) -> tuple[Tensor, Tensor]:
-        """Return source [S] and target [T] of one row, int64."""
-        source = self.source[self.source_offsets[row] : self.source_offsets[row + 1]]
-        target = self.target[self.target_offsets[row] : self.target_offsets[row + 1]]
-        return torch.from_numpy(source.astype(np.int64)), torch.from_numpy(target.astype(np.int64))
-
-    def padded(self, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Return sources [B, S] and targets [B, T] int64, padded to the longest sentence of the batch."""
-        sources, targets = zip(*map(self.pair, rows), strict=True)
-        padded = [nn.utils.rnn.pad_sequence(list(side), batch_first=True) for side in (sources, targets)]
-        return padded[0].to(device()), padded[1].to(device())
+Pair = tuple[np.ndarray, np.ndarray]
+"""Source and target of a sentence pair, each [length] uint16, ending with eos."""
 
 
-def random_rows(count: int, batch_size: int) -> Iterator[np.ndarray]:
-    """Yield the row numbers of batches without end; each row occurs at most once per epoch."""
+def load_pairs(path: str) -> list[Pair]:
+    """Load the sentence pairs written by `train_translator`."""
+    pairs: list[Pair] = pickle.loads(Path(path).read_bytes())
+    return pairs
+
+
+def padded(pairs: Iterable[Pair]) -> tuple[Tensor, ...]:
+    """Return sources [B, S] and targets [B, T] int64, padded to the longest sentence of the batch."""
+    sides = ([torch.from_numpy(ids.astype(np.int64)) for ids in side] for side in zip(*pairs, strict=True))
+    return tuple(nn.utils.rnn.pad_sequence(side, batch_first=True) for side in sides)
+
+
+def random_batches(pairs: list[Pair], batch_size: int) -> Iterator[list[Pair]]:
+    """Yield endless random batches of pairs; each pair occurs at most once per epoch."""
     random = np.random.default_rng(1)
     while True:
-        order = random.permutation(count)
-        yield from (order[first : first + batch_size] for first in range(0, count - batch_size + 1, batch_size))
-
-
-def after_bos(targets: Tensor) -> Tensor:
-    """Return the decoder inputs: the targets shifted right by one, starting with bos."""
-    return torch.cat((torch.full_like(targets[:, :1], BOS), targets[:, :-1]), dim=1)
+        order = random.permutation(len(pairs))
+        for first in range(0, len(pairs) - batch_size + 1, batch_size):
+            yield [pairs[row] for row in order[first : first + batch_size]]
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(Shape):
     """Model size and training data, common to all peers."""
 
     corpus: str
     vocab_size: int
-    layers: int
-    heads: int
-    width: int
-    context: int
     dropout: float
     label_smoothing: float
     batch_size: int
@@ -95,26 +71,20 @@ class Task:
     bf16: bool = False
     """Use autocast to bf16."""
 
-    def loop(self, model: nn.Module, logits_of: Callable[[Tensor, Tensor], Tensor]) -> Step:
-        """Return a step: one AdamW update on random sentences, counted in non-padding tokens of both sides."""
-        model.train()
+    def step(self, model: nn.Module, logits_of: Callable[[Tensor, Tensor], Tensor]) -> Step:
+        """Return a training step with AdamW on random sentences, counted in non-padding tokens of both sides."""
         optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=BETAS, weight_decay=WEIGHT_DECAY)
-        corpus = Corpus.load(self.corpus)
-        batches = random_rows(len(corpus), self.batch_size)
 
-        def step() -> int:
-            source, target = corpus.padded(next(batches))
-            with precision(self.bf16):
-                logits = logits_of(source, after_bos(target))
-                asked = target.masked_fill(target == PAD, IGNORED)
-                loss = F.cross_entropy(logits.flatten(0, 1), asked.flatten(), label_smoothing=self.label_smoothing)
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            return int((source != PAD).sum()) + int((target != PAD).sum())
+        def loss(pairs: list[Pair]) -> tuple[Tensor, int]:
+            source, target = (side.to(device()) for side in padded(pairs))
+            inputs = torch.cat((torch.full_like(target[:, :1], BOS), target[:, :-1]), dim=1)
+            labels = target.masked_fill(target == PAD, IGNORED).flatten()
+            logits = logits_of(source, inputs).flatten(0, 1)
+            tokens = int((source != PAD).sum()) + int((target != PAD).sum())
+            return F.cross_entropy(logits, labels, label_smoothing=self.label_smoothing), tokens
 
-        return step
+        batches = random_batches(load_pairs(self.corpus), self.batch_size)
+        return training_step(model, optimizer, batches, loss, self.bf16)
 
 
 def marian_model(vocab_size: int, layers: int, heads: int, width: int, context: int, dropout: float) -> Any:
@@ -148,7 +118,7 @@ def marian(**values: Any) -> Step:
         found: Tensor = model(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=inputs).logits
         return found
 
-    return task.loop(model, logits)
+    return task.step(model, logits)
 
 
 class PlainTransformer(nn.Module):
@@ -192,7 +162,7 @@ def torch_transformer(**values: Any) -> Step:
     torch.manual_seed(1)
     model = PlainTransformer(task.vocab_size, task.layers, task.heads, task.width, task.context, task.dropout)
     model.to(device())
-    return task.loop(model, model)
+    return task.step(model, model)
 
 
 def joeynmt(**values: Any) -> Step:
@@ -219,41 +189,33 @@ def joeynmt(**values: Any) -> Step:
     shape = {"tied_embeddings": True, "tied_softmax": True, "encoder": side, "decoder": side}
     model = build_model(shape, vocabulary, vocabulary).to(device())
     model.loss_function = ("crossentropy", task.label_smoothing)
-    model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, betas=BETAS)
-    pairs = Corpus.load(task.corpus)
-    batches = token_batches(pairs.lengths(), task.batch_tokens)
     # JoeyNMT's vocabulary starts with <unk>, <pad>; ours starts with <pad>, <unk>.
     swapped = torch.arange(task.vocab_size, device=device())
     swapped[:2] = torch.tensor([1, 0])
 
-    def step() -> int:
-        rows = next(batches)
-        source, target = (swapped[side] for side in pairs.padded(rows))
+    def loss(pairs: list[Pair]) -> tuple[Tensor, int]:
+        source, target = (swapped[side.to(device())] for side in padded(pairs))
         target = torch.cat((torch.full_like(target[:, :1], special.bos_id), target), dim=1)
         lengths = (source != special.pad_id).sum(dim=1)
-        numbers = torch.from_numpy(rows)
+        numbers = torch.arange(len(pairs))
         batch = Batch(source, lengths, None, target, None, numbers, device(), special.pad_id, special.eos_id)
         batch.sort_by_src_length()
-        loss = model(return_type="loss", **vars(batch))[0]
-        batch.normalize(loss, normalization="tokens").backward()
-        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        optimizer.step()
-        model.zero_grad()
-        return int(lengths.sum()) + int(batch.ntokens)
+        total = model(return_type="loss", **vars(batch))[0]
+        return batch.normalize(total, normalization="tokens"), int(lengths.sum()) + int(batch.ntokens)
 
-    return step
+    return training_step(model, optimizer, token_batches(load_pairs(task.corpus), task.batch_tokens), loss)
 
 
-def token_batches(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Yield batches of random rows, each complete when its longest length times its size reaches `budget` tokens."""
+def token_batches(pairs: list[Pair], budget: int) -> Iterator[list[Pair]]:
+    """Yield random batches, each complete when its longest length times its size reaches `budget` tokens."""
     random = np.random.default_rng(1)
     while True:
-        batch: list[int] = []
+        batch: list[Pair] = []
         longest = 0
-        for row in random.permutation(len(lengths)):
-            batch.append(int(row))
-            longest = max(longest, int(lengths[row]))
+        for row in random.permutation(len(pairs)):
+            batch.append(pairs[row])
+            longest = max(longest, *map(len, pairs[row]))
             if longest * len(batch) >= budget:
-                yield np.array(batch)
+                yield batch
                 batch, longest = [], 0

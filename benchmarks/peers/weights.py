@@ -33,7 +33,7 @@ def require_exportable(config: ModelConfig, positions: tuple[str, ...]) -> None:
 
 
 def position_table(embedding: Embedding) -> Tensor:
-    """Return the position vectors of an embedding, [context, C] float32."""
+    """Return the table of position embeddings, [context, C] float32."""
     positions = embedding.positions
     assert positions is not None
     return positions(0, positions.context).detach()

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.inputs import existing_file
+from benchmarks.inputs import existing
+from benchmarks.machine import versions
+from benchmarks.report import markdown_table
 from benchmarks.shape import model_settings
 from configs.errors import UserError
 from configs.program import expanded
@@ -98,9 +100,7 @@ class Curves:
 
 def curves(settings: CurvesSettings) -> None:
     """Compare loss curves of the fast path and the float32 reference, with the same initial weights and batches."""
-    from benchmarks.machine import versions
-
-    text = existing_file("data", settings.data)
+    text = existing("data", settings.data)
     if settings.steps < WINDOW:
         raise UserError(f"steps={settings.steps}: must be at least {WINDOW}, the steps per point of a curve")
     fixed = f"data=text tokenizer=char trainer.batch_size={BATCH} trainer.steps={settings.steps}"
@@ -113,12 +113,12 @@ def curves(settings: CurvesSettings) -> None:
         run(OTHER_ORDER, own + reference, by_definition=True, order=2),
     ]
     result = Curves(settings.steps, BATCH, versions(), found)
-    folder, picture = expanded(settings.to), expanded(settings.picture)
-    folder.mkdir(parents=True, exist_ok=True)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    result.save(folder / FILE)
+    file, picture = expanded(settings.to) / FILE, expanded(settings.picture)
+    for path in (file, picture):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    result.save(file)
     draw(result, picture)
-    print(f"{summary(result)}\n\n{folder / FILE}, {picture}")
+    print(f"{summary(result)}\n\n{file}, {picture}")
 
 
 def run(name: str, settings: list[str], *, by_definition: bool = False, order: int = 1) -> Curve:
@@ -186,19 +186,17 @@ def draw(result: Curves, path: Path) -> None:
 def summary(result: Curves) -> str:
     """Return the results as a Markdown table, with the noise level as a caption."""
     reference = result.curve(REFERENCE).validation
-    lines = [
-        "| run | validation loss | difference from reference | largest difference of smoothed training curves |",
-        "|---|---|---|---|",
-    ]
+    rows = []
     for curve in result.curves:
-        difference = f"{curve.validation - reference:+.4f}" if curve.name != REFERENCE else "–"
-        gap = f"{result.largest_gap(curve.name):.4f}" if curve.name != REFERENCE else "–"
-        lines.append(f"| {curve.name} | {curve.validation:.4f} | {difference} | {gap} |")
-    noise, strays = result.largest_gap(OTHER_ORDER), max(map(result.largest_gap, (EAGER, COMPILED)))
-    torch = result.versions["torch"]
+        differences = ("–", "–")
+        if curve.name != REFERENCE:
+            differences = (f"{curve.validation - reference:+.4f}", f"{result.largest_gap(curve.name):.4f}")
+        rows.append((curve.name, f"{curve.validation:.4f}", *differences))
+    headings = ("validation loss", "difference from reference", "largest difference of smoothed training curves")
+    noise, deviation = result.largest_gap(OTHER_ORDER), max(map(result.largest_gap, (EAGER, COMPILED)))
     return (
-        "\n".join(lines)
-        + f"\n\n{result.steps} steps, batch {result.batch_size}; losses in nats, means of {WINDOW} steps; torch"
-        f" {torch}. The fast path deviates from the reference by at most {strays:.4f}; training on other batches of the"
-        f" same text deviates by {noise:.4f}."
+        f"{markdown_table(('run', *headings), rows)}\n\n"
+        f"{result.steps} steps, batch {result.batch_size}; losses in nats, means of {WINDOW} steps; torch"
+        f" {result.versions['torch']}. The fast path deviates from the reference by at most {deviation:.4f}; training"
+        f" on other batches of the same text deviates by {noise:.4f}."
     )

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.contender import Benchmark, Comparison, Contender, Step
 from benchmarks.harness import MeasureSettings, measure
-from benchmarks.inputs import existing_file, existing_folder
+from benchmarks.inputs import existing
 from configs.errors import UserError
 
 BATCH_SIZE, CONTEXT = 64, 256
@@ -46,26 +45,30 @@ def data_loading(settings: DataLoadingSettings) -> None:
     """Measure loading windows and sentence pairs in tokens per second: ours, nanoGPT's method, torch's DataLoader."""
     if not settings.text and not settings.pairs:
         raise UserError("text= and pairs= are empty: set one to a text file or a folder of sentence pairs")
-    text = existing_file("text", settings.text) if settings.text else None
-    pairs = existing_folder("pairs", settings.pairs) if settings.pairs else None
+    text = existing("text", settings.text) if settings.text else None
+    pairs = existing("pairs", settings.pairs, "folder") if settings.pairs else None
     if text:
         measure(windows_benchmark(text), settings)
     if pairs:
         with tempfile.TemporaryDirectory() as temporary:
-            measure(pairs_benchmark(pairs, Path(temporary) / "corpus.npz"), settings)
+            measure(pairs_benchmark(pairs, Path(temporary) / "pairs.pickle"), settings)
 
 
 def windows_benchmark(text: Path) -> Benchmark:
     """Return the benchmark of batches of text windows."""
     fixed = f"data=text tokenizer=char model.context={CONTEXT} trainer.batch_size={BATCH_SIZE}"
-    contenders = (
-        Contender("ours", f"{__name__}:ours", {"settings": [*fixed.split(), f"data.path={text}"]}, True),
-        Contender("random slices, stacked (nanoGPT's way)", f"{__name__}:random_slices", {"text": str(text)}),
-        Contender("torch DataLoader", f"{__name__}:window_loader", {"text": str(text)}),
-    )
+    peers = {"random slices, stacked (nanoGPT's way)": "random_slices", "torch DataLoader": "window_loader"}
     title = f"Batches of {BATCH_SIZE} windows of {CONTEXT} characters"
-    comparison = Comparison(title, ("ours",), tuple(one.name for one in contenders[1:]))
-    return Benchmark("data_windows", title, "tokens", contenders, "ours", (comparison,))
+    return against_ours("data_windows", title, [*fixed.split(), f"data.path={text}"], peers, {"text": str(text)})
+
+
+def against_ours(
+    name: str, title: str, settings: list[str], peers: dict[str, str], arguments: dict[str, str]
+) -> Benchmark:
+    """Return the benchmark of our data loading with these settings and of the peers, functions of this module."""
+    ours = Contender("ours", f"{__name__}:ours", {"settings": settings}, True)
+    others = [Contender(label, f"{__name__}:{function}", arguments) for label, function in peers.items()]
+    return Benchmark(name, title, "tokens", (ours, *others), "ours", (Comparison(title, ("ours",), tuple(peers)),))
 
 
 def pairs_benchmark(folder: Path, corpus: Path) -> Benchmark:
@@ -79,15 +82,10 @@ def pairs_benchmark(folder: Path, corpus: Path) -> Benchmark:
     prepared, model = prepared_and_model(composed(own))
     assert isinstance(model, EncoderDecoder)
     write_corpus(prepared, model, corpus)
-    contenders = (
-        Contender("ours", f"{__name__}:ours", {"settings": own}, True),
-        Contender("torch DataLoader, padded", f"{__name__}:pair_loader", {"corpus": str(corpus)}),
-    )
     title = (
         f"Batches of sentence pairs, {BATCH_TOKENS} padded tokens (ours) or {SENTENCES} random sentences; real tokens"
     )
-    comparison = Comparison(title, ("ours",), tuple(one.name for one in contenders[1:]))
-    return Benchmark("data_pairs", title, "tokens", contenders, "ours", (comparison,))
+    return against_ours("data_pairs", title, own, {"torch DataLoader, padded": "pair_loader"}, {"corpus": str(corpus)})
 
 
 def ours(settings: list[str]) -> Step:
@@ -109,59 +107,28 @@ def random_slices(text: str) -> Step:
     return lambda: next(batches)[1].numel()
 
 
-class Windows(Dataset[tuple[Tensor, Tensor]]):
-    """Non-overlapping windows as (inputs, targets), each [CONTEXT] int64."""
-
-    def __init__(self, ids: np.ndarray) -> None:
-        self.ids = torch.from_numpy(ids.astype(np.int64))
-
-    def __len__(self) -> int:
-        return (len(self.ids) - 1) // CONTEXT
-
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        first = index * CONTEXT
-        return self.ids[first : first + CONTEXT], self.ids[first + 1 : first + CONTEXT + 1]
-
-
-def loader_step(dataset: Dataset[Any], batch_size: int, count: Any, collate: Any = None) -> Step:
-    """Return a step that loads a batch from shuffled epochs of a DataLoader in this process; `count(batch)` returns the
-    number of non-padding tokens."""
+def loader_step(dataset: Any, batch_size: int, count: Any, collate: Any = None) -> Step:
+    """Return a step that loads a batch from shuffled epochs in this process; `count(batch)` returns its tokens."""
     loader = DataLoader(dataset, batch_size, shuffle=True, drop_last=True, collate_fn=collate)
-
     batches = itertools.chain.from_iterable(itertools.repeat(loader))
     return lambda: count(next(batches))
 
 
 def window_loader(text: str) -> Step:
-    """Return a step of torch's DataLoader with default collation."""
+    """Return a step of torch's DataLoader on non-overlapping windows, with default collation."""
     from benchmarks.peers.gpt import characters
 
-    return loader_step(Windows(characters(text)), BATCH_SIZE, lambda batch: batch[1].numel())
-
-
-class SentencePairs(Dataset[tuple[Tensor, Tensor]]):
-    """Rows of a corpus as (source, target) ids, [S] and [T] int64."""
-
-    def __init__(self, corpus: str) -> None:
-        from benchmarks.peers.translation import Corpus
-
-        self.corpus = Corpus.load(corpus)
-
-    def __len__(self) -> int:
-        return len(self.corpus)
-
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        return self.corpus.pair(index)
+    ids = torch.from_numpy(characters(text).astype(np.int64))
+    inputs, targets = (ids[first:].unfold(0, CONTEXT, CONTEXT) for first in (0, 1))  # each [N, CONTEXT]
+    windows = TensorDataset(inputs[: len(targets)], targets)
+    return loader_step(windows, BATCH_SIZE, lambda batch: batch[1].numel())
 
 
 def pair_loader(corpus: str) -> Step:
     """Return a step of torch's DataLoader that pads with `pad_sequence`."""
-
-    def collate(rows: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-        sources, targets = ([row[side] for row in rows] for side in (0, 1))
-        return pad_sequence(sources, batch_first=True), pad_sequence(targets, batch_first=True)
+    from benchmarks.peers.translation import load_pairs, padded
 
     def count(batch: tuple[Tensor, Tensor]) -> int:
-        return int((batch[0] != 0).sum()) + int((batch[1] != 0).sum())
+        return sum(int((side != 0).sum()) for side in batch)
 
-    return loader_step(SentencePairs(corpus), SENTENCES, count, collate)
+    return loader_step(load_pairs(corpus), SENTENCES, count, padded)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.report import number
+from benchmarks.report import markdown_table, number
 from benchmarks.results import Result
 
 Facts = Mapping[str, float]
@@ -74,17 +74,10 @@ def memory_tables(result: Result) -> str:
     """Return the constants, then a table of measured and computed memory for every model."""
     model = fit(result)
     constants = f"k = {model.per_activation:.1f}, c = {model.per_logit:.1f}, s = {model.per_weight:.1f}"
-    lines = [
-        f"Fitted: fixed {model.fixed / 1e6:.0f} MB, {constants} bytes.",
-        "",
-        f"| training | {result.unit}/s | measured, MB | computed, MB | error |",
-        "|---|---|---|---|---|",
-    ]
-    for row in result.rows:
-        if row.measured:
-            computed = model.bytes(row.facts)
-            lines.append(
-                f"| {row.name} | {number(row.rate)} | {row.peak_memory / 1e6:,.0f} | {computed / 1e6:,.0f} "
-                f"| {100 * (computed / row.peak_memory - 1):+.0f} % |"
-            )
-    return "\n".join(lines)
+    rows = []
+    for row in (row for row in result.rows if row.measured):
+        computed = model.bytes(row.facts)
+        sizes = (f"{row.peak_memory / 1e6:,.0f}", f"{computed / 1e6:,.0f}")
+        rows.append((row.name, number(row.rate), *sizes, f"{100 * (computed / row.peak_memory - 1):+.0f} %"))
+    headings = ("training", f"{result.unit}/s", "measured, MB", "computed, MB", "error")
+    return f"Fitted: fixed {model.fixed / 1e6:.0f} MB, {constants} bytes.\n\n{markdown_table(headings, rows)}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.report import number
+from benchmarks.report import markdown_table, number
 from benchmarks.shape import Shape
 from benchmarks.training.memory_model import MemoryModel
 
@@ -22,12 +22,8 @@ GIGABYTE = 1e9
 class Model(Shape):
     """Size of a GPT."""
 
-    name: str
-    layers: int
-    heads: int
-    width: int
-    context: int
     vocabulary: int
+    name: str
 
     @property
     def parameters(self) -> int:
@@ -55,9 +51,9 @@ class Machine:
 
 
 MODELS = (
-    Model("baby GPT", 6, 6, 384, 256, 65),
-    Model("GPT-2 small", 12, 12, 768, 1024, 50257),
-    Model("GPT-2 XL", 48, 25, 1600, 1024, 50257),
+    Model(6, 6, 384, 256, 65, "baby GPT"),
+    Model(12, 12, 768, 1024, 50257, "GPT-2 small"),
+    Model(48, 25, 1600, 1024, 50257, "GPT-2 XL"),
 )
 MACHINES = (
     Machine("one A100", 1, 312e12, 80 * GIGABYTE, 300 * GIGABYTE),
@@ -89,21 +85,17 @@ def tokens_per_second(model: Model, machine: Machine, batch: int, utilisation: f
 
 def projection_table(utilisation: float, memory: MemoryModel) -> str:
     """Return a table of projected speeds by model and machine."""
-    lines = [
-        (
-            f"Computed, not measured: u = {100 * utilisation:.1f} % (fraction of the matrix peak that the baby GPT"
-            " reached above), memory by the fitted formula."
-        ),
-        "",
-        "| model | machine | sequences per device | tokens/s | all-reduce |",
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     for model in MODELS:
         for machine in MACHINES:
             batch = batch_that_fits(model, machine, memory)
-            cells = "does not fit | – | –"
+            cells = ("does not fit", "–", "–")
             if batch:
                 rate, talking = tokens_per_second(model, machine, batch, utilisation)
-                cells = f"{batch} | {number(rate)} | {100 * talking:.1f} %"
-            lines.append(f"| {model.name}, {model.parameters / 1e6:.0f}M | {machine.name} | {cells} |")
-    return "\n".join(lines)
+                cells = (str(batch), number(rate), f"{100 * talking:.1f} %")
+            rows.append((f"{model.name}, {model.parameters / 1e6:.0f}M", machine.name, *cells))
+    return (
+        f"Computed, not measured: u = {100 * utilisation:.1f} % (fraction of the matrix peak that the baby GPT reached"
+        " above), memory by the fitted formula.\n\n"
+        + markdown_table(("model", "machine", "sequences per device", "tokens/s", "all-reduce"), rows)
+    )

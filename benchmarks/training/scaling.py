@@ -1,5 +1,4 @@
-"""Measure how our training scales on this machine: tokens per second and peak memory by width, depth, context, batch
-size and vocabulary size."""
+"""Measure how our training scales on this machine with width, depth, context, batch size and vocabulary size."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.contender import Benchmark, Contender
 from benchmarks.harness import MeasureSettings, measure
-from benchmarks.inputs import existing_file
+from benchmarks.inputs import existing
 from benchmarks.shape import Shape, model_settings
 from benchmarks.training.memory_model import memory_tables
 
@@ -28,7 +27,7 @@ class ScalingSettings(MeasureSettings):
 
 
 @dataclass(frozen=True)
-class Point(Shape):
+class Point:
     """Size of a model and its batch."""
 
     layers: int = 4
@@ -39,9 +38,9 @@ class Point(Shape):
     """Size of the BPE vocabulary; None means characters."""
 
     @property
-    def heads(self) -> int:
-        """Number of heads of width `HEAD_WIDTH`."""
-        return self.width // HEAD_WIDTH
+    def size(self) -> dict[str, int]:
+        """Size of the model."""
+        return Shape(self.layers, self.width // HEAD_WIDTH, self.width, self.context).size
 
     @property
     def name(self) -> str:
@@ -70,7 +69,7 @@ GRID = (
 
 def scaling(settings: ScalingSettings) -> None:
     """Measure tokens/s and peak memory by width, depth, context, batch and vocabulary; fit the memory model."""
-    text = existing_file("data", settings.data)
+    text = existing("data", settings.data)
     contenders = tuple(contender(point, text) for point in GRID)
     title = "Our training steps, AdamW, not compiled; one thing at a time is changed"
     result = measure(Benchmark("scaling", title, "tokens", contenders, BASE.name), settings)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.harness import ROOT
-from benchmarks.inputs import existing_file, existing_folder
+from benchmarks.inputs import existing
 
 RECIPE = """config/train_shakespeare_char.py --device=cpu --compile=False --eval_iters=20 --log_interval=100
     --block_size=64 --batch_size=12 --n_layer=4 --n_head=4 --n_embd=128
@@ -56,7 +56,7 @@ class ShakespeareSettings:
 
 def shakespeare(settings: ShakespeareSettings) -> None:
     """Compare nanoGPT's CPU recipe with our recipes, with the same tokens and in the same time: seconds and loss."""
-    checkout, text = existing_folder("nanogpt", settings.nanogpt), existing_file("data", settings.data)
+    checkout, text = existing("nanogpt", settings.nanogpt, "folder"), existing("data", settings.data)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         peer_seconds, estimate, peer_loss = nanogpt(checkout, text, folder)

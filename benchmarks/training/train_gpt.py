@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from benchmarks.contender import Benchmark, Comparison, Contender
 from benchmarks.harness import MeasureSettings, measure
-from benchmarks.inputs import absolute, existing_file
+from benchmarks.inputs import absolute, existing
 from benchmarks.shape import Shape, model_settings
 
 
@@ -21,10 +21,6 @@ class Recipe(Shape):
     """One of nanoGPT's recipes."""
 
     title: str
-    layers: int
-    heads: int
-    width: int
-    context: int
     dropout: float
     batch_size: int
     large_batch: int | None
@@ -32,8 +28,8 @@ class Recipe(Shape):
 
 
 RECIPES = {
-    "cpu": Recipe("GPT 4L/4H/128, T=64 (nanoGPT's CPU recipe)", 4, 4, 128, 64, 0.0, 12, 384),
-    "baby": Recipe("GPT 6L/6H/384, T=256, dropout 0.2 (nanoGPT's baby GPT)", 6, 6, 384, 256, 0.2, 64, None),
+    "cpu": Recipe(4, 4, 128, 64, "GPT 4L/4H/128, T=64 (nanoGPT's CPU recipe)", 0.0, 12, 384),
+    "baby": Recipe(6, 6, 384, 256, "GPT 6L/6H/384, T=256, dropout 0.2 (nanoGPT's baby GPT)", 0.2, 64, None),
 }
 
 SAME = "ours (nanoGPT's architecture)"
@@ -51,12 +47,12 @@ class TrainGPTSettings(MeasureSettings):
     """A nanoGPT checkout; if empty, nanoGPT's rows are skipped."""
 
     shape: Literal["cpu", "baby"] = "cpu"
-    """`cpu`: nanoGPT's CPU recipe, 0.8M parameters, batch 12. `baby`: its baby GPT, 10.6M parameters, batch 64."""
+    """`cpu`: nanoGPT's CPU recipe, 0.8M parameters, batch 12. `baby`: its baby GPT, 10.7M parameters, batch 64."""
 
 
 def train_gpt(settings: TrainGPTSettings) -> None:
     """Measure training steps of a GPT in tokens per second: ours, nanoGPT, transformers."""
-    text = existing_file("data", settings.data)
+    text = existing("data", settings.data)
     measure(benchmark(settings.shape, text, settings.nanogpt), settings)
 
 
@@ -68,12 +64,11 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
     fixed = f"data=text tokenizer=char trainer.compile=off trainer.batch_size={recipe.batch_size}"
     own = [*fixed.split(), f"data.path={text}", *model_settings(size)]
     nanogpt_like = "model.norm=layer model.position=learned model.activation=gelu model.qk_norm=false".split()
-    same = [*own, *nanogpt_like, f"model.attention_dropout={recipe.dropout}"]
-    operations = operations_per_token(own)
-    compile_it = ["trainer.compile=on"]
+    same = [*nanogpt_like, f"model.attention_dropout={recipe.dropout}"]
+    operations, compiled = operations_per_token(own), "trainer.compile=on"
 
-    def ours(label: str, settings: list[str]) -> Contender:
-        return Contender(label, "benchmarks.ours:training", {"settings": settings}, True, operations)
+    def ours(label: str, *settings: str) -> Contender:
+        return Contender(label, "benchmarks.ours:training", {"settings": [*own, *settings]}, True, operations)
 
     def nanogpt(label: str, **changes: Any) -> Contender:
         arguments = work | {"checkout": absolute(checkout)} | changes
@@ -83,11 +78,11 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
         return Contender(label, "benchmarks.peers.gpt:transformers_gpt2", work | changes, False, operations)
 
     contenders = [
-        ours(SAME, same),
-        ours(f"{SAME} compiled", same + compile_it),
-        ours("ours", own),
-        ours("ours compiled", own + compile_it),
-        ours("ours with Muon", [*own, "optim=muon"]),
+        ours(SAME, *same),
+        ours(f"{SAME} compiled", *same, compiled),
+        ours("ours"),
+        ours("ours compiled", compiled),
+        ours("ours with Muon", "optim=muon"),
         nanogpt(SHIPPED),
         nanogpt("nanoGPT float32 compiled", compiled=True),
         nanogpt("nanoGPT bf16 autocast", bf16=True),
@@ -96,38 +91,34 @@ def benchmark(name: str, text: Path, checkout: str) -> Benchmark:
         transformers("transformers GPT-2 bf16 autocast", bf16=True),
     ]
     if recipe.dropout:
-        contenders.insert(2, ours(f"{SAME} without attention dropout", [*same, "model.attention_dropout=0"]))
+        contenders.insert(2, ours(f"{SAME} without attention dropout", *same, "model.attention_dropout=0"))
     peers = tuple(one.name for one in contenders if not one.ours)
     both, own_ways = (SAME, f"{SAME} compiled"), ("ours", "ours compiled")
+    batch = f"batch {recipe.batch_size}"
     comparisons = [
-        Comparison(
-            f"{recipe.title}, batch {recipe.batch_size}: training, against nanoGPT as shipped", both, (SHIPPED,)
-        ),
+        Comparison(f"{recipe.title}, {batch}: training, against nanoGPT as shipped", both, (SHIPPED,)),
         Comparison("the same, against nanoGPT with bf16 and compile", both, ("nanoGPT bf16 autocast compiled",)),
         Comparison("the same, against the fastest peer", both, peers),
         Comparison("a model of that shape as the project ships it, against nanoGPT as shipped", own_ways, (SHIPPED,)),
     ]
     if recipe.large_batch:
-        large, batch = f"batch {recipe.large_batch}", [f"trainer.batch_size={recipe.large_batch}"]
+        large, larger_batch = f"batch {recipe.large_batch}", f"trainer.batch_size={recipe.large_batch}"
         larger = (f"{SAME} {large}", f"{SAME} {large} compiled")
+        alike = (f"nanoGPT float32 {large}", f"nanoGPT bf16 autocast {large}")
         contenders += [
-            ours(larger[0], same + batch),
-            ours(larger[1], same + batch + compile_it),
-            ours(f"ours {large}", own + batch),
-            ours(f"ours {large} compiled", own + batch + compile_it),
-            nanogpt(f"nanoGPT float32 {large}", batch_size=recipe.large_batch),
-            nanogpt(f"nanoGPT bf16 autocast {large}", batch_size=recipe.large_batch, bf16=True),
+            ours(larger[0], *same, larger_batch),
+            ours(larger[1], *same, larger_batch, compiled),
+            ours(f"ours {large}", larger_batch),
+            ours(f"ours {large} compiled", larger_batch, compiled),
+            nanogpt(alike[0], batch_size=recipe.large_batch),
+            nanogpt(alike[1], batch_size=recipe.large_batch, bf16=True),
         ]
-        alike = tuple(one.name for one in contenders if not one.ours and one.name.endswith(large))
         what = f"the same model, {large}"
         comparisons += [
             Comparison(f"{what}, against nanoGPT as shipped at its {recipe.batch_size}", larger, (SHIPPED,)),
             Comparison(f"{what}, against the fastest peer at that batch", larger, alike),
         ]
-    title = (
-        f"Training steps of a {recipe.title}, batch {recipe.batch_size} unless said otherwise, AdamW, characters of one"
-        " text"
-    )
+    title = f"Training steps of a {recipe.title}, {batch} unless said otherwise, AdamW, characters of one text"
     return Benchmark(f"train_gpt_{name}", title, "tokens", tuple(contenders), SAME, tuple(comparisons))
 
 

@@ -1,12 +1,13 @@
 """Compare training steps of an encoder-decoder with transformers' Marian, `torch.nn.Transformer` and JoeyNMT.
 
-All contenders have the same corpus, vocabulary (of our tokenizer) and model size; each uses its own batching. Counted
-are non-padding tokens of source and target, including eos.
+All contenders have the same corpus, vocabulary (of our tokenizer) and model size; each uses its own batching. The unit
+is non-padding tokens of source and target, including eos.
 """
 
 from __future__ import annotations
 
 import functools
+import pickle
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 
 from benchmarks.contender import Benchmark, Comparison, Contender
 from benchmarks.harness import MeasureSettings, measure
-from benchmarks.inputs import existing_folder
+from benchmarks.inputs import existing
 from benchmarks.shape import model_settings
 from data.prepared import Prepared
 from model.encoder_decoder import EncoderDecoder
@@ -24,7 +25,7 @@ from model.encoder_decoder import EncoderDecoder
 MODEL = {"layers": 3, "heads": 4, "width": 256, "context": 64, "dropout": 0.1}
 LABEL_SMOOTHING = 0.1
 SENTENCES = 128
-"""Sentences per batch of the plain loops."""
+"""Sentences per batch of the plain training loops of the peers."""
 
 
 @dataclass
@@ -51,14 +52,14 @@ class TrainTranslatorSettings(MeasureSettings):
 
 def train_translator(settings: TrainTranslatorSettings) -> None:
     """Measure training steps of an encoder-decoder in tokens/s: ours, transformers, torch.nn.Transformer, JoeyNMT."""
-    folder = existing_folder("data", settings.data)
+    folder = existing("data", settings.data, "folder")
     own = [
         *pair_settings(folder, settings.source, settings.target, settings.vocab_size),
         *model_settings(MODEL),
         *f"trainer.label_smoothing={LABEL_SMOOTHING} optim=adamw trainer.compile=off".split(),
     ]
     with tempfile.TemporaryDirectory() as temporary:
-        measure(benchmark(own, Path(temporary) / "corpus.npz"), settings)
+        measure(benchmark(own, Path(temporary) / "pairs.pickle"), settings)
 
 
 def pair_settings(folder: Path, source: str, target: str, vocab_size: int) -> list[str]:
@@ -75,28 +76,25 @@ def benchmark(own: list[str], corpus: Path) -> Benchmark:
     assert isinstance(model, EncoderDecoder)
     operations = write_corpus(prepared, model, corpus)
     vocab_size = prepared.tokenizers[0].vocab_size
-    marian_like = ["model.norm=layer", "model.position=sinusoidal", "model.activation=gelu", "model.qk_norm=false"]
-    size: dict[str, Any] = {
-        "corpus": str(corpus),
-        "vocab_size": vocab_size,
-        **MODEL,
-        "label_smoothing": LABEL_SMOOTHING,
-        "batch_size": SENTENCES,
-    }
+    marian_like = "model.norm=layer model.position=sinusoidal model.activation=gelu model.qk_norm=false".split()
+    fixed = {"corpus": str(corpus), "vocab_size": vocab_size, "label_smoothing": LABEL_SMOOTHING}
+    work: dict[str, Any] = MODEL | fixed | {"batch_size": SENTENCES}
 
     def ours(label: str, *settings: str) -> Contender:
         return Contender(label, "benchmarks.ours:training", {"settings": [*own, *settings]}, True, operations)
 
     def peer(label: str, function: str, **changes: Any) -> Contender:
-        return Contender(label, f"benchmarks.peers.translation:{function}", size | changes, False, operations)
+        return Contender(label, f"benchmarks.peers.translation:{function}", work | changes, False, operations)
 
-    contenders = [
+    mine = [
         ours("ours 4096 tokens", "data.batch_tokens=4096"),
         ours("ours 4096 tokens compiled", "data.batch_tokens=4096", "trainer.compile=on"),
         ours("ours 8192 tokens", "data.batch_tokens=8192"),
         ours("ours 8192 tokens compiled", "data.batch_tokens=8192", "trainer.compile=on"),
-        ours("ours (Marian's architecture) 4096 tokens", *marian_like, "data.batch_tokens=4096"),
-        ours("ours (Marian's architecture) 8192 tokens", *marian_like, "data.batch_tokens=8192"),
+    ]
+    alike = [
+        ours(f"ours (Marian's architecture) {tokens} tokens", *marian_like, f"data.batch_tokens={tokens}")
+        for tokens in (4096, 8192)
     ]
     plain = [
         peer(f"{label} {name}", function, bf16=bf16)
@@ -104,22 +102,20 @@ def benchmark(own: list[str], corpus: Path) -> Benchmark:
         for name, bf16 in (("float32", False), ("bf16 autocast", True))
     ]
     joey = peer("JoeyNMT float32", "joeynmt", batch_tokens=4096)
-    mine = tuple(one.name for one in contenders if "Marian" not in one.name)
-    alike = tuple(one.name for one in contenders if "Marian" in one.name)
     layers, width, heads = MODEL["layers"], MODEL["width"], MODEL["heads"]
     shape = f"{layers}+{layers} layers, width {width}, {heads} heads, {vocab_size} shared pieces"
-    loops = tuple(one.name for one in plain)
+    own_names, alike_names, loops = (tuple(one.name for one in group) for group in (mine, alike, plain))
     comparisons = (
-        Comparison(f"Encoder-decoder ({shape}): training, against the fastest plain loop", mine, loops),
-        Comparison("the same in Marian's architecture, against the fastest plain loop", alike, loops),
-        Comparison("the same, against JoeyNMT", mine, (joey.name,)),
+        Comparison(f"Encoder-decoder ({shape}): training, against the fastest plain loop", own_names, loops),
+        Comparison("the same in Marian's architecture, against the fastest plain loop", alike_names, loops),
+        Comparison("the same, against JoeyNMT", own_names, (joey.name,)),
     )
     title = (
         f"Training steps of an encoder-decoder ({shape}), dropout {MODEL['dropout']}, label smoothing"
         f" {LABEL_SMOOTHING}, AdamW; plain loops take random batches of {SENTENCES} sentences; real tokens of both"
         " sides"
     )
-    return Benchmark("train_translator", title, "tokens", (*contenders, *plain, joey), contenders[0].name, comparisons)
+    return Benchmark("train_translator", title, "tokens", (*mine, *alike, *plain, joey), mine[0].name, comparisons)
 
 
 def write_corpus(prepared: Prepared, model: EncoderDecoder, path: Path) -> float:
@@ -127,19 +123,14 @@ def write_corpus(prepared: Prepared, model: EncoderDecoder, path: Path) -> float
     from model.size import training_flops
 
     flops = functools.cache(functools.partial(training_flops, model))
-    sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    pairs = []
     operations = tokens = 0
     for batch in prepared.evaluation("train", 8192):
         assert batch.source is not None
         for source, target in zip(batch.source.numpy(), batch.targets.numpy(), strict=True):
-            pair = source[source != 0], target[target >= 0]
-            operations += flops(len(pair[1]), len(pair[0]))
-            tokens += len(pair[0]) + len(pair[1])
-            for side, ids in zip(sides, pair, strict=True):
-                side.append(ids.astype(np.uint16))
-    arrays = {}
-    for name, rows in zip(("source", "target"), sides, strict=True):
-        arrays[name] = np.concatenate(rows)
-        arrays[f"{name}_offsets"] = np.cumsum([0, *map(len, rows)])
-    np.savez(path, **arrays)  # type: ignore[arg-type]
+            pairs.append((source[source != 0].astype(np.uint16), target[target >= 0].astype(np.uint16)))
+            lengths = [len(side) for side in pairs[-1]]
+            operations += flops(lengths[1], lengths[0])
+            tokens += sum(lengths)
+    path.write_bytes(pickle.dumps(pairs))
     return operations / tokens

@@ -14,10 +14,10 @@ import pytest
 
 from benchmarks.gpu import run as stages
 from benchmarks.gpu.attention import Case, inputs, line, operations
-from benchmarks.gpu.figures import Figure, Sheet, Stage, StageSettings, read_figures, table
+from benchmarks.gpu.figures import Figure, Stage, StageSettings, read_figures, stage, table
 from benchmarks.gpu.pages import NOTHING, gpu_tables
 from benchmarks.gpu.roofline import of_gpt
-from benchmarks.gpu.run import PLAN, GPUSettings, Planned, Results, gpu, load, wanted
+from benchmarks.gpu.run import PLAN, GPUSettings, Results, gpu, load, wanted
 from benchmarks.gpu.tests import outcome
 from benchmarks.gpu.tests import tests as stage_tests
 from benchmarks.training.projection import Model
@@ -50,7 +50,7 @@ def test_a_dry_run_goes_through_every_stage_and_leaves_nothing() -> None:
     done = bash("gpu.sh", "--dry-run")
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [row.split(" | ") for row in done.stdout.splitlines() if row.startswith("| ")][1:]
-    assert {row[0].removeprefix("| ") for row in rows} == {planned.name for planned in PLAN}
+    assert {row[0].removeprefix("| ") for row in rows} == set(PLAN)
     assert "failed:" not in done.stdout
     assert "not measured:" not in done.stdout
     assert files() == before
@@ -81,14 +81,16 @@ def test_a_stage_without_time_is_cut_and_one_without_end_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards against the loss of the final table when time runs out."""
+    kept: list[Stage] = []
     with (tmp_path / "log").open("w") as log:
-        cut = stages.run(Planned("machine", 9.0, ""), 1.0, [], tmp_path, log, dry_run=True)
+        stages.run("machine", 1.0, [], tmp_path, log, True, kept.append)
         monkeypatch.setattr(stages, "SHORTEST", 0.0)
         monkeypatch.setattr(stages, "GRACE", 0.05)
-        Sheet(str(tmp_path / "machine.json")).add(Figure("device", "one that was there"))
-        stopped = stages.run(Planned("machine", 9.0, ""), 0.0, [], tmp_path, log, dry_run=True)
+        stage(lambda _: [Figure("device", "one that was there")])(StageSettings(to=str(tmp_path / "machine.json")))
+        stages.run("machine", 0.0, [], tmp_path, log, True, kept.append)
         monkeypatch.setattr(stages, "GRACE", 60.0)
-        unknown = stages.run(Planned("nonsense", 9.0, ""), 1.0, [], tmp_path, log, dry_run=True)
+        stages.run("nonsense", 1.0, [], tmp_path, log, True, kept.append)
+    cut, stopped, unknown = kept
     assert [one.figures[-1].status for one in (cut, stopped)] == [
         "not measured: no time left",
         "failed: did not finish within 0 s",
@@ -100,7 +102,7 @@ def test_a_stage_without_time_is_cut_and_one_without_end_is_stopped(
 
 def test_the_plan_ends_in_time_without_its_last_stage() -> None:
     """Guards against a plan that uses up the ten minutes of GPU time before the table is printed."""
-    assert sum(planned.seconds for planned in PLAN[:-1]) + stages.GRACE + stages.END < GPUSettings().seconds < 540
+    assert sum(list(PLAN.values())[:-1]) + stages.GRACE + stages.END < GPUSettings().seconds < 540
 
 
 def test_mistakes_are_found_before_anything_starts(tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_a_junit_report_becomes_counts_and_a_line_for_each_failure() -> None:
 
 def test_files_of_tests_are_rows_of_their_own_and_end_in_time(tmp_path: Path) -> None:
     """Guards against a hanging test that hides the results of the other test files."""
-    stage_tests(StageSettings(str(tmp_path / "cut.json"), seconds=0.0))
+    stage_tests(StageSettings(to=str(tmp_path / "cut.json"), seconds=0.0))
     cut = read_figures(tmp_path / "cut.json")
     assert {figure.what for figure in cut} == {
         f"tests marked gpu, {path.name}" for path in (ROOT / "tests" / "gpu").glob("test_*.py")
@@ -198,7 +200,7 @@ def test_every_figure_of_every_stage_is_in_the_one_table() -> None:
 
 def test_the_roofline_counts_what_the_formulas_say() -> None:
     """Guards against a difference between the documented formulas and the code."""
-    work = of_gpt(Model("one", 1, 1, 128, 64, 1000), 2)
+    work = of_gpt(Model(1, 1, 128, 64, 1000, "one"), 2)
     weights, tokens = 12 * 128**2 + 128_000, 128
     times = work.times(matrix_rate=1e12, memory_rate=1e9)
     assert times["products"] == pytest.approx(6 * weights * tokens / 1e12)
