@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from attention_maps.record.chosen_map import ChosenMap
 
@@ -66,7 +65,9 @@ def grown(weights: np.ndarray) -> np.ndarray:
 def _grow(links: np.ndarray, candidates: np.ndarray) -> None:
     """Add, in place and until none is left, candidates adjacent to a link whose row or column has no link yet."""
     while True:
-        adjacent = sliding_window_view(np.pad(links, 1), (3, 3)).any(axis=(-2, -1))
+        padded = np.pad(links, 1)
+        near = padded[:-2] | padded[1:-1] | padded[2:]
+        adjacent = near[:, :-2] | near[:, 1:-1] | near[:, 2:]
         added = False
         for row, column in np.argwhere(candidates & ~links & adjacent):
             if not links[row].any() or not links[:, column].any():
