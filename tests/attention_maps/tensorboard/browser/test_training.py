@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+from attention_maps.files import store
+from tests.attention_maps.tensorboard.browser.conftest import Open
 from tests.attention_maps.tensorboard.browser.page import Page
+from tests.attention_maps.tensorboard.browser.recordings import translation
 
 CROSS = {"run": "translation", "recording": "step_00000300", "kind": "cross", "layer": 0, "head": 0}
 
@@ -88,3 +94,16 @@ def test_scores_name_the_place_of_a_head(page: Page) -> None:
         "pronouns resolved, higher is better",
         "pronouns resolved, agreeing nouns, higher is better",
     ]
+
+
+def test_heads_with_uniform_attention_are_labelled_uniform(open_folder: Open, tmp_path: Path) -> None:
+    """Guards against showing the stored word "broad" to users."""
+    labels = {"cross": [["broad", "", ""], ["", "", "alignment"]]}
+    store.save(replace(translation(100), labels=labels), tmp_path / "run")
+    page = open_folder(tmp_path)
+    page.load(run="run", kind="cross", layer=0, head=0)
+    page.wait("return document.querySelector('.frame-detail')?.textContent")
+    page.settle()
+    assert "uniform" in page.text(".frame-detail")
+    assert "pattern: uniform" in page.hover(".tile[data-layer='0'][data-head='0']", 10, 10)
+    assert [text for text in page.texts(".tile .tag") if text] == ["unif", "align"]
