@@ -1,5 +1,4 @@
-"""Generate text or translate with a trained run: `python generate.py run=runs/NAME prompt='…'`; reads standard input
-too."""
+"""Generate text or translate with a trained run: `python generate.py run=runs/NAME prompt='…'`, or standard input."""
 
 from __future__ import annotations
 
@@ -28,10 +27,8 @@ def main() -> None:
 
 
 def generate(config: GenerateConfig, given: set[str]) -> None:
-    """Load the run, then respond to the prompt, to standard input, or to each line typed at a terminal.
-
-    given: the keys that the user set.
-    """
+    """Load the run, then respond to the prompt, to standard input, or to each line typed at a terminal. given: the
+    settings that the user gave."""
     with importing():  # late, so that --help and errors need not wait a second for torch
         from generation.line_translation import translate_lines
         from generation.quantization import decoding_copy

@@ -43,13 +43,12 @@ def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
         from model.size import flops_per_token
         from training.announcement import about, announce
         from training.evaluation.evaluators import evaluator_for
-        from training.evaluation.final_test import final_test
         from training.hardware.apple_gpu import check_apple_gpu
         from training.hardware.device import choose_hardware
         from training.hardware.gpu_attention import check_attention
         from training.hardware.out_of_memory import advised, training_advice
         from training.hardware.reproducibility import set_deterministic
-        from training.run_folder.checkpoints import left_to_go_on
+        from training.run_folder.checkpoints import resume_hint
         from training.run_folder.loaded_run import build_model
         from training.run_folder.log import opened_log
         from training.run_folder.starting_point import opened_folder, restore, save_inputs, starting_point
@@ -80,12 +79,12 @@ def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
         with (
             opened_folder(start) as (config, run),
             opened_log(run, trainer.progress.step, trainer.progress.evaluated_step) as log,
-            advised(lambda: f"{training_advice(config)}; {left_to_go_on(run)}"),
+            advised(lambda: f"{training_advice(config)}; {resume_hint(run)}"),
         ):
             evaluator = evaluator_for(config, data, model, run, log)
             evaluator.attention.forget_after(trainer.progress.step)
             save_inputs(run, config, data)
-            announce(run, config, data, model, hardware, trainer.progress, log, notes)
+            announce(run, config, data, trainer, log, notes)
 
             ended = trainer.budget.end_of_training()
             if ended and not trainer.budget.evaluation_is_due():  # the last evaluation may have been interrupted
@@ -93,10 +92,9 @@ def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
             else:
                 trainer.train(run, log, evaluator.evaluate, " ".join(data.keys.values()))
                 log.line(f"finished at step {trainer.progress.step}: {trainer.budget.end_of_training()}")
-                summary = about(run, config, data, model, hardware, trainer.progress)
-                log.markdown("about", summary, trainer.progress.step)
+                log.markdown("about", about(run, config, data, trainer), trainer.progress.step)
             if config.trainer.test:
-                final_test(run, model, evaluator, hardware.device, trainer.compiled)
+                evaluator.final_test(hardware.device, trainer.compiled)
 
             for line in (*final_lines(trainer.progress), f"everything is in {run}"):
                 log.line(line)

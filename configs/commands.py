@@ -1,8 +1,10 @@
-"""Programs with subcommands, `python -m PACKAGE COMMAND key=value …`, with uniform help and error messages."""
+"""Run programs with subcommands, `python -m PACKAGE COMMAND key=value …`, with uniform help and error messages."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from configs.errors import UserError
@@ -16,9 +18,9 @@ Commands = Mapping[str, tuple[str, str, str]]
 def run_command(package: str, intro: str, commands: Commands, arguments: Sequence[str], subject: str = "") -> None:
     """Run the command named by the arguments, or print help. Imports only the module of that command.
 
-    The function is called with its settings. With a `subject`, such as `runs/NAME`, every command expects a value for
-    it before the settings, and its function is called with (subject, settings, problems), so that it can add problems
-    of its own. Raises UserError.
+    The function is called with its settings. If there is a `subject`, such as `runs/NAME`, every command expects it
+    before the settings, and its function is called with (subject, settings, problems), to which it adds its own
+    problems. Raises UserError.
     """
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(intro)
@@ -33,7 +35,8 @@ def run_command(package: str, intro: str, commands: Commands, arguments: Sequenc
     usage = " ".join(filter(None, ("python -m", package, command, subject)))
     if {"--help", "-h"} & set(rest):
         settings = describe(schema(), none="")
-        print(str(function.__doc__).partition("\n")[0], "", f"  {usage}" + " key=value …" * bool(settings), sep="\n")
+        summary = " ".join(str(inspect.getdoc(function)).partition("\n\n")[0].split())
+        print(textwrap.fill(summary, 120), "", f"  {usage}" + " key=value …" * bool(settings), sep="\n")
         if settings:
             print("", "Settings (key=value):", *settings, sep="\n")
     elif not subject:

@@ -1,5 +1,4 @@
-"""Compose the command line into a checked config with Hydra; report all problems at once, with exit code 2 and no
-traceback."""
+"""Compose the command line into a checked config with Hydra, and collect all problems."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from configs.literals import literal
-from configs.settings import expected
+from configs.settings import NOT_A_SETTING, expected
 
 CONFIGS = Path(__file__).resolve().parent
 
@@ -47,8 +46,7 @@ VERBATIM = (
     "name",
     "runs",
 )
-"""Names of the user's own files and columns, used verbatim: Hydra's grammar does not accept unquoted '=', ',' or
-Japanese."""
+"""Settings used verbatim, as they name the user's files and columns: Hydra rejects unquoted '=', ',' and Japanese."""
 
 
 def compose_config(
@@ -67,12 +65,14 @@ def compose_config(
         override = parse_override(argument, found)
         if override is None:
             continue
-        if groups_apply and override.key_or_group in GROUPS:
-            problem = group_problem(override)
-            found += [problem] if problem else []
-            groups += [] if problem else [argument]
-        else:
+        group = override.key_or_group
+        if not groups_apply or group not in GROUPS:
             values.append(override)
+        elif (choice := str(override.value())) in GROUPS[group]:
+            groups.append(argument)
+        else:
+            near = suggestion(choice, GROUPS[group])
+            found.append(f"{argument}: no such choice{near}; there are {', '.join(GROUPS[group])}")
     try:
         config = copy.deepcopy(compose_groups(name, schema, tuple(groups)))
     except (HydraException, OmegaConfBaseException) as error:
@@ -85,8 +85,7 @@ def compose_config(
 
 @functools.cache
 def compose_groups(name: str, schema: type, groups: tuple[str, ...]) -> DictConfig:
-    """Compose `configs/<name>.yaml` with these group choices. Cached: Hydra takes 90 ms, and runs of a sweep share few
-    choices."""
+    """Compose `configs/<name>.yaml` with these group choices. Cached, as Hydra takes 90 ms for each run of a sweep."""
     ConfigStore.instance().store(name=f"{name}_schema", node=schema)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         return compose(name, overrides=list(groups))
@@ -104,37 +103,23 @@ def normalise(argument: str) -> str:
 
 
 def parse_override(argument: str, found: list[str]) -> Override | None:
-    """Parse one override; returns None and appends to `found` if it is invalid."""
+    """Parse one override; if it is invalid, return None and append the problem to `found`."""
     key, separator, _ = argument.partition("=")
     if argument.startswith("~"):
         found.append(f"{argument}: settings cannot be removed; most can be null: {key[1:]}=null")
     elif argument.startswith("-") or not key or not separator:
-        found.append(
-            f"{argument or repr('')}: not understood; settings are written key=value without dashes, --help lists them"
-        )
+        found.append(f"{argument or repr('')}: {NOT_A_SETTING}")
     else:
         try:
             return OverridesParser.create().parse_override(argument)
         except (HydraException, OverrideParseException):
-            quoted = f"{key}='\"…\"'"
-            found.append(
-                f"{argument}: not understood; put a value with special characters in two pairs of quotes: {quoted}"
-            )
-    return None
-
-
-def group_problem(override: Override) -> str | None:
-    """The problem with a choice of a config group, or None."""
-    group = override.key_or_group
-    options = GROUPS[group]
-    choice = str(override.value())
-    if choice not in options:
-        return f"{override.input_line}: no such choice{suggestion(choice, options)}; there are {', '.join(options)}"
+            fix = f"put a value with special characters in two pairs of quotes: {key}='\"…\"'"
+            found.append(f"{argument}: not understood; {fix}")
     return None
 
 
 def value_problems(config: DictConfig, override: Override, keys: list[str]) -> list[str]:
-    """Apply one value to `config`; returns the problems with it."""
+    """Apply one value to `config` -> the problems with it."""
     key = override.key_or_group
     if key not in keys:
         return [f"{key}: unknown setting{suggestion(key, keys)}; --help lists all"]
@@ -147,19 +132,23 @@ def value_problems(config: DictConfig, override: Override, keys: list[str]) -> l
     try:
         OmegaConf.update(config, key, override.value())
     except OmegaConfBaseException:
-        return [f"{override.input_line}: must be {in_words(kind_of(OmegaConf.get_type(config), key), key)}"]
+        kind = kind_of(OmegaConf.get_type(config), key)
+        words = [*expected(kind), *(["null"] if NoneType in get_args(kind) else [])]
+        if kind == list[str]:
+            words = [f'a list: {key}=\'["first","second"]\'']
+        return [f"{override.input_line}: must be {' or '.join(words)}"]
     return []
 
 
 def suggestion(word: str, known: list[str]) -> str:
-    """The closest known word, if any, as " (did you mean …?)"; a dotted key also matches by its last part."""
+    """Return the closest known word as " (did you mean …?)", or ""; a dotted key also matches by its last part."""
     near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.75)
     same_end = [key for key in known if key.rpartition(".")[2] == word.lower().rpartition(".")[2]]
     return f" (did you mean {(near or same_end)[0]}?)" if near or same_end else ""
 
 
 def all_keys(schema: type, prefix: str = "") -> list[str]:
-    """All dotted keys of a dataclass, including nested ones and groups."""
+    """Return all dotted keys of a dataclass, including nested ones and groups."""
     keys = []
     for name, kind in get_type_hints(schema).items():
         keys.append(prefix + name)
@@ -169,14 +158,7 @@ def all_keys(schema: type, prefix: str = "") -> list[str]:
 
 
 def kind_of(schema: Any, key: str) -> Any:
-    """The type of a dotted key."""
+    """Return the type of a dotted key."""
     name, _, rest = key.partition(".")
     kind = get_type_hints(schema)[name]
     return kind_of(kind, rest) if rest else kind
-
-
-def in_words(kind: Any, key: str) -> str:
-    """The type of a setting, as worded in error messages."""
-    if kind == list[str]:
-        return f'a list: {key}=\'["first","second"]\''
-    return " or ".join([*expected(kind), *(["null"] if NoneType in get_args(kind) else [])])

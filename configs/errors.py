@@ -6,8 +6,7 @@ import math
 
 
 class UserError(Exception):
-    """Invalid config, data, file or checkpoint; one argument per problem, which names the key or file and the fix. Exit
-    code 2."""
+    """Invalid config, data, file or checkpoint; each argument names the key or file, and the fix. Exit code 2."""
 
 
 def check_finite(what: str, value: float, step: int) -> None:
@@ -15,5 +14,5 @@ def check_finite(what: str, value: float, step: int) -> None:
     if not math.isfinite(value):
         raise UserError(
             f"the {what} became {value} by step {step}: lower optim.lr, lengthen schedule.warmup or set optim.clip=1; "
-            "the best checkpoint, where the run has one, is from before"
+            "the best checkpoint, if there is one, is from an earlier step"
         )

@@ -1,7 +1,8 @@
-"""The text of `python train.py --help`."""
+"""Format the text of `python train.py --help`."""
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 
 from omegaconf import OmegaConf
@@ -36,7 +37,7 @@ Settings and their defaults:"""
 
 
 def train_help(schema: type) -> str:
-    """The text of `--help`: recipes, choices and settings, from the YAML files and the docstrings of `schema`."""
+    """Return the text of `--help`, from the comments of the YAML files and the docstrings of `schema`."""
     composed, _ = compose_config("train", schema, [])
     assert composed is not None
     recipes = [listed(name, description("experiment", name)) for name in GROUPS["experiment"]]
@@ -51,19 +52,14 @@ def train_help(schema: type) -> str:
 
 
 def description(group: str, choice: str) -> str:
-    """The comment at the top of a YAML file, up to its first command."""
-    said = []
-    for line in (CONFIGS / group / f"{choice}.yaml").read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#") or line.startswith("#   "):
-            break
-        said += [line.removeprefix("#").strip()] if "@package" not in line else []
-    return " ".join(said).removesuffix(":")
+    """Return the comment at the top of a YAML file, up to its first command."""
+    lines = (CONFIGS / group / f"{choice}.yaml").read_text(encoding="utf-8").splitlines()
+    comment = itertools.takewhile(lambda line: line.startswith("#") and not line.startswith("#   "), lines)
+    words = (line.removeprefix("#").strip() for line in comment if "@package" not in line)
+    return " ".join(words).removesuffix(":")
 
 
-def listed(name: str, said: str) -> str:
-    """One entry of a list: a name and, in the second column, its description."""
-    return (
-        textwrap.fill(said, width=120, initial_indent=f"  {name:25s}", subsequent_indent=" " * 27)
-        if said
-        else f"  {name}"
-    )
+def listed(name: str, text: str) -> str:
+    """Format one entry of a list: a name and, in the second column, its description."""
+    indent = " " * 27
+    return textwrap.fill(text, width=120, initial_indent=f"  {name:25s}", subsequent_indent=indent) or f"  {name}"

@@ -7,8 +7,7 @@ from typing import Any
 
 
 def literal(value: Any) -> Any:
-    """Escape `${…}` in a string, also inside lists and dicts: OmegaConf would interpolate it, e.g. from environment
-    variables."""
+    """Escape `${…}` in strings, also inside lists and dicts: OmegaConf would interpolate it."""
     if isinstance(value, str):
         return re.sub(r"(\\*)\$\{", lambda match: 2 * match[1] + "\\${", value)
     if isinstance(value, list):

@@ -23,34 +23,26 @@ def check_system() -> None:
 
 
 def expanded(path: str) -> Path:
-    """A path with a leading `~` or `~name` replaced by that home folder; an unknown name is kept, and the path is not
-    found."""
+    """Return a path with a leading `~` or `~name` replaced by that home folder; an unknown name is kept."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 (Path's raises RuntimeError for an unknown name)
 
 
 def utf8(argument: str) -> str:
-    """A command-line argument decoded as UTF-8 whatever the locale; invalid bytes become lone surrogates."""
+    """Decode a command-line argument as UTF-8 whatever the locale; invalid bytes become lone surrogates."""
     return os.fsencode(argument).decode("utf-8", "surrogateescape")
 
 
 def exit_code_of(action: Callable[[], object]) -> int:
-    """Run a command and return its exit code: 0, or 2 with one line on standard error per message of a UserError.
-
-    An OSError is reported in the same way. The exit code is 130 after Ctrl-C and 141 if the reader of standard output
-    has closed it.
-    """
+    """Run a command and return its exit code: 0; 2 after a UserError or OSError, printed as one line per message; 130
+    after Ctrl-C; 141 if the reader of standard output has closed it."""
     speak_utf8()
     try:
         action()
         print(end="", flush=True)  # report a full disk or a closed pipe here, not at exit
-    except UserError as error:
-        for message in messages_of(error):
-            complain(message)
-        return 2
     except BrokenPipeError:
         silence(sys.stdout)
         return 141
-    except OSError as error:  # a full disk, a name that is too long, a folder without permission
+    except (UserError, OSError) as error:  # OSError: a full disk, a name that is too long, a folder without permission
         try:
             print(end="", flush=True)
         except OSError:
@@ -70,8 +62,7 @@ def run_guarded(action: Callable[[], object]) -> None:
 
 
 def speak_utf8() -> None:
-    """Read and write UTF-8 whatever the locale; bytes that are not UTF-8 are passed through unchanged. A closed output
-    stream is replaced by the null device."""
+    """Read and write UTF-8 whatever the locale, passing other bytes through. Discard output if its stream is closed."""
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     streams = ((sys.stdin, "surrogateescape"), (sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace"))
@@ -86,7 +77,7 @@ def silence(stream: TextIO) -> None:
 
 
 def messages_of(error: Exception) -> list[str]:
-    """The messages of an error that the user can fix, one per problem."""
+    """Return the messages of an error that the user can fix, one per problem."""
     if isinstance(error, OSError):
         return [f"{error.filename or 'output'}: {error.strerror or error}"]
     return [str(message) for message in error.args]
@@ -102,8 +93,7 @@ def complain(message: str) -> None:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Let Ctrl-C end the process immediately while slow modules are imported: an exception would print a traceback or
-    be lost in a callback."""
+    """Let Ctrl-C end the process at once during slow imports: an exception could print a traceback or be lost."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # keep an ignored signal (background job) ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,7 +1,4 @@
-"""Settings written `key=value` on a command line, checked against a dataclass: all problems at once, exit code 2.
-
-Also formats the `--help` text of settings for all programs of the project.
-"""
+"""Check settings `key=value` of a command line against a dataclass, and format the `--help` text of settings."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -18,6 +16,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from configs.program import utf8
 
 Settings = TypeVar("Settings")
+
+NOT_A_SETTING = "not understood; settings are written key=value without dashes, --help lists them"
 
 
 def read_settings(schema: type[Settings], arguments: Sequence[str]) -> tuple[Settings, list[str]]:
@@ -28,9 +28,7 @@ def read_settings(schema: type[Settings], arguments: Sequence[str]) -> tuple[Set
     for argument in arguments:
         key, separator, text = argument.partition("=")
         if not separator or argument.startswith("-"):
-            found.append(
-                f"{argument}: not understood; settings are written key=value without dashes, --help lists them"
-            )
+            found.append(f"{argument}: {NOT_A_SETTING}")
         elif key not in kinds:
             near = difflib.get_close_matches(key, kinds, n=1)
             guess = f" (did you mean {near[0]}?)" if near else ""
@@ -48,26 +46,20 @@ def read_settings(schema: type[Settings], arguments: Sequence[str]) -> tuple[Set
 
 def convert(text: str, kind: Any) -> Any:
     """Convert text to a field's type: bool, int, float, str, a Literal of strings, or a union. Raises ValueError."""
-    if kind is bool:
-        return {"true": True, "false": False}[text] if text in ("true", "false") else _refuse(text)
     if kind in (int, float, str):
         return kind(text)
-    if get_origin(kind) is Literal:
-        return text if text in get_args(kind) else _refuse(text)
+    if kind is bool and text in ("true", "false"):
+        return text == "true"
+    if get_origin(kind) is Literal and text in get_args(kind):
+        return text
     for member in get_args(kind):
-        try:
+        with suppress(ValueError):
             return convert(text, member)
-        except ValueError:
-            continue
-    return _refuse(text)
-
-
-def _refuse(text: str) -> Any:
     raise ValueError(text)
 
 
 def expected(kind: Any) -> list[str]:
-    """The type of a field, as worded in error messages."""
+    """Return the values that a type accepts, as worded in error messages."""
     if get_origin(kind) is Literal:
         return list(get_args(kind))
     plain = {bool: ["true or false"], int: ["a whole number"], float: ["a number"], str: ["a text"], NoneType: []}
@@ -77,10 +69,8 @@ def expected(kind: Any) -> list[str]:
 
 
 def describe(config: Any, prefix: str = "", none: str = "null") -> list[str]:
-    """The body of --help for a dataclass: each `key=value` followed by its docstring, then nested groups.
-
-    none: how to show a setting that is None.
-    """
+    """Return the body of --help for a dataclass: each `key=value` followed by its docstring, then nested groups. none:
+    how to show a setting that is None."""
     schema: Any = type(config)
     documented = field_documentation(schema)
     lines, nested = [], []
@@ -98,7 +88,7 @@ def describe(config: Any, prefix: str = "", none: str = "null") -> list[str]:
 
 @functools.cache
 def field_documentation(schema: type) -> dict[str, str]:
-    """The docstring of each field of a dataclass and its base classes, on one line each."""
+    """Return the docstring of each field of a dataclass and its base classes, on one line each."""
     documented = {}
     for base in reversed(schema.__mro__[:-1]):
         body = ast.parse(inspect.getsource(base)).body[0]

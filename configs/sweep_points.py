@@ -1,4 +1,4 @@
-"""The runs requested by a command line: one, or one for each combination of the values of a sweep."""
+"""Expand a command line into the runs that it requests: one, or one for each combination of a sweep's values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Point:
 
 
 def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
-    """All runs that the settings request: one, or one for each combination of values. Appends problems to `found`."""
+    """Return the runs that the settings request, one for each combination of values; add problems to `found`."""
     choices: list[list[str]] = []
     several: list[str] = []
     for setting in settings:
@@ -36,25 +36,25 @@ def sweep_points(settings: list[str], found: list[str]) -> list[Point]:
             choices.append([setting])
             continue
         try:
-            values = list(itertools.islice(override.sweep_string_iterator(), LARGEST_SWEEP + 1))
+            listed = list(itertools.islice(override.sweep_string_iterator(), LARGEST_SWEEP + 1))
         except Exception:  # interval() and glob() need other Hydra sweepers; a range may be infinite
             found.append(f"{setting}: cannot be counted; name the values, {key}=A,B,C, or write range(FROM,TO)")
             continue
-        if not values:
+        if not listed:
             found.append(f"{setting}: contains no values")
-        choices.append([f"{key}={value}" for value in values])
-        if len(values) > 1:
+        choices.append([f"{key}={value}" for value in listed])
+        if len(listed) > 1:
             several.append(key.lstrip("+"))
     if math.prod(map(len, choices)) > LARGEST_SWEEP:
         found.append(f"a sweep of more than {LARGEST_SWEEP} runs: give fewer values")
         return []
     points = []
-    for settings_of_one in itertools.product(*choices):
-        values_of_one = {key.lstrip("+"): value for key, _, value in (each.partition("=") for each in settings_of_one)}
-        points.append(Point(list(settings_of_one), {key: values_of_one[key] for key in several}))
+    for chosen in itertools.product(*choices):
+        values = {key.lstrip("+"): value for key, _, value in (setting.partition("=") for setting in chosen)}
+        points.append(Point(list(chosen), {key: values[key] for key in several}))
     return points
 
 
 def as_settings(varied: dict[str, str]) -> str:
-    """The settings of a point, as typed on a command line."""
+    """Format the settings of a point, as typed on a command line."""
     return " ".join(shlex.quote(f"{key}={value}") for key, value in varied.items())

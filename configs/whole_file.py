@@ -22,7 +22,13 @@ def write_whole(final: Path, content: bytes, *, replace: bool = True, durable: b
         if replace:
             partial.replace(final)
         else:
-            _claim(partial, final)
+            try:
+                os.link(partial, final)
+            except FileExistsError:
+                raise
+            except OSError:  # no hard links: an empty file briefly reserves the name
+                final.touch(exist_ok=False)
+                partial.replace(final)
         if durable:
             flush(final.parent)
     except OSError as error:
@@ -46,14 +52,3 @@ def flush(path: Path) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def _claim(partial: Path, final: Path) -> None:
-    """Move a file to a name that must not exist yet."""
-    try:
-        os.link(partial, final)
-    except FileExistsError:
-        raise
-    except OSError:  # no hard links: an empty file briefly reserves the name
-        final.touch(exist_ok=False)
-        partial.replace(final)

@@ -1,4 +1,4 @@
-"""Beam search: find a probable translation by keeping the few best hypotheses at each step."""
+"""Beam search: find a probable translation by keeping the best few hypotheses at each step."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def beam_search(
 
     source [B, S] int64; source_mask [B, S] bool, True = real token, or None. max_length: maximum number of target
     tokens, for all sources or per source [B]; a hypothesis of that length is truncated and ranked as it is. banned_ids
-    are never generated; the remaining tokens are renormalised.
+    are never generated; the remaining probabilities are renormalised.
 
     Score: log-probability / length ** length_penalty, where length counts eos; 0 ranks by probability and so prefers
     short translations, 1 by the mean per token. (Wu et al. 2016 divide by ((5 + length) / 6) ** alpha instead.)
 
     Each step keeps the `beam_size` most probable unfinished hypotheses. Finished hypotheses among the `beam_size` most
-    probable of all are set aside. A source is finished when `beam_size` hypotheses have ended, and leaves the batch.
+    probable of all are set aside. A source is finished, and leaves the batch, when `beam_size` hypotheses have ended.
     beam_size=1 is greedy decoding. The translation of a source does not depend on the other sources.
 
-    static_shapes: search with `GraphBeamSearch`, whose steps have one shape; None: if `GraphBeamSearch.applies`.
-    Otherwise the batch shrinks as sources finish.
+    static_shapes: if true, search with `GraphBeamSearch`, whose steps have one shape; if false, the batch shrinks as
+    sources finish. None enables it when `GraphBeamSearch.applies`.
 
     Raises ValueError for invalid numbers or a model that is not in evaluation mode.
     """
@@ -102,11 +102,10 @@ def ranked(hypotheses: list[Hypothesis], n_best: int) -> list[Hypothesis]:
 
 
 def _rows_to_keep(scores: Tensor) -> Tensor:
-    """Return the rows of scores [N, K] to keep in the batch: none if all sentences are finished, otherwise all rows, or
-    the active rows and a few more.
+    """Return the rows of scores [N, K] to keep in the batch: all, or the active rows and a few more, if there are any.
 
-    A CPU generates code for each new shape of a matrix product, which takes five times as long as the product.
-    Therefore the batch shrinks only if a quarter of the rows can go, and to a multiple of 8.
+    A CPU generates code for each new shape of a matrix product, which takes five times as long as the product. So the
+    batch shrinks only if it can lose a quarter of its rows, and to a multiple of 8.
     """
     active = scores.isfinite().any(dim=1)  # [N]
     wanted = int(active.sum())

@@ -1,4 +1,4 @@
-"""One step of a beam search: select the hypotheses that continue and those that end. No model, no cache."""
+"""Do one step of a beam search, without model and cache: select the hypotheses that continue and those that end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class BeamStep:
-    """The decisions for N sentences of K hypotheses each; all tensors are [N, K] except `count`."""
+    """The selection for N sentences of K hypotheses each; all tensors are [N, K] except `count`."""
 
     ended: Tensor
     """Log-probabilities of the hypotheses that end with eos, best first; -inf in unused slots."""
@@ -74,11 +74,10 @@ def beam_step(log_probabilities: Tensor, scores: Tensor, count: Tensor, last: Te
 
 
 def _top_continuations(log_probabilities: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the `count` most probable continuations of each sentence, best first: (log-probability, hypothesis,
-    token), each [N, M].
+    """Return log-probability, hypothesis and token, [N, M] each, of the `count` best continuations, best first.
 
     log_probabilities [N, K, V] of the next token; scores [N, K] of the hypotheses so far. The vocabulary is divided
-    into groups, and only the groups with the largest maxima are searched: 5 x faster than top-k over all K V.
+    into groups, and only the groups with the largest maxima are searched: 5 x faster than top-k over all K V entries.
     """
     sentences, beams, vocabulary = log_probabilities.shape
     # Token v is in group v % groups; group maxima are four times as fast if 32 divides the number of groups.

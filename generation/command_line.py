@@ -1,4 +1,4 @@
-"""Parse the command line of `generate.py` into a checked config, without importing torch: errors appear at once."""
+"""Parse the command line of `generate.py` into a checked config, without waiting for the import of torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from configs.settings import describe
 from generation.config import GenerateConfig, problems
 
 VERBATIM = ("run", "prompt", "stop")
-"""Settings that bypass Hydra's override grammar, so that any text arrives exactly as typed."""
+"""Settings that bypass Hydra's override grammar: any text is kept exactly as typed."""
 
 HELP = """Generate text with a GPT run, or translate with a translation run.
 

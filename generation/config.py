@@ -105,7 +105,7 @@ ONLY_TRANSLATION = {setting.name for setting in fields(TranslationConfig)}
 
 
 def problems(config: GenerateConfig) -> list[str]:
-    """Every invalid setting, as one sentence each that names the key; empty if there are none."""
+    """Return one sentence for each invalid setting, with its key."""
     rules = (
         ("checkpoint", config.checkpoint in ("best", "last"), "must be best or last"),
         ("device", is_device(config.device), f"must be one of {DEVICES}"),
@@ -124,8 +124,8 @@ def problems(config: GenerateConfig) -> list[str]:
 
 
 def sampling_problems(config: SamplingConfig) -> list[str]:
-    """The `problems` of the sampling settings. The limits of penalty and temperature keep float32 logits finite; larger
-    values would have no further effect."""
+    """Return the `problems` of the sampling settings. The limits of penalty and temperature keep float32 logits finite;
+    larger values would have no further effect."""
     temperature = config.temperature
     rules = (
         ("repetition_penalty", 0.01 <= config.repetition_penalty <= 100, "must be from 0.01 to 100"),
@@ -139,13 +139,13 @@ def sampling_problems(config: SamplingConfig) -> list[str]:
 
 
 def task_problems(config: GenerateConfig, given: set[str], task: str) -> list[str]:
-    """One sentence for each key in `given`, those on the command line, that does not apply to the task of the run."""
+    """Return one sentence for each key in `given`, those on the command line, that does not apply to the run's task."""
     foreign, does = (ONLY_TRANSLATION, "generates text") if task == "gpt" else (ONLY_GPT, "translates")
     return [f"{key}: {config.run} {does} and has no such setting (task={task})" for key in sorted(given & foreign)]
 
 
 def memory_advice(config: GenerateConfig, task: str) -> str:
-    """Advice on which settings to lower to save memory."""
+    """Return which settings to lower to save memory."""
     if task == "gpt":
         ways = [f"lower samples (now {config.samples})", f"max_tokens (now {config.max_tokens})"]
     else:

@@ -24,10 +24,7 @@ HELP = """Type {input} and press Enter. Settings are passed at the start of the 
   " help"       a leading space turns one of these words into ordinary input"""
 
 PATIENCE = 0.05
-"""Total pause in seconds after which the lines so far are processed: longer than the delays of a fast program on a busy
-machine."""
-
-_BLOCK = 1 << 16  # bytes, the capacity of a pipe
+"""Total pause in seconds after which the lines so far are processed: more than a program's delays on a busy CPU."""
 
 
 def standard_input() -> io.BufferedReader:
@@ -38,11 +35,8 @@ def standard_input() -> io.BufferedReader:
 
 
 def read_lines() -> Iterator[str | None]:
-    """Yield the lines of standard input as they arrive, without LF, CR LF or byte order mark; None before waiting for
-    more lines.
-
-    Raises UserError at a line that is not UTF-8, and if standard input cannot be read.
-    """
+    """Yield the lines of standard input as they arrive, without LF, CR LF or byte order mark, and None before each wait
+    for more. Raises UserError at a line that is not UTF-8, and if standard input cannot be read."""
     number = 0
     try:
         for raw in raw_lines():
@@ -53,10 +47,8 @@ def read_lines() -> Iterator[str | None]:
             raw = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
             yield raw.removesuffix(b"\r\n").removesuffix(b"\n").decode()
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"standard input: line {number} is not UTF-8 (its byte {error.start + 1}); convert it first (iconv -t"
-            " UTF-8)"
-        ) from error
+        where = f"line {number} is not UTF-8 (its byte {error.start + 1})"
+        raise UserError(f"standard input: {where}; convert it first (iconv -t UTF-8)") from error
     except OSError as error:
         raise UserError(f"standard input cannot be read: {error.strerror}") from error
 
@@ -73,7 +65,7 @@ def raw_lines() -> Iterator[bytes | None]:
             yield None
             select.select([stdin], [], [])
             patience = PATIENCE
-        block = stdin.read1(_BLOCK)
+        block = stdin.read1(1 << 16)  # the capacity of a pipe
         if not block:
             break
         *whole, rest = block.split(b"\n")
@@ -87,7 +79,7 @@ def raw_lines() -> Iterator[bytes | None]:
 
 
 def up_to_failure(lines: Iterable[str | None], failures: list[UserError]) -> Iterator[str | None]:
-    """Yield the lines before the first that cannot be read; the error of that line is appended to `failures`."""
+    """Yield the lines before the first line that cannot be read; append the error of that line to `failures`."""
     try:
         yield from lines
     except UserError as error:
@@ -95,7 +87,7 @@ def up_to_failure(lines: Iterable[str | None], failures: list[UserError]) -> Ite
 
 
 def count_lines() -> int | None:
-    """Return the number of lines if standard input is a file, which can be read twice, otherwise None."""
+    """Return the number of lines if standard input is a file, which can be read twice; otherwise None."""
     stdin = standard_input()
     if not stdin.seekable() or not stdin.readable():
         return None

@@ -18,9 +18,6 @@ from generation.source_notes import SourceNotes
 from generation.translation import Translation, translate
 from model.encoder_decoder import EncoderDecoder
 
-FIRST_PORTION = 64
-"""Number of lines in the first portion of a stream."""
-
 
 def translate_lines(
     model: EncoderDecoder,
@@ -30,12 +27,11 @@ def translate_lines(
     count: int | None,
     notes: SourceNotes,
 ) -> Iterator[tuple[str, Translation]]:
-    """Print translations of lines as they arrive, including empty lines; yields each line and its best translation.
+    """Print translations of lines as they arrive, including empty lines; yield each line and its best translation.
 
     lines: None before a wait; all preceding lines are printed first. count: number of lines, if known. Each line is
-    printed as soon as it and all preceding lines are ready, so that an interruption loses no finished translation.
-    White space around a line is stripped, as in the training sentences. Raises UserError at the end if `lines` could
-    not be read.
+    printed as soon as it and all preceding lines are ready: an interruption loses no finished translation. White space
+    around a line is stripped, as in training sentences. Raises UserError at the end if `lines` could not be read.
     """
     failures: list[UserError] = []
     waiting: deque[str] = deque()
@@ -91,11 +87,10 @@ def split_stream(lines: Iterable[str | None], batch_tokens: int) -> Iterator[lis
     """Split a stream of lines into portions for `translate`, so that memory does not grow with the stream.
 
     Batches of similar length need many lines to choose from: `batch_tokens` / 2 lines fill about ten batches. The first
-    portions are smaller, so that the first translations come early. When the stream pauses (None), the lines so far
-    form a portion, followed by an empty portion.
+    portions are smaller, for early translations. A pause of the stream (None) ends a portion and adds an empty portion.
     """
     largest = max(1, batch_tokens // 2)
-    size = min(FIRST_PORTION, largest)
+    size = min(64, largest)
     portion: list[str] = []
     for line in lines:
         if line is not None:

@@ -15,10 +15,7 @@ def penalise_repetition(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
 
 
 def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k largest of logits [..., V] and their token ids, both [..., k], ordered by id.
-
-    Ties at the boundary are resolved by the library.
-    """
+    """Return the k largest of logits [..., V] and their token ids, [..., k] each, ordered by id; torch breaks ties."""
     ids = logits.topk(min(k, logits.shape[-1]), sorted=False).indices.sort(dim=-1).values
     return logits.gather(-1, ids), ids
 
@@ -34,8 +31,7 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
 
 
 def keep_min_p(logits: Tensor, fraction: float) -> Tensor:
-    """Set logits [..., V] to -inf for tokens less likely than `fraction` times the most likely token (Nguyen et al.
-    2024)."""
+    """Set logits [..., V] of tokens less likely than `fraction` of the maximum to -inf (Nguyen et al. 2024)."""
     largest = logits.amax(dim=-1, keepdim=True)  # [..., 1]
     return logits.masked_fill((logits - largest).exp() < fraction, float("-inf"))
 
@@ -66,8 +62,7 @@ def next_token(logits: Tensor, uniform: Tensor, config: SamplingConfig, seen: Te
 
 
 class UniformDraws:
-    """Uniform random numbers in [0, 1) for each text, from a separate CPU generator per text, drawn for `STEPS` steps
-    at a time."""
+    """Uniform random numbers in [0, 1) from one CPU generator per text, drawn for `STEPS` steps at a time."""
 
     STEPS = 64
 

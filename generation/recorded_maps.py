@@ -25,34 +25,29 @@ class GeneratedMaps:
     def __init__(
         self, folder: Path, step: int, model: GPT | EncoderDecoder, tokenizers: list[Tokenizer], max_tokens: int
     ) -> None:
-        """folder and step: the run and its checkpoint; model: with the exact weights, in evaluation mode; max_tokens:
-        limit for each side of a map."""
+        """folder, step: the run and its checkpoint; model: with the exact weights; max_tokens: limit per map side."""
         self.folder, self.step, self.model, self.tokenizers = folder, step, model, tokenizers
         self.max_tokens = max_tokens
         self.limit = min(max_tokens, model.config.context)
         self.examples: list[Example] = []
-        self.texts = self.cut = 0
+        self.texts = self.truncated = 0
         """Number of texts, and number of examples whose maps show only a part."""
 
     def add_text(self, tokens: list[int], name: str) -> None:
         """Add a GPT's text, including prompt and leading eos; maps of long texts show the end, the generated part."""
-        if self._counted():
+        self.texts += 1
+        if self.texts <= RECORDED:
             self.examples.append(Example.text(tokens[-self.limit :], self.tokenizers[0], name))
-            self.cut += len(tokens) > self.limit
+            self.truncated += len(tokens) > self.limit
 
     def add_translation(self, sentence: str, translation: Translation) -> None:
         """Add a sentence and its translation; maps of long sentences show the beginning."""
-        if self._counted():
-            source, target = self.tokenizers[0], self.tokenizers[-1]
-            name = short_name(sentence)
-            example = Example.pair(source.encode(sentence), translation.tokens, source, target, name)
-            self.examples.append(example)
-            self.cut += max(len(example.source_ids or ()), len(example.target_ids)) > self.limit
-
-    def _counted(self) -> bool:
-        """Count a text; returns whether its maps are recorded."""
         self.texts += 1
-        return self.texts <= RECORDED
+        if self.texts <= RECORDED:
+            source, target = self.tokenizers[0], self.tokenizers[-1]
+            example = Example.pair(source.encode(sentence), translation.tokens, source, target, short_name(sentence))
+            self.examples.append(example)
+            self.truncated += max(len(example.source_ids or ()), len(example.target_ids)) > self.limit
 
     def save(self) -> None:
         """Record the maps, and print their path and how to view them."""
@@ -68,7 +63,8 @@ class GeneratedMaps:
             raise UserError(f"{self.folder}: the attention maps cannot be written ({error.strerror})") from error
         part = "last" if isinstance(self.model, GPT) else "first"
         notes = [f"the first {RECORDED} of {self.texts} texts"] if self.texts > RECORDED else []
-        notes += [f"{self.cut} longer than a map, which shows the {part} {self.limit} tokens"] if self.cut else []
+        if self.truncated:
+            notes.append(f"{self.truncated} longer than a map, which shows the {part} {self.limit} tokens")
         folder = self.folder if self.folder.name else self.folder.absolute()
         number = int(path.stem.rpartition("_")[2])
         print("; ".join([f"attention maps: {path}", *notes]), file=sys.stderr)

@@ -25,19 +25,19 @@ def generate(
     banned_ids: Collection[int] = (),
     static_shapes: bool | None = None,
 ) -> Iterator[list[int | None]]:
-    """Continue every prompt; yields the new token of each text at each step, or None once the text has ended.
+    """Continue every prompt; yield the new token of each text at each step, or None once the text has ended.
 
-    prompts: token ids, at least one each, of any lengths. A text ends with a token of `stop_ids`, which is not yielded
-    and is exempt from the repetition penalty, or after `config.max_tokens`. Tokens of `banned_ids` are never generated.
+    prompts: token ids, at least one each, of any length. A text ends with a token in `stop_ids`, which is not yielded
+    and is exempt from the repetition penalty, or after `config.max_tokens`. Tokens in `banned_ids` are never generated.
 
-    Text r draws random numbers from a separate CPU generator seeded with `seed` + r, on any device of the model: the
-    text depends only on its prompt and that seed, never on the other texts.
+    Whatever device the model is on, text r uses its own CPU generator, seeded with `seed` + r: the text depends only on
+    its prompt and this seed, never on the other texts.
 
     Texts may outgrow the context. If a prompt is too long, its last `context` tokens are used. When a text fills the
     context, it continues from its last `context // 2` tokens, whose keys and values are recomputed.
 
-    static_shapes: sample with `GraphSampling`, whose steps have one shape; None: if `GraphSampling.applies`.
-    Otherwise the batch shrinks as texts end.
+    static_shapes: if true, sample with `GraphSampling`, whose steps have one shape; if false, the batch shrinks as
+    texts end. None enables it when `GraphSampling.applies`.
 
     Raises ValueError for an empty prompt, an invalid `config`, or a model that is not in evaluation mode.
     """
@@ -85,7 +85,7 @@ def generate(
 
 
 def until_all_end(steps: Iterator[list[int]], stop_ids: Collection[int]) -> Iterator[list[int | None]]:
-    """Yield steps of texts with None after the end of each text; stops when all texts have ended."""
+    """Yield the tokens of each step, None for texts that have ended, until all texts have ended."""
     ended: set[int] = set()
     for tokens in steps:
         ended.update(row for row, token in enumerate(tokens) if token in stop_ids)

@@ -1,4 +1,4 @@
-"""The sequences of batched sampling: their KV cache and the logits of the next tokens."""
+"""Manage the token sequences of batched sampling: their KV cache and the logits of the next tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print notes to standard error about text that a model cannot read."""
+"""Print notes to standard error about text outside a model's vocabulary or context."""
 
 from __future__ import annotations
 
@@ -59,8 +59,7 @@ class SourceNotes:
 
 
 def unknown_characters(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> str:
-    """Return a sentence that names the characters of `text` (with token ids `ids`) missing from the vocabulary, or
-    ""."""
+    """Return a sentence that names the characters of `text`, tokenised as `ids`, missing from the vocabulary, or ""."""
     if tokenizer.unk_id not in ids:
         return ""
     unknown = sorted(character for character in set(text) if tokenizer.unk_id in tokenizer.encode(character))

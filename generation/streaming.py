@@ -1,4 +1,4 @@
-"""Show texts during generation, as tokens arrive: never half a character, never the beginning of a stop text."""
+"""Show texts as tokens arrive: never half a character, never the beginning of a stop string."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from data.tokens.tokenizer import StreamingDecoder, Tokenizer
 
 
 class StreamedText:
-    """The tokens of one text so far, and the part that can be shown."""
+    """Tokens of one text so far, and the part of the text that can be shown."""
 
     def __init__(self, tokenizer: Tokenizer, stops: list[str]) -> None:
         self.tokens: list[int] = []
         self.ended = False
-        """Whether the model or a stop text has ended the text; tokens fed afterwards are ignored."""
+        """Whether the model or a stop string has ended the text; tokens fed afterwards are ignored."""
         self._waiting = ""
         self._decoder, self._stop = StreamingDecoder(tokenizer), StopText(stops)
 
@@ -33,7 +33,7 @@ class StreamedText:
 
 
 class StopText:
-    """Holds back the end of a stream while it may be the beginning of a stop text."""
+    """Holds back the end of a stream while it may be the beginning of a stop string."""
 
     def __init__(self, stops: list[str]) -> None:
         self.stops = stops
@@ -41,7 +41,7 @@ class StopText:
         self.reached = False
 
     def feed(self, text: str) -> str:
-        """Add text and return the part that can be shown; sets `reached` at a stop text, which is not shown."""
+        """Add text and return the part that can be shown; set `reached` at a stop string, which is not shown."""
         if self.reached:
             return ""
         self.held += text

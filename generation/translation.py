@@ -43,12 +43,11 @@ def translate(
     config: TranslationConfig,
     workers: int | None = None,
 ) -> Generator[tuple[int, list[Translation]], None, None]:
-    """Translate sentences portion by portion, longest first; yields (index, n-best list) as results become ready.
+    """Translate sentences portion by portion, longest first; yield (index, n-best list) as results become ready.
 
-    Indices count the sentences of all portions. A portion is requested while earlier portions are still being
-    translated. Empty sentences (white space only) skip the model: their translation is empty. Sources longer than the
-    model's context are truncated. workers: number of batches decoded concurrently; None means one per torch thread on a
-    CPU, at most 4, otherwise 1.
+    Indices count the sentences of all portions. A portion is requested while earlier portions are being translated.
+    Empty sentences (white space only) have an empty translation and skip the model. Sources longer than the context are
+    truncated. workers: number of batches decoded concurrently; None: one per torch thread on a CPU, at most 4; else 1.
     """
     source, target = tokenizers[0], tokenizers[-1]
     device = next(model.parameters()).device
@@ -75,9 +74,8 @@ def translate(
         for sentences in portions:
             empty = [place for place, sentence in enumerate(sentences) if not sentence.strip()]
             full = [place for place, sentence in enumerate(sentences) if sentence.strip()]
-            if empty:
-                blank = [(first + place, [Translation("", 0.0)]) for place in empty]
-                yield partial(list, blank)  # nothing to search for
+            if empty:  # nothing to search for
+                yield partial(list, [(first + place, [Translation("", 0.0)]) for place in empty])
             texts = [sentences[place] for place in full]
             for batch in encode_sources(source, texts, config.batch_tokens, context):
                 yield partial(search, [first + full[index] for index in batch.indices], batch)
@@ -91,10 +89,10 @@ def translate(
 def in_parallel(searches: Iterator[Callable[[], Found]], workers: int) -> Iterator[Found]:
     """Yield the results of `searches`, in order, from `workers` threads that divide torch's threads among themselves.
 
-    A search step is many short operations. Two workers with one thread each are 1.06 times as fast as one worker with
-    two threads, and several times as fast on a busy machine, because threads that share an operation wait for each
-    other after each operation. An exception in a search is raised here. Only the next few searches are taken from
-    `searches`. If the caller stops early (also with Ctrl-C), waiting searches are dropped and running searches finish.
+    A search step is many short operations, and threads that share an operation wait for each other after it: two
+    workers with one thread each are 1.06 times as fast as one worker with two threads, and several times as fast on a
+    busy machine. An exception in a search is raised here. Only the next few searches are taken from `searches`. If the
+    caller stops early (also with Ctrl-C), waiting searches are dropped and running searches finish.
     """
     first = list(islice(searches, workers))
     workers = min(workers, len(first))

@@ -20,12 +20,11 @@ ECHO = 400
 
 
 def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, config: WritingConfig) -> Iterator[list[int]]:
-    """Print the samples that continue `prompt`, separated by a line of dashes; yields the ids of each finished sample.
+    """Print samples that continue `prompt`, separated by a line of dashes; yield the ids of each finished sample, with
+    the prompt and the eos before it, which also precedes every document in training.
 
-    The ids include the prompt and the eos before it, which also precedes every document in training.
-
-    `BATCH` samples are generated at a time. The first is streamed token by token; the next is shown when the first has
-    ended, by which time most of it has been generated.
+    `BATCH` samples are generated at a time. The first is streamed token by token; the second is shown when the first
+    has ended, by which time most of the second has been generated, and so on.
     """
     ids = tokenizer.encode(prompt)
     print_notes(tokenizer, prompt, ids, model.config.context)

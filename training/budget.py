@@ -10,10 +10,6 @@ from training.progress import Progress
 LONG = 5.0
 """Seconds above which an evaluation counts as long. Only long evaluations are skipped or noted in the log."""
 
-STEPS_PER_EVALUATION = 2.0
-"""Minimum training time after a long evaluation, in multiples of its duration: evaluations take at most a third of the
-time."""
-
 
 @dataclass(frozen=True)
 class Budget:
@@ -23,7 +19,7 @@ class Budget:
     progress: Progress
 
     def share_done(self) -> float:
-        """Fraction of the budget spent: the larger of the step and the time fraction."""
+        """Fraction of the budget spent: the larger of the fractions of steps and time."""
         return max(self.share_of_steps(), self.share_of_time(self.progress.seconds))
 
     def share_of_steps(self) -> float:
@@ -35,11 +31,8 @@ class Budget:
         return seconds / (60 * self.trainer.minutes) if self.trainer.minutes else 0.0
 
     def share_warmed_up(self) -> float:
-        """Fraction of `trainer.minutes` that counts towards warm-up: training time, but at least a fifth of the elapsed
-        time.
-
-        Otherwise a run that spends most of its time on many short evaluations would end during warm-up.
-        """
+        """Fraction of `trainer.minutes` that counts towards warm-up: training time, but at least a fifth of all time; a
+        run that mostly evaluates would otherwise end during warm-up."""
         return max(self.share_of_time(self.progress.step_seconds), self.share_of_time(self.progress.seconds) / 5)
 
     def end_of_training(self) -> str | None:
@@ -61,9 +54,8 @@ class Budget:
         if self.share_done() >= 1:
             return True
         if trainer.evaluate_minutes is not None:
-            interval = evaluation_interval(
-                progress.evaluated_seconds / 60, trainer.evaluate_minutes, trainer.first_evaluation_minutes
-            )
+            last, first = progress.evaluated_seconds / 60, trainer.first_evaluation_minutes
+            interval = evaluation_interval(last, trainer.evaluate_minutes, first)
             return progress.seconds - progress.evaluated_seconds >= 60 * interval
         return progress.step % trainer.evaluate_every == 0
 
@@ -73,7 +65,7 @@ class Budget:
         training: seconds of training steps since the previous evaluation.
         """
         took = self.progress.evaluation_seconds
-        if took < LONG or training >= STEPS_PER_EVALUATION * took or self.end_of_training():
+        if took < LONG or training >= 2 * took or self.end_of_training():
             return None
         return (
             f"evaluation at step {self.progress.step} skipped: the last one took {took:.0f} s, training since then"
@@ -82,7 +74,7 @@ class Budget:
 
 
 def evaluation_interval(last: float, longest: float, first: float | None) -> float:
-    """Return the minutes between the evaluation at minute `last` of a run (0: none yet) and the next one.
+    """Return the minutes between the evaluation at minute `last` of a run (0: none yet) and the next evaluation.
 
     The first interval is `first`; each later interval doubles the elapsed time, up to `longest`. Without `first` all
     are `longest`. The result depends on `last` alone, so that a resumed run keeps its schedule.

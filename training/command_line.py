@@ -18,7 +18,7 @@ from training.config import TrainConfig
 from training.run_folder.saved_config import to_yaml
 
 SWEEP_FLAGS = ("-m", "--multirun")
-OF_CFG = ("--resolve", "--package", "-p")
+CFG_FLAGS = ("--resolve", "--package", "-p")
 FLAGS = ("--resolve", "--version", "--hydra-help")
 FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--info", "-i")
 """Hydra flags that are passed through; those in FLAGS_WITH_VALUE consume the next argument."""
@@ -26,7 +26,7 @@ FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--info", "-i")
 
 def requested_runs(arguments: Sequence[str]) -> list[ComposedRun]:
     """Compose and check the requested runs: one, or all runs of a sweep. If help or the config is requested, print it
-    and return an empty list. Raises UserError with all problems."""
+    and return []. Raises UserError with all problems."""
     if {"--help", "-h"} & set(arguments):
         print(train_help(TrainConfig))
         return []
@@ -67,13 +67,13 @@ def split_flags(arguments: Sequence[str], found: list[str]) -> tuple[list[str], 
             flags += [argument, next(remaining, "")]
         else:
             found.append(f"{argument}: no such flag; settings are written key=value without dashes, --help lists them")
-    if set(OF_CFG) & set(flags) and not {"--cfg", "-c"} & set(flags):
-        found.append(f"{', '.join(OF_CFG)}: only affect the output of `--cfg job`; add --cfg job or remove the flag")
+    if set(CFG_FLAGS) & set(flags) and not {"--cfg", "-c"} & set(flags):
+        found.append(f"{', '.join(CFG_FLAGS)}: only affect the output of `--cfg job`; add --cfg job or remove the flag")
     return flags, settings
 
 
 def sweep_problems(flags: list[str], settings: list[str]) -> list[str]:
-    """Return the problems of a command line that requests several runs."""
+    """Return the problems of a command line that requests a sweep."""
     found = []
     if not set(SWEEP_FLAGS) & set(flags):
         found.append("several values for one setting make a sweep: add -m (or quote a value that contains a comma)")

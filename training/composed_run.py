@@ -34,13 +34,10 @@ FREE_ON_RESUME = (
 FROM_ORIGIN = ("model", "tokenizer")
 """Settings that a run with `init_from` inherits from the original run, except dropout."""
 
-FITTED = ("tokenizer.vocab_size",)
-"""Settings for which null means that the value is derived from the data; null matches any derived value."""
-
 
 @dataclass(frozen=True)
 class ComposedRun:
-    """Result of composing the settings of one run."""
+    """The composed config of one run, and its problems."""
 
     config: TrainConfig = field(default_factory=TrainConfig)
     """Valid only if there are no problems."""
@@ -68,11 +65,11 @@ def compose_run(settings: list[str]) -> ComposedRun:
             settle_warmup(config, settings)
     except UserError as error:
         return ComposedRun(problems=[*found, *error.args])
-    except MissingMandatoryValue as error:
-        missing = f"{error.full_key}=???: three question marks denote a missing value; write the path ??? as ./???"
-        return ComposedRun(problems=[*found, missing])
     except OmegaConfBaseException as error:  # a dangling interpolation or a missing value
-        return ComposedRun(problems=[*found, f"{error.full_key}: {str(error).strip().splitlines()[0]}"])
+        problem = f"{error.full_key}: {str(error).strip().splitlines()[0]}"
+        if isinstance(error, MissingMandatoryValue):
+            problem = f"{error.full_key}=???: three question marks denote a missing value; write the path ??? as ./???"
+        return ComposedRun(problems=[*found, problem])
     return ComposedRun(config, changes, found + problems(config))
 
 
@@ -85,7 +82,7 @@ def to_dataclass(composed: DictConfig, settings: list[str]) -> TrainConfig:
 
 
 def settle_budget(composed: DictConfig, settings: list[str]) -> None:
-    """If only steps or only minutes are set, clear the default of the other, which would also limit the run."""
+    """If only steps or only minutes are set by the user, clear the other, whose default would also limit the run."""
     given = keys_of(settings)
     for key, other in (("steps", "minutes"), ("minutes", "steps")):
         if f"trainer.{key}" in given and f"trainer.{other}" not in given and composed.trainer[key] is not None:
@@ -108,7 +105,7 @@ def repeats(key: str, mine: object, theirs: object) -> bool:
     """Whether a setting, or a group of settings, equals the saved one."""
     if isinstance(mine, DictConfig) and isinstance(theirs, DictConfig):
         return all(repeats(f"{key}.{name}", mine[name], theirs[name]) for name in map(str, mine))
-    return mine == theirs or (mine is None and key in FITTED)
+    return mine == theirs or (mine is None and key == "tokenizer.vocab_size")  # null: the size is found in the data
 
 
 def init_from_problems(composed: DictConfig, settings: list[str]) -> list[str]:
@@ -117,25 +114,22 @@ def init_from_problems(composed: DictConfig, settings: list[str]) -> list[str]:
         return []
     run, _ = run_and_checkpoint(expanded(composed.init_from))
     origin = to_omegaconf(load_config(run))
-    keys = all_keys(TrainConfig)
+    inherited = [key for key in all_keys(TrainConfig) if key.split(".")[0] in FROM_ORIGIN and key not in FREE_ON_RESUME]
+    name = f"init_from={composed.init_from}"
     found = []
     if composed.task != origin.task:
-        found.append(f"init_from={composed.init_from}: was trained with task={origin.task}; add task={origin.task}")
+        found.append(f"{name}: was trained with task={origin.task}; add task={origin.task}")
     for setting in settings:
         group = setting.partition("=")[0]
-        for key in [key for key in keys if key == group or key.startswith(group + ".")]:
+        for key in [key for key in inherited if key == group or key.startswith(group + ".")]:
             mine, theirs = OmegaConf.select(composed, key), OmegaConf.select(origin, key)
-            taken_over = key.split(".")[0] in FROM_ORIGIN and key not in FREE_ON_RESUME
-            if taken_over and not OmegaConf.is_config(mine) and not repeats(key, mine, theirs):
-                found.append(
-                    f"{key}={mine}: init_from={composed.init_from} was trained with {key}={theirs}; remove {key}"
-                )
+            if not OmegaConf.is_config(mine) and not repeats(key, mine, theirs):
+                found.append(f"{key}={mine}: {name} was trained with {key}={theirs}; remove {key}")
     return found
 
 
 def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -> tuple[TrainConfig, list[str]]:
-    """Load the saved config of the run to resume, apply the new settings and return (config, changes); add problems to
-    `found`."""
+    """Load the config of the run to resume and apply the settings -> (config, changes); add problems to `found`."""
     path = expanded(composed.resume)
     run, _ = run_and_checkpoint(path)
     saved = load_config(run)
@@ -165,11 +159,9 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
         found.append(f"optim.kind={config.optim.kind}: {elsewhere}")
     config.resume = literal(str(path))
     changed = to_dataclass(config, [])
-    changes = [
-        f"{key}={OmegaConf.select(config, key)} (was {OmegaConf.select(before, key)})"
-        for key in keys
-        if key not in ("resume", "runs")
-        and not OmegaConf.is_config(OmegaConf.select(config, key))
-        and OmegaConf.select(config, key) != OmegaConf.select(before, key)
-    ]
+    changes = []
+    for key in keys:
+        now, then = OmegaConf.select(config, key), OmegaConf.select(before, key)
+        if key not in ("resume", "runs") and not OmegaConf.is_config(now) and now != then:
+            changes.append(f"{key}={now} (was {then})")
     return changed, changes

@@ -244,14 +244,14 @@ SHARES = ("optim.beta1", "optim.beta2", "trainer.label_smoothing", "trainer.ema"
 
 
 def value_at(config: object, key: str) -> object:
-    """The value of a dotted key such as `optim.lr`."""
+    """Return the value of a dotted key such as `optim.lr`."""
     for part in key.split("."):
         config = getattr(config, part)
     return config
 
 
 def plain_settings(config: object, prefix: str = "") -> dict[str, float | str]:
-    """All settings that are numbers, booleans or strings, by dotted key; lists and null values are skipped."""
+    """Return all settings that are numbers, booleans or strings, by dotted key; skip lists and null values."""
     found: dict[str, float | str] = {}
     for each in fields(config):  # type: ignore[arg-type]
         value = getattr(config, each.name)
@@ -263,13 +263,12 @@ def plain_settings(config: object, prefix: str = "") -> dict[str, float | str]:
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether `name` is a valid folder name everywhere and needs no quotes on the command line: letters, digits and any
-    of `_.+-@%`."""
+    """Whether `name` is a valid folder name everywhere and needs no quotes in a shell: letters, digits and `_.+-@%`."""
     return re.fullmatch(r"[\w+@%][\w.+@%-]*", name) is not None and len(name.encode()) <= 250
 
 
 def problems(config: TrainConfig) -> list[str]:
-    """All invalid settings, as one sentence each that names the key and the fix; empty if there are none."""
+    """Return one sentence for each invalid setting, with its key and the fix."""
     found = []
     for key, choices in CHOICES.items():
         if value_at(config, key) not in choices:
@@ -290,7 +289,7 @@ def problems(config: TrainConfig) -> list[str]:
     for key, value in plain_settings(config).items():
         if isinstance(value, int | float) and (not math.isfinite(value) or abs(value) > 2**62):
             found.append(f"{key}={value}: is out of range")
-    # A run that was copied or renamed since may go on under a name that a new one could not have.
+    # A run that was copied or renamed may be resumed under a name that a new run could not have.
     if config.name is not None and config.resume is None and not is_plain_name(config.name):
         found.append(f"name={config.name}: a plain folder name is needed: letters, digits and _ . + - @ %")
     return [
@@ -304,7 +303,7 @@ def problems(config: TrainConfig) -> list[str]:
 
 
 def task_problems(config: TrainConfig) -> list[str]:
-    """Settings that do not apply to the task, in the same form."""
+    """Return one sentence for each setting that does not apply to the task, as `problems`."""
     found = []
     if config.task == "gpt":
         if config.data.source == "pairs":
@@ -319,6 +318,6 @@ def task_problems(config: TrainConfig) -> list[str]:
         if config.data.streaming:
             found.append("data.streaming: is for running text; pairs are read into memory-mapped tables anyway")
         if config.model.mask_documents:
-            what = "only windows of a GPT hold several documents"
-            found.append(f"model.mask_documents: {what}; leave it out for task=translate")
+            what = "only windows of a GPT hold several documents; leave it out for task=translate"
+            found.append(f"model.mask_documents: {what}")
     return found

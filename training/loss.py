@@ -1,4 +1,4 @@
-"""Cross-entropy, summed so that a step averages over all its tokens, however they are split into micro-batches."""
+"""Compute the cross-entropy, summed so that a step averages over its tokens however it is split into micro-batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from data.batches.batch import IGNORED
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from training.hardware.chunks import loss_chunk
+from training.hardware.chunks import loss_chunk, subtract_at
 
 LossAndGradient = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
 
@@ -41,8 +41,7 @@ def projected_loss(
     kernel: LossAndGradient | None = None,
     vocabulary: int | None = None,
 ) -> Tensor:
-    """Cross-entropy in nats of the logits features · weightᵀ, summed over non-padding tokens, without storing the full
-    logits; for training.
+    """Return the cross-entropy of the logits features · weightᵀ in nats, summed over non-padding tokens; for training.
 
     features [B, T, C] and weight [V, C] of one dtype, targets [B, T] int64 with IGNORED at padding -> scalar float32.
     Label smoothing follows Szegedy et al. 2016, section 7. Each chunk of logits is immediately converted to its
@@ -91,9 +90,8 @@ class _ProjectedLoss(torch.autograd.Function):
         for first in range(0, len(features), size):
             rows = features[first : first + size]
             product = rows @ weight.t()  # [N, V]
-            loss, grad = kernel(
-                product[:, :vocabulary] if padding else product, targets[first : first + size], smoothing
-            )
+            logits = product[:, :vocabulary] if padding else product
+            loss, grad = kernel(logits, targets[first : first + size], smoothing)
             total += loss
             if padding:
                 grad = F.pad(grad, (0, padding))
@@ -113,8 +111,7 @@ class _ProjectedLoss(torch.autograd.Function):
 
 
 def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Return the summed cross-entropy of logits [N, V] and targets [N], scalar float32, and its gradient [N, V] in the
-    logits' dtype."""
+    """Return the summed cross-entropy of logits [N, V] and targets [N], scalar float32, and its gradient [N, V]."""
     real = (targets != IGNORED).unsqueeze(1).float()  # [N, 1]
     place = targets.clamp(min=0).unsqueeze(1)  # [N, 1]
     share = smoothing / logits.shape[1]
@@ -127,9 +124,5 @@ def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tupl
     grad = powers.mul_(real / total)
     if smoothing:
         grad.sub_(share * real)
-    if torch.compiler.is_compiling():  # unlike a scatter, a comparison is fused: a third of the time
-        columns = torch.arange(logits.shape[1], dtype=torch.int32, device=logits.device)
-        grad = grad - torch.where(columns == place.int(), (1 - smoothing) * real, 0.0)
-    else:
-        grad.scatter_add_(1, place, (smoothing - 1) * real)
+    grad = subtract_at(grad, place, (1 - smoothing) * real)
     return (losses * real).sum(), grad.to(logits.dtype)

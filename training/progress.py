@@ -107,10 +107,7 @@ class Interval:
 
 
 class Interrupted(BaseException):
-    """Raised when a signal has stopped training; everything is saved.
-
-    Like KeyboardInterrupt it derives from BaseException, so that `except Exception` does not catch it.
-    """
+    """Raised when a signal has stopped training and everything is saved; like KeyboardInterrupt, not an Exception."""
 
     def __init__(self, received: signal.Signals) -> None:
         super().__init__(received.name)
@@ -138,7 +135,7 @@ class StopRequest:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Inside the context, for work that only reads: raise `Interrupted` immediately on a new or pending signal."""
+        """Inside the context, raise `Interrupted` immediately on a new or pending signal; for work that only reads."""
         self.raising = True
         try:
             if self.received:

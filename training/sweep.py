@@ -19,13 +19,9 @@ from configs.sweep_points import as_settings
 from training.composed_run import ComposedRun
 from training.config import TrainConfig
 from training.hardware.reproducibility import process_settings_restored
-from training.progress import Interrupted
 from training.run_folder.log import METRICS, duration
 from training.run_folder.name_and_lock import base_name
-from training.run_folder.terminal import say
-
-LONGEST_NAME = 80
-"""Maximum length of a run name in characters."""
+from training.run_folder.terminal import print_line
 
 RANKED_BY = ("step", "val/loss", "val/bits_per_byte")
 """Metrics of an evaluation that the ranking shows."""
@@ -49,15 +45,13 @@ class Outcome:
 
     @property
     def figures(self) -> list[str]:
-        """Table cells: best validation loss in nats per token and in bits per byte, its step, total run time, and the
-        run folder or the error."""
+        """Table cells: best loss in nats per token and bits per byte, its step, run time, and run folder or error."""
         best, took = self.best, duration(self.seconds)
         if self.failure:
             return ["failed", "", "", took, f"{self.run}: {self.failure}" if self.run.exists() else self.failure]
-        measured = (
-            [f"{best['val/loss']:.4f}", f"{best['val/bits_per_byte']:.4f}", f"{best['step']}"] if best else [""] * 3
-        )
-        return [*measured, took, str(self.run)]
+        if not best:
+            return ["", "", "", took, str(self.run)]
+        return [f"{best['val/loss']:.4f}", f"{best['val/bits_per_byte']:.4f}", f"{best['step']}", took, str(self.run)]
 
 
 def sweep(runs: Sequence[ComposedRun], train: Callable[[TrainConfig], object]) -> None:
@@ -66,12 +60,12 @@ def sweep(runs: Sequence[ComposedRun], train: Callable[[TrainConfig], object]) -
     try:
         for number, run in enumerate(runs, 1):
             named = replace(run.config, name=run_name(run.config, run.varied))
-            say(f"\nrun {number} of {len(runs)}: {as_settings(run.varied)}")
+            print_line(f"\nrun {number} of {len(runs)}: {as_settings(run.varied)}")
             outcomes.append(train_point(named, run.varied, train))
             gc.collect()  # frees the reference cycle of trainer and model before the next run
     finally:
         if outcomes:
-            say("\n" + "\n".join(ranking(outcomes)))
+            print_line("\n" + "\n".join(ranking(outcomes)))
     if failed := sum(outcome.failure is not None for outcome in outcomes):
         raise UserError(f"{failed} of {len(runs)} runs failed")
 
@@ -85,8 +79,6 @@ def train_point(config: TrainConfig, varied: dict[str, str], train: Callable[[Tr
         with process_settings_restored():
             train(config)
         best = best_evaluation(run)
-    except Interrupted:
-        raise
     except (UserError, OSError) as error:
         failure = "; ".join(messages_of(error))
         complain(failure)
@@ -97,8 +89,7 @@ def train_point(config: TrainConfig, varied: dict[str, str], train: Callable[[Tr
 
 
 def best_evaluation(run: Path) -> dict[str, float]:
-    """Return the `RANKED_BY` metrics of the lowest validation loss, or {}. Raises UserError if metrics.jsonl is
-    damaged."""
+    """Return the `RANKED_BY` metrics of the lowest validation loss, or {}; UserError if metrics.jsonl is damaged."""
     path = run / METRICS
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -113,8 +104,8 @@ def run_name(config: TrainConfig, varied: dict[str, str]) -> str:
     base = base_name(config)
     in_base = () if config.name else ("experiment",) if config.experiment else ("task", "data")
     labels = zip(short_keys(varied), varied.values(), strict=True)
-    told = [f"{label}-{value}" for label, value in labels if label not in in_base]
-    full = "-".join([base, *(re.sub(r"[^\w.+-]+", "_", part).strip("_") for part in told)])[:LONGEST_NAME]
+    parts = [f"{label}-{value}" for label, value in labels if label not in in_base]
+    full = "-".join([base, *(re.sub(r"[^\w.+-]+", "_", part).strip("_") for part in parts)])[:80]
     names = (full if number == 1 else f"{full}-{number}" for number in itertools.count(1))
     return next(name for name in names if not (expanded(config.runs) / name).exists())
 

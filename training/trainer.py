@@ -15,9 +15,6 @@ from tqdm import tqdm
 from attention_maps.record.undisturbed import undisturbed
 from configs.errors import UserError, check_finite
 from data.batches.batch import Batch, BatchStream
-from generation.cuda.host_copy import HostCopy
-from model.encoder_decoder import EncoderDecoder
-from model.gpt import GPT
 from training.budget import Budget
 from training.config import TrainConfig
 from training.hardware import compilation, recomputation
@@ -30,7 +27,8 @@ from training.optimizer.optimizer import Optimizer
 from training.optimizer.schedules import learning_rate_factor
 from training.optimizer.weights import Weights
 from training.progress import Interrupted, Interval, Progress, StopRequest
-from training.run_folder.checkpoints import NotSaved, left_to_go_on, record_evaluation, save_checkpoint
+from training.run_folder.checkpoints import NotSaved, record_evaluation, resume_hint, save_checkpoint
+from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog
 from training.run_folder.step_report import StepReport, long_evaluation
 
@@ -50,15 +48,9 @@ class Trainer:
     data_key: str
 
     def __init__(
-        self,
-        config: TrainConfig,
-        model: GPT | EncoderDecoder,
-        stream: BatchStream,
-        hardware: Hardware,
-        flops_per_token: float,
+        self, config: TrainConfig, model: Model, stream: BatchStream, hardware: Hardware, flops_per_token: float
     ) -> None:
-        self.config, self.model, self.stream = config, model, stream
-        self.hardware = hardware
+        self.config, self.model, self.stream, self.hardware = config, model, stream, hardware
         self.flops_per_token = flops_per_token
         self.weights = Weights(model.to(hardware.device), hardware.dtype, config.trainer.ema)
         self.optimizer = Optimizer(config.optim, self.weights)
@@ -73,9 +65,9 @@ class Trainer:
         self.gradient_norm = torch.full((), math.nan, device=hardware.device)
         self.queue = DeviceQueue(hardware.device)
         self.report: StepReport | None = None
-        self.told_of_long_evaluation = False
+        self.noted_long_evaluation = False
         self.first_step = True
-        """Whether the first step of this process, which may compile, has yet to run."""
+        """Whether the first step of this process, which may compile, is still to come."""
         self.reports_late = self.queue.asynchronous
         self.loss = compilation.TrainingLoss(config, model, hardware, flops_per_token)
         if config.trainer.recompute:
@@ -93,13 +85,13 @@ class Trainer:
         self.run_folder, self.log, self.evaluate_model, self.data_key = run, log, evaluate, data_key
         trainer = self.config.trainer
         self.model.train()
-        self.loss.say = log.line
+        self.loss.warn = log.line
         log.line(f"torch.compile: {'on' if self.loss.compiling else 'off'} ({self.loss.because})")
         self.mark = time.perf_counter()
         with (
             StopRequest() as stop,
             tqdm(total=trainer.steps, initial=self.progress.step, unit="step", disable=None, dynamic_ncols=True) as bar,
-            profiler(self.run_folder, self.log, self.hardware.device) if trainer.profile else nullcontext() as profile,
+            profiler(run, log, self.hardware.device) if trainer.profile else nullcontext() as profile,
         ):
             while not stop.received:
                 if self.budget.evaluation_is_due():
@@ -122,18 +114,18 @@ class Trainer:
         if stop.received:
             self.attempt(self.save)
         if self.failure is not None:
-            raise UserError(f"{self.failure}; {left_to_go_on(self.run_folder)}")
+            raise UserError(f"{self.failure}; {resume_hint(run)}")
         if stop.received:
-            self.log.line(
-                f"{stop.received.name}: saved step {self.progress.step}; continue with resume={self.run_folder}"
-            )
+            log.line(f"{stop.received.name}: saved step {self.progress.step}; continue with resume={run}")
             raise Interrupted(stop.received)
 
     def step(self) -> None:
-        """Run one optimiser step over `accumulate` micro-batches. A GPU's step is queued without waiting for
-        results."""
-        batches = self.next_batches()
+        """Run one optimiser step over `accumulate` micro-batches. On a GPU, queue it without waiting for results."""
+        batches = self.only_batches or [self.stream.next_batch() for _ in range(self.config.trainer.accumulate)]
+        if self.config.trainer.overfit:
+            self.only_batches = batches
         targets = sum(batch.target_tokens for batch in batches)
+        tokens = sum(batch.tokens for batch in batches)
         total = torch.zeros((), device=self.hardware.device)
         with training_kernels(self.config, self.hardware.device):
             for batch in batches:
@@ -144,32 +136,19 @@ class Trainer:
         self.gradient_norm = self.optimizer.step(factor)
         self.weights.publish()
         self.queue.end_step()
-        self.count(total, targets, sum(batch.tokens for batch in batches))
-
-    @property
-    def compiled(self) -> bool:
-        """Whether training steps run compiled code."""
-        return self.loss.compiled
-
-    def next_batches(self) -> list[Batch]:
-        """Return the micro-batches of one step."""
-        if self.only_batches is not None:
-            return self.only_batches
-        batches = [self.stream.next_batch() for _ in range(self.config.trainer.accumulate)]
-        if self.config.trainer.overfit:
-            self.only_batches = batches
-        return batches
-
-    def count(self, loss: Tensor, targets: int, tokens: int) -> None:
-        """Advance the counters by one step."""
         seconds = self.lap()
         for interval in (self.since_log, self.since_evaluation):
-            interval.add(loss, targets, tokens, seconds)
+            interval.add(total, targets, tokens, seconds)
         self.progress.step += 1
         self.progress.tokens += tokens
         self.progress.seconds += seconds
         self.progress.step_seconds += 0.0 if self.first_step else seconds
         self.first_step = False
+
+    @property
+    def compiled(self) -> bool:
+        """Whether training steps run compiled code."""
+        return self.loss.compiled
 
     def lap(self) -> float:
         """Return the seconds since the previous lap. Laps are contiguous, so waiting for a GPU's queue is included."""
@@ -190,10 +169,10 @@ class Trainer:
     # --- evaluation, checkpoints, log
 
     def evaluate(self, stop: StopRequest) -> None:
-        """Save a checkpoint, evaluate with the saved weights and update the best loss.
+        """Save a checkpoint, evaluate the saved weights and update the best loss.
 
-        A failed or interrupted evaluation does not lose the preceding steps: a resumed run repeats it. An evaluation
-        that is due too soon after a long one is skipped, and only the checkpoint is saved.
+        If the evaluation fails or is interrupted, no training step is lost, and a resumed run repeats the evaluation.
+        An evaluation due too soon after a long one is skipped; only the checkpoint is saved.
         """
         self.catch_up()
         interval, progress = self.since_evaluation, self.progress
@@ -223,10 +202,10 @@ class Trainer:
         before = progress.best_loss, progress.best_step, progress.best_training_loss
         best = progress.count_evaluation(loss, interval.mean_loss, seconds)
         self.log.scalars({"val/best_loss": progress.best_loss}, progress.step)
-        note = None if self.told_of_long_evaluation else long_evaluation(self.config, seconds, interval.seconds)
+        note = None if self.noted_long_evaluation else long_evaluation(self.config, seconds, interval.seconds)
         if note is not None:
             self.log.line(note)
-            self.told_of_long_evaluation = True
+            self.noted_long_evaluation = True
         self.since_evaluation = Interval()
         self.log.metrics(record)
         if not self.attempt(lambda: self.record(best)) and self.saved_step != progress.step:
@@ -244,7 +223,7 @@ class Trainer:
         """Save a pending evaluation result before a newer checkpoint, whose write may delete the evaluated one."""
         if self.unrecorded is not None:
             progress, best = self.unrecorded
-            record_evaluation(self.checkpoints, progress, best=best, keep=self.config.trainer.keep)
+            record_evaluation(self.run_folder / "checkpoints", progress, best=best, keep=self.config.trainer.keep)
             self.unrecorded = None
 
     def attempt(self, write: Callable[[], None]) -> bool:
@@ -278,11 +257,6 @@ class Trainer:
         ):
             yield
 
-    @property
-    def checkpoints(self) -> Path:
-        """Directory of the checkpoints."""
-        return self.run_folder / "checkpoints"
-
     def save(self) -> None:
         """Write a checkpoint of this step unless one exists; raises UserError if the weights have diverged."""
         self.record_pending()
@@ -298,15 +272,9 @@ class Trainer:
             "rng": random_state(self.hardware.device),
             "intervals": [vars(i) | {"loss": float(i.loss)} for i in (self.since_log, self.since_evaluation)],
         }
-        save_checkpoint(
-            self.checkpoints,
-            self.progress.step,
-            self.weights.best(),
-            state,
-            self.progress.state_dict(),
-            keep=self.config.trainer.keep,
-        )
-        self.saved_step = self.progress.step
+        step, counters, keep = self.progress.step, self.progress.state_dict(), self.config.trainer.keep
+        save_checkpoint(self.run_folder / "checkpoints", step, self.weights.best(), state, counters, keep=keep)
+        self.saved_step = step
 
     def restore(self, weights: dict[str, Tensor], state: dict) -> None:
         """Restore the exact training state of a checkpoint."""
@@ -323,23 +291,10 @@ class Trainer:
 
     def report_step(self) -> None:
         """Prepare this step's log line. A CPU writes the line at once, a GPU after the next step is queued."""
-        interval, progress, trainer = self.since_log, self.progress, self.config.trainer
-        rate, peak, done = interval.tokens_per_second, self.hardware.peak_flops, self.budget.share_done()
-        assert isinstance(interval.loss, Tensor)
-        self.report = StepReport(
-            step=progress.step,
-            steps=trainer.steps,
-            minutes=trainer.minutes if self.budget.share_of_steps() < done else None,
-            share_done=done,
-            learning_rate=self.optimizer.optimizers[0].param_groups[0]["lr"],
-            milliseconds=1000 * interval.seconds / interval.steps,
-            tokens_per_second=rate,
-            utilisation=rate * self.flops_per_token / peak if peak else None,
-            epoch=self.stream.epoch,
-            remaining=progress.seconds * (1 - done) / done if done else math.nan,
-            targets=interval.targets,
-            loss_and_norm=HostCopy(torch.stack([interval.loss, self.gradient_norm])),
-        )
+        interval, peak = self.since_log, self.hardware.peak_flops
+        learning_rate = self.optimizer.optimizers[0].param_groups[0]["lr"]
+        mfu = interval.tokens_per_second * self.flops_per_token / peak if peak else None
+        self.report = StepReport(self.budget, interval, self.gradient_norm, learning_rate, mfu, self.stream.epoch)
         self.since_log = Interval()
         if not self.reports_late:
             self.write_report()

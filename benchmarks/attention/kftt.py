@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.inputs import existing
 from configs.errors import UserError
-from training.evaluation.head_scores import alignment_scores, describe
+from training.evaluation.head_scores import alignment_scores
 from training.run_folder.loaded_run import load_run
 
 DAMAGED = range(350, 356)
@@ -42,7 +42,7 @@ def kftt(settings: KFTTSettings) -> None:
     found = alignment_scores(loaded.model, loaded.tokenizers, rows, lenient=False)  # type: ignore[arg-type]
     if found is None:
         raise UserError(f"run={run}: no sentence fits the model's context of {loaded.config.model.context} tokens")
-    print(describe("KFTT", found))
+    print(found.report("KFTT"))
     print(f"\n{len(rows) - found.count} of {len(rows)} sentences skipped: longer than the model's context")
 
 

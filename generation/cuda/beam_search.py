@@ -1,7 +1,6 @@
-"""Beam search with a CUDA graph per step: the same hypotheses as `generation.beam_search` without it.
+"""Beam search with a CUDA graph per step: finds the same hypotheses as the eager form in `generation.beam_search`.
 
 Each step stores back-pointers, and the hypotheses are traced back at the end, so that the GPU never waits for Python.
-On a CPU a shrinking batch is faster.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from model.encoder_decoder import EncoderDecoder
 class GraphBeamSearch:
     """A beam search whose step has a static shape and needs no input from Python; arguments as in `beam_search`.
 
-    Finished sources stay in the batch: a step reads the same weights for few rows as for many.
+    Finished sources stay in the batch: a step reads the same weights for few rows as for many. (The CPU version removes
+    them, which is faster there.)
     """
 
     def __init__(
@@ -59,8 +59,7 @@ class GraphBeamSearch:
         return has_graphs(device) and longest <= context
 
     def run(self) -> None:
-        """Search until all sentences are finished. This condition is read while the next step runs; an extra step
-        changes nothing."""
+        """Search until all sentences are finished, which is checked while the next step runs: it changes nothing."""
         unfinished: HostCopy | None = None
         for length in range(1, self.steps + 1):
             self.cache.cover(length)
@@ -71,8 +70,7 @@ class GraphBeamSearch:
 
     @sdpa_kernel(ATTENTION_BACKENDS)
     def step(self) -> None:
-        """Run the captured step: the model on the last token of each hypothesis, then the selection of the hypotheses
-        that continue and of those that end."""
+        """Run the captured step: the model on the last token of each hypothesis, then `beam_step`."""
         logits = self.model.next_logits(self.token, self.cache).float()  # [N, K, V]
         log_probabilities = logits.index_fill_(-1, self.banned, float("-inf")).log_softmax(dim=-1)
         length = self.cache.steps  # [1]
@@ -86,8 +84,7 @@ class GraphBeamSearch:
         self.unfinished.copy_(step.scores.isfinite().any())
 
     def hypotheses(self, length_penalty: float) -> list[list[Hypothesis]]:
-        """Return all finished hypotheses of each source, in the order in which they ended. Follows all back-pointers in
-        parallel."""
+        """Return all finished hypotheses of each source in the order of their ends, tracing them back in parallel."""
         ends, (parents, tokens, ended_parents) = self.ends.cpu(), self.links.cpu().unbind(1)
         step, kind, sentence, rank = ends.isfinite().nonzero(as_tuple=True)  # [E] each
         by_eos = kind == 0

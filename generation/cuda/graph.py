@@ -1,9 +1,8 @@
-"""CUDA graphs of a decoding step: captured once, then replayed with a single launch.
+"""Capture a decoding step as a CUDA graph, and replay it with a single launch.
 
-A step that decodes one token runs hundreds of kernels, most of them shorter than their launch. A CUDA graph launches
-all of them at once. Capturing runs the step once more and is repeated for each batch; the graph is freed with the
-batch. `torch.compile` would also fuse kernels, but generating its code takes longer than generating a text of a few
-hundred tokens.
+A step that decodes one token runs hundreds of kernels, most of which take less time than their launch. Each batch has
+its own graph, whose capture takes as long as one step. `torch.compile` would also fuse kernels, but takes longer to
+generate code than the model takes to generate a few hundred tokens.
 """
 
 from __future__ import annotations
@@ -34,11 +33,10 @@ class GraphRunner:
     """
 
     WARM_UP = 3
-    """Number of eager runs per shape: in the first runs libraries load and select kernels, which must not happen during
-    capture."""
+    """Eager runs per shape: in the first runs libraries load and select kernels, which a capture does not allow."""
 
     failed: ClassVar[torch.cuda.CUDAGraph | None] = None
-    """A failed capture, after which this process attempts no other. Kept alive because torch still refers to it."""
+    """A failed capture, after which this process captures nothing. Kept alive because torch still refers to it."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

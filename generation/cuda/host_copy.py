@@ -12,10 +12,8 @@ class HostCopy:
     """An asynchronous copy of a tensor to the CPU: the device continues during the transfer."""
 
     def __init__(self, tensor: Tensor) -> None:
-        """Copy the values that the tensor has after all work queued on the device so far.
-
-        Asynchronous only on CUDA: on other devices a non-blocking copy may be read before it is written.
-        """
+        """Copy the tensor to the CPU once all work already queued on the device has finished. The copy is synchronous
+        on other devices than CUDA, where a non-blocking copy could be read before it is written."""
         self._copy = tensor.to("cpu", non_blocking=tensor.is_cuda, copy=True)
         self._done: torch.cuda.Event | None = None
         if tensor.is_cuda:

@@ -1,7 +1,6 @@
-"""Batched sampling with a CUDA graph per step: the same tokens as `generation.sampling.generate` without it.
+"""Batched sampling with a CUDA graph per step: samples the same tokens as the eager form in `generation.sampling`.
 
-The step that runs the model on a token also samples the next token, so that the GPU never waits for Python. On a CPU a
-shrinking batch is faster.
+The step that runs the model on a token also samples the next token, so that the GPU never waits for Python.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ class GraphSampling(Sequences):
     """`Sequences` with a step of static shape that needs no input from Python.
 
     All rows stay in the batch: a sequence that has ended is continued and its tokens are ignored. A step reads the same
-    weights for few rows as for many, and each number of rows would require capturing another graph.
+    weights for few rows as for many, and each number of rows would require another graph. (The CPU version removes
+    finished sequences, which is faster there.)
     """
 
     def __init__(
@@ -51,13 +51,11 @@ class GraphSampling(Sequences):
 
     @staticmethod
     def applies(device: torch.device) -> bool:
-        """Whether `generate` uses this class: on CUDA, unless deterministic kernels are required, because CUDA's
-        cumulative sum is not deterministic."""
+        """Whether `generate` uses this class: on CUDA, except in deterministic mode, which forbids CUDA's cumsum."""
         return has_graphs(device) and not torch.are_deterministic_algorithms_enabled()
 
     def steps(self) -> Iterator[list[int]]:
-        """Yield the next token of every sequence, [R], `config.max_tokens` times. The device runs one step ahead of
-        the yielded tokens."""
+        """Yield the next token of every sequence, [R], `config.max_tokens` times; the device runs one step ahead."""
         for number in range(1, self.config.max_tokens + 1):
             sampled = HostCopy(self.sampled)
             if number < self.config.max_tokens:
@@ -68,7 +66,7 @@ class GraphSampling(Sequences):
             yield tokens
 
     def _queue_step(self, number: int) -> None:
-        """Run the model on the last tokens, which are not in `windows` yet; `number` tokens have been sampled."""
+        """Queue the model on the last tokens, which are not in `windows` yet; `number` tokens have been sampled."""
         if number % UniformDraws.STEPS == 0:
             self.uniform.copy_(self.draws.draw())
         self.shift_context()

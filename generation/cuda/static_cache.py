@@ -1,8 +1,7 @@
 """KV caches of static shape: every step uses the same shapes at the same addresses, as a CUDA graph requires.
 
-Lengths are tensors on the device, and keys and values are written at indices that are tensors. Attention covers a fixed
-number of keys under a mask, the smallest power of two that holds the longest row: at most twice the keys needed, in few
-distinct shapes.
+Lengths and write positions are tensors on the device. Attention covers, under a mask, the smallest power of two of keys
+that holds the longest row: at most twice the keys needed, in few distinct shapes.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from torch import Tensor
 from model.cache import KVCache
 
 _SMALLEST = 128
-"""Minimum number of tokens that attention covers: fewer would add shapes to capture and save almost no reading time."""
+"""Minimum number of tokens that attention covers: fewer would add shapes to capture and save almost no time."""
 
 
 def padded_length(tokens: int) -> int:
@@ -25,7 +24,7 @@ def padded_length(tokens: int) -> int:
 
 
 class StaticCache(KVCache):
-    """A cache of sequences of any lengths, each of which grows by one token per step at its own end."""
+    """A cache of sequences of different lengths, each of which grows by one token per step."""
 
     def __init__(self, filled: KVCache, lengths: Sequence[int], capacity: int) -> None:
         """Copy the first `lengths[b]` tokens of row b of a cache, with room for `capacity` tokens per row."""

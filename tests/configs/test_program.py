@@ -11,7 +11,7 @@ import pytest
 from configs.errors import UserError
 from configs.program import complain, exit_code_of, expanded, importing, speak_utf8
 from tests.conftest import ROOT, TINY, environment, train_command
-from training.run_folder.terminal import say
+from training.run_folder.terminal import print_line
 
 TRAIN, GENERATE = (str(ROOT / "train.py"), str(ROOT / "generate.py"))
 
@@ -143,7 +143,7 @@ def test_work_goes_on_where_its_lines_cannot_be_written(monkeypatch: pytest.Monk
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         monkeypatch.setattr(sys, "stdout", full)
         for _ in range(3):
-            say("a line")
+            print_line("a line")
 
 
 def test_a_path_that_is_not_utf8_is_trained_on(book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

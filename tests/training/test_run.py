@@ -19,6 +19,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from attention_maps.files.store import steps as recorded_steps
 from configs import whole_file
+from configs.errors import UserError
 from tests.conftest import TINY, train_command
 from tests.test_resume import curve, start_and_stop
 from training.run_folder import test_results
@@ -236,12 +237,14 @@ def test_every_file_of_a_translators_start_is_known(train: Train) -> None:
     """Guards: a new file in the folder that takes the name of a start for ever."""
     train(*TINY, "task=translate", "name=run", "trainer.test=false")
     run = Path("runs/run")
-    assert leavings(run) is None
+    with pytest.raises(UserError, match="already exists: continue it"):
+        leavings(run)
     for name in ("checkpoints", "attention"):
         shutil.rmtree(run / name)
-    assert leavings(run) is None, "there is a metrics.jsonl"
+    with pytest.raises(UserError, match="already exists, without a checkpoint"):  # there is a metrics.jsonl
+        leavings(run)
     (run / "metrics.jsonl").unlink()
-    assert leavings(run) is not None
+    assert leavings(run)
 
 
 def test_a_start_that_is_killed_while_it_writes_a_file_leaves_its_name_free(train: Train) -> None:
@@ -259,7 +262,7 @@ def test_a_start_that_is_killed_while_it_writes_a_file_leaves_its_name_free(trai
             os._exit(1)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert len(list(run.glob(".*.*.*"))) == len(written) >= 3
-    assert leavings(run) is not None
+    assert leavings(run)
 
 
 @pytest.mark.parametrize(

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 
+import torch
+
 from configs.errors import check_finite
+from configs.whole_file import write_whole
 from data.batches.batch import Batch
-from data.prepare import PreparedPairs, PreparedText
+from data.prepared import Prepared, PreparedPairs, PreparedText
 from generation.config import TranslationConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.config import TrainConfig
-from training.evaluation.held_out import held_out_loss
+from training.evaluation.held_out import HeldOutLoss, held_out_loss
 from training.evaluation.maps import AttentionRecorder
 from training.evaluation.pronouns import pronoun_report
 from training.evaluation.samples import write_samples
 from training.evaluation.translation_baselines import baselines
-from training.evaluation.translation_scores import (
-    Scores,
-    signatures,
-    translate_rows,
-    translation_table,
-    write_translations,
-)
+from training.evaluation.translation_scores import COLUMNS, Scores, signatures, translate_rows
+from training.hardware.compilation import eagerly
+from training.hardware.gpu_attention import evaluation_kernels
+from training.run_folder.checkpoints import checkpoint_path, checkpoint_step, load_weights
+from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.log import RunLog, code_block, table
-from training.run_folder.test_results import write_test
+from training.run_folder.test_results import tested_step, write_test
 
 
 class Evaluator(ABC):
@@ -37,33 +39,22 @@ class Evaluator(ABC):
     headline: str
     """Test metric by which TensorBoard compares runs."""
 
-    def __init__(
-        self,
-        config: TrainConfig,
-        prepared: PreparedText | PreparedPairs,
-        model: GPT | EncoderDecoder,
-        run: Path,
-        log: RunLog,
-    ) -> None:
+    def __init__(self, config: TrainConfig, prepared: Prepared, model: Model, run: Path, log: RunLog) -> None:
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
         self.attention = AttentionRecorder(config, prepared, model, run, log)
 
     def evaluate(self, step: int, metrics: dict) -> float:
-        """Evaluate on the validation split, show samples, record maps, add to the metrics record -> loss in nats per
-        token."""
-        loss = held_out_loss(self.model, self.batches("valid"), self.prepared.bytes("valid"))
+        """Evaluate on the validation split, show samples and record maps; add the metrics to `metrics` and return the
+        loss in nats per token."""
+        loss = self.loss("valid")
         check_finite("validation loss", loss.per_token, step)
-        measured: dict[str, float | None] = {
-            "val/loss": loss.per_token,
-            "val/perplexity": loss.perplexity,
-            "val/bits_per_byte": loss.bits_per_byte,
-        }
-        shown = f"loss {loss.per_token:.4f} | perplexity {loss.perplexity:.2f} | {loss.bits_per_byte:.4f} bits per byte"
+        measured: dict[str, float | None] = {f"val/{name}": value for name, value in loss.metrics().items()}
+        shown = str(loss)
         scores = None
         with self.log.attempt(self.shown):
             scores = self.show(step)
         if scores:
-            measured |= {"val/bleu": scores.bleu, "val/chrf": scores.chrf, "val/exact": scores.exact}
+            measured |= {f"val/{name}": value for name, value in asdict(scores).items()}
             shown += f" | char-BLEU {scores.bleu:.1f} | chrF {scores.chrf:.1f} | exact {scores.exact:.1f} %"
         self.log.line(f"validation at step {step}: {shown}")
         self.log.scalars(measured, step)
@@ -73,28 +64,43 @@ class Evaluator(ABC):
                 self.attention.record(step)
         return loss.per_token
 
-    def test_splits(self) -> list[str]:
-        """Return the splits used neither for training nor for checkpoint selection."""
-        return [split for split in self.prepared.splits if split not in ("train", "valid")]
+    def loss(self, split: str) -> HeldOutLoss:
+        """Compute the loss on a split."""
+        return held_out_loss(self.model, self.batches(split), self.prepared.bytes(split))
+
+    def final_test(self, device: torch.device, compiled: bool) -> None:
+        """Load the best checkpoint into the model and test it, unless `test.json` already covers it; a resume repeats
+        an interrupted test. compiled: whether training compiled the model."""
+        with eagerly(compiled), evaluation_kernels(device):
+            best = checkpoint_path(self.run, "best")
+            step = checkpoint_step(best)
+            if tested_step(self.run) != step:
+                load_into(self.model.float().eval(), load_weights(best), best)
+                self.test(step)
 
     def test(self, step: int) -> None:
         """Evaluate the current model on the test splits; write all metrics to `test.json` and the Text tab, and the
         headline metrics to the HParams tab, which supports only scalars."""
         results: dict[str, dict[str, float]] = {}
         with self.log.whole_or_nothing():
-            for split in self.test_splits():
-                measured = self.test_split(split, step)
-                with self.log.attempt("scores of heads"):
-                    measured |= self.attention.test(split, step)
-                results[split] = measured
+            for split in self.prepared.splits:
+                if split not in ("train", "valid"):  # used for training and for checkpoint selection
+                    measured = self.test_split(split, step)
+                    with self.log.attempt("scores of heads"):
+                        measured |= self.attention.test(split, step)
+                    results[split] = measured
             if self.config.attention.importance:
                 with self.log.attempt("importance of heads"):
                     self.attention.measure_importance(step, self.batches("valid"))
             if results:
-                self.log.scalars(
-                    {f"{split}/{self.headline}": found[self.headline] for split, found in results.items()}, step
-                )
-                self.log.markdown("results", results_table(results, step), step)
+                # `test/chrf`, `test/novel_chrf`: TensorBoard shows the curves of training first.
+                prefixes = {split: "test/" if split == "test" else f"test/{split}_" for split in results}
+                headlines = {prefixes[split] + self.headline: found[self.headline] for split, found in results.items()}
+                self.log.scalars(headlines, step)
+                names = dict.fromkeys(name for found in results.values() for name in found)
+                columns = results.values()
+                rows = [[name, *(f"{found[name]:.4f}" if name in found else "" for found in columns)] for name in names]
+                self.log.markdown("results", table([f"checkpoint of step {step}", *results], rows), step)
         figures = {f"{split}/{key}": value for split, found in results.items() for key, value in found.items()}
         write_test(self.run, step, figures)
 
@@ -116,10 +122,8 @@ class TextEvaluator(Evaluator):
 
     shown, headline = "samples", "loss"
 
-    def __init__(self, config: TrainConfig, prepared: PreparedText, model: GPT, run: Path, log: RunLog) -> None:
-        super().__init__(config, prepared, model, run, log)
-        self.prepared: PreparedText = prepared
-        self.model: GPT = model
+    prepared: PreparedText
+    model: GPT
 
     def batches(self, split: str) -> Iterable[Batch]:
         """Return windows over the whole split."""
@@ -136,12 +140,9 @@ class TextEvaluator(Evaluator):
 
     def test_split(self, split: str, step: int) -> dict[str, float]:
         """Return loss, perplexity and bits per byte, plus pronoun accuracies if the split has gold labels."""
-        loss = held_out_loss(self.model, self.batches(split), self.prepared.bytes(split))
-        self.log.line(
-            f"{split}: loss {loss.per_token:.4f} | perplexity {loss.perplexity:.2f} | {loss.bits_per_byte:.4f} bits per"
-            f" byte ({loss.tokens} tokens, checkpoint of step {step})"
-        )
-        figures = {"loss": loss.per_token, "perplexity": loss.perplexity, "bits_per_byte": loss.bits_per_byte}
+        loss = self.loss(split)
+        self.log.line(f"{split}: {loss} ({loss.tokens} tokens, checkpoint of step {step})")
+        figures = loss.metrics()
         stories = self.prepared.gold(split)
         if stories is not None:
             summary, report, accuracies = pronoun_report(self.model, self.prepared.tokenizer, stories, split)
@@ -156,14 +157,8 @@ class PairEvaluator(Evaluator):
 
     shown, headline = "translations and their scores", "chrf"
 
-    def __init__(
-        self, config: TrainConfig, prepared: PreparedPairs, model: EncoderDecoder, run: Path, log: RunLog
-    ) -> None:
-        super().__init__(config, prepared, model, run, log)
-        self.prepared: PreparedPairs = prepared
-        self.model: EncoderDecoder = model
-        self.tokenizers = [prepared.source_tokenizer, prepared.target_tokenizer]
-        self.valid_rows = prepared.rows("valid")[: config.trainer.evaluate_sentences]
+    prepared: PreparedPairs
+    model: EncoderDecoder
 
     def batches(self, split: str) -> Iterable[Batch]:
         """Return all pairs of the split, bucketed by length."""
@@ -171,13 +166,14 @@ class PairEvaluator(Evaluator):
 
     def show(self, step: int) -> Scores | None:
         """Translate the first validation sentences greedily and show the first few with their references."""
-        if not self.valid_rows["source"]:
+        rows = self.prepared.rows("valid")[: self.config.trainer.evaluate_sentences]
+        if not rows["source"]:
             return None
-        scores, examples = translate_rows(self.model, self.tokenizers, self.valid_rows, TranslationConfig(beam_size=1))
+        scores, examples = translate_rows(self.model, self.prepared, rows, TranslationConfig(beam_size=1))
         shown = examples[: self.config.trainer.samples]
-        self.log.markdown("samples", f"{translation_table(shown)}\n\n{signatures()}", step)
-        for example in shown:
-            self.log.line(f"  {example.source} → {example.hypothesis}  (reference: {example.reference})")
+        self.log.markdown("samples", f"{table(COLUMNS, shown)}\n\n{signatures()}", step)
+        for source, reference, hypothesis in shown:
+            self.log.line(f"  {source} → {hypothesis}  (reference: {reference})")
         return scores
 
     def test_split(self, split: str, step: int) -> dict[str, float]:
@@ -185,33 +181,21 @@ class PairEvaluator(Evaluator):
         trainer = self.config.trainer
         options = TranslationConfig(trainer.beam_size, trainer.length_penalty)
         rows = self.prepared.rows(split)[:]
-        scores, examples = translate_rows(self.model, self.tokenizers, rows, options)
-        compared = {f"this model (beam {trainer.beam_size})": scores} | baselines(
-            self.prepared, rows["source"], rows["target"]
-        )
+        scores, examples = translate_rows(self.model, self.prepared, rows, options)
+        compared = {f"this model (beam {trainer.beam_size})": scores}
+        compared |= baselines(self.prepared, rows["source"], rows["target"])
         lines = [[name, f"{s.bleu:.1f}", f"{s.chrf:.1f}", f"{s.exact:.1f} %"] for name, s in compared.items()]
         report = table([f"{split}: {len(examples)} sentences", "char-BLEU", "chrF", "exact"], lines)
         self.log.line(f"\n{report}\n")
         self.log.detail(signatures())
         self.log.markdown(f"tables/scores.{split}", f"{report}\n\n{signatures()}", step)
-        self.log.markdown(f"tables/translations.{split}", translation_table(examples[:20]), step)
-        write_translations(self.run / f"translations.{split}.tsv", examples)
-        return {"bleu": scores.bleu, "chrf": scores.chrf, "exact": scores.exact}
+        self.log.markdown(f"tables/translations.{split}", table(COLUMNS, examples[:20]), step)
+        tsv = "".join("\t".join(row) + "\n" for row in [COLUMNS, *examples])
+        write_whole(self.run / f"translations.{split}.tsv", tsv.encode())
+        return asdict(scores)
 
 
-def results_table(results: dict[str, dict[str, float]], step: int) -> str:
-    """Format the metrics of all test splits as Markdown: a row per metric, a column per split."""
-    names = dict.fromkeys(name for found in results.values() for name in found)
-    lines = [[name, *(f"{found[name]:.4f}" if name in found else "" for found in results.values())] for name in names]
-    return table([f"checkpoint of step {step}", *results], lines)
-
-
-def evaluator_for(
-    config: TrainConfig, prepared: PreparedText | PreparedPairs, model: GPT | EncoderDecoder, run: Path, log: RunLog
-) -> Evaluator:
+def evaluator_for(config: TrainConfig, prepared: Prepared, model: Model, run: Path, log: RunLog) -> Evaluator:
     """Return the evaluator for the config's task."""
-    if isinstance(prepared, PreparedText):
-        assert isinstance(model, GPT)
-        return TextEvaluator(config, prepared, model, run, log)
-    assert isinstance(model, EncoderDecoder)
-    return PairEvaluator(config, prepared, model, run, log)
+    kind = TextEvaluator if isinstance(prepared, PreparedText) else PairEvaluator
+    return kind(config, prepared, model, run, log)

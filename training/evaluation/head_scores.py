@@ -8,18 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from attention_maps.record.alignment_error import AlignmentTally
 from attention_maps.record.alignment_readout import READOUTS
 from attention_maps.record.antecedent_accuracy import AntecedentTally
 from attention_maps.record.recording import Measures, Score
 from attention_maps.record.undisturbed import undisturbed
-from data.coreference import HEURISTICS, Mention, Pronoun, pronouns, share, with_candidates
+from data.coreference import HEURISTICS, Pronoun, pronouns, share, with_candidates
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.word_alignment import groups, possible, project
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.recording import record_attention
+from training.run_folder.loaded_run import Model
 from training.run_folder.log import table
 
 BATCH = 16
@@ -35,9 +37,22 @@ class Case(NamedTuple):
     target: list[int]
 
 
+TITLES = {
+    "alignment_error": "alignment error rate of cross-attention, {count} pairs",
+    "antecedent": "antecedents found by decoder heads, {count} pronouns, among all preceding nouns",
+    "antecedent_agreeing": "antecedents found by decoder heads, {count} pronouns, among agreeing nouns",
+}
+
+IN_SHORT = {
+    "alignment_error": "alignment error rate of cross-attention",
+    "antecedent": "antecedents found by heads among all preceding nouns",
+    "antecedent_agreeing": "among agreeing nouns",
+}
+
+
 @dataclass(frozen=True)
 class HeadScores:
-    """Read-outs with their baselines, and the measures of every head."""
+    """Scores of single heads and of means over heads, with their baselines, and the measures of every head."""
 
     scores: list[Score]
     measures: Measures
@@ -45,18 +60,49 @@ class HeadScores:
     """Number of pairs or pronouns."""
 
     def best(self) -> list[Score]:
-        """Return the best read-out of each measure."""
+        """Return the best score of each measure, excluding baselines."""
         measures = dict.fromkeys(score.measure for score in self.scores)
         return [_best(s for s in self.scores if s.measure == measure and s.kind is not None) for measure in measures]
 
-    def best_guess(self, measure: str) -> Score:
-        """Return the best rule-based baseline, excluding chance."""
-        guesses = (s for s in self.scores if s.measure == measure and s.kind is None and s.name != "chance")
-        return _best(guesses)
-
     def named(self, measure: str, name: str) -> Score:
-        """Return a read-out or baseline by name."""
+        """Return a score by name."""
         return next(score for score in self.scores if (score.measure, score.name) == (measure, name))
+
+    def report(self, split: str) -> str:
+        """Format as Markdown, for each measure, all scores with their baselines, and a table of the heads."""
+        parts = []
+        for measure, kinds in self.measures.items():
+            title = f"{split}: {TITLES[measure].format(count=self.count)}"
+            rows = [[_described(score), f"{score.value:.1f}"] for score in self.scores if score.measure == measure]
+            parts.append(table([title, "%"], rows))
+            parts += [head_table("each head", layers, ".1f", " %") for layers in kinds.values()]
+        return "\n\n".join(parts)
+
+    def compared(self, split: str, score: Score) -> str:
+        """Compare a score selected on validation with the best rule-based baseline and chance, in one line."""
+        baselines = (s for s in self.scores if s.measure == score.measure and s.kind is None and s.name != "chance")
+        best, chance = _best(baselines), self.named(score.measure, "chance")
+        return (
+            f"{split}: {TITLES[score.measure].format(count=self.count)}: {score.value:.1f} % by {_described(score)},"
+            f" chosen on validation ({best.name} {best.value:.1f} %, chance {chance.value:.1f} %)"
+        )
+
+    def in_short(self, score: Score) -> str:
+        """Compare a score with chance, briefly."""
+        chance = self.named(score.measure, "chance")
+        return f"{IN_SHORT[score.measure]} {score.value:.1f} % (chance {chance.value:.1f} %)"
+
+
+def head_table(title: str, layers: list[list[float]], form: str, unit: str = "") -> str:
+    """Format the values of all heads, [layer][head], as a Markdown table."""
+    header = [title, *(f"head {head}" for head in range(len(layers[0])))]
+    rows = [[f"layer {number}", *(f"{value:{form}}{unit}" for value in heads)] for number, heads in enumerate(layers)]
+    return table(header, rows)
+
+
+def _described(score: Score) -> str:
+    """Return the name of a score, with layer and head for a single head."""
+    return score.name if score.head is None else f"{score.name} (layer {score.layer}, head {score.head})"
 
 
 def _best(scores: Iterable[Score]) -> Score:
@@ -72,12 +118,11 @@ def alignment_scores(
     lenient: bool = True,
     chosen: HeadScores | None = None,
 ) -> HeadScores | None:
-    """Alignment error rate of the cross-attention against gold word alignments; None if no row fits the context.
+    """Return the alignment error rate of the cross-attention against gold alignments; None if no row fits the context.
 
     rows: `source`, `target`, `words` and `alignment` as in the built-in corpus. lenient: a particle or an article may
     also take the links of its noun (`data.tokens.word_alignment.possible`); otherwise every link outside the gold
-    alignment is an error. chosen: scores of another split, whose best head is evaluated here instead of this split's
-    best.
+    alignment is an error. chosen: scores of another split; its best head is evaluated, not that of this split.
     """
     source, target = tokenizers[0], tokenizers[-1]
     tally, diagonal = AlignmentTally(), AlignmentTally()
@@ -101,28 +146,24 @@ def alignment_scores(
         drawn += len(targets) + len(sure)
     if not tally.pairs:
         return None
-    layers, heads = (size - 1 for size in tally.error_rates().shape)
+    each = tally.error_rates()[:-1, :-1]
     scores = []
     for rows_read, note in (("predicts", ""), ("reads", ", shifted")):
-        for layer in range(layers):
+        for layer in range(len(each)):
             for name in READOUTS:
                 value = float(tally.error_rates(rows_read, name)[layer, -1])
                 title = f"mean of layer {layer}, {name}{note}"
                 scores.append(Score("alignment_error", title, value, "cross", layer))
     for name in READOUTS:
-        value = float(tally.error_rates("predicts", name)[layers, -1])
+        value = float(tally.error_rates("predicts", name)[-1, -1])
         scores.append(Score("alignment_error", f"mean of all layers, {name}", value, "cross"))
-    each = tally.error_rates()[:layers, :heads]
-    layer, head = _place(-each, "alignment_error", "best head, argmax", chosen)
-    scores.append(Score("alignment_error", "best head, argmax", float(each[layer, head]), "cross", layer, head))
+    scores.append(_best_head(each, "alignment_error", "best head, argmax", "cross", chosen))
     scores.append(Score("alignment_error", "along the diagonal", float(diagonal.error_rates()[0, 0])))
     scores.append(Score("alignment_error", "chance", 100 * (1 - hits / drawn)))
     return HeadScores(scores, {"alignment_error": {"cross": _listed(each)}}, tally.pairs)
 
 
-def maps(
-    model: GPT | EncoderDecoder, cases: Iterable[Case], kind: str, padding: int
-) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
+def maps(model: Model, cases: Iterable[Case], kind: str, padding: int) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
     """Yield each row and its attention weights [L,H,Q,K] of one kind, skipping rows longer than the context."""
     context = model.config.context
     fitting = [case for case in cases if max(len(case.source), len(case.target)) <= context]
@@ -130,24 +171,17 @@ def maps(
     device = next(model.parameters()).device
     for start in range(0, len(fitting), BATCH):
         batch = fitting[start : start + BATCH]
-        sources = _padded([case.source for case in batch], padding).to(device)
-        targets = _padded([case.target for case in batch], padding).to(device)
+        sources, targets = (
+            pad_sequence([torch.tensor(ids) for ids in side], batch_first=True, padding_value=padding).to(device)
+            for side in ([case.source for case in batch], [case.target for case in batch])
+        )
         with undisturbed(model), record_attention(model) as seen:
             inputs = (targets,) if isinstance(model, GPT) else (sources, targets, sources != padding)
             model.features(*inputs)
         layers = [seen.weights[key].cpu().numpy() for key in sorted(seen.weights) if key[0] == kind]
         for number, (row, source, target) in enumerate(batch):
-            queries, keys = (len(source if side == "source" else target) for side in _sides(kind))
+            queries, keys = len(source if kind == "encoder" else target), len(target if kind == "decoder" else source)
             yield row, np.stack([layer[number, :, :queries, :keys] for layer in layers])
-
-
-def _sides(kind: str) -> tuple[str, str]:
-    return {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}[kind]
-
-
-def _padded(rows: list[list[int]], padding: int) -> torch.Tensor:
-    longest = max(map(len, rows))
-    return torch.tensor([row + [padding] * (longest - len(row)) for row in rows])
 
 
 def _listed(heads: np.ndarray) -> list[list[float]]:
@@ -155,18 +189,17 @@ def _listed(heads: np.ndarray) -> list[list[float]]:
 
 
 AMONG = ("antecedent", "antecedent_agreeing")
-"""Two measures with different candidate sets for the antecedent: all nouns mentioned before, or those that agree with
-the pronoun, often only one."""
+"""Two measures that differ in the candidates: all preceding nouns, or those that agree with the pronoun (often one)."""
 
 ROWS = {"reads": "read", "predicts": "written"}
-"""The two attention rows of a pronoun: the one that reads it, and the preceding one, which predicts it."""
+"""The two attention rows of a pronoun: its own, which reads it, and the preceding row, which predicts it."""
 
 
 def antecedent_scores(
     model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]], *, chosen: HeadScores | None = None
 ) -> HeadScores | None:
-    """Fraction of pronouns whose antecedent a head attends to; None if no story fits. chosen: as in
-    `alignment_scores`."""
+    """Return how often heads attend to the antecedent of a pronoun, in percent; None if no story fits the context.
+    chosen: as in `alignment_scores`."""
     tallies = {(rows, measure): AntecedentTally() for rows in ROWS for measure in AMONG}
     asked: dict[str, list[Pronoun]] = {measure: [] for measure in AMONG}
     cases = (Case(story, [], [tokenizer.eos_id, *tokenizer.encode(story["text"])]) for story in stories)
@@ -178,7 +211,7 @@ def antecedent_scores(
             (tokens,) = groups([span], spans)
             for measure, pronoun in zip(AMONG, (whole, agreeing), strict=True):
                 asked[measure].append(pronoun)
-                candidates = [_mentioned(found, spans) for found in pronoun.candidates.values()]
+                candidates = [groups([(m.start, m.end) for m in nouns], spans) for nouns in pronoun.candidates.values()]
                 right = list(pronoun.candidates).index(pronoun.antecedent)
                 tallies["reads", measure].add(weights, tokens[-1], candidates, right)
                 tallies["predicts", measure].add(weights, tokens[0] - 1, candidates, right)
@@ -188,78 +221,23 @@ def antecedent_scores(
     for measure, found in asked.items():
         for rows, verb in ROWS.items():
             each = tallies[rows, measure].accuracies()[:-1, :-1]
-            layer, head = _place(each, measure, name := f"best head, pronoun {verb}", chosen)
-            scores.append(Score(measure, name, float(each[layer, head]), "decoder", layer, head))
-        guesses = {name: _mean(share(pronoun, rank) for pronoun in found) for name, rank in HEURISTICS.items()}
-        guesses["chance"] = _mean(1 / len(pronoun.candidates) for pronoun in found)
-        scores += [Score(measure, name, 100 * value) for name, value in guesses.items()]
-    better = {m: np.maximum(*(tallies[rows, m].accuracies()[:-1, :-1] for rows in ROWS)) for m in AMONG}
+            scores.append(_best_head(each, measure, f"best head, pronoun {verb}", "decoder", chosen))
+        guesses = {name: [share(pronoun, rank) for pronoun in found] for name, rank in HEURISTICS.items()}
+        guesses["chance"] = [1 / len(pronoun.candidates) for pronoun in found]
+        scores += [Score(measure, name, 100 * float(np.mean(hits))) for name, hits in guesses.items()]
     # Each head is reported by its better row.
+    better = {m: np.maximum(*(tallies[rows, m].accuracies()[:-1, :-1] for rows in ROWS)) for m in AMONG}
     measures = {measure: {"decoder": _listed(heads)} for measure, heads in better.items()}
     return HeadScores(scores, measures, len(asked["antecedent"]))
 
 
-def _place(heads: np.ndarray, measure: str, name: str, chosen: HeadScores | None) -> tuple[int, int]:
-    """Return layer and head of the largest value, or those selected under this name on another split."""
-    if chosen is None:
-        layer, head = np.unravel_index(heads.argmax(), heads.shape)
-        return int(layer), int(head)
-    score = chosen.named(measure, name)
-    assert score.layer is not None
-    assert score.head is not None
-    return score.layer, score.head
-
-
-def _mentioned(found: Sequence[Mention], spans: Sequence[Sequence[int]]) -> list[list[int]]:
-    return groups([(mention.start, mention.end) for mention in found], spans)
-
-
-def _mean(values: Iterable[float]) -> float:
-    return float(np.mean(list(values)))
-
-
-TITLES = {
-    "alignment_error": "alignment error rate of cross-attention, {count} pairs",
-    "antecedent": "antecedents found by decoder heads, {count} pronouns, among all preceding nouns",
-    "antecedent_agreeing": "antecedents found by decoder heads, {count} pronouns, among agreeing nouns",
-}
-
-
-def describe(split: str, found: HeadScores) -> str:
-    """Format as Markdown, for each measure, the read-outs with their baselines and the scores of every head."""
-    parts = []
-    for measure, kinds in found.measures.items():
-        title = f"{split}: {TITLES[measure].format(count=found.count)}"
-        scores = [score for score in found.scores if score.measure == measure]
-        parts.append(table([title, "%"], [[described(score), f"{score.value:.1f}"] for score in scores]))
-        for layers in kinds.values():
-            header = ["each head", *(f"head {head}" for head in range(len(layers[0])))]
-            lines = [[f"layer {number}", *(f"{value:.1f} %" for value in heads)] for number, heads in enumerate(layers)]
-            parts.append(table(header, lines))
-    return "\n\n".join(parts)
-
-
-def compared(split: str, found: HeadScores, score: Score) -> str:
-    """Format one line: a read-out selected on validation, compared with the best rule-based baseline and chance."""
-    guess, chance = found.best_guess(score.measure), found.named(score.measure, "chance")
-    return (
-        f"{split}: {TITLES[score.measure].format(count=found.count)}: {score.value:.1f} % by {described(score)}, chosen"
-        f" on validation ({guess.name} {guess.value:.1f} %, chance {chance.value:.1f} %)"
-    )
-
-
-IN_SHORT = {
-    "alignment_error": "alignment error rate of cross-attention",
-    "antecedent": "antecedents found by heads among all preceding nouns",
-    "antecedent_agreeing": "among agreeing nouns",
-}
-
-
-def in_short(found: HeadScores, score: Score) -> str:
-    """Format a read-out briefly, compared with chance."""
-    return f"{IN_SHORT[score.measure]} {score.value:.1f} % (chance {found.named(score.measure, 'chance').value:.1f} %)"
-
-
-def described(score: Score) -> str:
-    """Return the name of a read-out, with layer and head for a single head."""
-    return score.name if score.head is None else f"{score.name} (layer {score.layer}, head {score.head})"
+def _best_head(heads: np.ndarray, measure: str, name: str, kind: str, chosen: HeadScores | None) -> Score:
+    """Return the score of the best head, or of the head selected under this name in `chosen`."""
+    place = heads.argmin() if measure == "alignment_error" else heads.argmax()
+    layer, head = map(int, np.unravel_index(place, heads.shape))
+    if chosen is not None:
+        best = chosen.named(measure, name)
+        assert best.layer is not None
+        assert best.head is not None
+        layer, head = best.layer, best.head
+    return Score(measure, name, float(heads[layer, head]), kind, layer, head)

@@ -10,9 +10,8 @@ from tqdm import tqdm
 
 from data.batches.batch import Batch
 from generation.cuda.host_copy import HostCopy
-from model.encoder_decoder import EncoderDecoder
-from model.gpt import GPT
 from training.loss import token_losses
+from training.run_folder.loaded_run import Model
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class HeldOutLoss:
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean loss; infinite on overflow."""
+        """Exponential of the mean loss; infinite on overflow."""
         return math.exp(self.per_token) if self.per_token < 700 else math.inf
 
     @property
@@ -40,8 +39,15 @@ class HeldOutLoss:
         """Loss in bits per UTF-8 byte, comparable across vocabularies."""
         return self.nats / math.log(2) / self.bytes
 
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics by name."""
+        return {"loss": self.per_token, "perplexity": self.perplexity, "bits_per_byte": self.bits_per_byte}
 
-def held_out_loss(model: GPT | EncoderDecoder, batches: Iterable[Batch], split_bytes: int) -> HeldOutLoss:
+    def __str__(self) -> str:
+        return f"loss {self.per_token:.4f} | perplexity {self.perplexity:.2f} | {self.bits_per_byte:.4f} bits per byte"
+
+
+def held_out_loss(model: Model, batches: Iterable[Batch], split_bytes: int) -> HeldOutLoss:
     """Compute the loss of one full pass, which counts each token once."""
     device = next(model.parameters()).device
     losses, tokens = [], 0

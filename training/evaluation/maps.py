@@ -1,5 +1,4 @@
-"""Attention maps of a run: recorded at evaluations, with scores of heads against gold labels, and saved in the run
-folder."""
+"""Record the attention maps of a run at evaluations, and score its heads against gold labels."""
 
 from __future__ import annotations
 
@@ -16,21 +15,14 @@ from attention_maps.record.measures import scalars
 from attention_maps.record.recorder import record
 from attention_maps.record.recording import Measures, Recording
 from data.batches.batch import Batch
-from data.prepare import PreparedPairs, PreparedText
+from data.prepared import Prepared, PreparedPairs, PreparedText
 from model.encoder_decoder import EncoderDecoder
-from model.gpt import GPT
 from training.config import TrainConfig
 from training.evaluation.head_importance import head_importance
-from training.evaluation.head_scores import (
-    HeadScores,
-    alignment_scores,
-    antecedent_scores,
-    compared,
-    describe,
-    in_short,
-)
+from training.evaluation.head_scores import HeadScores, alignment_scores, antecedent_scores, head_table
 from training.evaluation.recorded_examples import pair_examples, text_examples
-from training.run_folder.log import RunLog, table
+from training.run_folder.loaded_run import Model
+from training.run_folder.log import RunLog
 
 TOLERANCE = 0.05
 """Maximum deviation of the recorded attention from the fused kernel, as a fraction of the largest output: bfloat16
@@ -40,14 +32,7 @@ rounds to 1 in 256, and a sum of many such values deviates by a few times that."
 class AttentionRecorder:
     """Records the same few examples of a run at every evaluation."""
 
-    def __init__(
-        self,
-        config: TrainConfig,
-        prepared: PreparedText | PreparedPairs,
-        model: GPT | EncoderDecoder,
-        run: Path,
-        log: RunLog,
-    ) -> None:
+    def __init__(self, config: TrainConfig, prepared: Prepared, model: Model, run: Path, log: RunLog) -> None:
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
 
     def record(self, step: int) -> None:
@@ -59,8 +44,8 @@ class AttentionRecorder:
         if recording.deviation > TOLERANCE:
             self.log.line(
                 f"warning: attention maps of step {step} deviate from the fused kernel's output (by"
-                f" {recording.deviation:.1%} of the largest value): please report this with the log line that names"
-                " the kernel"
+                f" {recording.deviation:.1%} of the largest value): please report this with the log line that names the"
+                " kernel"
             )
         store.save(recording, self.run)
         if attention.keep is not None:
@@ -91,6 +76,7 @@ class AttentionRecorder:
         """Return the probes and the first validation examples."""
         if isinstance(self.prepared, PreparedText):
             return text_examples(self.config.attention, self.prepared, gold=self.gold("valid") is not None)
+        assert isinstance(self.prepared, PreparedPairs)
         assert isinstance(self.model, EncoderDecoder)
         return pair_examples(self.config.attention, self.prepared, self.model)
 
@@ -109,38 +95,30 @@ class AttentionRecorder:
         return antecedent_scores(self.model, self.prepared.tokenizers[0], rows, chosen=chosen)
 
     def test(self, split: str, step: int) -> dict[str, float]:
-        """Score the heads on a split -> the value of each measure; write a log line, and all read-outs to
-        `heads.<split>.txt`.
-
-        Heads and read-outs are selected on the validation split: selecting them on the test split would inflate the
-        scores.
-        """
+        """Score the heads on a split; write a summary to the log and all scores to `heads.<split>.txt`; return the
+        value of each measure. What is reported is selected on validation: a selection on the test split would inflate
+        the scores."""
         chosen = self.chosen if self.config.attention.enabled else None
         found = self.head_scores(split, chosen=chosen) if chosen else None
         if chosen is None or found is None:
             return {}
         best = [found.named(score.measure, score.name) for score in chosen.best()]
-        details = [compared(split, found, score) for score in best]
-        path = self.log.table(f"heads.{split}", "\n\n".join([*details, describe(split, found)]), step)
-        self.log.line(f"{split}: {', '.join(in_short(found, score) for score in best)}; tables: {path}")
+        report = [*(found.compared(split, score) for score in best), found.report(split)]
+        path = self.log.table(f"heads.{split}", "\n\n".join(report), step)
+        self.log.line(f"{split}: {', '.join(map(found.in_short, best))}; tables: {path}")
         return {score.measure: score.value for score in best}
 
     @cached_property
     def chosen(self) -> HeadScores | None:
-        """Scores on the full validation split, which select the heads and read-outs for the test splits."""
+        """Scores on the full validation split, which select the heads to report for the test splits."""
         return self.head_scores("valid")
 
     def measure_importance(self, step: int, batches: Iterable[Batch]) -> None:
         """Log the importance of each head, and save it with newly recorded maps of `step`."""
         importance = head_importance(self.model, batches)
-        tables = []
-        for kind, layers in importance.items():
-            header = [f"{kind}: nats lost without the head", *(f"head {head}" for head in range(len(layers[0])))]
-            lines = [[f"layer {layer}", *(f"{value:+.4f}" for value in heads)] for layer, heads in enumerate(layers)]
-            tables.append(table(header, lines))
-        report = "\n\n".join(tables)
+        tables = [head_table(f"{kind}: nats lost without the head", of, "+.4f") for kind, of in importance.items()]
         store.save(self.recording(step, {"importance": importance}), self.run)
-        path = self.log.table("heads.importance", report, step)
+        path = self.log.table("heads.importance", "\n\n".join(tables), step)
         rises = {
             (kind, layer, head): rise
             for kind, layers in importance.items()

@@ -1,8 +1,8 @@
-"""Pronoun resolution of a language model on the built-in stories, which have gold antecedents.
+"""Evaluate pronoun resolution of a language model on the built-in stories, which have gold antecedents.
 
-The pronoun is replaced by each candidate noun, and the model's answer is the candidate after which the rest of the
-story is most likely (Trinh & Le 2018, "A Simple Method for Commonsense Reasoning", partial scoring: the noun itself is
-not scored, so that frequent names have no advantage).
+The pronoun is replaced by each candidate noun; the model's answer is the candidate after which the rest of the story is
+most likely (Trinh & Le 2018, "A Simple Method for Commonsense Reasoning", partial scoring: the noun itself is not
+scored, so frequent names have no advantage).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from data.batches.batch import IGNORED
@@ -20,9 +21,6 @@ from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
 from training.loss import token_losses
 from training.run_folder.log import table
-
-BATCH_TOKENS = 8192
-"""Tokens scored per batch."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class PronounScores:
 
 @dataclass(frozen=True)
 class Choice:
-    """A pronoun, and for each candidate noun the story up to and including the noun, and the rest."""
+    """A pronoun with the story for each candidate noun: the part that ends with the noun, and the rest."""
 
     pronoun: Pronoun
     texts: dict[int, tuple[str, str]]
@@ -58,20 +56,18 @@ def choice(story: dict[str, Any], pronoun: Pronoun) -> Choice:
 
 
 def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, str]]) -> list[float | None]:
-    """Return the natural-log probability of the second part of each text, including its end, given the first; None for
-    texts longer than the model's context."""
+    """Return ln p(second part and end | first part) for each text; None if a text is longer than the context."""
     device = next(model.parameters()).device
     firsts, rests = (tokenizer.encode_batch([text[part] for text in texts]) for part in (0, 1))
     documents = [[tokenizer.eos_id, *first, *rest, tokenizer.eos_id] for first, rest in zip(firsts, rests, strict=True)]
     fitting = [number for number, document in enumerate(documents) if len(document) <= model.config.context + 1]
     fitting.sort(key=lambda number: len(documents[number]))  # reduces padding
-    size = max(1, BATCH_TOKENS // (model.config.context + 1))
+    size = max(1, 8192 // (model.config.context + 1))  # texts per batch of about 8,192 tokens
     batches = [fitting[start : start + size] for start in range(0, len(fitting), size)]
     scores: list[float | None] = [None] * len(texts)
     for batch in tqdm(batches, desc="pronouns", leave=False, disable=None, delay=2, unit="batch"):
-        longest = len(documents[batch[-1]])
-        padded = [documents[number] + [tokenizer.pad_id] * (longest - len(documents[number])) for number in batch]
-        tokens = torch.tensor(padded, device=device)
+        rows = [torch.tensor(documents[number]) for number in batch]
+        tokens = pad_sequence(rows, batch_first=True, padding_value=tokenizer.pad_id).to(device)
         targets = tokens[:, 1:].masked_fill(tokens[:, 1:] == tokenizer.pad_id, IGNORED)
         for row, number in enumerate(batch):
             targets[row, : len(firsts[number])] = IGNORED
@@ -88,35 +84,28 @@ def score_pronouns(model: GPT, tokenizer: Tokenizer, choices: Iterable[Choice]) 
     """
     asked = list(choices)
     scores = iter(log_probabilities(model, tokenizer, [text for one in asked for text in one.texts.values()]))
-    scored = [(one, {referent: next(scores) for referent in one.texts}) for one in asked]
-    fitting = [
-        (one, {r: score for r, score in found.items() if score is not None})
-        for one, found in scored
-        if None not in found.values()
-    ]
+    fitting = []
+    right = 0
+    for one in asked:
+        found = {referent: next(scores) for referent in one.texts}
+        known = {referent: score for referent, score in found.items() if score is not None}
+        if len(known) == len(found):
+            fitting.append(one)
+            answer = max(known, key=lambda referent: known[referent])
+            right += one.texts[answer] == one.texts[one.pronoun.antecedent]
     if not fitting:
         return None
-    right = 0
-    for one, found in fitting:
-        taken = max(found, key=lambda referent: found[referent])
-        right += one.texts[taken] == one.texts[one.pronoun.antecedent]
-    guesses = {name: sum(share(one.pronoun, rank) for one, _ in fitting) for name, rank in HEURISTICS.items()}
-    chance = sum(1 / len(one.texts) for one, _ in fitting)
     percent = 100 / len(fitting)
-    return PronounScores(
-        len(fitting),
-        len(asked) - len(fitting),
-        percent * right,
-        {name: percent * hits for name, hits in guesses.items()},
-        percent * chance,
-    )
+    guesses = {name: percent * sum(share(one.pronoun, r) for one in fitting) for name, r in HEURISTICS.items()}
+    chance = percent * sum(1 / len(one.texts) for one in fitting)
+    return PronounScores(len(fitting), len(asked) - len(fitting), percent * right, guesses, chance)
 
 
 def pronoun_report(
     model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]], split: str
 ) -> tuple[str, str, dict[str, float]]:
-    """Score the pronouns of `stories` -> a log line, a table with the baselines, and accuracies in percent by name; the
-    last two are empty if no pronoun is scored."""
+    """Score the pronouns of `stories` -> a log line, a table with the baselines, and accuracies in percent by name.
+    Table and accuracies are empty if no pronoun is scored."""
     asked: dict[str, tuple[str, list[Choice]]] = {
         "pronouns": ("only meaning decides", []),
         "pronouns_contested": ("more than one noun agrees", []),

@@ -1,4 +1,4 @@
-"""Examples whose attention is recorded: the probes of the config, and the same few validation examples every time."""
+"""Examples whose attention is recorded: `attention.probes`, and the first examples of the validation split."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any
 from attention_maps.config import AttentionConfig
 from attention_maps.record.example import Example
 from attention_maps.record.recording import Antecedents
-from data.prepare import PreparedPairs, PreparedText
+from data.prepared import Prepared, PreparedPairs, PreparedText
 from data.tokens.tokenizer import Tokenizer
 from data.tokens.word_alignment import groups, project
 from generation.config import TranslationConfig
-from generation.translation import Translation, best_translations
+from generation.translation import best_translations
 from model.encoder_decoder import EncoderDecoder
 
 
 def text_examples(attention: AttentionConfig, prepared: PreparedText, gold: bool) -> list[Example]:
     """Return the text examples; texts of the built-in corpus (`gold`) include the antecedents of their pronouns."""
-    tokenizer = prepared.tokenizer
-    examples = [text_example(tokenizer, text, name) for name, text in _named("probe", attention.probes)]
-    if not gold:
-        texts = prepared.texts("valid", attention.examples)
-        return examples + [text_example(tokenizer, text, name) for name, text in _named("valid", texts)]
-    stories = _rows(prepared, attention.examples)
-    return examples + [
-        text_example(tokenizer, story["text"], name, story["antecedents"]) for name, story in _named("valid", stories)
+    valid: list[tuple[str, Sequence[Sequence[int]] | None]]
+    if gold:
+        valid = [(story["text"], story["antecedents"]) for story in _rows(prepared, attention.examples)]
+    else:
+        valid = [(text, None) for text in prepared.texts("valid", attention.examples)]
+    return [
+        *(text_example(prepared.tokenizer, text, name) for name, text in _named("probe", attention.probes)),
+        *(text_example(prepared.tokenizer, text, name, known) for name, (text, known) in _named("valid", valid)),
     ]
 
 
 def text_example(
     tokenizer: Tokenizer, text: str, name: str = "", antecedents: Sequence[Sequence[int]] | None = None
 ) -> Example:
-    """Return a text after an eos token, like every document in training. antecedents: spans [pronoun start, end, noun
-    start, end] in characters."""
+    """Return a text after an eos token, like every document in training. antecedents: [pronoun start, end, noun start,
+    end] in characters."""
     ids, spans = tokenizer.spans(text)
     known = None if antecedents is None else _antecedents("reads", antecedents, [(-1, -1), *spans])
     return Example.text([tokenizer.eos_id, *ids], tokenizer, name, known)
@@ -41,28 +41,19 @@ def text_example(
 
 def pair_examples(attention: AttentionConfig, prepared: PreparedPairs, model: EncoderDecoder) -> list[Example]:
     """Return the pair examples; a probe without a translation is paired with the model's current translation."""
-    tokenizers = [prepared.source_tokenizer, prepared.target_tokenizer]
-    probes = [[side.strip() for side in probe.split("|||", 1)] for probe in attention.probes]
-    alone = [sides[0] for sides in probes if len(sides) == 1 or not sides[1]]
-    made = iter(best_translations(model, tokenizers, alone, TranslationConfig(beam_size=1)))
-    examples = [
-        (
-            pair_example(tokenizers, {"source": sides[0], "target": sides[1]}, name)
-            if len(sides) > 1 and sides[1]
-            else translated_example(tokenizers, sides[0], next(made), name)
-        )
-        for name, sides in _named("probe", probes)
-    ]
+    tokenizers = prepared.tokenizers
+    source, target = tokenizers[0], tokenizers[-1]
+    probes = [[side.strip() for side in probe.partition("|||")[::2]] for probe in attention.probes]
+    untranslated = [sentence for sentence, translation in probes if not translation]
+    made = iter(best_translations(model, tokenizers, untranslated, TranslationConfig(beam_size=1)))
+    examples = []
+    for name, (sentence, translation) in _named("probe", probes):
+        if translation:
+            examples.append(pair_example(tokenizers, {"source": sentence, "target": translation}, name))
+        else:  # with the exact tokens that the model generated
+            examples.append(Example.pair(source.encode(sentence), next(made).tokens, source, target, name))
     shown = _named("valid", _rows(prepared, attention.examples))
     return examples + [pair_example(tokenizers, row, name) for name, row in shown]
-
-
-def translated_example(
-    tokenizers: Sequence[Tokenizer], sentence: str, translation: Translation, name: str = ""
-) -> Example:
-    """Return a sentence with the exact tokens of the model's translation."""
-    source, target = tokenizers[0], tokenizers[-1]
-    return Example.pair(source.encode(sentence), translation.tokens, source, target, name)
 
 
 def pair_example(tokenizers: Sequence[Tokenizer], row: dict[str, Any], name: str = "") -> Example:
@@ -88,7 +79,7 @@ def _antecedents(side: Any, spans: Iterable[Sequence[int]], tokens: Sequence[Seq
     return Antecedents(side, tuple(pairs))
 
 
-def _rows(prepared: PreparedText | PreparedPairs, count: int) -> list[dict[str, Any]]:
+def _rows(prepared: Prepared, count: int) -> list[dict[str, Any]]:
     columns = prepared.rows("valid")[:count]
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 

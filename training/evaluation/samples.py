@@ -11,10 +11,8 @@ from training.hardware.number_format import decoding_format
 
 
 def write_samples(model: GPT, tokenizer: Tokenizer, prompt: str, count: int, seed: int, max_tokens: int) -> list[str]:
-    """Generate `count` texts from one prompt (empty: a new document). Leaves model and global random state
-    unchanged."""
-    first = next(model.parameters())
-    ready = prepare(model, decoding_format(first.device, sum(p.numel() for p in model.parameters())))
+    """Generate `count` texts from one prompt (empty: a new document), without changing the global random state."""
+    ready = prepare(model, decoding_format(next(model.parameters()).device, sum(p.numel() for p in model.parameters())))
     config = SamplingConfig(max_tokens=max_tokens)
     prompts = [[tokenizer.eos_id, *tokenizer.encode(prompt)] for _ in range(count)]
     written: list[list[int]] = [[] for _ in prompts]

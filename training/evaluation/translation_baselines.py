@@ -1,4 +1,4 @@
-"""Translation baselines without a model."""
+"""Score translation baselines that need no model."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]
     targets = kept["target"][:]
     memory = TranslationMemory(kept["source"][:], targets)
     which = "training sentence" if len(kept) == len(train) else f"of {len(kept):,} training sentences"
-    nearest = [
-        memory.translate(s) for s in tqdm(sources, desc="translation memory", leave=False, disable=None, delay=2)
-    ]
+    bar = tqdm(sources, desc="translation memory", leave=False, disable=None, delay=2)
+    nearest = [memory.translate(source) for source in bar]
     return {
         f"nearest {which}": score(nearest, references),
         "most frequent sentence": score([constant_sentence(targets)] * len(references), references),

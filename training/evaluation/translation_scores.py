@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from configs.whole_file import write_whole
-from data.tokens.tokenizer import Tokenizer
+from data.prepared import PreparedPairs
 from generation.config import TranslationConfig
 from generation.translation import translate_all
 from model.encoder_decoder import EncoderDecoder
-from training.run_folder.log import table
 
 
 @dataclass(frozen=True)
@@ -47,30 +44,14 @@ def signatures() -> str:
     return f"BLEU {bleu.get_signature()} · chrF {chrf.get_signature()}"
 
 
-@dataclass(frozen=True)
-class TranslationExample:
-    """One row of the table shown at each evaluation."""
-
-    source: str
-    reference: str
-    hypothesis: str
+COLUMNS = ["source", "reference", "hypothesis"]
+"""Columns of the tables of translations."""
 
 
 def translate_rows(
-    model: EncoderDecoder, tokenizers: list[Tokenizer], rows: dict[str, list[str]], config: TranslationConfig
-) -> tuple[Scores, list[TranslationExample]]:
-    """Translate `rows` (columns source and target) and return the scores and the examples."""
-    hypotheses = translate_all(model, tokenizers, rows["source"], config)
-    examples = list(map(TranslationExample, rows["source"], rows["target"], hypotheses))
-    return score(hypotheses, rows["target"]), examples
-
-
-def translation_table(examples: list[TranslationExample]) -> str:
-    """Format sources, references and hypotheses as a Markdown table."""
-    return table(["source", "reference", "hypothesis"], [[e.source, e.reference, e.hypothesis] for e in examples])
-
-
-def write_translations(path: Path, examples: list[TranslationExample]) -> None:
-    """Write all translations of a split to a TSV file with the header source, reference, hypothesis."""
-    rows = ["source\treference\thypothesis", *(f"{e.source}\t{e.reference}\t{e.hypothesis}" for e in examples)]
-    write_whole(path, "".join(row + "\n" for row in rows).encode())
+    model: EncoderDecoder, prepared: PreparedPairs, rows: dict[str, list[str]], config: TranslationConfig
+) -> tuple[Scores, list[list[str]]]:
+    """Translate `rows` (columns source and target) and return the scores and the translations with `COLUMNS`."""
+    sources, references = rows["source"], rows["target"]
+    hypotheses = translate_all(model, prepared.tokenizers, sources, config)
+    return score(hypotheses, references), list(map(list, zip(sources, references, hypotheses, strict=True)))

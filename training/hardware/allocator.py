@@ -12,8 +12,7 @@ from pathlib import Path
 
 @cache
 def keep_freed_memory() -> None:
-    """Configure glibc to reuse freed blocks instead of returning them to the system, and Linux to back them with huge
-    pages.
+    """Configure glibc to keep and reuse freed blocks, and Linux to back them with huge pages.
 
     Activations are allocated and freed in every step; by default the kernel maps and zeroes each large one again, which
     takes 10-25 % of a step. With 4 kB pages, address translation takes another 5 % of a step that uses gigabytes.
@@ -38,12 +37,11 @@ def addresses_are_free() -> bool:
 
 
 def use_huge_pages(libc: ctypes.CDLL) -> None:
-    """Back the heap, up to half of physical memory, with 2 MB pages where Linux grants them on request. Uses no memory
-    yet.
+    """Ask Linux to back the heap, up to half of physical memory, with 2 MB pages. This uses no memory yet.
 
     The request applies to addresses, so the heap is extended, marked, and freed again for later allocations. The last
     block stays allocated, or the C library would return the memory below it; it is never touched and uses only address
-    space. Memory that the heap has once used stays with the process, since the next step needs it again.
+    space. The process keeps all memory that the heap has used, since the next step needs it again.
     """
     libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
     libc.free.argtypes = [ctypes.c_void_p]
@@ -52,6 +50,6 @@ def use_huge_pages(libc: ctypes.CDLL) -> None:
     count = page * os.sysconf("SC_PHYS_PAGES") // 2 // block
     blocks = [address for _ in range(count) if (address := libc.malloc(block))]
     for address in blocks[:-1]:
-        libc.madvise(address - address % page, block + page, advice)  # to the page where the next one begins
+        libc.madvise(address - address % page, block + page, advice)  # to the page where the next block begins
     for address in blocks[:-1]:
         libc.free(address)

@@ -8,13 +8,11 @@ from configs.errors import UserError
 from training.config import TrainConfig
 
 TORCH, MACOS = (2, 13), (15, 0)
-"""Minimum versions. Before 2.13 attention is wrong for non-contiguous heads and for masks shared by heads
-(github.com/pytorch/pytorch/issues/181133, pull/184180); before macOS 15 a product is not written into a slice of a
-tensor (pull/193385)."""
+"""Minimum versions. Before 2.13 attention is wrong for non-contiguous heads and for masks shared by heads (pytorch
+issue 181133, pull request 184180); before macOS 15 a product is not written into a slice of a tensor (193385)."""
 
 LONGEST_SUM = 32_766
-"""Maximum inner dimension of a matrix product: beyond it an M1 or M2 reads out of bounds
-(github.com/pytorch/pytorch/issues/195163)."""
+"""Maximum inner dimension of a matrix product: beyond it an M1 or M2 reads out of bounds (pytorch issue 195163)."""
 
 
 def obstacle() -> str | None:
@@ -22,10 +20,8 @@ def obstacle() -> str | None:
     if not torch.backends.mps.is_available():
         return "torch found no Apple GPU"
     if tuple(map(int, torch.__version__.split(".")[:2])) < TORCH:
-        return (
-            f"torch {torch.__version__} computes attention incorrectly on Apple GPUs;"
-            f" {TORCH[0]}.{TORCH[1]} or later is required"
-        )
+        needed = f"{TORCH[0]}.{TORCH[1]} or later is required"
+        return f"torch {torch.__version__} computes attention incorrectly on Apple GPUs; {needed}"
     if not torch.backends.mps.is_macos_or_newer(*MACOS):
         return f"macOS {MACOS[0]} or later is required for Apple GPUs"
     return None
@@ -34,9 +30,8 @@ def obstacle() -> str | None:
 def check_apple_gpu(config: TrainConfig, device: torch.device, vocabulary: int) -> None:
     """Raise UserError if an Apple GPU would compute a gradient incorrectly.
 
-    Its gradients sum over the tokens of a micro-batch and over the vocabulary; either may be too long. Activation
-    checkpointing would apply different dropout: torch's checkpoint restores the random state only of devices that need
-    initialisation, which an Apple GPU does not.
+    Gradients sum over the tokens of a micro-batch and over the vocabulary; either sum may be too long. Activation
+    checkpointing would apply different dropout: torch does not restore the random state of an Apple GPU for it.
     """
     if device.type != "mps":
         return

@@ -1,4 +1,4 @@
-"""torch.compile: whether a run repays compilation, and what is compiled."""
+"""Decide whether a run repays torch.compile, and compile its training step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from data.batches.batch import Batch
-from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.size import count_parameters
 from training.config import TrainConfig
@@ -23,6 +22,7 @@ from training.hardware.gpu_attention import allowed_kernels
 from training.hardware.number_format import instruction_set
 from training.hardware.out_of_memory import is_out_of_memory
 from training.loss import batch_loss, loss_and_gradient
+from training.run_folder.loaded_run import Model
 
 BatchLoss = Callable[..., Tensor]
 """`batch_loss` or its compiled form."""
@@ -41,8 +41,8 @@ _TRIAL_CALLS = 3
 """Calls that test compiled code: the first compiles, the second records CUDA graphs, the third replays them."""
 
 _CPU_FLOPS = {torch.bfloat16: 0.6e12, torch.float32: 0.1e12}
-"""FLOP/s of training on two cores, for estimating the duration of a run. A constant rather than a measurement, so that
-a resumed run makes the same decision."""
+"""FLOP/s of training on two cores, to estimate the duration of a run; not measured, so that a resumed run decides
+equally."""
 
 
 class TrainingLoss:
@@ -51,21 +51,19 @@ class TrainingLoss:
     If compilation fails on this machine, one line is logged and training continues uncompiled.
     """
 
-    def __init__(
-        self, config: TrainConfig, model: GPT | EncoderDecoder, hardware: Hardware, flops_per_token: float
-    ) -> None:
+    def __init__(self, config: TrainConfig, model: Model, hardware: Hardware, flops_per_token: float) -> None:
         self.model, self.smoothing = model, config.trainer.label_smoothing
         self.compiling, self.because = decide(config, hardware, flops_per_token)
         self.compiled = False
         self.calls = 0
         self.batch_loss: BatchLoss = batch_loss
-        self.say: Callable[[str], None] = print
+        self.warn: Callable[[str], None] = print
 
     def backward(self, batch: Batch, targets: int) -> Tensor:
         """Add the gradients of a micro-batch to the parameters' gradients -> its summed loss, scalar float32, detached.
 
-        targets: non-padding target tokens of the whole step, the divisor of the loss: 4 x 1 micro-batches then equal 1
-        x 4 despite padding.
+        targets: non-padding target tokens of the whole step, the divisor of the loss: 4 micro-batches of 1 row then
+        equal 1 micro-batch of 4 rows despite padding.
         """
         if not self.compiling or self.calls >= _TRIAL_CALLS:
             return self._backward(batch, targets)
@@ -78,8 +76,9 @@ class TrainingLoss:
             if is_out_of_memory(error):
                 raise
             reason = str(error).strip().splitlines() or [type(error).__name__]
-            self.say(f"torch.compile failed ({reason[0][:120]}): training continues without it")
-        undo(self.model)
+            self.warn(f"torch.compile failed ({reason[0][:120]}): training continues without it")
+        for module in self.model.modules():  # undo `compiled_loss`
+            module._compiled_call_impl = None
         self.compiling, self.compiled, self.batch_loss = False, False, batch_loss
         self.model.zero_grad()
         return self._backward(batch, targets)
@@ -128,12 +127,11 @@ def has_compiler() -> bool:
     return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))
 
 
-def compiled_loss(model: GPT | EncoderDecoder) -> BatchLoss:
+def compiled_loss(model: Model) -> BatchLoss:
     """Return the compiled form of `batch_loss`, which compiles on first use. For evaluation see `eagerly`.
 
     All batches of a GPT have one shape, so the whole loss is compiled into one graph. Sentence lengths vary, and graphs
-    for dynamic shapes are slow to compile: a translator is compiled block by block, in place, once for each kind of
-    block.
+    of dynamic shapes compile slowly: a translator is compiled in place, once for each kind of block.
     """
     import torch._dynamo
     import torch.compiler.config
@@ -166,10 +164,10 @@ def vectors() -> str:
 
 
 def cpu_options() -> dict[str, Any]:
-    """Return torch.compile's options for a CPU, with dropout masks recomputed in the backward pass.
+    """Return torch.compile's options for a CPU: dropout masks are recomputed in the backward pass, as on a GPU.
 
-    By default dropout masks are stored as bytes, which are slow to read; recomputation saves a fifth of the step (torch
-    2.13). It requires a seed shared by both passes: `fallback_random`. On a GPU the compiler does this by default.
+    By default they are stored as bytes, which are slow to read; recomputation saves a fifth of the step (torch 2.13).
+    Both passes must share a seed: `fallback_random`.
     """
     import torch._functorch.config as partitioner
 
@@ -178,7 +176,7 @@ def cpu_options() -> dict[str, Any]:
     return {"fallback_random": True}
 
 
-def uses_graphs(model: GPT | EncoderDecoder, device: torch.device) -> bool:
+def uses_graphs(model: Model, device: torch.device) -> bool:
     """Whether to record the step as a CUDA graph: a small model whose batches all have one shape."""
     return device.type == "cuda" and isinstance(model, GPT) and count_parameters(model) < _GRAPH_PARAMETERS
 
@@ -193,19 +191,10 @@ def _replayed(compiled: BatchLoss) -> BatchLoss:
     return batch_loss
 
 
-def undo(model: GPT | EncoderDecoder) -> None:
-    """Undo `compiled_loss` on `model`."""
-    for module in model.modules():
-        module._compiled_call_impl = None
-
-
 @contextmanager
 def eagerly(compiled: bool) -> Iterator[None]:
-    """Run eagerly inside the context. Evaluation uses other shapes and another mode, which are not worth compiling.
-
-    If nothing is compiled, torch's compiler is not imported, which saves 70 MB and 0.7 s.
-    """
-    if not compiled:
+    """Run eagerly inside the context: the shapes and the mode of an evaluation are not worth compiling."""
+    if not compiled:  # do not import the compiler, which takes 70 MB and 0.7 s
         yield
         return
     with torch.compiler.set_stance("force_eager"):

@@ -1,4 +1,4 @@
-"""Choose the requested device, after checking that it works, and its number format."""
+"""Choose the device that the user requests, check that it works, and choose its number format."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ def choose_hardware(device: str, precision: str, threads: int | None, key: str =
 
 
 def choose_device(name: str, key: str = "trainer.device") -> torch.device:
-    """Return the device for a setting: `cpu`, `cuda`, `cuda:N`, `mps`, or `auto` for a CUDA GPU if available, else the
-    CPU.
+    """Return the device of a setting: `cpu`, `cuda`, `cuda:N`, `mps`, or `auto` for a CUDA GPU if available, else CPU.
 
     `auto` ignores Apple GPUs, on which this program is untested. A CUDA GPU becomes torch's current device, so that
     kernels, CUDA graphs, random numbers and memory statistics refer to it. key: the setting, for messages. Raises
@@ -83,8 +82,7 @@ def _obstacle(device: torch.device) -> str | None:
 
 
 def _failure(device: torch.device) -> str | None:
-    """Return why a first operation on the device fails (no kernels for this GPU, memory full, device locked), or
-    None."""
+    """Return why a first operation on the device fails (no kernels for it, memory full, device locked), or None."""
     try:
         if device.type == "cuda":
             torch.cuda.set_device(device)

@@ -1,7 +1,4 @@
-"""Limit how far the CPU runs ahead of a GPU's queue. (Results are copied back by `generation.cuda.host_copy.HostCopy`.)
-
-On a CPU, where calls are synchronous, this module has no effect.
-"""
+"""Limit how far the CPU runs ahead of a GPU's queue; without effect on a CPU, where calls are synchronous."""
 
 from __future__ import annotations
 
@@ -9,12 +6,10 @@ from collections import deque
 
 import torch
 
-_AHEAD = 2
-"""Maximum queued steps: enough that the GPU never waits for a batch, few enough that step times are accurate."""
-
 
 class DeviceQueue:
-    """Lets the CPU run at most two steps ahead of a GPU, so that wall-clock time reflects training time."""
+    """Lets the CPU run at most two steps ahead of a GPU: enough that the GPU never waits for a batch, and few enough
+    that wall-clock time reflects training time."""
 
     def __init__(self, device: torch.device) -> None:
         self.asynchronous = device.type == "cuda"
@@ -24,18 +19,13 @@ class DeviceQueue:
     def end_step(self) -> None:
         """Mark the end of a step; wait until all but the last two steps are complete."""
         if self.asynchronous:
-            self.ends.append(_event())
-            if len(self.ends) > _AHEAD:
+            end = torch.cuda.Event(blocking=True)  # waiting for it uses no CPU time
+            end.record()
+            self.ends.append(end)
+            if len(self.ends) > 2:
                 self.ends.popleft().synchronize()
 
     def drain(self) -> None:
         """Wait until all steps are complete."""
         while self.ends:
             self.ends.popleft().synchronize()
-
-
-def _event() -> torch.cuda.Event:
-    """Record an event at the current end of the queue; waiting for it uses no CPU time."""
-    event = torch.cuda.Event(blocking=True)
-    event.record()
-    return event

@@ -1,4 +1,4 @@
-"""Choose the attention kernels of a GPU, report the ones that run, and reject configs that would use the slow one.
+"""Choose the attention kernels of a GPU, log those that run, and reject configs that would use the slow kernel.
 
 The slow kernel, `math`, writes the whole attention matrix to memory. Torch uses it silently if no fused kernel supports
 the inputs; here it is excluded, and such a run raises UserError at the start. The rules follow torch's `sdp_utils.cpp`.
@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,21 +31,14 @@ from model.fast.attention import attention_backend
 from training.config import TrainConfig
 from training.hardware.device import Hardware
 
-CUDNN, FLASH, EFFICIENT, MATH = (
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-)
+CUDNN, FLASH = SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION
+EFFICIENT, MATH = SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH
 
 _CUDNN_VERSION = 91500
 """cuDNN above this version (9.15.0) is correct for all lengths, and the fastest on Hopper and Blackwell."""
 
 _PACKAGES = {(9, 0): ("FA3", "FA4"), (10, 0): ("FA4",), (10, 3): ("FA4",)}
 """FlashAttention packages by compute capability, in order of preference."""
-
-_FAMILIES = ("flash", "fmha", "sdpa", "attention", "attn")
-"""Lower-case substrings of the names of attention kernels."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +73,8 @@ def preferred(
     FlashAttention package. deterministic: excludes cuDNN, whose backward pass is not deterministic.
     """
     newer = capability[0] in (9, 10) and (cudnn or 0) > _CUDNN_VERSION
-    if newer and one_shape and not deterministic and package is None:
-        return [CUDNN, FLASH, EFFICIENT]
-    return [FLASH, EFFICIENT]
+    use_cudnn = newer and one_shape and not deterministic and package is None
+    return [CUDNN, FLASH, EFFICIENT] if use_cudnn else [FLASH, EFFICIENT]
 
 
 def obstacle(demand: Demand, capability: tuple[int, int]) -> str | None:
@@ -148,13 +141,14 @@ def _kernels(config: TrainConfig, device: torch.device) -> list[SDPBackend]:
 def check_attention(config: TrainConfig, hardware: Hardware) -> None:
     """Raise UserError, with the key and the fix, if training on a GPU would use the slow kernel.
 
-    Torch makes the decision, so that rules of another version cannot reject a working config; `obstacle` explains it.
+    The decision is left to torch, so that the rules of another version cannot reject a working config; `obstacle` only
+    explains a rejection.
     """
     if hardware.device.type != "cuda" or config.trainer.slow_attention:
         return
     capability = torch.cuda.get_device_capability(hardware.device)
     for demand in demands(config, hardware.dtype):
-        query, key, value, mask = _inputs(config, demand, hardware.device, rows=2)
+        query, key, value, mask = _inputs(config, demand, hardware.device, 2)
         with sdpa_kernel([*_kernels(config, hardware.device), MATH], set_priority=True):
             choice = attention_backend(query, key, value, causal=mask is None, key_mask=mask, dropout=demand.dropout)
         if choice.endswith(MATH.name.lower()):
@@ -201,18 +195,9 @@ def describe_attention(config: TrainConfig, hardware: Hardware) -> str:
 
 def training_attention(config: ModelConfig, hardware: Hardware) -> str:
     """Return the attention kernel that torch selects for tensors like those of a training step."""
-    query, key = (
-        torch.empty(
-            1,
-            heads,
-            config.context,
-            config.head_width,
-            dtype=hardware.dtype,
-            device=hardware.device,
-            requires_grad=True,
-        )
-        for heads in (config.heads, config.key_value_heads)
-    )
+    form: dict[str, Any] = {"dtype": hardware.dtype, "device": hardware.device, "requires_grad": True}
+    query = torch.empty(1, config.heads, config.context, config.head_width, **form)
+    key = torch.empty(1, config.key_value_heads, config.context, config.head_width, **form)
     mask = None
     if config.mask_documents:  # only in uncompiled code; see `model.fast.document_mask`
         mask = torch.ones(1, config.context, config.context, dtype=torch.bool, device=hardware.device).tril()
@@ -221,10 +206,13 @@ def training_attention(config: ModelConfig, hardware: Hardware) -> str:
 
 def _seen(config: TrainConfig, hardware: Hardware) -> str:
     """List the kernels of one forward and backward pass of each kind of attention. Preserves the random state."""
+    rows = config.trainer.batch_size
+    if config.task == "translate":
+        rows = max(1, config.data.batch_tokens // (2 * config.model.context))
 
     def once() -> None:
         for demand in demands(config, hardware.dtype):
-            query, key, value, mask = _inputs(config, demand, hardware.device, rows=_rows(config))
+            query, key, value, mask = _inputs(config, demand, hardware.device, rows)
             mixed = attention(query, key, value, causal=mask is None, key_mask=mask, dropout=demand.dropout)
             mixed.backward(torch.ones_like(mixed))
 
@@ -233,7 +221,8 @@ def _seen(config: TrainConfig, hardware: Hardware) -> str:
         names = kernels_of(once)
         if names is None:
             return f"{training_attention(config.model, hardware)} (selected by torch; the profiler is unavailable)"
-    found = [name for name in names if any(family in name.lower() for family in _FAMILIES)]
+    families = ("flash", "fmha", "sdpa", "attention", "attn")
+    found = [name for name in names if any(family in name.lower() for family in families)]
     return f"{', '.join(found or names)} (recorded by the profiler)"
 
 
@@ -260,24 +249,15 @@ def short_name(kernel: str) -> str:
     return bare.split("<")[0].split("(")[0].split("::")[-1].strip()[:60]
 
 
-def _rows(config: TrainConfig) -> int:
-    """Return the number of full-length rows in a micro-batch."""
-    if config.task == "gpt":
-        return config.trainer.batch_size
-    return max(1, config.data.batch_tokens // (2 * config.model.context))
-
-
 def _inputs(
     config: TrainConfig, demand: Demand, device: torch.device, rows: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Return query [B, H, T, D], key and value [B, Hkv, T, D] in the model's memory layout, and a padding mask [B, T]
-    or None."""
+    """Return query [B, H, T, D], key and value [B, Hkv, T, D] in the model's layout, and a mask [B, T] or None."""
     model = config.model
-    heads, shared, width = model.heads, model.key_value_heads, model.head_width
-    fused = torch.zeros(
-        rows, model.context, heads + 2 * shared, width, dtype=demand.dtype, device=device, requires_grad=True
-    )
-    query, key, value = (part.transpose(1, 2) for part in fused.split((heads, shared, shared), dim=2))
+    sizes = (model.heads, model.key_value_heads, model.key_value_heads)
+    shape = (rows, model.context, sum(sizes), model.head_width)
+    fused = torch.zeros(shape, dtype=demand.dtype, device=device, requires_grad=True)
+    query, key, value = (part.transpose(1, 2) for part in fused.split(sizes, dim=2))
     mask = None
     if demand.masked:
         mask = torch.ones(rows, model.context, dtype=torch.bool, device=device)

@@ -1,4 +1,4 @@
-"""Number formats and instruction sets: whether bfloat16 is fast on this machine."""
+"""Choose number formats: whether bfloat16 is fast on this machine."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ def bf16_is_fast(device: torch.device) -> bool:
     """Whether bf16 matrix products have hardware support instead of emulation.
 
     On CPUs this is AMX, with which bf16 products are 4-9 times as fast as float32. With AVX-512 alone they take 1.6
-    (bf16 instructions) to 5 times as long as float32, with AVX2 7 to 100 times (2 threads of a Xeon, restricted to each
-    instruction set, torch 2.13).
+    (bf16 instructions) to 5 times as long, with AVX2 7 to 100 times (2 threads of a Xeon limited to each, torch 2.13).
     """
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
@@ -29,11 +28,8 @@ def fast_format(device: torch.device) -> torch.dtype:
 
 
 def amx_is_used() -> bool:
-    """Whether the processor has AMX for bf16 and oneDNN, torch's bf16 matrix library, may use it.
-
-    oneDNN can be restricted to an older instruction set (its "CPU Dispatcher Control"), which overrides the processor's
-    features.
-    """
+    """Whether the processor has AMX for bf16, and oneDNN, torch's bf16 matrix library, is not restricted to an older
+    instruction set (its "CPU Dispatcher Control")."""
     allowed = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", "DEFAULT")).upper()
     if "AMX" not in allowed and allowed not in ("DEFAULT", "ALL"):
         return False
@@ -46,11 +42,9 @@ def instruction_set() -> str:
 
 
 def decoding_format(device: torch.device, parameters: int) -> str:
-    """Return the weight format, as named by `model.fast.decoding.prepare`, in which a model of this size generates
-    fastest.
+    """Return the weight format of `model.fast.decoding.prepare` in which a model of this size generates fastest.
 
     Below four million parameters call overhead dominates, which is higher in bf16; above, products and weight reads
-    dominate. Measured on CPUs. GPUs have the same two costs, and by default their bf16 weights are exactly the trained
-    ones.
+    dominate. Measured on CPUs. GPUs have the same two costs, and train in bf16 by default.
     """
     return "bf16" if bf16_is_fast(device) and parameters >= 4_000_000 else "float32"

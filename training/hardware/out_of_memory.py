@@ -1,4 +1,4 @@
-"""Convert out-of-memory errors of GPU or CPU to one line that lists the settings to reduce."""
+"""Convert out-of-memory errors of GPU or CPU to one line that lists the settings to change."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def advised(advice: Callable[[], str]) -> Iterator[None]:
 def training_advice(config: TrainConfig) -> str:
     """Return the setting changes that reduce the memory of training."""
     trainer = config.trainer
-    key, size = ("trainer.batch_size", trainer.batch_size)
+    key, size = "trainer.batch_size", trainer.batch_size
     if config.task == "translate":
         key, size = "data.batch_tokens", config.data.batch_tokens
     ways = [f"lower {key} (now {size}) and raise trainer.accumulate (now {trainer.accumulate}) by the same factor"]

@@ -24,7 +24,6 @@ def profiler(run: Path, log: RunLog, device: torch.device) -> Iterator[profile]:
 
     on_gpu = device.type == "cuda"
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if on_gpu else [])
-    with profile(
-        activities=activities, schedule=schedule(wait=4, warmup=1, active=5, repeat=1), on_trace_ready=report
-    ) as running:
+    steps = schedule(wait=4, warmup=1, active=5, repeat=1)
+    with profile(activities=activities, schedule=steps, on_trace_ready=report) as running:
         yield running

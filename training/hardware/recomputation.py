@@ -1,4 +1,4 @@
-"""Activation checkpointing: recompute activations instead of storing them (Chen et al. 2016)."""
+"""Activation checkpointing: recompute activations in the backward pass instead of storing them (Chen et al. 2016)."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from training.run_folder.loaded_run import Model
 
 
-def recompute_activations(model: GPT | EncoderDecoder) -> None:
+def recompute_activations(model: Model) -> None:
     """Make every block of `model` store only its input and rerun its forward pass during the backward pass.
 
     The rerun repeats the same dropout. Without gradients nothing is stored and nothing changes.
     """
     blocks = model.blocks if isinstance(model, GPT) else [*model.encoder, *model.decoder]
     for block in blocks:
-        block.forward = MethodType(_twice, block)
+        block.forward = MethodType(_checkpointed, block)
 
 
-def _twice(block: nn.Module, *inputs: Any) -> Tensor:
-    """Checkpointed `forward` of a block. One function for all blocks, so that blocks of a kind are compiled once."""
+def _checkpointed(block: nn.Module, *inputs: Any) -> Tensor:
+    """Run `forward` of a block. One function for all blocks, so that each kind of block is compiled once."""
 
     def forward(*inputs: Any) -> Tensor:
         return type(block).forward(block, *inputs)

@@ -1,4 +1,4 @@
-"""Reproducible runs: deterministic kernels, and the random state saved in checkpoints."""
+"""Make runs reproducible: deterministic kernels, and the random state saved in checkpoints."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ def process_settings_restored() -> Iterator[None]:
 
 
 def random_state(device: torch.device) -> dict[str, Any]:
-    """Return `{"cpu": state}` and, for another device, its type: `{…, "cuda": [state]}`; states are
-    [bytes] uint8 on the CPU."""
+    """Return `{"cpu": state, "cuda": [state]}`, the latter for a GPU; states are [bytes] uint8 on the CPU."""
     state: dict[str, Any] = {"cpu": torch.get_rng_state()}
     if device.type != "cpu":
         state[device.type] = [torch.get_device_module(device).get_rng_state(device)]
@@ -39,11 +38,8 @@ def random_state(device: torch.device) -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any], device: torch.device) -> None:
-    """Restore the random state; a device type that is not in it keeps its current random state.
-
-    The state of any GPU restores any other. Older checkpoints contain the states of all GPUs, of which the first was
-    used.
-    """
+    """Restore the random state of the CPU, and of the device if it is in `state`. The state of any GPU fits any other.
+    Older checkpoints contain the states of all GPUs, of which the first was used."""
     torch.set_rng_state(state["cpu"])
     for saved in state.get(device.type, [])[:1] if device.type != "cpu" else []:
         torch.get_device_module(device).set_rng_state(saved, device)

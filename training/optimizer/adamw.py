@@ -1,4 +1,4 @@
-"""AdamW (Loshchilov & Hutter 2019) on torch's functional kernel."""
+"""AdamW (Loshchilov & Hutter 2019), using torch's functional kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Muon (Jordan et al. 2024) for many small matrices: matrices of the same shape are orthogonalised in one batch."""
+"""Muon (Jordan et al. 2024) for many small matrices: those of the same shape are orthogonalised in one batch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _A, _B, _C = 3.4445, -4.7750, 2.0315
 
 
 class Muon(StatefulOptimizer):
-    """`torch.optim.Muon` with its defaults, using batched products: half the time for a model of a few million
-    parameters, whose individual matrices are too small to occupy two cores.
+    """`torch.optim.Muon` with batched products: half the time for a model of a few million parameters, whose single
+    matrices are too small to occupy two cores.
 
-    The update of a matrix [A, B] is the Nesterov momentum of its gradient with all singular values set to about 1,
-    times √max(1, A/B).
+    The update of a matrix [A, B] is √max(1, A/B) times the Nesterov momentum with all singular values set to about 1.
     """
 
     def __init__(
@@ -40,21 +39,15 @@ class Muon(StatefulOptimizer):
         torch._foreach_lerp_(momenta, gradients, 1 - self.momentum)
         updates = torch._foreach_lerp(gradients, momenta, self.momentum)
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        for indices in _by_shape(parameters):
-            rows, columns = parameters[indices[0]].shape
+        shapes: defaultdict[torch.Size, list[int]] = defaultdict(list)
+        for index, parameter in enumerate(parameters):
+            shapes[parameter.shape].append(index)
+        for (rows, columns), indices in shapes.items():
             wide = [updates[i] if rows <= columns else updates[i].t() for i in indices]
             turned = orthogonalised(torch.stack(wide).to(self.dtype), self.steps).to(parameters[0].dtype)
             rate = group["lr"] * max(1.0, rows / columns) ** 0.5
             parts = turned.unbind() if rows <= columns else turned.transpose(1, 2).unbind()
             torch._foreach_add_([parameters[i] for i in indices], list(parts), alpha=-rate)
-
-
-def _by_shape(matrices: list[Tensor]) -> list[list[int]]:
-    """Return the indices of the matrices of each shape."""
-    shapes: defaultdict[torch.Size, list[int]] = defaultdict(list)
-    for index, matrix in enumerate(matrices):
-        shapes[matrix.shape].append(index)
-    return list(shapes.values())
 
 
 def orthogonalised(x: Tensor, steps: int = 5) -> Tensor:
@@ -76,8 +69,8 @@ def _gram_polynomial(gram: Tensor, steps: int) -> Tensor:
     """Return the matrices Q [N, A, A] such that Q x is the result of the iteration, computed from x xᵀ [N, A, A] alone.
 
     Each step multiplies x by a polynomial P of the current x xᵀ, which becomes P x xᵀ P. Requires float32: bfloat16
-    rounding of x xᵀ loses small singular values. Compared with products with x it takes 0.6 of the time for B = 4 A,
-    0.85 for B = 2 A, and more than 1 below (CPU, A = 128 and 192).
+    rounding of x xᵀ loses small singular values. For x of [A, B], its time relative to products with x is 0.6 if
+    B = 4 A, 0.85 if B = 2 A, and more than 1 if B is smaller (CPU, A = 128 and 192).
     """
     product: Tensor | None = None
     for step in range(steps):

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from configs.errors import UserError
 from training.config import OptimConfig
-from training.hardware.chunks import norm_chunks
+from training.hardware.chunks import has_fused_adamw, norm_chunks
 from training.hardware.number_format import fast_format
 from training.optimizer.adamw import AdamW
 from training.optimizer.base import State, StatefulOptimizer
@@ -52,7 +52,7 @@ class Optimizer:
                 lr=config.lr,
                 betas=(config.beta1, config.beta2),
                 eps=config.eps,
-                fused=self.everything.device.type in ("cpu", "cuda"),
+                fused=has_fused_adamw(self.everything.device),
             )
         ]
         if muon:

@@ -1,4 +1,4 @@
-"""Learning-rate schedules as pure functions without state."""
+"""Compute learning-rate schedules as pure functions of step and progress."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import math
 from training.config import ScheduleConfig
 
 WARMUP_SHARE = 0.1
-"""Maximum warm-up as a fraction of the budget: always for minutes, and for steps if the warm-up is a default
-(`training.composed_run`)."""
+"""Maximum warm-up as a fraction of the budget; for a budget in steps, only if the warm-up is not set by the user."""
 
 
 def learning_rate_factor(config: ScheduleConfig, step: int, progress: float, warmed_up_time: float = 0.0) -> float:

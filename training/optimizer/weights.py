@@ -1,4 +1,4 @@
-"""The copies of the weights: the compute copy, its float32 master weights, and their running average.
+"""Keep the copies of the weights: the compute copy, its float32 master weights, and their running average.
 
 Each copy is one flat tensor of which the parameters are views. An operation on all parameters (sum, norm, update, copy)
 is then one call instead of one per parameter, which saves a quarter of the fixed cost of a step in a small model.
@@ -82,8 +82,7 @@ class Weights:
 
     @torch.no_grad()
     def collect_gradients(self) -> None:
-        """Add a micro-batch's gradients to `gradient` in float32 and free them; the first after an update
-        overwrites."""
+        """Add a micro-batch's gradients to `gradient` in float32 and free them; overwrite it after an update."""
         found = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.computing]
         if self.gradient_is_old:
             torch._foreach_copy_(self.gradients, found)
@@ -138,11 +137,8 @@ class Weights:
 
     @torch.no_grad()
     def load_state_dict(self, state: dict, best: dict[str, Tensor]) -> None:
-        """Restore from `state_dict()` and the saved `best()`.
-
-        Raises UserError if the layout differs: the optimiser's flat state would then be applied to the wrong
-        parameters.
-        """
+        """Restore from `state_dict()` and the saved `best()`; raises UserError if the layout differs, since the
+        optimiser's flat state would then be applied to the wrong parameters."""
         if state.get("starts") != self.starts:
             raise UserError(
                 "the checkpoint was written by an older version of this program, which stored the optimiser's state"

@@ -1,12 +1,12 @@
-"""Atomic checkpoints that load without unpickling code.
+"""Write atomic checkpoints, and load them without unpickling code.
 
     checkpoints/step-00000500/weights.safetensors   the weights for generation
                               state.pt              the remaining training state
                               state.json            the counters (`training.progress.Progress`)
     checkpoints/last, best                          symbolic links to two of the steps
 
-Weights and state of a named checkpoint never change. `last` is set as soon as a checkpoint is complete; whether it is
-the best is known only after its evaluation, when `record_evaluation` replaces state.json and sets `best`.
+Weights and state of a checkpoint never change. `last` is set as soon as a checkpoint is complete. After its evaluation,
+`record_evaluation` replaces state.json and, for the lowest loss so far, sets `best`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import re
 import secrets
 import shutil
 import textwrap
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,10 +32,8 @@ from configs.whole_file import flush, write_whole
 from training.hardware.out_of_memory import is_out_of_memory
 
 WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
-LOOKS = 20
+ATTEMPTS = 20
 """Attempts to find a checkpoint: while training replaces one, a listing may show neither old nor new."""
-
-STEP_NAME = re.compile(r"step-(\d+)(-\d+)?")
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def write_files(folder: Path, step: int, weights: dict[str, Tensor], state: dict
     contiguous = {name: tensor.contiguous().cpu() for name, tensor in weights.items()}
     save_file(contiguous, folder / WEIGHTS, metadata={"step": str(step), "save": save})
     write_state(state | {"save": save}, folder / STATE)
-    (folder / SUMMARY).write_text(to_json(progress), encoding="utf-8")
+    (folder / SUMMARY).write_bytes(to_json(progress))
     for name in (WEIGHTS, STATE, SUMMARY):
         flush(folder / name)
 
@@ -108,15 +107,14 @@ def write_state(state: dict, path: Path) -> None:
 
 
 def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) -> None:
-    """Update the counters of the last checkpoint after its evaluation, set `best` to it if it is the best, delete older
-    ones.
+    """Update the counters of the last checkpoint after its evaluation, set the link `best`, delete old checkpoints.
 
     The counters contain the best step: after a kill between both writes, `rewind` repairs the link on resume. Raises
     NotSaved, with the checkpoint unchanged, if writing fails.
     """
     checkpoint = (folder / "last").resolve()
     try:
-        write_whole(checkpoint / SUMMARY, to_json(progress).encode())
+        write_whole(checkpoint / SUMMARY, to_json(progress))
         if best:
             point(folder / "best", checkpoint.name)
     except OSError as error:
@@ -124,9 +122,9 @@ def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) ->
     drop_old(folder, keep)
 
 
-def to_json(progress: dict) -> str:
+def to_json(progress: dict) -> bytes:
     """Return the content of state.json."""
-    return json.dumps(progress, indent=1, allow_nan=False) + "\n"
+    return f"{json.dumps(progress, indent=1, allow_nan=False)}\n".encode()
 
 
 def reason(error: Exception) -> str:
@@ -178,10 +176,10 @@ def remove_left_overs(folder: Path) -> None:
 
 
 def rewind(checkpoint: Path, best_step: int | None) -> list[str]:
-    """Set `last` to `checkpoint` and `best` to the best one up to it, delete later checkpoints -> their names.
+    """Set `last` to `checkpoint` and `best` to the best checkpoint up to it, delete later ones -> their names.
 
     best_step: target of `best` at that time; None if unknown (older runs did not save it). If that checkpoint is gone,
-    there is no best one until the next evaluation.
+    there is no best checkpoint until the next evaluation.
     """
     folder, step = checkpoint.parent, checkpoint_step(checkpoint)
     if (folder / "last").resolve() != checkpoint:
@@ -191,7 +189,7 @@ def rewind(checkpoint: Path, best_step: int | None) -> list[str]:
         drop([folder / "best"])
     elif (folder / "best").resolve() != best:
         point(folder / "best", best.name)
-    names = {path: STEP_NAME.fullmatch(path.name) for path in sorted(folder.glob("step-*"))}
+    names = {path: re.fullmatch(r"step-(\d+)(-\d+)?", path.name) for path in sorted(folder.glob("step-*"))}
     later = [path for path, match in names.items() if match and int(match[1]) > step]
     drop(later)
     return [path.name for path in later]
@@ -212,7 +210,7 @@ def has_checkpoint(run: Path) -> bool:
     return any(run.glob(f"checkpoints/step-*/{SUMMARY}"))
 
 
-def left_to_go_on(run: Path) -> str:
+def resume_hint(run: Path) -> str:
     """Describe the checkpoint from which the run can be resumed, for an error message."""
     if not has_checkpoint(run):
         return "nothing had been saved yet"
@@ -223,8 +221,7 @@ def checkpoint_path(run: Path, which: str = "last") -> Path:
     """Return the folder of a checkpoint: `last`, `best` or the name of a step. Raises UserError if it is missing."""
     folder = run / "checkpoints"
     wanted = folder / which
-    complete: list[Path] = []
-    for _ in range(LOOKS):
+    for _ in range(ATTEMPTS):
         if (wanted / SUMMARY).exists():
             return wanted.resolve()
         complete = sorted(path.parent for path in folder.glob(f"step-*/{SUMMARY}"))
@@ -247,12 +244,9 @@ def checkpoint_step(checkpoint: Path) -> int:
 
 def load_progress(checkpoint: Path) -> dict:
     """Load the counters of a checkpoint."""
-    check_opens(checkpoint / SUMMARY)
-    try:
+    with reading(checkpoint / SUMMARY):
         progress = json.loads((checkpoint / SUMMARY).read_text(encoding="utf-8"))
         return progress | {"step": int(progress["step"])}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(damaged(checkpoint / SUMMARY, error)) from error
 
 
 def read_checkpoint(run: Path, which: str) -> Checkpoint:
@@ -272,27 +266,20 @@ def read_checkpoint(run: Path, which: str) -> Checkpoint:
 
 def load_weights(checkpoint: Path) -> dict[str, Tensor]:
     """Load the weights of a checkpoint, float32, on the CPU."""
-    check_opens(checkpoint / WEIGHTS)
-    try:
+    with reading(checkpoint / WEIGHTS):
         return load_file(checkpoint / WEIGHTS)
-    except (OSError, SafetensorError, RuntimeError) as error:  # RuntimeError if the file is deleted while it is opened
-        raise UserError(damaged(checkpoint / WEIGHTS, error)) from error
 
 
 def load_state(checkpoint: Path) -> dict:
     """Load the training state of a checkpoint: only tensors and plain values, on the CPU.
 
-    Raises UserError if the state is damaged or belongs to another save than the weights. Out-of-memory errors
-    propagate.
+    Raises UserError if the state is damaged or was saved with other weights. Out-of-memory errors propagate.
     """
-    check_opens(checkpoint / STATE)
-    try:
+    with reading(checkpoint / STATE):
         state = torch.load(checkpoint / STATE, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many types for a damaged archive
-        if is_out_of_memory(error):
-            raise
-        raise UserError(damaged(checkpoint / STATE, error)) from error
-    progress, saved = load_progress(checkpoint), weights_metadata(checkpoint)
+    progress = load_progress(checkpoint)
+    with reading(checkpoint / WEIGHTS), safe_open(checkpoint / WEIGHTS, "pt") as file:
+        saved = file.metadata() or {}
     # Older checkpoints have no `save`: compare the steps alone.
     if state.pop("save", None) != saved.get("save") or int(saved.get("step", progress["step"])) != progress["step"]:
         raise UserError(
@@ -302,29 +289,22 @@ def load_state(checkpoint: Path) -> dict:
     return state | {"progress": progress}
 
 
-def weights_metadata(checkpoint: Path) -> dict[str, str]:
-    """Return the metadata of the weights file: `step`, and `save`, the id shared with the state of the same save."""
-    try:
-        with safe_open(checkpoint / WEIGHTS, "pt") as file:
-            return file.metadata() or {}
-    except (OSError, SafetensorError) as error:
-        raise UserError(damaged(checkpoint / WEIGHTS, error)) from error
-
-
-def check_opens(path: Path) -> None:
-    """Raise UserError if a file exists but cannot be opened: it may be intact. A missing file is left to the reader."""
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Inside the context, convert errors while reading a file to UserError, except out-of-memory errors."""
     try:
         path.open("rb").close()
     except FileNotFoundError:
-        pass
-    except OSError as error:
+        pass  # reported below
+    except OSError as error:  # the file may be intact
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def damaged(path: Path, error: Exception) -> str:
-    """Return the error message for an unreadable file, with the fix."""
-    cause = textwrap.shorten(str(error).strip() or type(error).__name__, 100)
-    return f"{path}: missing or damaged ({cause}). To fix it: {fix(path.parent)}."
+    try:
+        yield
+    except Exception as error:  # torch and safetensors raise many types for a damaged file
+        if is_out_of_memory(error):
+            raise
+        cause = textwrap.shorten(str(error).strip() or type(error).__name__, 100)
+        raise UserError(f"{path}: missing or damaged ({cause}). To fix it: {fix(path.parent)}.") from error
 
 
 def fix(checkpoint: Path) -> str:

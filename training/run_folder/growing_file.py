@@ -1,4 +1,4 @@
-"""Append-only files of a run: a full disk neither ends training nor loses lines."""
+"""Append to the files of a run such that a full disk neither ends training nor loses lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from configs.whole_file import flush
-from training.run_folder.terminal import say
+from training.run_folder.terminal import print_line
 
 
 class GrowingFile:
@@ -20,23 +20,21 @@ class GrowingFile:
 
     def write(self, data: bytes) -> None:
         """Append `data` after any buffered data."""
-        told, self.waiting = bool(self.waiting), self.waiting + data
+        warned, self.waiting = bool(self.waiting), self.waiting + data
         try:
             append_whole(self.path, self.waiting, durable=self.durable)
             self.waiting = b""
         except OSError as error:
-            if not told:
-                say(
-                    f"warning: {self.path} cannot be written ({error.strerror}): training continues, the write is"
-                    " retried"
-                )
+            if not warned:
+                failure = f"{self.path} cannot be written ({error.strerror})"
+                print_line(f"warning: {failure}: training continues, the write is retried")
 
     def close(self) -> None:
         """Make a final attempt to write and report lost data."""
         if self.waiting:
             self.write(b"")
         if self.waiting:
-            say(f"warning: {self.path} lacks its last {len(self.waiting)} bytes, which could not be written")
+            print_line(f"warning: {self.path} lacks its last {len(self.waiting)} bytes, which could not be written")
 
 
 def append_whole(path: Path, data: bytes, *, durable: bool = False) -> None:

@@ -16,34 +16,30 @@ from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from torch.utils.tensorboard import summary
 
 from configs.whole_file import write_whole
-from training.run_folder.checkpoints import left_to_go_on
+from training.run_folder.checkpoints import resume_hint
 from training.run_folder.event_file import EventFile
 from training.run_folder.growing_file import GrowingFile
-from training.run_folder.terminal import say
+from training.run_folder.terminal import print_line
 
 METRICS = "metrics.jsonl"
-VALIDATION = "val"
-"""Subfolder of the run folder with separate event files. TensorBoard draws one curve per run into a chart, so the
-validation loss is logged as the run `NAME/val`, as in Keras, to share a chart with the training loss."""
 
 
 class RunLog:
-    """Writes the logs of one run folder.
-
-    Resuming a run drops curve points after `step` and evaluations after `evaluated_step`, so that the curves continue
-    without overlap.
-    """
+    """Writes the logs of one run folder. A resumed run drops curve points after `step` and evaluations after
+    `evaluated_step`, so that curves do not overlap."""
 
     def __init__(self, run: Path, step: int, evaluated_step: int = 0) -> None:
         self.run = run
         truncate_metrics(run / METRICS, evaluated_step)
         self.text, self.lines = GrowingFile(run / "log.txt"), GrowingFile(run / METRICS, durable=True)
-        self.events, self.validation = EventFile(run, step), EventFile(run / VALIDATION, step)
+        # TensorBoard draws one curve per run into a chart: the validation loss is the run `NAME/val`, as in Keras, to
+        # share a chart with the training loss.
+        self.events, self.validation = EventFile(run, step), EventFile(run / "val", step)
         self.held: list[tuple[EventFile, Summary, int]] | None = None
 
     def line(self, message: str) -> None:
         """Write one line to the terminal and log.txt."""
-        say(message)
+        print_line(message)
         self.detail(message)
 
     def detail(self, text: str) -> None:
@@ -61,8 +57,7 @@ class RunLog:
             self.detail(traceback.format_exc())
 
     def scalars(self, values: Mapping[str, float | None], step: int) -> None:
-        """Write points of TensorBoard curves, skipping None. `train/loss` and `val/loss` share the chart `loss`, the
-        first in alphabetical order."""
+        """Write points of TensorBoard curves, except None. `train/loss` and `val/loss` share the chart `loss`."""
         found = {"loss" if tag == "train/loss" else tag: value for tag, value in values.items() if value is not None}
         validation_loss = found.pop("val/loss", None)
         self.show(Summary(value=[summary.scalar(tag, value).value[0] for tag, value in found.items()]), step)
@@ -71,25 +66,23 @@ class RunLog:
 
     @contextmanager
     def whole_or_nothing(self) -> Iterator[None]:
-        """Buffer TensorBoard output until the end of the context and discard it after an exception.
-
-        Otherwise work repeated after a resume would appear twice.
-        """
-        held: list[tuple[EventFile, Summary, int]] = []
-        self.held = held
+        """Buffer TensorBoard output until the end of the context and discard it after an exception: otherwise work
+        repeated after a resume would appear twice."""
+        self.held = []
         try:
             yield
         finally:
-            self.held = None
+            held, self.held = self.held, None
         for events, shown, step in held:
             events.add_summary(shown, step)
 
     def show(self, shown: Summary, step: int, events: EventFile | None = None) -> None:
         """Write a summary to TensorBoard, immediately or at the end of `whole_or_nothing`."""
+        events = events or self.events
         if self.held is None:
-            (events or self.events).add_summary(shown, step)
+            events.add_summary(shown, step)
         else:
-            self.held.append((events or self.events, shown, step))
+            self.held.append((events, shown, step))
 
     def metrics(self, record: dict) -> None:
         """Write one line of metrics.jsonl and flush it: an evaluation recorded in a checkpoint is not repeated."""
@@ -128,7 +121,7 @@ def opened_log(run: Path, step: int, evaluated_step: int) -> Iterator[RunLog]:
     try:
         yield log
     except KeyboardInterrupt:
-        log.line(f"interrupted; {left_to_go_on(run)}")
+        log.line(f"interrupted; {resume_hint(run)}")
         raise
     finally:
         log.close()
@@ -138,20 +131,19 @@ def truncate_metrics(path: Path, step: int) -> None:
     """Drop lines after `step` and lines truncated by a kill or a power failure."""
     if not path.exists():
         return
-    content, kept = path.read_bytes(), []
+    content, kept = path.read_bytes(), b""
     for line in content.splitlines():
         with suppress(ValueError, TypeError, KeyError):  # not JSON, or not a metrics record
             if json.loads(line)["step"] <= step:
-                kept.append(line + b"\n")
-    if b"".join(kept) != content:
-        write_whole(path, b"".join(kept))
+                kept += line + b"\n"
+    if kept != content:
+        write_whole(path, kept)
 
 
 def finite(record: dict) -> dict:
     """Replace infinite and NaN values by None, since JSON cannot represent them."""
-    return {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in record.items()
-    }
+    infinite = {key for key, value in record.items() if isinstance(value, float) and not math.isfinite(value)}
+    return record | dict.fromkeys(infinite)
 
 
 def as_unicode(text: str) -> str:
@@ -163,8 +155,8 @@ def code_block(text: str, width: int | None = None) -> str:
     """Format text as a Markdown code block; with `width`, longer lines are wrapped."""
     lines = text.splitlines()
     if width is not None:
-        wrapped = (textwrap.wrap(line, width, replace_whitespace=False, drop_whitespace=False) for line in lines)
-        lines = [part for parts in wrapped for part in parts or [""]]
+        wrap = textwrap.TextWrapper(width, replace_whitespace=False, drop_whitespace=False).wrap
+        lines = [part for line in lines for part in wrap(line) or [""]]
     return "\n".join("    " + line for line in lines)
 
 

@@ -17,49 +17,28 @@ from training.config import TrainConfig
 from training.run_folder.checkpoints import has_checkpoint
 from training.run_folder.saved_config import similar_run
 
-OF_A_START = (
-    "config.yaml",
-    ".config.yaml.*",
-    ".tmp-link",
-    "tokenizer*.model",
-    ".tokenizer*.model.*",
-    "source_alphabet.txt",
-    ".source_alphabet.txt.*",
-    "events.out.tfevents.*",
-    "val",
-    "trace.json",
-    "checkpoints",
-)
-"""Files that a run may contain before its first checkpoint, besides log and lock; a leading dot: temporary."""
+_INPUTS = ("config.yaml", "tokenizer*.model", "source_alphabet.txt")
+_TEMPORARY = (".tmp-link", *(f".{name}.*" for name in _INPUTS))
+OF_A_START = (*_INPUTS, *_TEMPORARY, "events.out.tfevents.*", "val", "trace.json", "checkpoints")
+"""Files that a run may contain before its first checkpoint, besides log and lock."""
 
 
 @contextmanager
 def create(config: TrainConfig) -> Iterator[Path]:
-    """Create and lock the run folder; raises UserError if the name is taken.
-
-    The folder of a run that ended before its first checkpoint is reused.
-    """
+    """Create and lock the run folder, reusing that of a run that ended before its first checkpoint; raises UserError if
+    the name is taken."""
     run = make_folder(config)
     with locked(run):
-        found = leavings(run)
-        if found is None:
-            raise UserError(taken(run))
-        for path in found:
+        for path in leavings(run):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        check_links(run)
+        link = run / ".tmp-link"
+        try:  # exFAT and some network shares lack the links that a checkpoint needs
+            link.symlink_to("config.yaml")
+            link.unlink()
+        except OSError as error:
+            failure = f"cannot create symbolic links there ({error.strerror})"
+            raise UserError(f"{run}: {failure}; choose another folder with runs=…") from error
         yield run
-
-
-def check_links(run: Path) -> None:
-    """Reject a file system without symbolic links (exFAT, some network shares) before the first checkpoint."""
-    link = run / ".tmp-link"
-    try:
-        link.symlink_to("config.yaml")
-        link.unlink()
-    except OSError as error:
-        raise UserError(
-            f"{run}: cannot create symbolic links there ({error.strerror}); choose another folder with runs=…"
-        ) from error
 
 
 def make_folder(config: TrainConfig) -> Path:
@@ -94,27 +73,23 @@ def check_free(config: TrainConfig) -> None:
     run = expanded(config.runs) / (config.name or "")
     if config.name is None or not run.exists():
         return
-    if not run.is_dir() or leavings(run) is None:
-        raise UserError(taken(run))
+    leavings(run)
     if (run / ".lock").exists():
         with locked(run):
             pass
 
 
-def leavings(run: Path) -> list[Path] | None:
-    """Return the files of a run that ended before its first checkpoint, or None if there are other files."""
-    found = [path for path in run.iterdir() if path.name not in (".lock", "log.txt")]
-    known = all(any(fnmatch(path.name, pattern) for pattern in OF_A_START) for path in found)
-    saved = [path for path in run.glob("checkpoints/*") if not path.name.startswith(".tmp-")]
-    started = (run / ".lock").exists() or not found
-    return found if known and started and not saved else None
-
-
-def taken(run: Path) -> str:
-    """Return the error message for an existing run."""
+def leavings(run: Path) -> list[Path]:
+    """Return the files of a run that ended before its first checkpoint; raises UserError if `run` is anything else."""
+    if run.is_dir():
+        found = [path for path in run.iterdir() if path.name not in (".lock", "log.txt")]
+        known = all(any(fnmatch(path.name, pattern) for pattern in OF_A_START) for path in found)
+        saved = [path for path in run.glob("checkpoints/*") if not path.name.startswith(".tmp-")]
+        if known and not saved and ((run / ".lock").exists() or not found):
+            return found
     if has_checkpoint(run):
-        return f"{run} already exists: continue it with resume={run}, or choose another name=…"
-    return f"{run} already exists, without a checkpoint to resume from: delete it, or choose another name=…"
+        raise UserError(f"{run} already exists: continue it with resume={run}, or choose another name=…")
+    raise UserError(f"{run} already exists, without a checkpoint to resume from: delete it, or choose another name=…")
 
 
 @contextmanager

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from configs.errors import UserError
 from configs.program import expanded
-from data.prepare import PreparedPairs, PreparedText
+from data.prepared import Prepared
 from data.tokens.tokenizer import Tokenizer
 from training.config import TrainConfig
-from training.progress import Progress
 from training.run_folder.checkpoints import Checkpoint, load_state, read_checkpoint, rewind
 from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.name_and_lock import check_free, create, locked
@@ -49,8 +48,8 @@ def starting_point(config: TrainConfig) -> Iterator[StartingPoint]:
     Raises UserError if the new run's name is taken or the other run cannot be read.
     """
     if config.resume:
-        run, which = run_and_checkpoint(expanded(config.resume), "last")
-        with locked(run):  # before reading: another training process would write newer checkpoints
+        run, which = run_and_checkpoint(expanded(config.resume))
+        with locked(run):  # before reading: another training process could write newer checkpoints
             checkpoint = read_checkpoint(run, which)
             state, tokenizers = load_state(checkpoint.path), load_tokenizers(run)
             yield StartingPoint(replace(config, resume=None), checkpoint, tokenizers, state, run)
@@ -58,43 +57,42 @@ def starting_point(config: TrainConfig) -> Iterator[StartingPoint]:
     check_free(config)
     if config.init_from:
         origin, which = run_and_checkpoint(expanded(config.init_from), "best")
-        config = with_shape_of(load_config(origin), config)
+        trained, mine = load_config(origin), config.model
+        if config.task != trained.task:
+            raise UserError(
+                f"init_from={config.init_from}: was trained with task={trained.task}, not task={config.task}"
+            )
+        model = replace(trained.model, dropout=mine.dropout, attention_dropout=mine.attention_dropout)
+        config = replace(config, model=model, tokenizer=trained.tokenizer)
         yield StartingPoint(config, read_checkpoint(origin, which), load_tokenizers(origin))
     else:
         yield StartingPoint(config)
 
 
-def with_shape_of(origin: TrainConfig, config: TrainConfig) -> TrainConfig:
-    """Return `config` with the architecture and tokenizer of the original run; only dropout may differ."""
-    if config.task != origin.task:
-        raise UserError(f"init_from={config.init_from}: was trained with task={origin.task}, not task={config.task}")
-    shape = replace(origin.model, dropout=config.model.dropout, attention_dropout=config.model.attention_dropout)
-    return replace(config, model=shape, tokenizer=origin.tokenizer)
-
-
 @contextmanager
 def opened_folder(start: StartingPoint) -> Iterator[tuple[TrainConfig, Path]]:
-    """Yield the config, with the run's name, and the locked run folder: a new one, or the folder of the resumed run.
-    Raises UserError."""
+    """Yield the config with the run's name, and the locked folder of the new or resumed run. Raises UserError."""
     if start.run is not None:
         yield start.config, start.run
-        return
-    with create(start.config) as run:
-        yield replace(start.config, name=run.name), run
+    else:
+        with create(start.config) as run:
+            yield replace(start.config, name=run.name), run
 
 
-def restore(
-    start: StartingPoint, trainer: Trainer, data: PreparedText | PreparedPairs, changes: Sequence[str]
-) -> list[str]:
-    """Restore the trainer and the run folder of a resumed run to the checkpoint -> lines for the log.
-
-    changes: settings that differ from the saved config.
-    """
+def restore(start: StartingPoint, trainer: Trainer, data: Prepared, changes: Sequence[str]) -> list[str]:
+    """Restore the trainer and the run folder of a resumed run to the checkpoint -> lines for the log. changes: settings
+    that differ from the saved config."""
     if start.run is None or start.checkpoint is None or start.state is None:
         return []
+    run, progress, step = start.run, trainer.progress, start.checkpoint.step
     trainer.restore(start.checkpoint.weights, start.state)
     notes = [f"resumed with {', '.join(changes)}"] if changes else []
-    notes += go_back(start.run, start.checkpoint, trainer.progress)
+    if dropped := rewind(start.checkpoint.path, progress.best_step):
+        notes.append(f"back to step {step}: later checkpoints, metrics and maps are dropped ({', '.join(dropped)})")
+    forget_test_after(run, step)
+    if progress.evaluated_step and not (run / "checkpoints" / "best").exists():
+        progress.forget_best()
+        notes.append("note: the best checkpoint up to this step is gone: the best loss is reset")
     # Older checkpoints contain only the key of the training data.
     before = dict(zip(data.keys, start.state["data"].split(), strict=False))
     changed = {part for part, key in before.items() if key != data.keys[part]}
@@ -103,29 +101,15 @@ def restore(
     elif "valid" in changed:
         notes.append("note: the validation data have changed: the best loss is reset")
     if changed & {"train", "valid"}:
-        trainer.progress.forget_best()
+        progress.forget_best()
     if "test" in changed:
         notes.append("note: the test data have changed: the test is repeated")
-        (start.run / "test.json").unlink(missing_ok=True)
+        (run / "test.json").unlink(missing_ok=True)
     return notes
 
 
-def go_back(run: Path, checkpoint: Checkpoint, progress: Progress) -> list[str]:
-    """Drop all output after `checkpoint`, and the best loss if its checkpoint is gone -> lines for the log."""
-    notes = []
-    if dropped := rewind(checkpoint.path, progress.best_step):
-        notes.append(
-            f"back to step {checkpoint.step}: later checkpoints, metrics and maps are dropped ({', '.join(dropped)})"
-        )
-    forget_test_after(run, checkpoint.step)
-    if progress.evaluated_step and not (run / "checkpoints" / "best").exists():
-        progress.forget_best()
-        notes.append("note: the best checkpoint up to this step is gone: the best loss is reset")
-    return notes
-
-
-def save_inputs(run: Path, config: TrainConfig, data: PreparedText | PreparedPairs) -> None:
-    """Save everything that the weights need for use: config, tokenizers, and the source alphabet of a translator."""
+def save_inputs(run: Path, config: TrainConfig, data: Prepared) -> None:
+    """Save what generation needs besides the weights: config, tokenizers, and the source alphabet of a translator."""
     save_tokenizers(data.tokenizers, run)
     if config.task == "translate":
         save_source_alphabet(data.rows("train"), run)

@@ -1,80 +1,58 @@
-"""Training progress for the log: one line per report, with the same values as curves."""
+"""Report training progress: log lines with the same values as curves, and notes at the end of a run."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+import torch
+from torch import Tensor
 
 from configs.errors import check_finite
 from generation.cuda.host_copy import HostCopy
-from training.budget import LONG
+from training.budget import LONG, Budget
 from training.config import TrainConfig
-from training.progress import Progress
+from training.progress import Interval, Progress
 from training.run_folder.log import RunLog, duration, short
 
-RISEN = 1.01
-"""Ratio of last to best validation loss above which the end of a run logs a note; smaller increases are noise."""
 
-
-LARGE_SHARE = 0.25
-"""Minimum fraction of the time since the previous evaluation that a long evaluation takes for a note to be logged."""
-
-
-@dataclass
 class StepReport:
-    """Values of a report. Loss and norm may still be in transfer from the device; all others are final."""
+    """One log line on a training step, and its curves. Loss and norm may still be in transfer from the device."""
 
-    step: int
-    steps: int | None
-    """Step budget, if set."""
-    minutes: float | None
-    """Time budget, if set and further spent than the step budget."""
-    share_done: float
-    """Fraction of the budget spent."""
-    learning_rate: float
-    milliseconds: float
-    """Mean per step over the interval."""
-    tokens_per_second: float
-    utilisation: float | None
-    """Fraction of the peak FLOP/s, if the peak is known."""
-    epoch: float
-    remaining: float
-    """Estimated seconds left; NaN if unknown."""
-    targets: int
-    """Number of tokens in the loss sum."""
-    loss_and_norm: HostCopy
+    def __init__(
+        self, budget: Budget, interval: Interval, norm: Tensor, learning_rate: float, mfu: float | None, epoch: float
+    ) -> None:
+        """interval: the steps since the last report. norm: of the gradient. mfu: fraction of the peak FLOP/s, if known.
+        epoch: of the data."""
+        assert isinstance(interval.loss, Tensor)
+        self.loss_and_norm = HostCopy(torch.stack([interval.loss, norm]))
+        self.step, self.targets, self.learning_rate = budget.progress.step, interval.targets, learning_rate
+        trainer, done, rate = budget.trainer, budget.share_done(), interval.tokens_per_second
+        milliseconds = 1000 * interval.seconds / interval.steps
+        self.curves = {"speed/tokens_per_second": rate, "speed/milliseconds_per_step": milliseconds, "speed/mfu": mfu}
+        of_steps = f"/{trainer.steps}" if trainer.steps else ""
+        of_minutes = f" of {trainer.minutes:g} min" if trainer.minutes and budget.share_of_steps() < done else ""
+        remaining = duration(budget.progress.seconds * (1 - done) / done) if done else "?"
+        self.start = f"step {self.step}{of_steps} {100 * done:5.1f} %{of_minutes}"
+        self.end = (
+            f"{milliseconds:.0f} ms | {short(rate)} tok/s"
+            + (f" | mfu {100 * mfu:.1f} %" if mfu else "")
+            + f" | epoch {epoch:.2f} | eta {remaining}"
+        )
 
     def write(self, log: RunLog) -> None:
-        """Write the report to the log and TensorBoard. Raises UserError if the loss is not finite."""
+        """Write the line and the curves. Raises UserError if the loss is not finite."""
         total, norm = self.loss_and_norm.values()
-        loss = total / max(1, self.targets)
+        loss, rate = total / max(1, self.targets), self.learning_rate
         check_finite("training loss", loss, self.step)
-        of_steps = f"/{self.steps}" if self.steps else ""
-        of_minutes = f" of {self.minutes:g} min" if self.minutes else ""
-        log.line(
-            f"step {self.step}{of_steps} {100 * self.share_done:5.1f} %{of_minutes} | loss {loss:.4f} | lr"
-            f" {self.learning_rate:.2e} | norm {norm:.2f} | {self.milliseconds:.0f} ms |"
-            f" {short(self.tokens_per_second)} tok/s"
-            + (f" | mfu {100 * self.utilisation:.1f} %" if self.utilisation else "")
-            + f" | epoch {self.epoch:.2f} | eta {duration(self.remaining) if math.isfinite(self.remaining) else '?'}"
-        )
-        log.scalars(
-            {
-                "train/loss": loss,
-                "train/learning_rate": self.learning_rate,
-                "train/gradient_norm": norm,
-                "speed/tokens_per_second": self.tokens_per_second,
-                "speed/milliseconds_per_step": self.milliseconds,
-                "speed/mfu": self.utilisation,
-            },
-            self.step,
-        )
+        log.line(f"{self.start} | loss {loss:.4f} | lr {rate:.2e} | norm {norm:.2f} | {self.end}")
+        training = {"train/loss": loss, "train/learning_rate": rate, "train/gradient_norm": norm}
+        log.scalars(training | self.curves, self.step)
 
 
 def long_evaluation(config: TrainConfig, seconds: float, training: float) -> str | None:
     """Return a note if an evaluation took a large fraction of the time. training: seconds of the steps before it."""
     share = seconds / (seconds + training)
-    if seconds < LONG or share < LARGE_SHARE:
+    if seconds < LONG or share < 0.25:
         return None
     interval = "trainer.evaluate_every" if config.trainer.evaluate_minutes is None else "trainer.evaluate_minutes"
     sizes = "data.valid_tokens" + (" and trainer.evaluate_sentences" if config.task == "translate" else "")
@@ -91,7 +69,7 @@ def final_lines(progress: Progress) -> list[str]:
         return ["best validation loss: none, not evaluated since the reset"]
     at = "" if progress.best_step is None else f" at step {progress.best_step}"
     lines = [f"best validation loss {best:.4f} nats per token{at}"]
-    if last is not None and last > RISEN * best:
+    if last is not None and last > 1.01 * best:  # smaller increases are noise
         then, now = progress.best_training_loss, progress.training_loss
         overfits = then is not None and now is not None and now < then
         lines.append(

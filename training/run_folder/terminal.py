@@ -9,7 +9,7 @@ from tqdm import tqdm
 from configs.program import silence
 
 
-def say(message: str) -> None:
+def print_line(message: str) -> None:
     """Print one line above a progress bar, ignoring a closed output (`train.py … | head`) and a full disk."""
     try:
         tqdm.write(message, file=sys.stdout)

@@ -104,7 +104,7 @@ def test_a_test_is_one_table_and_one_scalar_for_each_split(
     evaluator.test(7)
     evaluator.log.close()
     events = EventAccumulator(str(tmp_path)).Reload()
-    assert sorted(events.Tags()["scalars"]) == [f"novel/{headline}", f"test/{headline}"]
+    assert sorted(events.Tags()["scalars"]) == [f"test/{headline}", f"test/novel_{headline}"]
     (results,) = events.Tensors("results/text_summary")
     figures = json.loads((tmp_path / "test.json").read_text(encoding="utf-8"))
     text = results.tensor_proto.string_val[0].decode()
