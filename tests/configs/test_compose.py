@@ -1,4 +1,4 @@
-"""From arguments to a checked config: all problems at once, in words, exit code 2, nothing touched."""
+"""From arguments to a checked config: all problems at once, in words, exit code 2, no file changed."""
 
 import re
 import subprocess
@@ -27,13 +27,13 @@ def found_in(*settings: str) -> list[str]:
 
 
 def test_the_defaults_are_in_order() -> None:
-    """Guards: a default that fails its own checks."""
+    """Guards against a default that fails its own checks."""
     assert found_in() == []
     assert found_in("task=translate") == []
 
 
 def test_all_problems_are_reported_together() -> None:
-    """Guards: a user who mends one mistake only to be told the next."""
+    """Guards against reporting one mistake at a time."""
     found = "\n".join(
         found_in(
             "model.width=30",
@@ -92,7 +92,7 @@ def test_all_problems_are_reported_together() -> None:
     ],
 )
 def test_one_wrong_argument_gets_one_clear_message(argument: str, words: str) -> None:
-    """Guards: Hydra's grammar errors reaching the user."""
+    """Guards against Hydra's grammar errors shown to the user."""
     found = found_in(argument)
     assert len(found) == 1
     assert words in found[0]
@@ -103,7 +103,7 @@ def test_one_wrong_argument_gets_one_clear_message(argument: str, words: str) ->
     ["a=b,c.txt", "日本語 の 本.txt", "it's (1).txt", "tab\there.txt", "back\\slash.txt", "{x}[y].txt", "${home}.txt"],
 )
 def test_any_name_of_a_file_or_column_arrives_as_it_was_typed(path: str) -> None:
-    """Guards: Hydra's grammar choking on '=', ',' and Japanese in a file name."""
+    """Guards against Hydra's grammar failing on '=', ',' and Japanese in a file name."""
     keys = ("data.path", "data.cache", "data.text_column", "data.subset", "runs")
     config, found = compose_config("train", TrainConfig, [*(f"{key}={path}" for key in keys), "data=text"])
     assert found == []
@@ -126,7 +126,7 @@ def test_any_name_of_a_file_or_column_arrives_as_it_was_typed(path: str) -> None
     ],
 )
 def test_a_value_arrives_as_it_was_meant(setting: str, value: object) -> None:
-    """Guards: null, quotes and lists taken for text, text taken for a number."""
+    """Guards against null, quotes and lists read as text, and text read as a number."""
     found = compose_run([normalise(setting)])
     assert found.problems == []
     key = setting.lstrip("+").partition("=")[0]
@@ -134,7 +134,7 @@ def test_a_value_arrives_as_it_was_meant(setting: str, value: object) -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    """Guards: a field without a docstring, which --help would show empty."""
+    """Guards against a field without a docstring, which --help would show empty."""
     from dataclasses import is_dataclass
     from typing import get_type_hints
 
@@ -152,7 +152,7 @@ def test_every_setting_is_documented() -> None:
 
 
 def test_the_fixed_words_of_the_command_line_exist() -> None:
-    """Guards: renaming what people type and scripts parse."""
+    """Guards against renaming settings that users type and scripts parse."""
     keys = set(all_keys(TrainConfig))
     fixed = """task name resume init_from seed data.path tokenizer.kind tokenizer.vocab_size model.layers model.heads
         model.width model.dropout optim.lr trainer.steps trainer.minutes"""
@@ -186,14 +186,14 @@ NASTY = [
 
 @pytest.mark.parametrize("prompt", NASTY)
 def test_any_prompt_arrives_verbatim(prompt: str) -> None:
-    """Guards: Hydra's override grammar or OmegaConf's interpolation seeing the prompt."""
+    """Guards the prompt against Hydra's override grammar and OmegaConf's interpolation."""
     config, given = parse_command([f"prompt={prompt}", f"stop={prompt or 'x'}", "run=runs/a=b,c"])
     assert config == GenerateConfig(run="runs/a=b,c", prompt=prompt, stop=[prompt or "x"])
     assert given == {"prompt", "stop", "run"}
 
 
 def test_bad_settings_leave_with_2_one_line_each_and_no_files(program: Run, tmp_path: Path) -> None:
-    """Guards: a traceback, exit code 1, or a run folder left behind by a command that never ran."""
+    """Guards against a traceback, exit code 1, or a run folder left by a command that never ran."""
     done = program("train.py", "model.width=30", "optim.lrr=1", "data=texts")
     assert done.returncode == 2
     assert done.stdout == ""
@@ -204,7 +204,7 @@ def test_bad_settings_leave_with_2_one_line_each_and_no_files(program: Run, tmp_
 
 
 def test_help_lists_every_setting_and_every_experiment(program: Run) -> None:
-    """Guards: a help page that goes stale."""
+    """Guards against an outdated help page."""
     done = program("train.py", "--help")
     assert done.returncode == 0
     groups = {"data", "tokenizer", "model", "optim", "schedule", "trainer", "attention"}
@@ -216,7 +216,7 @@ def test_help_lists_every_setting_and_every_experiment(program: Run) -> None:
 
 
 def test_printing_the_config_trains_nothing(program: Run, tmp_path: Path) -> None:
-    """Guards: Hydra's own flags being taken for settings."""
+    """Guards against Hydra's own flags read as settings."""
     done = program("train.py", "--cfg", "job", "optim.lr=0.5")
     assert done.returncode == 0, done.stderr
     assert "lr: 0.5" in done.stdout
@@ -224,7 +224,7 @@ def test_printing_the_config_trains_nothing(program: Run, tmp_path: Path) -> Non
 
 
 def test_a_reader_that_stops_early_gets_no_traceback(tmp_path: Path) -> None:
-    """Guards: `train.py --help | head` ending in a BrokenPipeError."""
+    """Guards against `train.py --help | head` ending in a BrokenPipeError."""
     command = f"{sys.executable} {ROOT / 'train.py'} --help | head -1"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("Train a small transformer")
@@ -232,7 +232,7 @@ def test_a_reader_that_stops_early_gets_no_traceback(tmp_path: Path) -> None:
 
 
 def test_every_point_of_a_sweep_is_checked_groups_included() -> None:
-    """Guards: a sweep over optimisers refused, or one whose last point fails after hours."""
+    """Guards against rejecting a sweep over optimisers, and a sweep whose last run fails after hours."""
     found: list[str] = []
     points = sweep_points(
         [normalise(s) for s in ("optim=adamw,muon", "optim.lr=1e-3,3e-3", "experiment=demo_gpt,demo_enja")], found
@@ -244,7 +244,7 @@ def test_every_point_of_a_sweep_is_checked_groups_included() -> None:
 
 
 def test_flags_are_passed_on_and_unknown_ones_are_refused() -> None:
-    """Guards: `--lr 3` ignored, or the value of `--cfg` taken for a setting."""
+    """Guards against ignoring `--lr 3`, and against reading the value of `--cfg` as a setting."""
     found: list[str] = []
     assert split_flags(["-m", "--cfg", "job", "seed=1"], found) == (["-m", "--cfg", "job"], ["seed=1"])
     assert found == []

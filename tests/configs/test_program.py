@@ -1,4 +1,4 @@
-"""What all commands share: UTF-8, one line for an error, exit codes, Ctrl-C at any moment."""
+"""Code shared by all commands: UTF-8, errors in one line, exit codes, Ctrl-C at any moment."""
 
 import io
 import os
@@ -29,7 +29,7 @@ def run(folder: Path, *arguments: str, **changes: str) -> subprocess.CompletedPr
 
 @pytest.mark.parametrize("script", [TRAIN, GENERATE])
 def test_windows_is_refused_in_one_line(script: str, tmp_path: Path) -> None:
-    """Guards: a traceback about `signal.SIGHUP` there, or one about links after an hour of training."""
+    """Guards against a traceback about `signal.SIGHUP` on Windows, or about links after an hour of training."""
     as_windows = (
         "import configs.program, runpy, signal, sys; del signal.SIGHUP; sys.platform = 'win32';"
         f" runpy.run_path({script!r})"
@@ -50,15 +50,14 @@ def test_windows_is_refused_in_one_line(script: str, tmp_path: Path) -> None:
     ],
 )
 def test_every_command_prints_utf8_whatever_the_locale(command: list[str], shown: str, tmp_path: Path) -> None:
-    """Guards: a run killed by the first character that the terminal's encoding lacks."""
+    """Guards against a run killed by the first character that the terminal's encoding lacks."""
     done = run(tmp_path, *command, PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert shown in done.stdout
 
 
 def interrupting(tmp_path: Path, module: str) -> dict[str, str]:
-    """An environment in which Ctrl-C comes the moment `module` is imported, in a callback of the kind that loses
-    exceptions."""
+    """Return an environment in which Ctrl-C arrives when `module` is imported, in a callback that loses exceptions."""
     (tmp_path / "sitecustomize.py").write_text(
         f"""
 import os, signal, sys, weakref
@@ -81,14 +80,14 @@ sys.meta_path.insert(0, Interrupt())
 def test_an_interrupt_while_modules_are_imported_ends_at_once_and_silently(
     module: str, command: list[str], tmp_path: Path
 ) -> None:
-    """Guards: a traceback through a hundred imports, and an interrupt that is lost so that training begins."""
+    """Guards against a traceback through a hundred imports, and a lost interrupt after which training begins."""
     done = run(tmp_path, *command, **interrupting(tmp_path, module))
     assert (done.returncode, done.stdout, done.stderr) == (-2, "", "")  # which a shell reports as 130
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__") == ["sitecustomize.py"]
 
 
 def test_interrupts_are_exceptions_again_after_the_imports() -> None:
-    """Guards: a Ctrl-C during training that kills without saving; a background job that hears one."""
+    """Guards against Ctrl-C during training that kills without saving, and a background job that receives one."""
     import signal
 
     before = signal.getsignal(signal.SIGINT)
@@ -118,19 +117,20 @@ def raising(error: BaseException) -> None:
 def test_an_end_has_its_exit_code_and_a_line_for_each_problem(
     error: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: a traceback for what can be mended, a message of several lines, one that steers the terminal."""
+    """Guards against a traceback for an error that the user can fix, multi-line messages, and control characters in
+    them."""
     assert exit_code_of(lambda: raising(error)) == code
     assert capsys.readouterr().err == said
 
 
 def test_an_error_that_nobody_expects_keeps_its_traceback() -> None:
-    """Guards: a bug of the program reported as a mistake of its user."""
+    """Guards against a bug of the program reported as a mistake of the user."""
     with pytest.raises(TypeError):
         exit_code_of(lambda: raising(TypeError()))
 
 
 def test_closed_streams_take_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: `train.py … >&- 2>&-`, where Python has no stream at all."""
+    """Guards `train.py … >&- 2>&-`, with which Python has no output streams."""
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
     assert exit_code_of(lambda: raising(UserError("x"))) == 2
@@ -139,7 +139,8 @@ def test_closed_streams_take_anything(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux")
 def test_work_goes_on_where_its_lines_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: hours of training ended by a full disk under `train.py > out.txt`, of which log.txt has all."""
+    """Guards against hours of training ended by a full disk under `train.py > out.txt`, although log.txt has all
+    lines."""
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         monkeypatch.setattr(sys, "stdout", full)
         for _ in range(3):
@@ -147,7 +148,7 @@ def test_work_goes_on_where_its_lines_cannot_be_written(monkeypatch: pytest.Monk
 
 
 def test_a_path_that_is_not_utf8_is_trained_on(book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a log or a config that cannot be written, or read again, for a file name in another encoding."""
+    """Guards against a log or a config that cannot be written or read for a file name in another encoding."""
     monkeypatch.chdir(tmp_path)
     settings = [*TINY, "data=text", "tokenizer=char", "trainer.steps=1", "trainer.test=false", "name=run"]
     before, after = os.fsdecode(b"caf\xe9.txt"), os.fsdecode(b"caf\xe8.txt")
@@ -159,7 +160,7 @@ def test_a_path_that_is_not_utf8_is_trained_on(book: Path, tmp_path: Path, monke
 
 
 def test_bytes_that_are_not_utf8_come_out_as_they_went_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a prompt in another encoding, mangled."""
+    """Guards against corrupting a prompt in another encoding."""
     out = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="ascii"))
     speak_utf8()
@@ -168,7 +169,7 @@ def test_bytes_that_are_not_utf8_come_out_as_they_went_in(monkeypatch: pytest.Mo
 
 
 def test_the_home_folder_is_found_and_an_unknown_one_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: RuntimeError for `~nobody`."""
+    """Guards against RuntimeError for `~nobody`."""
     monkeypatch.setenv("HOME", "/home/me")
     assert [str(expanded(path)) for path in ("~/a", "~no-such-user/a", "a~b")] == [
         "/home/me/a",
@@ -178,7 +179,7 @@ def test_the_home_folder_is_found_and_an_unknown_one_stays(monkeypatch: pytest.M
 
 
 def test_messages_keep_the_spaces_of_japanese_names(capsys: pytest.CaptureFixture[str]) -> None:
-    """Guards: a file name that the user cannot find again in the message about it; control characters still do not
-    pass."""
+    """Guards against a file name in a message that the user cannot find again; control characters are still
+    replaced."""
     complain("データ\u3000セット.txt\x1b")
     assert capsys.readouterr().err == "error: データ\u3000セット.txt[1B]\n"

@@ -1,4 +1,4 @@
-"""Beam search against exhaustive search, against a search without cache or batch, and against greedy decoding."""
+"""Beam search compared with exhaustive search, with a search without cache or batch, and with greedy decoding."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ BOS, EOS = 2, 3
 
 @pytest.fixture
 def model(config: ModelConfig, sharpen: Sharpen) -> EncoderDecoder:
-    """A translator into a vocabulary of 6, two of them special."""
+    """Return a translator with a vocabulary of 6 tokens, two of them special."""
     return sharpen(EncoderDecoder(replace(config, vocab_multiple=4), 11, 6))
 
 
 def log_probabilities(model: EncoderDecoder, source: Tensor, written: list[int], banned: set[int]) -> list[float]:
-    """Log-probabilities of the next token by a whole pass, the banned ones left out."""
+    """Return the log-probabilities of the next token from a full forward pass without the banned tokens."""
     with torch.no_grad():
         logits = model(source, torch.tensor([[BOS, *written]]))[0, -1].double()
     logits[list(banned)] = float("-inf")
@@ -35,7 +35,7 @@ def log_probabilities(model: EncoderDecoder, source: Tensor, written: list[int],
 def every_translation(
     model: EncoderDecoder, source: Tensor, max_length: int, alpha: float, banned: set[int]
 ) -> list[Hypothesis]:
-    """All that can be written in max_length tokens, best first."""
+    """Return all outputs of at most max_length tokens, best first."""
     found = []
 
     def extend(written: list[int], total: float) -> None:
@@ -57,7 +57,7 @@ def every_translation(
 def plain_beam_search(
     model: EncoderDecoder, source: Tensor, beam_size: int, max_length: int, alpha: float, banned: set[int]
 ) -> list[Hypothesis]:
-    """The documented algorithm, one sentence, Python lists, whole passes."""
+    """Search one sentence by the documented algorithm with Python lists and full forward passes."""
     beams: list[tuple[float, list[int]]] = [(0.0, [])]
     ended = []
     for length in range(1, max_length + 1):
@@ -82,7 +82,7 @@ def plain_beam_search(
 
 
 def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
-    """The same tokens in the same order, and the same scores up to rounding."""
+    """Assert the same tokens in the same order, and the same scores up to rounding."""
     assert [h.tokens for h in found] == [h.tokens for h in expected]
     assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=1e-4)
     assert [h.log_probability for h in found] == pytest.approx([h.log_probability for h in expected], abs=1e-4)
@@ -90,7 +90,7 @@ def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 0.6])
 def test_a_beam_wide_enough_finds_the_best_of_all(model: EncoderDecoder, alpha: float) -> None:
-    """Lost hypotheses, wrong lengths in the score, or a wrong log-probability anywhere along the way."""
+    """Guards against lost hypotheses, wrong lengths in the score, and wrong log-probabilities."""
     source = torch.randint(4, 11, (2, 5))
     found = beam_search(
         model,
@@ -112,7 +112,7 @@ def test_a_beam_wide_enough_finds_the_best_of_all(model: EncoderDecoder, alpha: 
 @pytest.mark.usefixtures("poisoned_memory")
 @pytest.mark.parametrize("beam_size", [1, 2, 3])
 def test_a_narrow_beam_follows_the_documented_algorithm(model: EncoderDecoder, beam_size: int) -> None:
-    """Cache rows of the wrong parent, sentences that leave the batch taking another's source along, padding."""
+    """Guards against cache rows of the wrong parent, sources of sentences that leave the batch, and padding."""
     source = torch.randint(4, 11, (7, 6))
     lengths = [6, 2, 1, 5, 6, 3, 4]
     limits = torch.tensor([9, 4, 9, 1, 6, 9, 9])
@@ -134,7 +134,7 @@ def test_a_narrow_beam_follows_the_documented_algorithm(model: EncoderDecoder, b
 
 
 def test_a_translation_does_not_depend_on_its_batch(model: EncoderDecoder) -> None:
-    """Neighbours that finish earlier, and padding for longer neighbours."""
+    """Guards against effects of sentences that finish earlier, and of padding for longer ones."""
     source = torch.randint(4, 11, (5, 6))
     lengths = [6, 1, 3, 5, 2]
     mask = torch.arange(6) < torch.tensor(lengths).unsqueeze(1)
@@ -146,7 +146,7 @@ def test_a_translation_does_not_depend_on_its_batch(model: EncoderDecoder) -> No
 
 
 def test_a_higher_length_penalty_prefers_longer_translations(model: EncoderDecoder) -> None:
-    """The exponent with the wrong sign."""
+    """Guards against the wrong sign of the exponent."""
     source = torch.randint(4, 11, (20, 5))
     lengths = []
     for alpha in (0.0, 2.0):
@@ -156,7 +156,7 @@ def test_a_higher_length_penalty_prefers_longer_translations(model: EncoderDecod
 
 
 def test_banned_and_padded_ids_are_never_written(model: EncoderDecoder) -> None:
-    """The vocabulary of 6 is padded to 8; ids 0 and bos are banned."""
+    """Guards against padding tokens (the vocabulary of 6 is padded to 8) and banned tokens (0 and bos)."""
     found = beam_search(
         model,
         torch.randint(4, 11, (8, 5)),
@@ -171,7 +171,7 @@ def test_banned_and_padded_ids_are_never_written(model: EncoderDecoder) -> None:
 
 
 def test_impossible_requests_are_all_named(sharpen: Sharpen) -> None:
-    """One message for all that is wrong, before any work."""
+    """Guards one message with all problems, before any work."""
     config = ModelConfig(layers=1, heads=2, width=32, context=8, position="learned")
     model = EncoderDecoder(config, 11, 6)
     with pytest.raises(ValueError, match=r"model\.eval\(\).*n_best must be.*\(2\), not 3.*max_length \(9\).*context=8"):

@@ -1,10 +1,10 @@
-"""The settings of generate.py beyond single values, which tests/test_generate.py tries."""
+"""Settings of generate.py that depend on each other; tests/test_generate.py tests single values."""
 
 from generation.config import GenerateConfig, memory_advice, task_problems
 
 
 def test_memory_advice_names_what_the_task_has() -> None:
-    """Guards: a translator told to write fewer samples."""
+    """Guards against advice to lower the number of samples of a translator."""
     config = GenerateConfig()
     assert memory_advice(config, "gpt") == "lower samples (now 1) or max_tokens (now 200), or choose device=cpu"
     config.device = "cpu"
@@ -12,7 +12,7 @@ def test_memory_advice_names_what_the_task_has() -> None:
 
 
 def test_settings_of_the_other_task_are_refused() -> None:
-    """Guards: a setting that is ignored in silence."""
+    """Guards against a setting that is silently ignored."""
     config = GenerateConfig(run="runs/x")
     given = {"run", "top_k", "stop", "beam_size", "device"}
     assert [problem.partition(":")[0] for problem in task_problems(config, given, "translate")] == ["stop", "top_k"]

@@ -1,4 +1,4 @@
-"""What generate.py reads: the lines of a file, whatever wrote it, and what is typed at a terminal."""
+"""Inputs of generate.py: lines of files in different formats, and lines typed at a terminal."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from generation.inputs import count_lines, read_lines, typed, up_to_failure
 
 @pytest.fixture
 def give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None]]:
-    """A file as standard input."""
+    """Use a file as standard input."""
     file = tmp_path / "input"
 
     def given(content: bytes) -> None:
@@ -41,15 +41,15 @@ def give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
     ],
 )
 def test_a_line_is_what_ends_with_a_line_feed(content: bytes, lines: list[str], give: Callable[[bytes], None]) -> None:
-    """Guards: a byte order mark or Windows' line ends as part of a sentence; `splitlines`, which cuts at rare
-    characters."""
+    """Guards against a byte order mark or CR LF as part of a sentence, and against `splitlines`, which splits at
+    rare characters."""
     give(content)
     assert count_lines() == len(lines)
     assert list(read_lines()) == lines
 
 
 def test_lines_before_one_that_is_not_utf8_are_read(give: Callable[[bytes], None]) -> None:
-    """Guards: a thousand good lines lost to a bad one; a message that does not say where."""
+    """Guards against a thousand good lines lost to a bad one, and an error without the line number."""
     give(b"fine\nbad \xff\nfine\n")
     failures: list[UserError] = []
     assert list(up_to_failure(read_lines(), failures)) == ["fine"]
@@ -60,7 +60,7 @@ def test_lines_before_one_that_is_not_utf8_are_read(give: Callable[[bytes], None
 def test_words_that_leave_or_help_are_not_input(
     end: str, give: Callable[[bytes], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: `quit` continued as a story; no way to translate the word "exit"; other lines changed."""
+    """Guards against `quit` continued as a story, no way to translate the word "exit", and changes of other lines."""
     give(f"Emi ran.\nhelp\n exit\nhelp me\n  x\n\nQuit\n{end}".encode())
     assert list(typed("translate")) == ["Emi ran.", "exit", "help me", "  x", "", "Quit"]
     shown = capsys.readouterr()
@@ -69,8 +69,7 @@ def test_words_that_leave_or_help_are_not_input(
 
 
 def test_a_pause_is_told_before_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: lines that have arrived kept back until others come; a line of which half has arrived taken for a whole
-    one."""
+    """Guards against lines held back until others arrive, and an incomplete line taken for a whole one."""
     read, write = os.pipe()
     with open(read) as stdin, open(write, "wb", buffering=0) as writer:  # noqa: PTH123 - of file descriptors
         monkeypatch.setattr(sys, "stdin", stdin)
@@ -87,7 +86,7 @@ def test_a_pause_is_told_before_it_is_waited_for(monkeypatch: pytest.MonkeyPatch
 
 
 def test_input_that_cannot_block_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: the end of a text seen where another program has made the pipe non-blocking and writes slowly."""
+    """Guards against mistaking a pause for the end of a text if another program has made the pipe non-blocking."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     with open(read) as stdin, open(write, "wb", buffering=0) as writer:  # noqa: PTH123 - of file descriptors
@@ -104,7 +103,7 @@ def test_input_that_cannot_block_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_input_that_is_open_for_writing_alone_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a bare "Bad file descriptor" from counting the lines before they are read."""
+    """Guards against a bare "Bad file descriptor" from counting lines before they are read."""
     with (tmp_path / "file").open("w") as file:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file.buffer))
         assert count_lines() is None

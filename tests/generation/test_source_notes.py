@@ -1,4 +1,4 @@
-"""What a translator says of lines that it cannot read as they are meant."""
+"""Notes about lines that a translator cannot read."""
 
 import shutil
 from pathlib import Path
@@ -22,7 +22,7 @@ def notes(trained: Path, lines: list[str], capsys: pytest.CaptureFixture[str]) -
 def test_a_source_in_the_language_of_the_translations_is_told(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: Japanese "translated" into nonsense without a word: one vocabulary for both sides knows every
+    """Guards against Japanese "translated" into nonsense without a note: a shared vocabulary contains every
     character."""
     (note,) = notes(trained, ["Emi likes apples.", "", "エミはりんごが好きです。", "Ken and Emi met エミ."], capsys)
     assert note.startswith(
@@ -33,7 +33,7 @@ def test_a_source_in_the_language_of_the_translations_is_told(
 def test_a_line_of_signs_is_told_by_what_the_vocabulary_lacks(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: "2047" called another language; what is read as <unk> there unsaid."""
+    """Guards against "2047" called another language, and unknown characters without a note."""
     number, cyrillic = notes(trained, ["2047", "Привет, Emi"], capsys)
     assert number.startswith("note: line 1: the model has never seen ")
     assert cyrillic.startswith(
@@ -42,7 +42,8 @@ def test_a_line_of_signs_is_told_by_what_the_vocabulary_lacks(
 
 
 def test_many_lines_of_a_kind_are_counted(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Guards: a thousand notes for a file in the wrong language, and numbers that begin anew with each portion."""
+    """Guards against a thousand notes for a file in the wrong language, and line numbers that restart with each
+    portion."""
     found = notes(trained, ["りんご"] * 7 + ["the dog " * 30] * 2 + ["I like ☃."], capsys)
     assert [note.split()[2] for note in found[:5]] == ["1", "2", "3", "4", "5"]
     assert found[5].startswith("note: line 8 has ")
@@ -54,7 +55,7 @@ def test_many_lines_of_a_kind_are_counted(trained: Path, capsys: pytest.CaptureF
 def test_a_run_without_an_alphabet_still_translates(
     trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Guards runs of before there was such a file, and one that is damaged."""
+    """Guards runs without this file, and runs in which it is damaged."""
     shutil.copytree(trained / "runs/translate", tmp_path / "runs/translate")
     alphabet = tmp_path / "runs/translate/source_alphabet.txt"
     for damaged in (b"\xff", b""):

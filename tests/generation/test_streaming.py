@@ -1,4 +1,4 @@
-"""Texts as they come: what is shown, and what belongs to them."""
+"""Texts shown while they are generated, and the tokens that belong to them."""
 
 import pytest
 
@@ -9,12 +9,12 @@ from generation.streaming import StopText, StreamedText
 
 @pytest.fixture(scope="module")
 def characters() -> Tokenizer:
-    """One token for each character."""
+    """A tokenizer with one token per character."""
     return Tokenizer.train(["one and some more, so they end."] * 3, TokenizerConfig(kind="char"))
 
 
 def test_what_comes_after_the_end_is_no_part_of_a_text(characters: Tokenizer) -> None:
-    """Guards: maps of tokens behind a stop text, which the other samples of the batch make the model write."""
+    """Guards against maps of tokens after a stop string, which the model generates while other samples continue."""
     text = StreamedText(characters, ["so"])
     for token in characters.encode("and so on"):
         text.feed(token)
@@ -26,7 +26,7 @@ def test_what_comes_after_the_end_is_no_part_of_a_text(characters: Tokenizer) ->
 
 
 def test_the_end_shows_what_was_held_back(characters: Tokenizer) -> None:
-    """Guards: a text that loses its last letters because a stop text might have begun with them."""
+    """Guards against losing the last letters of a text because a stop string could begin with them."""
     text = StreamedText(characters, ["one more"])
     for token in characters.encode("and one"):
         text.feed(token)
@@ -37,7 +37,7 @@ def test_the_end_shows_what_was_held_back(characters: Tokenizer) -> None:
 
 
 def test_a_stop_text_in_pieces_is_found_and_not_shown() -> None:
-    """Guards: the first letters of a stop text that came one by one."""
+    """Guards against showing the first letters of a stop string that arrives letter by letter."""
     stop = StopText(["end", "nd."])
     assert [stop.feed(letter) for letter in "an en"] == ["a", "", "n ", "", ""]
     assert stop.feed("d") == ""

@@ -1,4 +1,4 @@
-"""Many sentences: the same translations whoever shares the work, and no thread left behind."""
+"""Translating many sentences: the same translations with any number of threads, all of which end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPTIONS = TranslationConfig(beam_size=3, batch_tokens=60)
 
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> tuple[EncoderDecoder, list[Tokenizer], list[str]]:
-    """A tiny model of no importance, its tokenizers, and 60 sentences of the embedded corpus."""
+    """Return a tiny untrained model, its tokenizers, and 60 sentences of the built-in corpus."""
     config = TrainConfig(
         task="translate",
         data=DataConfig(sentences=300, cache=str(tmp_path_factory.mktemp("cache"))),
@@ -43,8 +43,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> tuple[EncoderDecoder
 def test_translations_are_the_same_with_any_number_of_workers(
     translator: tuple[EncoderDecoder, list[Tokenizer], list[str]],
 ) -> None:
-    """Guards: batches that lose their place, a worker's numbers in another's batch, and threads that are not given
-    back."""
+    """Guards against batches out of order, values of another worker's batch, and threads that are not returned."""
     model, tokenizers, sentences = translator
     sentences = [*sentences, "", " "]
     threads = torch.get_num_threads()
@@ -58,7 +57,7 @@ def test_translations_are_the_same_with_any_number_of_workers(
 def test_an_error_of_a_worker_arrives_and_ends_the_others(
     translator: tuple[EncoderDecoder, list[Tokenizer], list[str]],
 ) -> None:
-    """Guards: an exception that a thread swallows, and threads that go on after it."""
+    """Guards against an exception lost in a thread, and threads that continue after it."""
     model, tokenizers, sentences = translator
     before = threading.active_count()
     with pytest.raises(ValueError, match=r"model\.eval\(\)"):
@@ -68,7 +67,7 @@ def test_an_error_of_a_worker_arrives_and_ends_the_others(
 
 
 def test_who_stops_early_leaves_no_thread_behind(translator: tuple[EncoderDecoder, list[Tokenizer], list[str]]) -> None:
-    """Guards Ctrl-C in the middle of a file: the rest of it must not be translated first."""
+    """Guards Ctrl-C in the middle of a file: the rest must not be translated first."""
     model, tokenizers, sentences = translator
     before, threads = threading.active_count(), torch.get_num_threads()
     running = translate(model, tokenizers, [sentences * 20], OPTIONS, workers=2)
@@ -79,7 +78,7 @@ def test_who_stops_early_leaves_no_thread_behind(translator: tuple[EncoderDecode
 
 
 def test_a_stream_is_read_as_it_is_translated(translator: tuple[EncoderDecoder, list[Tokenizer], list[str]]) -> None:
-    """Guards: a file that must be read to its end, and fit into memory, before its first line is translated."""
+    """Guards against a file that must be read to its end, and fit into memory, before its first line is translated."""
     model, tokenizers, sentences = translator
     sentences = [*sentences[:20], " "]
     options = replace(OPTIONS, beam_size=1, batch_tokens=64)
@@ -97,6 +96,6 @@ def test_a_stream_is_read_as_it_is_translated(translator: tuple[EncoderDecoder, 
 
 
 def test_where_a_stream_pauses_what_there_is_makes_a_portion() -> None:
-    """Guards: lines that have arrived kept back, or an end that is not told, while more is waited for."""
+    """Guards against holding back lines or the end while waiting for more."""
     stream = [None, *"ab", None, *map(str, range(200)), None, "c"]
     assert [len(window) for window in split_stream(stream, 512)] == [0, 2, 0, 128, 72, 0, 1]

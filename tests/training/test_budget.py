@@ -10,7 +10,7 @@ from training.progress import Progress
 
 
 def evaluated_at(trainer: TrainerConfig, minutes: float) -> list[float]:
-    """The minutes at which a run of so many minutes evaluates, with steps of a second and evaluations of two."""
+    """Return the minutes at which a run of this length evaluates, with steps of one second and evaluations of two."""
     progress, found = Progress(), []
     budget = Budget(trainer, progress)
     while progress.seconds < 60 * minutes:
@@ -24,18 +24,18 @@ def evaluated_at(trainer: TrainerConfig, minutes: float) -> list[float]:
 
 
 def test_evaluations_begin_close_together_and_spread_out() -> None:
-    """Guards: a demo that shows nothing for a minute, and one that spends its last minutes on evaluations."""
+    """Guards against a demo that shows nothing for a minute, or spends its last minutes on evaluations."""
     early = TrainerConfig(steps=None, minutes=4, evaluate_minutes=1, first_evaluation_minutes=0.25)
     assert evaluated_at(early, 4) == [0.25, 0.57, 1.2, 2.23, 3.27, 4.0]
 
 
 def test_without_a_first_one_the_intervals_are_equal() -> None:
-    """Guards: other recipes' numbers, which depend on when they evaluate."""
+    """Guards against different results of the other recipes, which depend on when they evaluate."""
     assert evaluated_at(TrainerConfig(steps=None, minutes=4, evaluate_minutes=1), 4) == [1.0, 2.03, 3.07, 4.0]
 
 
 def test_the_schedule_of_steps_knows_no_minutes() -> None:
-    """Guards: a run by steps whose evaluations depend on the clock."""
+    """Guards against a run with a budget in steps whose evaluations depend on the clock."""
     trainer = TrainerConfig(steps=90, evaluate_every=30, first_evaluation_minutes=0.1)
     assert evaluated_at(trainer, 1.6) == [0.5, 1.03, 1.57]
 
@@ -46,5 +46,5 @@ def test_the_schedule_of_steps_knows_no_minutes() -> None:
 def test_an_interval_is_a_function_of_the_last_evaluation_alone(
     last: float, first: float | None, interval: float
 ) -> None:
-    """Guards: a resumed run whose evaluations begin close together again."""
+    """Guards against a resumed run whose evaluations start again at short intervals."""
     assert evaluation_interval(last, 5, first) == interval

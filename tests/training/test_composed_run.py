@@ -1,5 +1,4 @@
-"""From the settings of one run to its config: the budget, what a resumed run may change, what another's weights bring
-with them."""
+"""Composing the config of one run: its budget, the changes that a resume allows, and what `init_from` inherits."""
 
 from pathlib import Path
 
@@ -17,7 +16,7 @@ def composed(*settings: str) -> ComposedRun:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a run, with nothing but its config."""
+    """Return the folder of a run that contains only its config."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "old").mkdir(parents=True)
     return Path("runs/old")
@@ -56,7 +55,7 @@ STEPS, MINUTES, BOTH = {"steps": 300, "minutes": None}, {"steps": None, "minutes
 def test_a_budget_given_alone_on_resume_is_the_whole_budget(
     saved: dict[str, float | None], given: list[str], steps: int | None, minutes: float | None, run: Path
 ) -> None:
-    """Guards: `resume=… trainer.minutes=30` ignored because the run has a number of steps, and the other way round."""
+    """Guards against `resume=… trainer.minutes=30` ignored because the run has a number of steps, and vice versa."""
     save(run, **saved)
     found = composed(f"resume={run}", *given)
     assert found.problems == []
@@ -84,8 +83,8 @@ def test_a_budget_given_alone_on_resume_is_the_whole_budget(
 def test_a_budget_given_alone_at_the_start_is_the_whole_budget(
     given: list[str], steps: int | None, minutes: float | None
 ) -> None:
-    """Guards: `trainer.minutes=30` ending after the default number of steps; 9000 steps ending with the recipe's
-    minute."""
+    """Guards against `trainer.minutes=30` that ends after the default steps, and 9000 steps that end with the
+    recipe's minutes."""
     found = composed(*given)
     assert found.problems == []
     assert (found.config.trainer.steps, found.config.trainer.minutes) == (steps, minutes)
@@ -107,14 +106,14 @@ def test_a_budget_given_alone_at_the_start_is_the_whole_budget(
     ],
 )
 def test_a_warm_up_that_nobody_gave_leaves_room_for_training(given: list[str], warmup: int) -> None:
-    """Guards: 50 steps that never reach the peak learning rate; a warm-up of one's own choice that is changed."""
+    """Guards against 50 steps that never reach the peak learning rate, and changes of a warm-up that the user sets."""
     found = composed(*given)
     assert found.problems == []
     assert found.config.schedule.warmup == warmup
 
 
 def test_a_run_that_goes_on_keeps_its_warm_up_unless_it_gets_another_schedule(run: Path) -> None:
-    """Guards: a curve with a bend where a run was resumed, and a new schedule that never reaches its peak."""
+    """Guards against a bend in the learning rate at a resume, and a new schedule that never reaches its peak."""
     save(run, steps=300)
     assert composed(f"resume={run}").config.schedule.warmup == 100
     assert composed(f"resume={run}", "trainer.steps=200").config.schedule.warmup == 100
@@ -124,7 +123,7 @@ def test_a_run_that_goes_on_keeps_its_warm_up_unless_it_gets_another_schedule(ru
 
 
 def test_a_run_without_any_budget_is_refused(run: Path) -> None:
-    """Guards: training without an end."""
+    """Guards against training without an end."""
     save(run, **MINUTES)
     for found in (composed("trainer.steps=null"), composed(f"resume={run}", "trainer.minutes=null")):
         assert [problem.partition(":")[0] for problem in found.problems] == [
@@ -146,7 +145,7 @@ def test_a_run_without_any_budget_is_refused(run: Path) -> None:
     ],
 )
 def test_what_would_make_a_resumed_run_another_one_is_refused(setting: str, key: str, run: Path) -> None:
-    """Guards: a setting that is ignored without a word."""
+    """Guards against a setting that is silently ignored."""
     save(run)
     (problem,) = composed(f"resume={run}", setting).problems
     assert problem.startswith(f"{key}")
@@ -154,8 +153,8 @@ def test_what_would_make_a_resumed_run_another_one_is_refused(setting: str, key:
 
 
 def test_what_a_resumed_run_has_anyway_may_be_repeated(run: Path) -> None:
-    """Guards: the command that began a run refused when it is repeated with `resume`; a renamed folder that must be
-    called as before."""
+    """Guards against rejecting the original command with `resume` added, and against depending on a renamed folder's
+    old name."""
     save(run)
     repeated = ["experiment=demo_gpt", "task=gpt", "name=old", "model.width=128", "runs=runs", "optim.lr=0.5"]
     assert composed(f"resume={run}", *repeated).problems == []
@@ -165,7 +164,7 @@ def test_what_a_resumed_run_has_anyway_may_be_repeated(run: Path) -> None:
 
 
 def test_a_tokenizer_of_any_size_may_be_repeated_where_none_is_named(run: Path) -> None:
-    """Guards: `tokenizer=bpe` refused for a run whose vocabulary had a size, which the group leaves to the data."""
+    """Guards against rejecting `tokenizer=bpe` for a run whose vocabulary size was derived from its data."""
     config = TrainConfig(name="old", experiment="demo_gpt")
     config.tokenizer.kind, config.tokenizer.vocab_size = "bpe", 700
     save_config(config, run)
@@ -176,7 +175,7 @@ def test_a_tokenizer_of_any_size_may_be_repeated_where_none_is_named(run: Path) 
 
 
 def test_settings_of_before_are_told_apart_from_new_ones(run: Path) -> None:
-    """Guards: a log that does not say what a resumed run does otherwise."""
+    """Guards against a log that does not list the settings that a resume changes."""
     save(run)
     found = composed(f"resume={run}", "optim.lr=0.5", "schedule=linear", "data.path=~/book.txt")
     assert found.problems == []
@@ -189,7 +188,7 @@ def test_settings_of_before_are_told_apart_from_new_ones(run: Path) -> None:
 
 
 def test_home_folders_are_found_wherever_a_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a folder called `~` beside the data; RuntimeError for an unknown user."""
+    """Guards against a folder named `~` next to the data, and RuntimeError for an unknown user."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "runs" / "old").mkdir(parents=True)
     save(tmp_path / "runs" / "old")

@@ -13,7 +13,7 @@ SOURCE, TRANSLATION = "Emi prefers the apple over the orange because it is less 
 
 
 def test_the_demo_ends_with_a_screen_that_fits(tmp_path: Path) -> None:
-    """Guards: scores that scroll away behind tables; a translation of another sentence under a source."""
+    """Guards against scores that scroll away behind tables, and translations under another source."""
     gpt, translator = tmp_path / "demo_gpt", tmp_path / "demo_enja"
     for run, figures in ((gpt, {"test/pronouns": 61.4}), (translator, {"novel/exact": 99.75, "novel/chrf": 99.9})):
         run.mkdir()

@@ -1,4 +1,4 @@
-"""The fast path as a whole against the definition: the same steps in bf16 and in float32."""
+"""All fast forms together compared with the definitions: the same training in bf16 and in float32."""
 
 from contextlib import nullcontext
 
@@ -18,7 +18,7 @@ STEPS, VOCABULARY, HALF = 50, 24, 16
 
 
 class Repeats(BatchStream):
-    """Endless rows whose second half repeats the first: nothing but attention can tell what comes next."""
+    """Endless rows whose second half repeats the first: only attention can predict the next token."""
 
     epoch_batches, epoch = 1, 0.0
 
@@ -33,7 +33,7 @@ class Repeats(BatchStream):
 
 
 def losses(dtype: torch.dtype, *, by_definition: bool = False, order: int = 1) -> Tensor:
-    """Training loss of each of `STEPS` steps from the same weights."""
+    """Return the training loss of each of `STEPS` steps from the same weights."""
     torch.manual_seed(1)
     model = GPT(ModelConfig(layers=2, heads=2, width=64, context=2 * HALF, dropout=0.0), VOCABULARY)
     # A small rate: its updates are lost in bf16's eight bits wherever no float32 copy takes them in.
@@ -53,18 +53,15 @@ def losses(dtype: torch.dtype, *, by_definition: bool = False, order: int = 1) -
 
 
 def largest_gap(one: Tensor, other: Tensor) -> float:
-    """Between means of ten steps."""
+    """Return the largest difference between means of ten steps."""
     return float((one - other).unflatten(0, (-1, 10)).mean(dim=1).abs().max())
 
 
 def test_bf16_follows_the_loss_of_the_float32_definition() -> None:
-    """Guards: parts that are each within rounding and together are not: weights without masters, another scale of the
-    scores.
-
-    What other batches change (0.005 nats) is what a difference is worth. bf16 strays by a sixtieth of it; without
-    masters by three quarters, with scores scaled by 1 / D by nearly twice, with unscaled gradients of queries by more
-    than half.
-    """
+    """Guards against parts that are each within rounding and together are not, e.g. no master weights, or another
+    scale of the scores. The unit is the effect of other batches (0.005 nats): bf16 deviates by a sixtieth of it;
+    training without master weights by three quarters, with scores scaled by 1 / D by nearly twice, with unscaled
+    gradients of queries by more than half."""
     reference = losses(torch.float32, by_definition=True)
     noise = largest_gap(losses(torch.float32, by_definition=True, order=2), reference)
     assert float(reference[:10].mean() - reference[-10:].mean()) > 5 * noise  # it learns

@@ -1,4 +1,4 @@
-"""The loss that training computes, against torch's own."""
+"""The training loss compared with torch's."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from training.loss import loss_and_gradient, projected_loss, token_losses
 
 
 def summed_loss(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Torch's own, of logits [B, T, V]."""
+    """Return torch's loss for logits [B, T, V]."""
     return F.cross_entropy(
         logits.flatten(0, 1).float(),
         targets.flatten(),
@@ -28,7 +28,8 @@ def summed_loss(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tens
 def test_the_projected_loss_and_its_gradients_are_those_of_cross_entropy(
     smoothing: float, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: a gradient written by hand; padding that teaches; stretches that lose rows (the last one is shorter)."""
+    """Guards the hand-written gradient, against loss on padding, and against chunks that lose rows (the last one is
+    shorter)."""
     monkeypatch.setattr(chunks, "_TOKENS", 16)
     monkeypatch.setattr(chunks, "_LOGITS", 16 * 50)
     features, weight = torch.randn(5, 9, 12, requires_grad=True), torch.randn(50, 12, requires_grad=True)
@@ -50,7 +51,7 @@ def test_the_projected_loss_and_its_gradients_are_those_of_cross_entropy(
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_padding_of_the_vocabulary_changes_nothing(smoothing: float, compiled: bool) -> None:
-    """Guards: padding rows that take probability, share the smoothing, or are trained."""
+    """Guards against padding rows that receive probability, smoothing or gradients."""
     features, weight = torch.randn(5, 9, 12, requires_grad=True), torch.randn(64, 12, requires_grad=True)
     targets = torch.randint(50, (5, 9))
     targets[1, 4:] = IGNORED
@@ -65,7 +66,7 @@ def test_padding_of_the_vocabulary_changes_nothing(smoothing: float, compiled: b
 
 
 def test_logits_of_any_size_give_a_finite_loss() -> None:
-    """Guards: exponentials of logits that overflow before the largest is taken off."""
+    """Guards against exponentials of logits that overflow before the maximum is subtracted."""
     features = torch.tensor([[[300.0, -300.0]]], requires_grad=True)
     loss = projected_loss(features, torch.eye(2), torch.tensor([[1]]))
     assert loss.item() == pytest.approx(600)
@@ -74,7 +75,7 @@ def test_logits_of_any_size_give_a_finite_loss() -> None:
 
 
 def test_bfloat16_loss_is_computed_in_float32() -> None:
-    """Guards: a sum over thousands of tokens in 8 bits of mantissa."""
+    """Guards against a sum over thousands of tokens with 8 bits of mantissa."""
     features, weight = torch.randn(4, 500, 16).bfloat16(), torch.randn(40, 16).bfloat16()
     targets = torch.randint(40, (4, 500))
     found = projected_loss(features, weight, targets)
@@ -83,8 +84,8 @@ def test_bfloat16_loss_is_computed_in_float32() -> None:
 
 
 def test_the_loss_of_each_token_is_that_of_its_logits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: stretches that lose tokens or shift them, a padded vocabulary that takes probability, padding that
-    counts."""
+    """Guards against chunks that lose or shift tokens, a padded vocabulary that receives probability, and counted
+    padding."""
     monkeypatch.setattr(chunks, "_TOKENS", 4)
     monkeypatch.setattr(chunks, "_LOGITS", 4 * 70)
     model = GPT(ModelConfig(layers=1, heads=2, width=16, context=9, vocab_multiple=64), 70).eval()

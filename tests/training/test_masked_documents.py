@@ -19,13 +19,14 @@ RECIPE = [*TINY, "data=text", "data.path=book.txt", "data.rows=line", "tokenizer
 
 
 def losses(run: Path) -> list[float]:
-    """Training and validation loss of every evaluation."""
+    """Return training and validation loss of every evaluation."""
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     return [record[key] for record in records for key in ("train/loss", "val/loss") if record.get(key) is not None]
 
 
 def test_a_run_with_masked_documents_learns_resumes_and_loads(program: Run, book: Path, tmp_path: Path) -> None:
-    """Guards: a setting that training, validation, maps or a loaded run do not share, or that a checkpoint forgets."""
+    """Guards against a setting that training, validation, maps and a loaded run do not share, or that a checkpoint
+    loses."""
     done = program("train.py", *RECIPE, "model.mask_documents=true", "name=masked")
     assert done.returncode == 0, done.stderr
     masked = losses(tmp_path / "runs" / "masked")
@@ -51,7 +52,7 @@ def test_a_run_with_masked_documents_learns_resumes_and_loads(program: Run, book
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_only_a_gpt_has_documents_to_mask(task: str) -> None:
-    """Guards: a setting of a translation that would do nothing."""
+    """Guards against a setting without effect in translation."""
     config = TrainConfig(task=task)
     config.model.mask_documents = True
     assert [problem for problem in problems(config) if "mask_documents" in problem] == (

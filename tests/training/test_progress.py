@@ -1,4 +1,4 @@
-"""Counters of older versions, and signals that ask training to stop."""
+"""Counters saved by older versions, and signals that stop training."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from training.progress import Interrupted, Progress, StopRequest
 
 
 def test_a_hang_up_asks_to_stop_where_the_terminal_is_gone() -> None:
-    """Guards: a closed terminal window ending a run without saving, since what is said to it cannot be written."""
+    """Guards against a closed terminal window that ends a run without saving, because writing to the terminal fails."""
     primary, terminal = os.openpty()
     saved = os.dup(2)
     os.dup2(terminal, 2)
@@ -25,7 +25,7 @@ def test_a_hang_up_asks_to_stop_where_the_terminal_is_gone() -> None:
 
 
 def test_a_signal_that_came_before_an_evaluation_ends_it_at_once() -> None:
-    """Guards: a whole evaluation after a signal that came while the checkpoint before it was written."""
+    """Guards against a whole evaluation after a signal that arrives while the checkpoint before it is written."""
     with StopRequest() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(Interrupted), stop.at_once():
@@ -33,7 +33,7 @@ def test_a_signal_that_came_before_an_evaluation_ends_it_at_once() -> None:
 
 
 def test_the_warm_up_of_an_older_version_goes_on_where_it_was() -> None:
-    """Guards: a resumed run that warms up again, since the time of its steps was not counted then."""
+    """Guards against a resumed run that warms up again because its older version did not count the time of steps."""
     progress = Progress()
     progress.load_state_dict({"step": 10, "seconds": 30.0, "first_step_seconds": 10.0})
     assert progress.step_seconds == 20

@@ -1,4 +1,4 @@
-"""A run's folder from one start to the next: who may write into it, where training goes on, what is dropped."""
+"""A run folder from start to start: who may write into it, where training continues, what is deleted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TEXT = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.eva
 
 @pytest.fixture
 def train(tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Train:
-    """`train("key=value", …)`: train.py in `tmp_path` -> what it said; what it refused comes back as its error."""
+    """`train("key=value", …)`: run train.py in `tmp_path` and return its output, or its error if it is rejected."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> str:
@@ -57,8 +57,8 @@ def checkpoints(run: Path) -> list[str]:
 def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothing_of_the_later_one(
     train: Train, tmp_path: Path
 ) -> None:
-    """Guards: two trainings mixed in one folder: curves with a fold, a `best` or a test result of weights that are
-    gone."""
+    """Guards against two trainings mixed in one folder: overlapping curves, and `best` or a test result of deleted
+    weights."""
     run = Path("runs/run")
     train(*TEXT, "name=run", "trainer.keep=5", "trainer.ema=0.9", "model.dropout=0.1")
     shutil.copytree(run, "straight", symlinks=True)
@@ -81,8 +81,8 @@ def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothin
 
 @pytest.mark.parametrize("left", [b"", b'{"step": 6,', b"\0" * 9, b"[]", b"{}"], ids=repr)
 def test_a_damaged_test_result_is_made_again(train: Train, left: bytes) -> None:
-    """Guards: a traceback of the JSON parser on every resume after a power cut or a full disk, for a file that is
-    easily made again."""
+    """Guards against a traceback of the JSON parser at every resume for a file damaged by a power failure or full
+    disk."""
     run = Path("runs/run")
     train(*TEXT, "name=run", "attention.enabled=false")
     whole = (run / "test.json").read_bytes()
@@ -92,8 +92,8 @@ def test_a_damaged_test_result_is_made_again(train: Train, left: bytes) -> None:
 
 
 def test_other_held_out_data_are_not_mixed_with_those_of_before(train: Train, book: Path) -> None:
-    """Guards: the old figures of another test file; a best loss on another validation file that hides every
-    later one."""
+    """Guards against old metrics of another test file, and a best loss on another validation file that no later loss
+    beats."""
     run, text = Path("runs/run"), book.read_text(encoding="utf-8")
     for name in ("valid", "test", "copy"):
         book.with_name(f"{name}.txt").write_text(text[: len(text) // 4], encoding="utf-8")
@@ -114,7 +114,7 @@ def test_other_held_out_data_are_not_mixed_with_those_of_before(train: Train, bo
 
 
 def test_going_back_to_the_very_start_leaves_nothing_of_the_later_training(train: Train, tmp_path: Path) -> None:
-    """Guards: step 0, saved when a signal came early, taken for a new run, which has nothing to drop."""
+    """Guards against step 0, saved after an early signal, treated as a new run, of which nothing is deleted."""
     run = Path("runs/run")
     train(*TEXT, "name=run", "trainer.test=false", "trainer.keep=1")
     first = run / "checkpoints" / "step-00000000"
@@ -130,7 +130,7 @@ def test_going_back_to_the_very_start_leaves_nothing_of_the_later_training(train
 
 
 def test_going_back_to_the_best_goes_on_with_its_loss(train: Train) -> None:
-    """Guards: `resume=…/best` read as a run folder, or the loss to beat taken from a later evaluation."""
+    """Guards against `resume=…/best` read as a run folder, and a loss to beat from a later evaluation."""
     run = Path("runs/run")
     train(*TEXT, "name=run", "trainer.test=false")
     train(f"resume={run}", "trainer.steps=8", "optim.lr=10", "optim.clip=0")
@@ -143,7 +143,7 @@ def test_going_back_to_the_best_goes_on_with_its_loss(train: Train) -> None:
 
 
 def test_a_finished_run_on_other_data_has_no_best_loss(train: Train, tmp_path: Path) -> None:
-    """Guards: `best validation loss inf` at the end of a run that had nothing left to do."""
+    """Guards against `best validation loss inf` at the end of a run that had nothing left to do."""
     train(*TEXT, "name=run", "trainer.test=false")
     (tmp_path / "other.txt").write_text(
         (tmp_path / "book.txt").read_text(encoding="utf-8") + "The end.\n", encoding="utf-8"
@@ -154,7 +154,7 @@ def test_a_finished_run_on_other_data_has_no_best_loss(train: Train, tmp_path: P
 
 
 def test_a_new_run_may_start_from_any_checkpoint(train: Train) -> None:
-    """Guards: `init_from=…/step-…` refused, or the best weights taken instead."""
+    """Guards against rejecting `init_from=…/step-…`, and against using the best weights instead."""
     train(*TEXT, "name=first", "trainer.keep=5", "trainer.test=false", "optim.lr=1e-2")
     train(
         *TEXT,
@@ -171,7 +171,7 @@ def test_a_new_run_may_start_from_any_checkpoint(train: Train) -> None:
 
 
 def test_a_checkpoint_that_is_not_there_is_answered_with_those_that_are(train: Train) -> None:
-    """Guards: `resume=…/step-…` mistyped and another step taken."""
+    """Guards against using another step if `resume=…/step-…` is mistyped."""
     train(*TEXT, "name=run", "trainer.test=false")
     said = train("resume=runs/run/checkpoints/step-00000005")
     assert said == "error: runs/run/checkpoints/step-00000005: no such checkpoint; available: step-00000006\n"
@@ -179,8 +179,8 @@ def test_a_checkpoint_that_is_not_there_is_answered_with_those_that_are(train: T
 
 
 def test_the_lock_comes_before_everything_that_is_read(train: Train, book: Path) -> None:
-    """Guards: a requeued job that reads `last`, prepares data, and then cuts off what the first has written
-    meanwhile."""
+    """Guards against a requeued job that reads `last`, prepares data, and then deletes what the first job has since
+    written."""
     train(*TEXT, "name=run", "trainer.test=false")
     book.unlink()
     shutil.rmtree("runs/run/checkpoints")
@@ -190,8 +190,8 @@ def test_the_lock_comes_before_everything_that_is_read(train: Train, book: Path)
 
 
 def test_a_name_is_free_again_after_a_start_that_saved_nothing(train: Train, tmp_path: Path) -> None:
-    """Guards: a named run that dies before its first checkpoint having to be deleted by hand; its tokenizer used for
-    other data."""
+    """Guards against having to delete a named run that dies before its first checkpoint, and reusing its tokenizer
+    for other data."""
     recipe = [setting for setting in TEXT if not setting.startswith("trainer.evaluate_every")]
     code, output = start_and_stop(
         tmp_path,
@@ -217,7 +217,7 @@ def test_a_name_is_free_again_after_a_start_that_saved_nothing(train: Train, tmp
 def test_a_folder_without_symbolic_links_is_refused_before_training(
     train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: hours of training on an exFAT disk that end without a checkpoint."""
+    """Guards against hours of training on an exFAT disk that end without a checkpoint."""
 
     def refuse(self: Path, target: str) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
@@ -234,7 +234,7 @@ def test_a_folder_without_symbolic_links_is_refused_before_training(
 
 
 def test_every_file_of_a_translators_start_is_known(train: Train) -> None:
-    """Guards: a new file in the folder that takes the name of a start for ever."""
+    """Guards against a new kind of file in a run folder that keeps the name of a failed start taken."""
     train(*TINY, "task=translate", "name=run", "trainer.test=false")
     run = Path("runs/run")
     with pytest.raises(UserError, match="already exists: continue it"):
@@ -248,7 +248,7 @@ def test_every_file_of_a_translators_start_is_known(train: Train) -> None:
 
 
 def test_a_start_that_is_killed_while_it_writes_a_file_leaves_its_name_free(train: Train) -> None:
-    """Guards: a part of a tokenizer or of a config, seen as a file of the user's, that takes the name for ever."""
+    """Guards against an incomplete tokenizer or config, mistaken for a user's file, that keeps the name taken."""
     train(*TINY, "task=translate", "name=run", "trainer.test=false")
     run = Path("runs/run")
     for name in ("checkpoints", "attention"):
@@ -269,7 +269,7 @@ def test_a_start_that_is_killed_while_it_writes_a_file_leaves_its_name_free(trai
     "content", ["notes.txt", "metrics.jsonl", "checkpoints/step-00000001/state.json", "checkpoints/mine", "config.yaml"]
 )
 def test_a_folder_that_holds_anything_else_is_never_touched(train: Train, content: str) -> None:
-    """Guards: a folder of the user's, or a run that was evaluated, deleted because its name was asked for."""
+    """Guards against deleting a user's folder, or an evaluated run, because its name is requested."""
     path = Path("runs/run") / content
     path.parent.mkdir(parents=True)
     path.write_text("{}", encoding="utf-8")

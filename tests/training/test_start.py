@@ -1,4 +1,4 @@
-"""What a start loads before it says anything."""
+"""Imports of a start before its first output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAVY = {"torch", "datasets", "pyarrow", "sentencepiece", "tensorboard", "matplo
     ],
 )
 def test_help_and_mistakes_wait_for_no_library(script: str, arguments: list[str], code: int) -> None:
-    """Guards: seconds of imports before a page of text, or before hearing of a slip of the keyboard."""
+    """Guards against seconds of imports before the help or the error for a typing mistake."""
     program = (
         "import runpy, sys\n"
         f"sys.argv = {[script, *arguments]!r}\n"

@@ -1,4 +1,4 @@
-"""A sweep: every point is trained whatever happens to others, named by what differs, and ranked at the end."""
+"""A sweep: every run is trained even if others fail, named by what varies, and ranked at the end."""
 
 import gc
 import json
@@ -41,8 +41,8 @@ def points_of(*settings: str) -> list[Point]:
 def test_a_point_that_fails_does_not_end_the_sweep(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: one diverging run costing the others of a night; a sweep with a failure that ends with exit code 0, or
-    without a word."""
+    """Guards the other runs of a sweep against one that diverges, and against exit code 0 or no message after a
+    failure."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         sys, "argv", ["train.py", "-m", *SMALL, "optim.lr=1e18,1e-3,3e-2", "model.feed_forward=64,1000000000000"]
@@ -73,7 +73,7 @@ def test_a_point_that_fails_does_not_end_the_sweep(
 
 
 def test_a_sweep_after_a_single_value_wins() -> None:
-    """Guards: a value that an alias gives, say, counted as a run of its own."""
+    """Guards against a value set by an alias, for example, that counts as a run of its own."""
     points = points_of("optim.lr=3", "optim.lr=1,2")
     assert [point.varied for point in points] == [{"optim.lr": "1"}, {"optim.lr": "2"}]
     assert [compose_run(point.settings).config.optim.lr for point in points] == [1, 2]
@@ -97,7 +97,7 @@ def test_a_run_that_is_asked_for_twice_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Guards: hours spent on the same run again, and a ranking in which one of two equal ones is the best."""
+    """Guards against hours spent on the same run twice, and a ranking in which one of two equal runs is the best."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["train.py", "-m", *SMALL, *values])
     with pytest.raises(SystemExit) as left:
@@ -110,7 +110,7 @@ def test_a_run_that_is_asked_for_twice_is_refused(
 def test_metrics_that_cannot_be_read_cost_their_own_run_alone(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: a night's sweep that ends with a traceback because a line of one run is damaged."""
+    """Guards against a night's sweep that ends with a traceback because a line of one run is damaged."""
     monkeypatch.chdir(tmp_path)
     write = RunLog.metrics
     lines = iter([b'{"st\n', None, b"\xff\n"])
@@ -134,8 +134,8 @@ def test_metrics_that_cannot_be_read_cost_their_own_run_alone(
 def test_what_a_run_sets_for_the_process_is_not_the_next_ones(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: trainer.threads=3,null that trains both runs with three threads; trainer.deterministic of one for all
-    after it."""
+    """Guards against trainer.threads=3,null that trains both runs with three threads, and trainer.deterministic that
+    affects later runs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # or it would stay for other tests
     monkeypatch.setattr(
@@ -156,7 +156,7 @@ def test_what_a_run_sets_for_the_process_is_not_the_next_ones(
 
 
 def test_an_interrupt_ends_the_whole_sweep_with_everything_saved(tmp_path: Path, book: Path) -> None:
-    """Guards: Ctrl-C that ends one point and starts the next, or that loses what the point has learnt."""
+    """Guards against Ctrl-C that ends one run and starts the next, or loses the training of that run."""
     code, output = start_and_stop(
         tmp_path,
         ["-m", *SMALL, "optim.lr=1e-3,3e-3", "trainer.steps=100000", "trainer.evaluate_every=50000"],
@@ -185,7 +185,7 @@ def test_an_interrupt_ends_the_whole_sweep_with_everything_saved(tmp_path: Path,
     ],
 )
 def test_runs_of_a_sweep_are_named_by_what_differs(settings: list[str], names: list[str], tmp_path: Path) -> None:
-    """Guards: gpt-text, gpt-text-2, gpt-text-3, and nobody knows which was which."""
+    """Guards against names like gpt-text, gpt-text-2 and gpt-text-3 that do not distinguish the runs."""
     found = [
         run_name(compose_run([*point.settings, f"runs={tmp_path}"]).config, point.varied)
         for point in points_of(*settings)
@@ -195,7 +195,7 @@ def test_runs_of_a_sweep_are_named_by_what_differs(settings: list[str], names: l
 
 
 def test_a_second_sweep_gets_free_names(tmp_path: Path) -> None:
-    """Guards: the second of two equal sweeps refused, or written over the first."""
+    """Guards against the second of two equal sweeps rejected, or overwriting the first."""
     first, _ = points_of("optim.lr=1e-3,3e-4")
     config = compose_run([*first.settings, f"runs={tmp_path}"]).config
     for name in ("gpt-primer-lr-0.001", "gpt-primer-lr-0.001-2", "gpt-primer-lr-0.001-3"):
@@ -204,7 +204,7 @@ def test_a_second_sweep_gets_free_names(tmp_path: Path) -> None:
 
 
 def test_a_long_value_does_not_make_an_impossible_name(tmp_path: Path) -> None:
-    """Guards: a probe in Japanese that fills the file system's 255 bytes, and two of them under one name."""
+    """Guards against a Japanese setting that exceeds the file system's 255 bytes, and two such runs with one name."""
     point, other = points_of(f"attention.probes=['{'水' * 200}'],['{'水' * 201}']")
     config = compose_run([*point.settings, f"runs={tmp_path}"]).config
     (tmp_path / run_name(config, point.varied)).mkdir()
@@ -224,7 +224,8 @@ def test_a_long_value_does_not_make_an_impossible_name(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_swept_is_one_message(setting: str, words: str) -> None:
-    """Guards: a traceback of Hydra's, a slip that asks for a million runs, and the same run several times."""
+    """Guards against Hydra's traceback, a typing mistake that requests a million runs, and the same run several
+    times."""
     found: list[str] = []
     sweep_points([normalise(each) for each in setting.split()], found)
     assert len(found) == 1
@@ -246,7 +247,8 @@ def test_a_wrong_sweep_is_refused_before_the_first_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Guards: a mistake in the last value that is found after hours, and Hydra's grammar error with exit code 1."""
+    """Guards against a mistake in the last value that is found after hours, and Hydra's grammar error with exit code
+    1."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
     with pytest.raises(SystemExit) as left:

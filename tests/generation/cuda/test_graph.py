@@ -1,4 +1,4 @@
-"""Steps that are recorded on a GPU keep the rules of a recording, as far as a CPU can tell."""
+"""Steps that a GPU captures in CUDA graphs obey the rules of a capture, as far as a CPU can check."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SAMPLING = SamplingConfig(temperature=0.8, top_k=9, top_p=0.9, min_p=0.01, repet
 
 
 def texts(config: ModelConfig, device: str) -> GraphSampling:
-    """Two texts, in a model made ready for decoding, with all that there is to choose by."""
+    """Return batched sampling of two texts in a model prepared for decoding, with every sampling setting."""
     model = prepare(GPT(config, 19).to(device), "float32")
     seen, banned = torch.zeros(2, 19, dtype=torch.bool, device=device), torch.tensor([2, 5], device=device)
     return GraphSampling(model, [[1, 4, 6], [3]], SAMPLING, UniformDraws(2, 0), banned, seen)
 
 
 def search(config: ModelConfig, device: str) -> GraphBeamSearch:
-    """Two sources, one of them padded."""
+    """Return a beam search of two sources, one of them padded."""
     model = prepare(EncoderDecoder(config, 11, 9).to(device), "float32")
     source, mask = torch.ones(2, 4, dtype=torch.int64, device=device), torch.ones(2, 4, dtype=torch.bool, device=device)
     mask[1, 2:] = False
@@ -43,12 +43,12 @@ def search(config: ModelConfig, device: str) -> GraphBeamSearch:
 
 @pytest.fixture(params=[texts, search], ids=["texts", "search"])
 def made(request: pytest.FixtureRequest, config: ModelConfig) -> Callable[[str], GraphForm]:
-    """A form with CUDA graphs, on a device of the test's choice."""
+    """Return a search or sampling with CUDA graphs on any device."""
     return lambda device: request.param(config, device)
 
 
 class Operations(TorchDispatchMode):
-    """Collects name and shapes of everything that torch computes."""
+    """Records name and shapes of every operation of torch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Operations(TorchDispatchMode):
 
 @torch.no_grad()
 def test_a_step_asks_nothing_of_the_device(made: Callable[[str], GraphForm]) -> None:
-    """Guards: a step that waits for a value or brings one from the CPU: meta tensors have none, and mix with
+    """Guards against a step that reads a value or copies one from the CPU: meta tensors have no values and mix with
     no others."""
     form = made("meta")
     form.cache.cover(5)
@@ -72,7 +72,7 @@ def test_a_step_asks_nothing_of_the_device(made: Callable[[str], GraphForm]) -> 
 
 @torch.no_grad()
 def test_all_steps_are_the_same_operations(made: Callable[[str], GraphForm]) -> None:
-    """Guards: numbers that Python counts, which a recording would repeat for ever."""
+    """Guards against numbers counted in Python, which a replay would repeat."""
     form, steps = made("cpu"), []
     form.cache.cover(5)
     form.step()
@@ -86,7 +86,7 @@ def test_all_steps_are_the_same_operations(made: Callable[[str], GraphForm]) -> 
 
 @torch.no_grad()
 def test_all_that_outlives_a_step_stays_where_it_is(made: Callable[[str], GraphForm]) -> None:
-    """Guards: a name that gets a new tensor, while the recording goes on with the old one."""
+    """Guards against an attribute assigned a new tensor, while the graph continues to use the old one."""
     form = made("cpu")
     form.cache.cover(5)
     form.step()
@@ -105,7 +105,7 @@ def test_all_that_outlives_a_step_stays_where_it_is(made: Callable[[str], GraphF
 
 
 def test_without_a_gpu_a_step_is_run_each_time() -> None:
-    """Guards: decoding that stops, or counts twice, where nothing can be recorded."""
+    """Guards against decoding that stops, or counts twice, if nothing can be captured."""
     number, replay = torch.zeros(()), GraphRunner(torch.device("cpu"))
     for expected in range(1, 10):
         replay(lambda: number.add_(1), 0)
@@ -113,7 +113,7 @@ def test_without_a_gpu_a_step_is_run_each_time() -> None:
 
 
 def test_a_readback_has_the_values_of_its_time() -> None:
-    """Guards: reading the next step's token for this one's."""
+    """Guards against reading the token of the next step."""
     tensor = torch.tensor([1, 2])
     readback = HostCopy(tensor)
     tensor.add_(10)

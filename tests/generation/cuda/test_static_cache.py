@@ -1,4 +1,4 @@
-"""Decoding in steps of one shape writes and finds what decoding with growing caches does."""
+"""Decoding with caches of static shape generates the same as decoding with growing caches."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PROMPTS = [[7, 3, 5], [1], list(range(16)), [4, 4, 9, 2, 6, 18, 0], [*range(18),
 
 @pytest.fixture
 def gpt(config: ModelConfig, sharpen: Sharpen) -> GPT:
-    """Each flavour, with a vocabulary of 19 padded to 32."""
+    """Return each variant of the architecture, with a vocabulary of 19 padded to 32."""
     return sharpen(GPT(replace(config, vocab_multiple=32), 19))
 
 
 def both_ways(gpt: GPT, config: SamplingConfig, **options: Any) -> list[list[list[int | None]]]:
-    """What `generate` yields with a growing cache, and with a static one."""
+    """Return what `generate` yields with a growing cache and with a static cache."""
     return [
         list(generate(gpt, PROMPTS, config, static_shapes=static_shapes, **options)) for static_shapes in (False, True)
     ]
@@ -39,15 +39,15 @@ def both_ways(gpt: GPT, config: SamplingConfig, **options: Any) -> list[list[lis
 
 @pytest.mark.usefixtures("poisoned_memory")
 def test_sampling_with_a_static_cache_equals_a_growing_cache(gpt: GPT) -> None:
-    """Guards: positions, masks and chances that only the device counts, past the context and past 64 steps,
-    row by row."""
+    """Guards positions, masks and random numbers counted on the device, past the context and past 64 steps, row by
+    row."""
     growing, static = both_ways(gpt, SamplingConfig(max_tokens=80), seed=3)
     assert static == growing
     assert len(growing) == 80
 
 
 def test_all_filters_are_the_same_with_a_static_cache(gpt: GPT) -> None:
-    """Guards: banned tokens, filters, and the tokens seen, which the step itself has to keep up to date."""
+    """Guards banned tokens, filters, and the tokens seen, which the step itself must update."""
     for config in (
         SamplingConfig(temperature=0.0, repetition_penalty=1.7, max_tokens=30),
         SamplingConfig(temperature=1.4, top_k=9, top_p=0.9, min_p=0.01, repetition_penalty=1.2, max_tokens=30),
@@ -58,7 +58,7 @@ def test_all_filters_are_the_same_with_a_static_cache(gpt: GPT) -> None:
 
 
 def test_texts_that_ended_stay_in_step_and_are_not_told(gpt: GPT) -> None:
-    """Guards: tokens after the end of a text, neighbours that are shifted by it, and steps after the end of all."""
+    """Guards against tokens after the end of a text, effects on other rows, and steps after the end of all texts."""
     free, _ = both_ways(gpt, SamplingConfig(max_tokens=60))
     stop_ids = {token for token in free[20] if token is not None}
     growing, static = both_ways(gpt, SamplingConfig(max_tokens=60), stop_ids=stop_ids)
@@ -67,14 +67,14 @@ def test_texts_that_ended_stay_in_step_and_are_not_told(gpt: GPT) -> None:
 
 
 def test_one_token_asked_for_is_one_token_written(gpt: GPT) -> None:
-    """Guards: the step that runs ahead of what is yielded, where there is none to run."""
+    """Guards against running a step ahead if there is none left."""
     growing, static = both_ways(gpt, SamplingConfig(max_tokens=1))
     assert static == growing
     assert len(static) == 1
 
 
 def test_a_prepared_model_works_with_a_static_cache_too(gpt: GPT) -> None:
-    """Guards: the short form of a block for a single token, which has no mask."""
+    """Guards the fast form of a block for a single token, which has no mask."""
     ready = prepare(gpt, "float32")
     growing, static = both_ways(ready, SamplingConfig(max_tokens=40))
     assert static == growing
@@ -82,7 +82,7 @@ def test_a_prepared_model_works_with_a_static_cache_too(gpt: GPT) -> None:
 
 @torch.no_grad()
 def test_longer_rows_make_attention_see_more(sharpen: Sharpen) -> None:
-    """Guards: keys beyond the length seen so far, when a text passes from one shape to the next."""
+    """Guards against keys beyond the current length when a text passes from one shape to the next."""
     gpt: GPT = sharpen(GPT(ModelConfig(layers=2, heads=4, kv_heads=2, width=32, context=300), 19))
     tokens = torch.randint(19, (2, 290))
     lengths = [250, 120]
@@ -106,7 +106,7 @@ def test_longer_rows_make_attention_see_more(sharpen: Sharpen) -> None:
 def test_beam_search_with_a_static_cache_equals_a_growing_cache(
     config: ModelConfig, sharpen: Sharpen, beam_size: int, prepared: bool
 ) -> None:
-    """Guards: the walk back along the trace, limits of single sentences, padding, and sentences that are done early."""
+    """Guards the back-pointers, limits of single sentences, padding, and sentences that finish early."""
     model: EncoderDecoder = sharpen(EncoderDecoder(replace(config, vocab_multiple=4), 11, 6))
     if prepared:
         model = prepare(model, "float32")
@@ -129,7 +129,7 @@ def test_beam_search_with_a_static_cache_equals_a_growing_cache(
 
 
 def test_hypotheses_of_a_static_cache_see_what_those_of_a_growing_one_see() -> None:
-    """Guards: ancestors that are forgotten when more steps are seen, or that another sentence's parents reorder."""
+    """Guards against ancestors lost when attention covers more steps, or reordered by another sentence's parents."""
     growing, static = BeamCache(130, 3), StaticBeamCache(130, 3, torch.device("cpu"))
     for step in range(130):
         new = torch.randn(2, 1, 3, 4)
@@ -151,7 +151,7 @@ def test_hypotheses_of_a_static_cache_see_what_those_of_a_growing_one_see() -> N
 
 
 def test_a_static_cache_refuses_what_it_cannot_do(sharpen: Sharpen) -> None:
-    """Guards: several tokens written over each other, and rows that recorded steps would not follow."""
+    """Guards against several tokens written to one place, and changes of rows that a CUDA graph would not follow."""
     gpt: GPT = sharpen(GPT(ModelConfig(layers=1, heads=2, width=32, context=8), 19))
     filled = gpt.new_cache()
     with torch.no_grad():

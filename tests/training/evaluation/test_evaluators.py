@@ -1,4 +1,4 @@
-"""What an evaluation does where a part of it fails."""
+"""Evaluations: optional parts that fail, and what is written to the log, files and TensorBoard."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ Make = Callable[..., Evaluator]
 
 @pytest.fixture
 def make(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """`make("gpt", importance=True)`: the evaluator of a run in `tmp_path` with a fresh tiny model."""
+    """`make("gpt", importance=True)`: return the evaluator of a run in `tmp_path` with a newly initialised tiny
+    model."""
     cache = str(tmp_path_factory.getbasetemp() / "evaluators_cache")
 
     def build(task: str, **attention: object) -> Evaluator:
@@ -50,7 +51,8 @@ def make(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
 def test_what_decorates_an_evaluation_may_fail_and_what_measures_may_not(
     make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: a run that ends because its maps cannot be written; a validation loss that is missing without a word."""
+    """Guards against a run that ends because its maps cannot be written, and a missing validation loss without an
+    error."""
     evaluator = make("gpt")
     folder = store.path(tmp_path, 1).parent
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +77,7 @@ def test_what_decorates_an_evaluation_may_fail_and_what_measures_may_not(
 def test_the_terminal_gets_a_line_for_each_long_table_and_a_file_the_table(
     task: str, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: a hundred lines of tables at the end of a run, over which nobody sees what came out."""
+    """Guards against a hundred lines of tables at the end of a run, which hide the results."""
     evaluator = make(task, importance=True)
     evaluator.test(1)
     evaluator.log.close()
@@ -99,7 +101,8 @@ def test_the_terminal_gets_a_line_for_each_long_table_and_a_file_the_table(
 def test_a_test_is_one_table_and_one_scalar_for_each_split(
     task: str, headline: str, make: Make, tmp_path: Path
 ) -> None:
-    """Guards: a dozen charts with one dot each before the curves; HParams without a figure of the test."""
+    """Guards against a dozen charts with one point each before the training curves, and an HParams tab without test
+    metrics."""
     evaluator = make(task)
     evaluator.test(7)
     evaluator.log.close()
@@ -115,7 +118,7 @@ def test_a_test_is_one_table_and_one_scalar_for_each_split(
 
 
 def test_a_part_of_the_test_that_fails_costs_no_score(make: Make, tmp_path: Path) -> None:
-    """Guards: test.json, and the end of the run, lost to maps that cannot be written."""
+    """Guards test.json and the end of the run against maps that cannot be written."""
     evaluator = make("gpt", importance=True)
     folder = store.path(tmp_path, 1).parent
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Heads of real models against the gold of the embedded corpus."""
+"""Scores of attention heads against the gold labels of the built-in corpus."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ SHAPE = ModelConfig(layers=2, heads=4, kv_heads=2, width=32, context=200)
 
 @pytest.fixture(scope="module")
 def pairs() -> Rows:
-    """Sentences of many lengths."""
+    """Return sentences of many lengths."""
     return rows("sentences", 300, seed=5)[:60]
 
 
 @pytest.fixture(scope="module")
 def stories() -> Rows:
-    """Stories with pronouns."""
+    """Return stories with pronouns."""
     return rows("stories", 200, seed=5)[:30]
 
 
 @pytest.fixture(scope="module")
 def tokenizer(pairs: Rows, stories: Rows) -> Tokenizer:
-    """One vocabulary for all."""
+    """Return a tokenizer with one vocabulary for all texts."""
     texts = [row[side] for row in pairs for side in ("source", "target")] + [row["text"] for row in stories]
     return Tokenizer.train(texts, TokenizerConfig(kind="unigram", vocab_size=500))
 
 
 @pytest.fixture(scope="module")
 def translator(tokenizer: Tokenizer) -> EncoderDecoder:
-    """Untrained."""
+    """Return an untrained translator."""
     torch.manual_seed(2)
     return EncoderDecoder(SHAPE, tokenizer.vocab_size, tokenizer.vocab_size)
 
 
 @pytest.fixture(scope="module")
 def gpt(tokenizer: Tokenizer) -> GPT:
-    """Untrained."""
+    """Return an untrained GPT."""
     torch.manual_seed(2)
     return GPT(SHAPE, tokenizer.vocab_size)
 
@@ -89,7 +89,7 @@ def test_maps_of_a_padded_batch_are_those_of_each_sentence_alone(
 def test_an_untrained_translator_aligns_no_better_than_chance(
     translator: EncoderDecoder, tokenizer: Tokenizer, pairs: Rows
 ) -> None:
-    """Guards the whole count: a read-out that looks good without training measures something else."""
+    """Guards the whole computation: a score that looks good without training measures something else."""
     scores = alignment_scores(translator, [tokenizer], pairs)
     assert scores is not None
     assert scores.count == len(pairs)
@@ -102,7 +102,8 @@ def test_an_untrained_translator_aligns_no_better_than_chance(
 
 
 def test_an_untrained_gpt_finds_antecedents_like_chance(gpt: GPT, tokenizer: Tokenizer, stories: Rows) -> None:
-    """Guards the candidates and the label: with the right one always first, or alone, any head would look good."""
+    """Guards the candidates and the label: if the right one were always the first or the only one, any head would
+    look good."""
     scores = antecedent_scores(gpt, tokenizer, stories)
     assert scores is not None
     assert scores.count > 60
@@ -114,7 +115,7 @@ def test_an_untrained_gpt_finds_antecedents_like_chance(gpt: GPT, tokenizer: Tok
 
 
 def test_baselines_of_alignment_are_those_written_down_by_hand() -> None:
-    """Guards chance, diagonal and what counts as possible: four words of one letter a side."""
+    """Guards chance, diagonal and possible links, with four words of one letter on each side."""
     tokenizer = Tokenizer.train(["abcd", "wxyz"], TokenizerConfig(kind="char"))
     letters = [[place, place + 1] for place in range(4)]
     row = {"source": "abcd", "target": "wxyz", "words": [letters, letters]}
@@ -131,8 +132,8 @@ def test_baselines_of_alignment_are_those_written_down_by_hand() -> None:
 
 
 def test_the_two_rows_of_a_pronoun_are_told_apart() -> None:
-    """Guards the row that writes a pronoun and the one that reads it, in a model whose two heads are set by hand: the
-    first looks from the space before the pronoun at A, the second from the end of the pronoun at B."""
+    """Guards the two attention rows of a pronoun, in a model with two hand-made heads: the first attends from the
+    space before the pronoun to A, the second from the end of the pronoun to B."""
     tokenizer = Tokenizer.train(["A met B. he ran."], TokenizerConfig(kind="char"))
     story = {"text": "A met B. he ran.", "mentions": [[0, 1, 0, 0], [6, 7, 1, 0], [9, 11, 0, 1]], "turns": []}
     story |= {"referents": ["he", "he"], "names": ["A", "B"]}
@@ -161,7 +162,7 @@ def test_the_two_rows_of_a_pronoun_are_told_apart() -> None:
 
 
 def test_the_best_read_out_is_the_lowest_error_and_the_highest_accuracy() -> None:
-    """Guards the choice that is made on the validation split; baselines take no part."""
+    """Guards the selection on the validation split, which excludes baselines."""
     scores = HeadScores(
         [
             Score("alignment_error", "argmax", 30.0, "cross"),
@@ -178,7 +179,7 @@ def test_the_best_read_out_is_the_lowest_error_and_the_highest_accuracy() -> Non
 
 
 def test_gold_of_examples_joins_back_to_the_words(tokenizer: Tokenizer, pairs: Rows, stories: Rows) -> None:
-    """Guards the positions that the tab marks: every link and pronoun, spelled from the tokens that it names."""
+    """Guards the positions that the tab highlights: the tokens of every link and pronoun spell the gold words."""
     for row in pairs:
         example = pair_example([tokenizer], row)
         linked = {(a, b) for a, b, *_ in row["alignment"]}
@@ -202,7 +203,7 @@ def test_gold_of_examples_joins_back_to_the_words(tokenizer: Tokenizer, pairs: R
 
 
 def test_rows_longer_than_the_context_are_left_out(tokenizer: Tokenizer, pairs: Rows) -> None:
-    """Guards against a crash, and against a score of nothing."""
+    """Guards against a crash, and against a score of no examples."""
     torch.manual_seed(2)
     short = EncoderDecoder(
         ModelConfig(layers=1, heads=2, width=16, context=8), tokenizer.vocab_size, tokenizer.vocab_size
@@ -230,8 +231,8 @@ def test_rows_longer_than_the_context_are_left_out(tokenizer: Tokenizer, pairs: 
 def test_a_silenced_head_adds_nothing_and_comes_back(
     translator: EncoderDecoder, tokenizer: Tokenizer, pairs: Rows
 ) -> None:
-    """Guards head importance: with all heads of a layer silent that sublayer is gone, and afterwards nothing has
-    changed."""
+    """Guards head importance: ablating all heads of a layer removes the sublayer, and afterwards the model is
+    unchanged."""
     example = pair_example([tokenizer], pairs[0])
     source, target = torch.tensor([example.source_ids]), torch.tensor([example.target_ids])
     module = translator.decoder[1].cross_attention  # type: ignore[union-attr]
@@ -255,7 +256,7 @@ def test_a_silenced_head_adds_nothing_and_comes_back(
 
 
 def test_importance_is_the_rise_of_the_loss(gpt: GPT, tokenizer: Tokenizer, stories: Rows) -> None:
-    """Guards its sign and its places: a head made to shout noise is the one worth losing."""
+    """Guards sign and place of the importance: a head that outputs noise is the one whose removal lowers the loss."""
     text = torch.tensor([tokenizer.encode(stories[0]["text"])[:40]])
     batch = Batch(inputs=text[:, :-1], targets=text[:, 1:])
     loud = copy.deepcopy(gpt)

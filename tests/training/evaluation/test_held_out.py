@@ -1,4 +1,4 @@
-"""What an evaluation costs, and what it compares with."""
+"""Cost of an evaluation, and the baselines of its scores."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,12 +30,12 @@ WIDE = 20_000
 
 
 class Largest(TorchDispatchMode):
-    """Remembers how many entries the largest tensor had."""
+    """Records the number of entries of the largest tensor."""
 
     entries = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operation of torch and look at its result."""
+        """Run an operation of torch and record the size of its result."""
         result = function(*args, **(kwargs or {}))
         if isinstance(result, Tensor):
             self.entries = max(self.entries, result.numel())
@@ -44,7 +44,7 @@ class Largest(TorchDispatchMode):
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    """Pieces of the stories."""
+    """Return a tokenizer of the stories."""
     return Tokenizer.train([row["text"] for row in STORIES], TokenizerConfig(kind="bpe", vocab_size=200))
 
 
@@ -68,8 +68,7 @@ def windows() -> list[Batch]:
 def test_no_evaluation_holds_the_logits_of_a_whole_batch(
     evaluate: Callable[[GPT, Tokenizer], object], tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: 1.3 GB of logits at a vocabulary of 32,000, three times what training needs: it then runs out of memory
-    here."""
+    """Guards against 1.3 GB of logits with a vocabulary of 32,000, three times the memory of training."""
     monkeypatch.setattr(chunks, "_TOKENS", 16)
     monkeypatch.setattr(chunks, "_LOGITS", 16 * WIDE)
     model = GPT(ModelConfig(layers=1, heads=2, width=16, context=256), WIDE).eval()
@@ -81,7 +80,7 @@ def test_no_evaluation_holds_the_logits_of_a_whole_batch(
 def test_the_translation_memory_holds_a_bounded_number_of_pairs_and_says_so(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: a test that takes hours, and the memory of the machine, where there are millions of training pairs."""
+    """Guards against a test that takes hours, or all memory, with millions of training pairs."""
     data = DataConfig(sentences=300, cache=str(tmp_path_factory.mktemp("cache")))
     prepared = prepare("translate", data, TokenizerConfig(kind="bpe", vocab_size=500), 64, 1)
     train = prepared.rows("train")[:]

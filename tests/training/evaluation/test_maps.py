@@ -1,4 +1,4 @@
-"""What an evaluation records of attention, on the real corpus with a model of no importance."""
+"""Attention maps recorded at evaluations, on the built-in corpus with an untrained model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Make = Callable[..., AttentionRecorder]
 
 @pytest.fixture
 def make(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """`make("translate", examples=1, …)`: a recorder of a fresh tiny model with these attention settings."""
+    """`make("translate", examples=1, …)`: return a recorder of a new tiny model with these attention settings."""
     cache = str(tmp_path_factory.getbasetemp() / "recorder_cache")
 
     def build(task: str, **attention: object) -> AttentionRecorder:
@@ -46,12 +46,12 @@ def make(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
 
 
 def events(run: Path) -> EventAccumulator:
-    """The event files of a run, as TensorBoard reads them."""
+    """Load the event files of a run as TensorBoard does."""
     return EventAccumulator(str(run)).Reload()
 
 
 def test_a_translation_run_keeps_maps_scores_curves_and_a_picture(make: Make, tmp_path: Path) -> None:
-    """Guards what the tab, the charts and the Images tab are fed with at every evaluation."""
+    """Guards what the tab, the charts and the Images tab receive at every evaluation."""
     recorder = make("translate", probes=["I run. ||| 私は走る。", "I run.|||走る。", "I run."])
     recorder.record(7)
     recorder.log.close()
@@ -70,7 +70,7 @@ def test_a_translation_run_keeps_maps_scores_curves_and_a_picture(make: Make, tm
 
 
 def test_settings_switch_parts_off(make: Make, tmp_path: Path) -> None:
-    """Guards `examples=0`, `scored=0` and `image=false`: less is kept, and nothing at all when nothing is left."""
+    """Guards `examples=0`, `scored=0` and `image=false`: less is saved, and nothing if nothing is left to save."""
     recorder = make("gpt", examples=0, image=False)
     recorder.record(1)
     assert not store.load(store.path(tmp_path, 1)).samples
@@ -86,7 +86,7 @@ def test_settings_switch_parts_off(make: Make, tmp_path: Path) -> None:
 
 
 def test_old_steps_are_thinned_to_the_number_kept(make: Make, tmp_path: Path) -> None:
-    """Guards a long run against filling the disk."""
+    """Guards against a disk filled by a long run."""
     recorder = make("gpt", keep=3, scored=0)
     for step in range(0, 60, 10):
         recorder.record(step)
@@ -97,7 +97,7 @@ def test_old_steps_are_thinned_to_the_number_kept(make: Make, tmp_path: Path) ->
 
 
 def test_heads_are_chosen_on_validation_and_reported_on_test(make: Make) -> None:
-    """Guards against the best of all heads on the very split that is reported."""
+    """Guards against selecting the best head on the very split that is reported."""
     recorder = make("gpt")
     chosen = recorder.head_scores("valid")
     assert chosen is not None
@@ -124,7 +124,8 @@ def test_scores_are_counted_on_as_many_rows_as_asked_for(make: Make) -> None:
 def test_importance_is_measured_when_asked_for_and_kept_with_the_step(
     make: Make, tmp_path: Path, importance: bool
 ) -> None:
-    """Guards the opt-in: minutes on a large model, and lost if it were only printed; and the test scores beside it."""
+    """Guards the opt-in, as it takes minutes on a large model, and that its result is saved along with the test
+    scores."""
     recorder = make("gpt", importance=importance)
     evaluator = evaluator_for(recorder.config, recorder.prepared, recorder.model, tmp_path, recorder.log)
     evaluator.test(9)
@@ -138,7 +139,7 @@ def test_importance_is_measured_when_asked_for_and_kept_with_the_step(
 
 
 def test_a_run_without_recording_says_nothing_of_heads(make: Make, tmp_path: Path) -> None:
-    """Guards `attention=off`: no tables and no time spent on them."""
+    """Guards `attention=off`: no tables, and no time spent on them."""
     recorder = make("gpt", enabled=False)
     assert recorder.test("test", 1) == {}
 
@@ -146,7 +147,7 @@ def test_a_run_without_recording_says_nothing_of_heads(make: Make, tmp_path: Pat
 def test_maps_that_are_not_the_models_own_are_reported(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards the warning: a kernel that computes something else must not pass unnoticed."""
+    """Guards the warning if a kernel computes something else."""
     recorder = make("gpt", scored=0)
     recorder.record(1)
     assert not (tmp_path / "log.txt").exists()

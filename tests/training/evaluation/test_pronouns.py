@@ -1,4 +1,4 @@
-"""Scoring a language model on pronouns whose antecedent is known."""
+"""Pronoun resolution by a language model, scored against gold antecedents."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ CHOICES = [choice(row, p) for row in STORIES for p in pronouns(row, row["text"])
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    """Pieces of the stories."""
+    """Return a tokenizer of the stories."""
     return Tokenizer.train([row["text"] for row in STORIES], TokenizerConfig(kind="bpe", vocab_size=300))
 
 
 @pytest.fixture(scope="module")
 def model(tokenizer: Tokenizer) -> GPT:
-    """Untrained, with weights large enough to have opinions: what is tested here is the scoring."""
+    """Return an untrained model whose weights are large enough for distinct scores: only the scoring is tested here."""
     torch.manual_seed(0)
     gpt = GPT(ModelConfig(layers=1, heads=2, width=32, context=256), tokenizer.vocab_size)
     with torch.no_grad():
@@ -36,7 +36,7 @@ def model(tokenizer: Tokenizer) -> GPT:
 
 
 def test_each_candidate_stands_in_place_of_the_pronoun() -> None:
-    """A candidate with a wrong article or capital would be improbable for that alone."""
+    """Guards against candidates that are improbable only because of a wrong article or capital letter."""
     assert len(CHOICES) > 100
     for row in STORIES:
         for turn in turns(row, row["text"]):
@@ -51,7 +51,7 @@ def test_each_candidate_stands_in_place_of_the_pronoun() -> None:
 
 
 def test_only_what_follows_counts_and_each_text_counts_alone(model: GPT, tokenizer: Tokenizer) -> None:
-    """Padding or sorting in the batch must not leak into a score, nor a frequent name gain by being frequent."""
+    """Guards against padding or sorting that changes a score, and an advantage of frequent names."""
     texts = [text for one in CHOICES[:9] for text in one.texts.values()]
     for (first, rest), score in zip(texts, log_probabilities(model, tokenizer, texts), strict=True):
         before = [tokenizer.eos_id, *tokenizer.encode(first)]
@@ -64,7 +64,7 @@ def test_only_what_follows_counts_and_each_text_counts_alone(model: GPT, tokeniz
 
 
 def test_what_does_not_fit_is_left_out_and_counted(tokenizer: Tokenizer) -> None:
-    """Cut off, a story would look probable; counted as wrong or right, it would be a figure of nothing."""
+    """Guards against truncated stories, which would look probable, and against counting them as right or wrong."""
     lengths = sorted(len(tokenizer.encode(row["text"])) for row in STORIES)
     half = GPT(ModelConfig(layers=1, heads=2, width=32, context=lengths[30]), tokenizer.vocab_size).eval()
     scored = score_pronouns(half, tokenizer, CHOICES)
@@ -76,8 +76,7 @@ def test_what_does_not_fit_is_left_out_and_counted(tokenizer: Tokenizer) -> None
 
 
 def test_the_model_takes_the_noun_after_which_the_rest_is_most_probable(model: GPT, tokenizer: Tokenizer) -> None:
-    """The score is the share of pronouns for which the right noun does; the guesses beside it are of the same
-    pronouns."""
+    """Guards the accuracy, and baselines computed on the same pronouns."""
     right, asked = 0, [one for one in CHOICES if len({*one.texts.values()}) == len(one.texts)]
     for one in asked:
         scores = log_probabilities(model, tokenizer, list(one.texts.values()))
@@ -93,8 +92,8 @@ def test_the_model_takes_the_noun_after_which_the_rest_is_most_probable(model: G
 
 
 def test_candidates_of_one_name_are_one_answer(model: GPT, tokenizer: Tokenizer) -> None:
-    """'the plate' that broke and 'the plate' that was bought give the same text: which one a tie picks is no
-    mistake."""
+    """Guards candidates with the same name ('the plate' that broke or was bought): they give the same text, so both
+    count."""
     pronoun = next(c.pronoun for c in CHOICES if len(c.pronoun.candidates) > 1)
     same = Choice(pronoun, dict.fromkeys(pronoun.candidates, ("A plate. The plate", " was new.")))
     scored = score_pronouns(model, tokenizer, [same])
@@ -103,5 +102,5 @@ def test_candidates_of_one_name_are_one_answer(model: GPT, tokenizer: Tokenizer)
 
 
 def test_without_a_pronoun_there_is_nothing_to_score(model: GPT, tokenizer: Tokenizer) -> None:
-    """A share of nothing is no figure."""
+    """Guards against an accuracy over no pronouns."""
     assert score_pronouns(model, tokenizer, []) is None

@@ -1,11 +1,12 @@
-"""Scores and baselines."""
+"""Translation scores and baselines."""
 
 from training.evaluation.translation_baselines import TranslationMemory, constant_sentence
 from training.evaluation.translation_scores import score, signatures
 
 
 def test_bleu_counts_characters_and_names_it() -> None:
-    """Guards: the default tokenizer, for which a Japanese sentence is one word and every score is 0 or 100."""
+    """Guards against sacreBLEU's default tokenizer, for which a Japanese sentence is one word and every score 0 or
+    100."""
     near = score(["彼は本を読みます。"] * 3, ["彼は本を読みました。"] * 3)
     assert 50 < near.bleu < 90
     assert near.exact == 0
@@ -15,12 +16,12 @@ def test_bleu_counts_characters_and_names_it() -> None:
 
 
 def test_exact_match_is_a_share_in_percent() -> None:
-    """Guards: a share reported as a count."""
+    """Guards against a fraction reported as a count."""
     assert score(["あ", "い", "う", "え"], ["あ", "い", "う", "お"]).exact == 75
 
 
 def test_the_translation_memory_answers_with_the_nearest_sentence() -> None:
-    """Guards: overlap without regard to length, which prefers the longest sentence."""
+    """Guards against an overlap that ignores length and so prefers the longest sentence."""
     memory = TranslationMemory(
         ["I like cats.", "I like cats and dogs and birds and fish.", "She runs."], ["a", "b", "c"]
     )
@@ -31,5 +32,5 @@ def test_the_translation_memory_answers_with_the_nearest_sentence() -> None:
 
 
 def test_the_constant_sentence_is_the_most_frequent_one() -> None:
-    """Guards: the first instead of the most frequent."""
+    """Guards against the first sentence instead of the most frequent one."""
     assert constant_sentence(["a", "b", "b", "c"]) == "b"

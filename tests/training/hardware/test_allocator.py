@@ -1,4 +1,4 @@
-"""Huge pages, asked of the operating system."""
+"""Huge pages requested from the operating system."""
 
 import platform
 import subprocess
@@ -32,7 +32,7 @@ for mapping in re.split(r"\\n(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps")
 
 @pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="asks glibc on Linux")
 def test_huge_pages_are_asked_for_where_large_tensors_will_lie_and_no_memory_is_taken() -> None:
-    """Guards: a reservation that takes memory, or marks addresses that no tensor is given."""
+    """Guards against a reservation that uses memory, or marks addresses that no tensor receives."""
     ran = subprocess.run(
         [sys.executable, "-c", SCRIPT], cwd=ROOT, env=environment(), capture_output=True, text=True, check=True
     )
@@ -43,7 +43,7 @@ def test_huge_pages_are_asked_for_where_large_tensors_will_lie_and_no_memory_is_
 
 @pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="asks glibc on Linux")
 def test_under_a_limit_of_addresses_none_are_reserved() -> None:
-    """Guards: `ulimit -v`, under which threads and files would find nothing left."""
+    """Guards `ulimit -v`, under which a reservation would leave no addresses for threads and files."""
     limited = "import resource; resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))\n" + SCRIPT
     ran = subprocess.run(
         [sys.executable, "-c", limited], cwd=ROOT, env=environment(), capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""When training is compiled, and that compiled training is the same training."""
+"""When training is compiled, and that compiled training computes the same."""
 
 import shutil
 from pathlib import Path
@@ -21,7 +21,7 @@ CPU = Hardware(torch.device("cpu"), torch.bfloat16, None, "cpu")
 
 
 def configured(**trainer: object) -> TrainConfig:
-    """The default configuration with other settings of the trainer."""
+    """Return the default configuration with other settings of the trainer."""
     config = TrainConfig()
     for name, value in trainer.items():
         setattr(config.trainer, name, value)
@@ -29,8 +29,8 @@ def configured(**trainer: object) -> TrainConfig:
 
 
 def test_only_runs_that_earn_it_back_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a minute of compilation before half a minute of training; a rule that ignores the shorter of
-    two budgets."""
+    """Guards against a minute of compilation before half a minute of training, and against ignoring the shorter
+    budget."""
     monkeypatch.setattr(compilation, "has_compiler", lambda: True)
 
     def compiles(config: TrainConfig) -> bool:
@@ -50,7 +50,7 @@ def test_only_runs_that_earn_it_back_are_compiled(monkeypatch: pytest.MonkeyPatc
 
 
 def test_code_on_disk_is_that_of_the_same_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: loops written for AVX2 that are found again and translated for AVX-512: they write beyond their
+    """Guards against loops written for AVX2 that are found in the cache and compiled for AVX-512: they overrun their
     buffers."""
     tags = set()
     for vectors in ("default", "avx2", "avx512"):
@@ -62,7 +62,8 @@ def test_code_on_disk_is_that_of_the_same_vectors(monkeypatch: pytest.MonkeyPatc
 
 
 def test_cuda_graphs_are_for_small_models_of_one_shape() -> None:
-    """Guards: a graph for every length of sentence, or one that keeps a second copy of a large model's activations."""
+    """Guards against a graph per sentence length, and a graph that keeps another copy of a large model's
+    activations."""
     shape, cuda = ModelConfig(layers=1, heads=2, width=32), torch.device("cuda")
     small = GPT(shape, 50)
     assert compilation.uses_graphs(small, cuda)
@@ -74,7 +75,7 @@ def test_cuda_graphs_are_for_small_models_of_one_shape() -> None:
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_compiled_training_follows_the_eager_one(tmp_path: Path, task: str) -> None:
-    """Guards: a compiled step that computes something else, and a failed compilation that passes for a success."""
+    """Guards against a compiled step that computes something else, and a failed compilation reported as a success."""
     losses = {}
     for choice in ("off", "on"):
         config, problems = compose_config(

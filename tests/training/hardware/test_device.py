@@ -1,4 +1,4 @@
-"""Which device a run gets, and what is said of one that it cannot get."""
+"""The device of a run, and the errors for devices that are unavailable."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CPU, MPS = torch.device("cpu"), torch.device("mps")
 
 @pytest.mark.parametrize("name", ["auto", "cpu", "mps", "cuda", "cuda:0", "cuda:11"])
 def test_devices_are_named_as_torch_names_them(name: str) -> None:
-    """Guards: a machine with several GPUs of which only the first can be used."""
+    """Guards against a machine with several GPUs of which only the first can be used."""
     assert not config.problems(TrainConfig(trainer=config.TrainerConfig(device=name)))
     assert not generation.config.problems(GenerateConfig(run="runs/x", device=name))
 
 
 @pytest.mark.parametrize("name", ["", "gpu", "cuda:", "cuda:-1", "cuda:1 ", "cuda:999", "CUDA", "meta", "cpu:0"])
 def test_other_names_are_refused_before_torch_sees_them(name: str) -> None:
-    """Guards: torch's own traceback for a name, or a device that it knows and we do not."""
+    """Guards against torch's traceback for an unknown name, or for a device that only torch supports."""
     (message,) = config.problems(TrainConfig(trainer=config.TrainerConfig(device=name)))
     assert message == f"trainer.device={name}: must be one of auto, cpu, cuda, cuda:N or mps"
     (message,) = generation.config.problems(GenerateConfig(run="runs/x", device=name))
@@ -37,7 +37,7 @@ def test_other_names_are_refused_before_torch_sees_them(name: str) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="what a machine without a GPU says")
 def test_a_device_that_is_not_there_is_named_with_the_setting() -> None:
-    """Guards: advice to set a key that the program does not have."""
+    """Guards against advice to set a key that the program does not have."""
     with pytest.raises(UserError, match=r"^trainer\.device=cuda:1: torch found no CUDA GPU; trainer\.device=cpu"):
         choose_hardware("cuda:1", "auto", None)
     with pytest.raises(UserError, match=r"^device=mps: torch found no Apple GPU; device=cpu"):
@@ -46,7 +46,7 @@ def test_a_device_that_is_not_there_is_named_with_the_setting() -> None:
 
 
 def test_a_gpu_of_another_number_is_refused_with_those_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: "invalid device ordinal" after a run folder was made."""
+    """Guards against "invalid device ordinal" after a run folder was created."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(UserError, match="the CUDA GPUs are cuda:0 to cuda:1"):
@@ -58,8 +58,7 @@ def test_a_gpu_of_another_number_is_refused_with_those_that_are_there(monkeypatc
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU that torch was built without")
 def test_a_device_that_is_listed_and_does_not_compute_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a traceback from deep inside the first step: torch built without kernels for this GPU, a GPU that is
-    taken."""
+    """Guards against a traceback during the first step: torch without kernels for this GPU, a GPU in exclusive use."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
@@ -70,7 +69,7 @@ def test_a_device_that_is_listed_and_does_not_compute_is_refused(monkeypatch: py
 
 @pytest.fixture
 def apple(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A machine where torch says that it has an Apple GPU."""
+    """Simulate a machine on which torch finds an Apple GPU."""
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     monkeypatch.setattr(torch.backends.mps, "is_macos_or_newer", lambda major, minor: True)
     monkeypatch.setattr(torch, "__version__", torch.torch_version.TorchVersion("2.13.0"))
@@ -78,13 +77,13 @@ def apple(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def test_an_apple_gpu_has_to_be_asked_for(apple: pytest.MonkeyPatch) -> None:
-    """Guards: a laptop whose first run goes to a device that nobody has tried."""
+    """Guards against a laptop whose first run uses an untested device."""
     assert apple_gpu.obstacle() is None
     assert choose_device("auto") == (torch.device("cuda:0") if torch.cuda.is_available() else CPU)
 
 
 def test_versions_that_compute_wrongly_on_an_apple_gpu_are_refused(apple: pytest.MonkeyPatch) -> None:
-    """Guards: attention over other heads' keys, and gradients that are never written, without an error."""
+    """Guards against attention over the keys of other heads, and gradients that are not written, without an error."""
     apple.setattr(torch, "__version__", torch.torch_version.TorchVersion("2.12.1"))
     with pytest.raises(UserError, match=r"trainer\.device=mps: torch 2\.12\.1 .* 2\.13 or later"):
         choose_device("mps")
@@ -95,7 +94,7 @@ def test_versions_that_compute_wrongly_on_an_apple_gpu_are_refused(apple: pytest
 
 
 def test_sums_that_are_too_long_for_an_apple_gpu_are_refused() -> None:
-    """Guards: gradients with memory from past the end of a tensor added up in them."""
+    """Guards against gradients that include memory beyond the end of a tensor."""
     usual = TrainConfig()
     apple_gpu.check_apple_gpu(usual, MPS, 32_000)
     with pytest.raises(UserError, match=r"tokenizer\.vocab_size: a vocabulary of 50304"):
@@ -110,7 +109,7 @@ def test_sums_that_are_too_long_for_an_apple_gpu_are_refused() -> None:
 
 
 def test_dropout_that_an_apple_gpu_would_not_repeat_is_refused() -> None:
-    """Guards: gradients of other activations than those of the forward pass."""
+    """Guards against gradients for activations other than those of the forward pass."""
     usual = TrainConfig(trainer=config.TrainerConfig(recompute=True))
     apple_gpu.check_apple_gpu(usual, MPS, 1000)
     usual.model.attention_dropout = 0.1
@@ -122,7 +121,7 @@ def test_dropout_that_an_apple_gpu_would_not_repeat_is_refused() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="not on this system")
 def test_no_more_threads_than_cores_that_are_ours() -> None:
-    """Guards: 64 threads on the two cores of a container, which wait for each other."""
+    """Guards against 64 threads on the two cores of a container, which wait for each other."""
     threads, allowed = torch.get_num_threads(), os.sched_getaffinity(0)
     try:
         torch.set_num_threads(3)
@@ -136,7 +135,7 @@ def test_no_more_threads_than_cores_that_are_ours() -> None:
 
 @pytest.fixture
 def apple_numbers(monkeypatch: pytest.MonkeyPatch) -> torch.Generator:
-    """What stands in for the generator of an Apple GPU."""
+    """Stands in for the random generator of an Apple GPU."""
     generator = torch.Generator().manual_seed(1)
     monkeypatch.setattr(torch.mps, "get_rng_state", lambda device: generator.get_state())
     monkeypatch.setattr(torch.mps, "set_rng_state", lambda state, device: generator.set_state(state))
@@ -144,7 +143,7 @@ def apple_numbers(monkeypatch: pytest.MonkeyPatch) -> torch.Generator:
 
 
 def test_an_apple_gpus_random_numbers_go_on_where_they_were(apple_numbers: torch.Generator) -> None:
-    """Guards: dropout that repeats itself after a resume."""
+    """Guards against dropout masks that repeat after a resume."""
     saved = random_state(MPS)
     before = torch.rand(3), torch.rand(3, generator=apple_numbers)
     restore_random_state(saved, MPS)
@@ -153,8 +152,8 @@ def test_an_apple_gpus_random_numbers_go_on_where_they_were(apple_numbers: torch
 
 
 def test_a_run_may_move_between_devices(apple_numbers: torch.Generator) -> None:
-    """Guards: a checkpoint of a machine with other devices that cannot be restored, or whose random numbers are dropped
-    without need."""
+    """Guards against a checkpoint that cannot be restored on a machine with other devices, or that loses its random
+    state."""
     state = apple_numbers.get_state()
     older = {
         "cpu": torch.get_rng_state(),

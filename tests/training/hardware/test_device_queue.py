@@ -1,4 +1,4 @@
-"""What a CPU does with the queue that a GPU needs: nothing."""
+"""The queue limit has no effect on a CPU."""
 
 import torch
 
@@ -6,7 +6,7 @@ from training.hardware.device_queue import DeviceQueue
 
 
 def test_on_a_cpu_nothing_queues() -> None:
-    """Guards: CUDA events on a machine without CUDA."""
+    """Guards against CUDA events on a machine without CUDA."""
     queue = DeviceQueue(torch.device("cpu"))
     for _ in range(5):
         queue.end_step()

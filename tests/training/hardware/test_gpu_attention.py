@@ -1,4 +1,4 @@
-"""Which attention kernels a GPU gets: the rules, without a GPU."""
+"""Selection of a GPU's attention kernels; the rules are tested without a GPU."""
 
 import pytest
 import torch
@@ -30,8 +30,8 @@ HALF, FULL = torch.bfloat16, torch.float32
 
 
 def test_cudnn_comes_first_only_where_it_is_fast_and_allowed() -> None:
-    """Guards: a plan of half a second for every length of sentence; a kernel that deterministic mode refuses; an old
-    cuDNN."""
+    """Guards against a plan of half a second for each sentence length, a kernel that deterministic mode forbids, and
+    an old cuDNN."""
     usual = {"one_shape": True, "deterministic": False, "package": None}
     assert preferred(HOPPER, 91900, **usual) == [CUDNN, FLASH, EFFICIENT]
     assert preferred((10, 0), 91900, **usual)[0] == CUDNN
@@ -55,7 +55,7 @@ def test_cudnn_comes_first_only_where_it_is_fast_and_allowed() -> None:
     ],
 )
 def test_what_a_fused_kernel_takes_is_no_obstacle(demand: Demand) -> None:
-    """Guards: a run that is refused although it would be fast."""
+    """Guards against rejecting a run that would be fast."""
     assert obstacle(demand, HOPPER) is None
 
 
@@ -71,14 +71,14 @@ def test_what_a_fused_kernel_takes_is_no_obstacle(demand: Demand) -> None:
 def test_what_no_fused_kernel_takes_is_named_with_its_fix(
     demand: Demand, capability: tuple[int, int], words: tuple[str, ...]
 ) -> None:
-    """Guards: a refusal that leaves the user to guess which setting is meant."""
+    """Guards against a rejection that does not name the setting."""
     reason = obstacle(demand, capability)
     assert reason is not None
     assert all(word in reason for word in words)
 
 
 def test_a_translator_asks_for_masks_and_a_gpt_only_for_those_of_documents() -> None:
-    """Guards: a check that looks at the decoder alone."""
+    """Guards against a check of the decoder alone."""
     config = TrainConfig(model=ModelConfig(width=64, heads=4, kv_heads=2, attention_dropout=0.1))
     assert demands(config, HALF) == [Demand(HALF, 16, 0.1)]
     config.model.mask_documents = True
@@ -109,13 +109,13 @@ def test_a_translator_asks_for_masks_and_a_gpt_only_for_those_of_documents() -> 
     ],
 )
 def test_kernel_names_are_short_enough_for_a_line(full: str, short: str) -> None:
-    """Guards: a log line of a thousand template arguments."""
+    """Guards against a log line with a thousand template arguments."""
     assert short_name(full) == short
 
 
 def test_a_cpu_is_left_alone() -> None:
-    """Guards: a CPU run that is refused for a GPU's reasons, is described otherwise than before, or runs
-    other kernels."""
+    """Guards against a CPU run that is rejected for a GPU's reasons, described in other words, or run by other
+    kernels."""
     odd = TrainConfig(task="translate", model=ModelConfig(width=36, heads=2))
     check_attention(odd, CPU)
     assert describe_attention(odd, CPU) == "explicit bfloat16 products"
@@ -125,7 +125,7 @@ def test_a_cpu_is_left_alone() -> None:
 
 
 def test_allowed_kernels_are_told_apart() -> None:
-    """Guards: compiled code of other kernels taken from the cache on disk."""
+    """Guards against code compiled for other kernels that is loaded from the disk cache."""
     with sdpa_kernel([FLASH, EFFICIENT], set_priority=True):
         without = allowed_kernels()
     with sdpa_kernel([CUDNN, FLASH, EFFICIENT], set_priority=True):
@@ -135,5 +135,5 @@ def test_allowed_kernels_are_told_apart() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="what a machine without a GPU says")
 def test_where_no_gpu_is_seen_no_kernel_is_named() -> None:
-    """Guards: CPU operators passed off as kernels that a profiler saw."""
+    """Guards against CPU operators reported as profiled kernels."""
     assert kernels_of(lambda: None) is None

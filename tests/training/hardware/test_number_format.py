@@ -1,4 +1,4 @@
-"""Which number format a processor gets."""
+"""The number format for each kind of processor."""
 
 from pathlib import Path
 
@@ -23,7 +23,8 @@ from training.hardware.number_format import bf16_is_fast
 def test_bf16_is_chosen_where_matrix_units_may_be_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: str, allowed: str | None, fast: bool
 ) -> None:
-    """Guards: bfloat16 in emulation where the library is held to an older instruction set than the processor has."""
+    """Guards against emulated bfloat16 if the library is restricted to an older instruction set than the processor
+    has."""
     (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
     monkeypatch.setattr(number_format, "CPUINFO", tmp_path / "cpuinfo")
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
@@ -33,7 +34,7 @@ def test_bf16_is_chosen_where_matrix_units_may_be_used(
 
 
 def test_the_log_says_what_the_libraries_use_and_what_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a run a hundred times slower than it could be, and not a word about the reason."""
+    """Guards against a run that is a hundred times slower than possible, without a word about the reason."""
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     capability = torch.backends.cpu.get_cpu_capability()
     assert choose_hardware("cpu", "auto", None).description.endswith(f"{capability}), float32")

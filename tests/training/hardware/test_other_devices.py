@@ -1,5 +1,4 @@
-"""Devices that are neither CPU nor CUDA: a stand-in for them (`tests.stand_in`), and Apple's GPU on a Mac
-that has one."""
+"""Devices other than CPU and CUDA: a simulated device (`tests.stand_in`), and Apple's GPU on a Mac that has one."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from model.gpt import GPT
 from tests.conftest import TINY
 from tests.model.conftest import FLAVOURS
 from tests.stand_in import DEVICE, stand_in
-from tests.training.test_trainer import pairs, trainer
+from tests.training.tiny_trainer import pairs, trainer
 from train import train
 from training.composed_run import to_dataclass
 from training.config import TrainConfig
@@ -76,8 +75,8 @@ def test_a_run_computes_there_what_it_computes_on_a_cpu(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Guards: float64, a kernel or an answer that only CPU and CUDA have, in training, evaluation, samples,
-    translations, maps and scores; memory read before the device has written to it."""
+    """Guards against float64, or kernels and features of only CPU and CUDA, in training, evaluation, samples,
+    translations, maps and scores, and against memory that is read before the device has written it."""
     settings = [
         *(s for s in TINY if "tokenizer" not in s),
         *SHORT,
@@ -104,7 +103,7 @@ def test_a_run_computes_there_what_it_computes_on_a_cpu(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_no_step_waits_for_the_device(dtype: torch.dtype) -> None:
-    """Guards: a number that each step reads, for which the device runs dry."""
+    """Guards against a number that each step reads, which makes the device wait."""
     with stand_in() as stood_in:
         each = trainer(pairs(), Hardware(DEVICE, dtype, None, "stand-in"), ema=0.9, accumulate=2)
         before = stood_in.reads
@@ -118,7 +117,7 @@ def test_no_step_waits_for_the_device(dtype: torch.dtype) -> None:
 @on_both
 @pytest.mark.parametrize("config", FLAVOURS.values(), ids=FLAVOURS)
 def test_texts_and_translations_are_those_of_a_cpu(config: ModelConfig, device: torch.device, there: There) -> None:
-    """Guards: a choice or a search that needs float64 there, or a cache or mask made on the wrong device."""
+    """Guards against sampling or search in float64, and against a cache or mask on the wrong device."""
     torch.manual_seed(0)
     gpt, translator = GPT(config, 19).eval(), EncoderDecoder(config, 19, 19).eval()
     sampling = SamplingConfig(temperature=0.9, top_k=12, top_p=0.9, min_p=0.01, repetition_penalty=1.2, max_tokens=20)
@@ -138,7 +137,7 @@ def test_texts_and_translations_are_those_of_a_cpu(config: ModelConfig, device: 
 
 @on_both
 def test_pronouns_are_scored_as_on_a_cpu(device: torch.device, there: There) -> None:
-    """Guards: sums of losses in float64 there."""
+    """Guards against sums of losses in float64."""
     tokenizer = Tokenizer.train(["the cat sees the dog and it runs"], TokenizerConfig(kind="char"))
     model = GPT(ModelConfig(layers=1, heads=2, width=32, context=64), tokenizer.vocab_size).eval()
     texts = [("the cat", " runs"), ("the dog sees the cat and it", " runs and"), ("a" * 80, " runs")]
@@ -151,14 +150,14 @@ def test_pronouns_are_scored_as_on_a_cpu(device: torch.device, there: There) -> 
 
 @on_both
 def test_values_are_read_when_they_are_there(device: torch.device, there: There) -> None:
-    """Guards: a copy that nobody waits for where only CUDA has the event to wait for: any number in the log, or a false
+    """Guards against reading a copy too early on devices without CUDA's events: wrong numbers in the log, or a false
     NaN."""
     with there():
         assert HostCopy(torch.full((2,), 3.0, device=device)).values() == [3.0, 3.0]
 
 
 def test_the_held_out_loss_adds_up_batches_in_float64() -> None:
-    """Guards: a float32 sum over a large split, which stops growing by small batches."""
+    """Guards against a float32 sum over a large split, which stops growing by small batches."""
     batches = pairs()
     model = trainer(batches).model.eval()
     one = held_out_loss(model, batches[:1], 1).nats

@@ -1,4 +1,4 @@
-"""Running out of memory is one line with a remedy."""
+"""An out-of-memory error is one line with a fix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MESSAGES = [
 
 @pytest.mark.parametrize("error", MESSAGES, ids=lambda error: str(error)[:24] or "python")
 def test_every_allocator_is_known(error: Exception) -> None:
-    """Guards: a traceback for the one that has no exception of its own."""
+    """Guards against a traceback for the CPU's error, which has no exception class of its own."""
     with (
         pytest.raises(UserError, match=r"^out of memory.*: lower trainer\.batch_size"),
         advised(lambda: training_advice(TrainConfig())),
@@ -35,7 +35,8 @@ def test_every_allocator_is_known(error: Exception) -> None:
 
 
 def test_the_cpus_own_error_is_known_and_says_how_much_was_asked_for() -> None:
-    """Guards: `DefaultCPUAllocator: can't allocate memory` as a traceback: the message that torch really gives."""
+    """Guards against a traceback for `DefaultCPUAllocator: can't allocate memory`, the message that torch really
+    prints."""
     with (
         pytest.raises(UserError, match=r"^out of memory \(tried to allocate 4000000000000000 bytes\): less"),
         advised(lambda: "less"),
@@ -44,14 +45,14 @@ def test_the_cpus_own_error_is_known_and_says_how_much_was_asked_for() -> None:
 
 
 def test_other_errors_stay_what_they_are() -> None:
-    """Guards: a mistake in the program passed off as a lack of memory."""
+    """Guards against a bug of the program reported as a lack of memory."""
     assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
     with pytest.raises(RuntimeError, match="mat1"), advised(lambda: ""):
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
 
 def test_training_advice_names_what_the_task_has_and_what_is_not_set_yet() -> None:
-    """Guards: advice to lower a setting without effect, or to set what is set."""
+    """Guards against advice to lower a setting without effect, or to set what is already set."""
     config = TrainConfig()
     assert "trainer.batch_size (now 32) and raise trainer.accumulate (now 1)" in training_advice(config)
     assert "trainer.recompute=true" in training_advice(config)

@@ -1,4 +1,4 @@
-"""Activations that are computed twice: the same gradients in less memory."""
+"""Activation checkpointing: the same gradients with less memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TARGETS = torch.randint(1, 50, (4, 24), generator=torch.Generator().manual_seed(
 
 
 class MemoryPeak(TorchDispatchMode):
-    """The most bytes that tensors made within held at a time."""
+    """Return the peak number of bytes in tensors created inside the context."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ def model_and_inputs(task: str, shape: ModelConfig = SHAPE) -> tuple[GPT | Encod
 
 
 def gradients(task: str, *, recompute: bool, compiled: bool = False) -> list[Tensor]:
-    """Gradients of all parameters of one step with dropout."""
+    """Return the gradients of all parameters for one step with dropout."""
     model, inputs = model_and_inputs(task, replace(SHAPE, layers=1) if compiled else SHAPE)
     if recompute:
         recompute_activations(model)
@@ -65,7 +65,7 @@ def gradients(task: str, *, recompute: bool, compiled: bool = False) -> list[Ten
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_gradients_are_the_same_with_dropout_on(task: str) -> None:
-    """Guards: blocks that drop other activations the second time."""
+    """Guards against different dropout masks in the second forward pass."""
     kept = gradients(task, recompute=False)
     assert len(kept) == len(list(model_and_inputs(task)[0].parameters()))
     for one, other in zip(kept, gradients(task, recompute=True), strict=True):
@@ -74,7 +74,7 @@ def test_gradients_are_the_same_with_dropout_on(task: str) -> None:
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_memory_is_saved(task: str) -> None:
-    """Guards: a setting that computes twice and keeps everything."""
+    """Guards against a setting that recomputes activations and stores them too."""
     peaks = []
     for recompute in (False, True):
         model, inputs = model_and_inputs(task, replace(SHAPE, dropout=0.0, attention_dropout=0.0))
@@ -88,7 +88,7 @@ def test_memory_is_saved(task: str) -> None:
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 def test_compiled_gradients_are_the_same() -> None:
-    """Guards: a seed of dropout that compiled code draws anew for the second pass."""
+    """Guards against a dropout seed that compiled code draws again in the second pass."""
     kept = gradients("gpt", recompute=False, compiled=True)
     for one, other in zip(kept, gradients("gpt", recompute=True, compiled=True), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
@@ -96,7 +96,7 @@ def test_compiled_gradients_are_the_same() -> None:
 
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_evaluation_and_parameters_do_not_change(task: str) -> None:
-    """Guards: names in a checkpoint that a run without the setting cannot read."""
+    """Guards against parameter names that a run without the setting cannot load."""
     model, inputs = model_and_inputs(task)
     model.eval()
     with torch.no_grad():
@@ -107,8 +107,7 @@ def test_evaluation_and_parameters_do_not_change(task: str) -> None:
 
 
 def test_without_gradients_a_block_is_run_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a beam search in mid-training that no CUDA graph can record: a checkpoint asks for the state of the
-    random numbers."""
+    """Guards beam search during training: checkpointing reads the random state, which a CUDA graph forbids."""
     model, inputs = model_and_inputs("translate")
     expected = model.eval()(*inputs)
     recompute_activations(model)

@@ -1,4 +1,4 @@
-"""Our AdamW beside torch's."""
+"""AdamW compared with torch.optim.AdamW."""
 
 import copy
 import subprocess
@@ -15,7 +15,7 @@ SETTINGS = {"lr": 1e-2, "betas": (0.9, 0.99), "eps": 1e-8}
 
 
 def groups() -> list[dict]:
-    """Two groups of the same parameters every time."""
+    """Return two groups of the same parameters."""
     torch.manual_seed(0)
     shapes = [[(5, 3), (2, 4)], [(3,), (7,)]]
     parameters = [[torch.nn.Parameter(torch.randn(shape)) for shape in group] for group in shapes]
@@ -23,7 +23,7 @@ def groups() -> list[dict]:
 
 
 def steps(optimizer: AdamW | torch.optim.AdamW, first: int, last: int) -> list[Tensor]:
-    """Take steps with gradients that follow from their number and a rate that changes."""
+    """Run steps with reproducible gradients and a changing learning rate."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for step in range(first, last):
         generator = torch.Generator().manual_seed(step)
@@ -37,13 +37,13 @@ def steps(optimizer: AdamW | torch.optim.AdamW, first: int, last: int) -> list[T
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_steps_are_those_of_torch_to_the_last_bit(fused: bool) -> None:
-    """Guards: a decay, bias correction or step count of our own, and runs that no longer repeat."""
+    """Guards against a different decay, bias correction or step count, and runs that cannot be reproduced."""
     ours, theirs = AdamW(groups(), fused=fused, **SETTINGS), torch.optim.AdamW(groups(), fused=fused, **SETTINGS)  # type: ignore[arg-type]
     assert all(map(torch.equal, steps(ours, 0, 5), steps(theirs, 0, 5)))
 
 
 def test_a_saved_state_is_gone_on_with() -> None:
-    """Guards: moments that begin anew or get to another parameter."""
+    """Guards against moments that are reset or assigned to another parameter."""
     whole, saver = AdamW(groups(), fused=True, **SETTINGS), AdamW(groups(), fused=True, **SETTINGS)  # type: ignore[arg-type]
     expected = steps(whole, 0, 5)
     halfway = steps(saver, 0, 3)
@@ -58,7 +58,7 @@ def test_a_saved_state_is_gone_on_with() -> None:
 
 
 def test_the_compiler_is_not_loaded() -> None:
-    """Guards: 70 MB and 0.7 s of every start, for a class that keeps itself out of compiled code."""
+    """Guards against 70 MB and 0.7 s at each start for importing torch.optim.Optimizer."""
     code = (
         "import sys, torch; from training.optimizer.adamw import AdamW; p = torch.nn.Parameter(torch.ones(3)); p.grad ="
         " torch.ones(3); o = AdamW([{'params': [p], 'weight_decay': 0.1}], lr=1e-3, betas=(0.9, 0.99), eps=1e-8,"

@@ -1,4 +1,4 @@
-"""Muon in batches against torch's, which goes matrix by matrix."""
+"""Batched Muon compared with torch.optim.Muon, which processes one matrix at a time."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ SHAPES = [(24, 16), (16, 24), (24, 16), (16, 16), (64, 16), (16, 24)]
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_updates_are_those_of_torch(dtype: torch.dtype) -> None:
-    """Guards: another scale for tall matrices, a momentum of its own, matrices that change places in a batch."""
+    """Guards against a different scale for tall matrices, a different momentum, and matrices swapped within a batch."""
     torch.manual_seed(0)
     mine = [torch.nn.Parameter(torch.randn(shape)) for shape in SHAPES]
     theirs = [torch.nn.Parameter(p.detach().clone()) for p in mine]
@@ -34,7 +34,7 @@ def test_updates_are_those_of_torch(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("columns", [16, 40])
 def test_singular_values_come_close_to_one(columns: int) -> None:
-    """Guards: a coefficient mistyped, in either form of the iteration."""
+    """Guards against a mistyped coefficient in either form of the iteration."""
     torch.manual_seed(0)
     values = torch.linalg.svdvals(orthogonalised(torch.randn(3, 8, columns)))
     assert values.min() > 0.6
@@ -42,8 +42,7 @@ def test_singular_values_come_close_to_one(columns: int) -> None:
 
 
 def test_both_forms_of_the_iteration_agree() -> None:
-    """Guards: powers of x xᵀ that are not those of the definition, singular values that get lost when they
-    are small."""
+    """Guards against powers of x xᵀ that differ from the definition, and small singular values that are lost."""
     torch.manual_seed(0)
     left, right = (torch.linalg.qr(torch.randn(3, size, 16))[0] for size in (16, 64))
     x = left @ torch.logspace(0, -4, 16).diag() @ right.transpose(1, 2)  # [3, 16, 64], singular values 1 to 0.0001
@@ -54,7 +53,7 @@ def test_both_forms_of_the_iteration_agree() -> None:
 
 
 def test_products_are_in_bfloat16_only_where_that_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: bfloat16 in emulation, 40 times as slow as float32 on a CPU with AVX2."""
+    """Guards against emulated bfloat16, 40 times as slow as float32 on a CPU with AVX2."""
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     weights = Weights(torch.nn.Linear(8, 8, bias=False), torch.float32, 0.0)
     muon = Optimizer(OptimConfig(kind="muon"), weights).optimizers[1]

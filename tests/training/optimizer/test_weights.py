@@ -1,4 +1,4 @@
-"""Computing, master and averaged weights."""
+"""Compute, master and averaged weights."""
 
 import contextlib
 import sys
@@ -19,7 +19,7 @@ def linear() -> nn.Linear:
 
 
 def test_updates_too_small_for_bf16_are_not_lost() -> None:
-    """Guards: bf16 training without masters, where 1 + 1e-4 is 1 and the model stops learning."""
+    """Guards against bf16 training without master weights, where 1 + 1e-4 is 1 and the model stops learning."""
     model = nn.Linear(4, 4, bias=False)
     nn.init.ones_(model.weight)
     weights = Weights(model, torch.bfloat16, ema=0.0)
@@ -33,7 +33,7 @@ def test_updates_too_small_for_bf16_are_not_lost() -> None:
 
 
 def test_gradients_of_micro_batches_add_up_in_float32() -> None:
-    """Guards: accumulation in bf16, where 256 + 1 is 256."""
+    """Guards against accumulation in bf16, where 256 + 1 is 256."""
     model = linear()
     weights = Weights(model, torch.bfloat16, ema=0.0)
     for value in (256.0, 1.0, 1.0):
@@ -52,7 +52,8 @@ def test_gradients_of_micro_batches_add_up_in_float32() -> None:
 
 
 def test_in_float32_the_models_own_parameters_are_the_masters() -> None:
-    """Guards: a silent second copy that doubles memory or, worse, an optimiser that updates the wrong one."""
+    """Guards against an unnoticed second copy that doubles memory or, worse, an optimiser that updates the wrong
+    copy."""
     model = linear()
     masters = Weights(model, torch.float32, ema=0.0).masters
     assert all(a.data_ptr() == b.data_ptr() for a, b in zip(masters, model.parameters(), strict=True))
@@ -60,7 +61,7 @@ def test_in_float32_the_models_own_parameters_are_the_masters() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_average_follows_the_recurrence_and_only_computes_inside_the_block(dtype: torch.dtype) -> None:
-    """Guards: evaluating one set of weights and training on with it."""
+    """Guards against training that continues with the evaluated weights."""
     model = linear()
     weights = Weights(model, dtype, ema=0.9)
     expected = weights.masters[0].detach().clone()
@@ -81,7 +82,7 @@ def test_the_average_follows_the_recurrence_and_only_computes_inside_the_block(d
 @pytest.mark.parametrize("ema", [0.0, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_saved_and_restored_weights_are_the_same_to_the_last_bit(dtype: torch.dtype, ema: float) -> None:
-    """Guards: a resume that starts from rounded or averaged weights."""
+    """Guards against a resume from rounded or averaged weights."""
     model = linear()
     weights = Weights(model, dtype, ema)
     with torch.no_grad():
@@ -98,11 +99,11 @@ def test_saved_and_restored_weights_are_the_same_to_the_last_bit(dtype: torch.dt
 
 
 class Struck(BaseException):
-    """What a signal raises."""
+    """Raised by the simulated signal."""
 
 
 def struck(action: Callable[[], None], instant: int) -> bool:
-    """Run `action` and raise at the given bytecode of the swap; whether there are so many."""
+    """Run `action` and raise at the given bytecode of the swap; return whether the swap has that many bytecodes."""
     passed = 0
 
     def count(frame: FrameType, event: str, argument: object) -> object:
@@ -133,8 +134,7 @@ def struck(action: Callable[[], None], instant: int) -> bool:
 def test_an_exception_at_any_point_of_the_swap_leaves_the_weights_as_they_are(
     dtype: torch.dtype, interrupted: bool
 ) -> None:
-    """Guards: a signal while the average is swapped in or out, the second one too, that saves the average as the
-    masters."""
+    """Guards against a signal during either swap of the average that saves the average as master weights."""
     weights = Weights(linear(), dtype, ema=0.9)
     weights.flat_masters.add_(1.0)
     weights.publish()

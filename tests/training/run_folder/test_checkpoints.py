@@ -32,7 +32,7 @@ KILLED = 9
 
 
 def save(run: Path, step: int, best: bool = False, keep: int = 0, best_step: int | None = None) -> Path:
-    """Save a step as training does, with weights and state that tell it, and record its evaluation."""
+    """Save a step as training does, with weights and state that identify it, and record its evaluation."""
     folder, weights = run / "checkpoints", {"w": torch.full((3,), float(step))}
     progress = Progress(step=step, best_step=best_step).state_dict()
     checkpoint = save_checkpoint(folder, step, weights, {"of": step}, progress, keep=keep)
@@ -46,7 +46,7 @@ def names(run: Path) -> list[str]:
 
 
 def steps(run: Path) -> list[int]:
-    """The steps that a run has, which must be whole."""
+    """Return the steps of the run's checkpoints, all of which must be complete."""
     found = sorted((run / "checkpoints").glob("step-*"))
     for checkpoint in found:
         step = checkpoint_step(checkpoint)
@@ -56,7 +56,7 @@ def steps(run: Path) -> list[int]:
 
 
 def test_last_and_best_point_at_their_steps_and_others_are_dropped(tmp_path: Path) -> None:
-    """Guards: a disk that fills, and `best` overwritten by the latest."""
+    """Guards against a disk that fills, and `best` overwritten by the latest checkpoint."""
     for step, best in ((10, False), (20, True), (30, False), (40, False)):
         save(tmp_path, step, best)
     assert names(tmp_path) == ["best", "last", "step-00000020", "step-00000040"]
@@ -67,14 +67,15 @@ def test_last_and_best_point_at_their_steps_and_others_are_dropped(tmp_path: Pat
 
 @pytest.mark.parametrize("keep", [1, 2, 3, 5])
 def test_keep_leaves_that_many_older_ones(tmp_path: Path, keep: int) -> None:
-    """Guards: an off-by-one in what is deleted, or a slice that counts from the end while there are few."""
+    """Guards against an off-by-one in what is deleted, and a slice that counts from the end if there are few
+    checkpoints."""
     for step in range(1, 7):
         save(tmp_path, step, keep=keep)
         assert steps(tmp_path) == list(range(max(1, step - keep), step + 1))
 
 
 def test_a_half_written_checkpoint_is_never_picked_up(tmp_path: Path) -> None:
-    """Guards: a kill during the write leaving a folder that resume trusts."""
+    """Guards against a folder, left by a kill during a write, that a resume accepts as complete."""
     save(tmp_path, 10)
     half = tmp_path / "checkpoints" / ".tmp-step-00000020"
     half.mkdir()
@@ -85,8 +86,7 @@ def test_a_half_written_checkpoint_is_never_picked_up(tmp_path: Path) -> None:
 
 
 def test_an_evaluation_changes_the_counters_of_a_checkpoint_alone(tmp_path: Path) -> None:
-    """Guards: an evaluation that was made up for after a resume being forgotten, or paid for with a second
-    whole save."""
+    """Guards an evaluation repeated after a resume: it is not lost, and does not save the weights a second time."""
     checkpoint = save(tmp_path, 10)
     before = {path.name: path.stat().st_ino for path in checkpoint.iterdir()}
     record_evaluation(tmp_path / "checkpoints", {"step": 10, "evaluated_step": 10}, best=True, keep=0)
@@ -97,7 +97,7 @@ def test_an_evaluation_changes_the_counters_of_a_checkpoint_alone(tmp_path: Path
 
 
 def test_a_step_that_is_saved_again_has_weights_and_state_of_the_same_training(tmp_path: Path) -> None:
-    """Guards: after training was repeated from an older step, the old weights beside the new state."""
+    """Guards against old weights with a new state if training is repeated from an earlier step."""
     folder = tmp_path / "checkpoints"
     for value in (1.0, 2.0):
         save_checkpoint(folder, 10, {"w": torch.full((3,), value)}, {"of": value}, {"step": 10}, keep=0)
@@ -108,7 +108,8 @@ def test_a_step_that_is_saved_again_has_weights_and_state_of_the_same_training(t
 
 
 def test_weights_and_state_of_different_saves_are_refused(tmp_path: Path) -> None:
-    """Guards: a file copied from another run or step, which fits by shape and goes on with moments of other weights."""
+    """Guards against a file copied from another run or step, which fits by shape but has the moments of other
+    weights."""
     one, other = save(tmp_path / "one", 10), save(tmp_path / "other", 10)
     shutil.copy(other / "weights.safetensors", one)
     with pytest.raises(UserError, match=r"weights\.safetensors and state\.pt were not saved together"):
@@ -116,7 +117,7 @@ def test_weights_and_state_of_different_saves_are_refused(tmp_path: Path) -> Non
 
 
 def test_a_checkpoint_of_an_older_version_still_loads_unless_its_steps_differ(tmp_path: Path) -> None:
-    """Guards: a refusal of every run that was written before a save had a mark, and its best loss `Infinity`."""
+    """Guards runs written before saves had an id, with a best loss of `Infinity`."""
     checkpoint = save(tmp_path, 10)
     weights = load_weights(checkpoint)
     torch.save({"of": 10, "progress": {"step": 10}}, checkpoint / "state.pt")
@@ -133,7 +134,7 @@ def test_a_checkpoint_of_an_older_version_still_loads_unless_its_steps_differ(tm
 
 
 def test_counters_are_valid_json_before_the_first_evaluation(tmp_path: Path) -> None:
-    """Guards: `Infinity`, which Python alone reads."""
+    """Guards against `Infinity`, which is not JSON."""
     checkpoint = save(tmp_path, 10)
 
     def refuse(name: str) -> None:
@@ -147,7 +148,7 @@ def test_counters_are_valid_json_before_the_first_evaluation(tmp_path: Path) -> 
 
 
 def test_left_over_links_and_folders_of_a_kill_are_removed(tmp_path: Path) -> None:
-    """Guards: a kill between making a link and moving it breaking every later save."""
+    """Guards against a kill between creating and renaming a link, after which every save would fail."""
     save(tmp_path, 10)
     (tmp_path / "checkpoints" / ".tmp-best").symlink_to("step-00000010")
     (tmp_path / "checkpoints" / ".tmp-step-00000015").mkdir()
@@ -156,14 +157,14 @@ def test_left_over_links_and_folders_of_a_kill_are_removed(tmp_path: Path) -> No
 
 
 def test_a_copy_without_symbolic_links_still_has_its_newest_checkpoint(tmp_path: Path) -> None:
-    """Guards: a run folder carried over a file system that drops links."""
+    """Guards a run folder copied through a file system without links."""
     save(tmp_path, 10)
     (tmp_path / "checkpoints" / "last").unlink()
     assert checkpoint_path(tmp_path).name == "step-00000010"
 
 
 def test_a_copy_that_followed_the_links_goes_on(tmp_path: Path) -> None:
-    """Guards: `cp -rL` or an archive turning `last` and `best` into folders, which no link can replace."""
+    """Guards against `cp -rL` or an archive that turns `last` and `best` into folders, which a link cannot replace."""
     save(tmp_path / "run", 10, best=True)
     copy = tmp_path / "copy"
     shutil.copytree(tmp_path / "run", copy)
@@ -176,13 +177,13 @@ def test_a_copy_that_followed_the_links_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_checkpoint_is_named(tmp_path: Path) -> None:
-    """Guards: a traceback for an empty run."""
+    """Guards against a traceback for an empty run."""
     with pytest.raises(UserError, match="no checkpoint"):
         checkpoint_path(tmp_path)
 
 
 def test_a_step_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
-    """Guards: another checkpoint than the one that was asked for."""
+    """Guards against loading a checkpoint other than the requested one."""
     save(tmp_path, 10, keep=1)
     save(tmp_path, 20, keep=1)
     assert checkpoint_path(tmp_path, "step-00000010").name == "step-00000010"
@@ -191,7 +192,7 @@ def test_a_step_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path
 
 
 def test_going_back_drops_what_is_later_and_the_best_is_the_one_up_to_then(tmp_path: Path) -> None:
-    """Guards: `best` and its loss from a training that was abandoned, beside the checkpoints of another."""
+    """Guards against `best` and its loss from a discarded part of training."""
     save(tmp_path, 10, best=True, keep=5)
     save(tmp_path, 20, best_step=10, keep=5)
     save(tmp_path, 30, best=True, keep=5)
@@ -203,7 +204,7 @@ def test_going_back_drops_what_is_later_and_the_best_is_the_one_up_to_then(tmp_p
 
 
 def test_going_back_to_where_the_best_is_gone_leaves_none(tmp_path: Path) -> None:
-    """Guards: `best` pointing at a checkpoint that was dropped, or at a later one."""
+    """Guards against `best` pointing to a deleted checkpoint, or to a later one."""
     save(tmp_path, 10, best=True, keep=1)
     save(tmp_path, 20, best_step=10, keep=1)
     save(tmp_path, 30, best=True, keep=1)
@@ -212,7 +213,7 @@ def test_going_back_to_where_the_best_is_gone_leaves_none(tmp_path: Path) -> Non
 
 
 def test_a_run_of_an_older_version_keeps_its_best_on_resume(tmp_path: Path) -> None:
-    """Guards: `best` forgotten where the counters do not name its step yet."""
+    """Guards against losing `best` if the counters do not contain its step."""
     save(tmp_path, 10, best=True)
     save(tmp_path, 20)
     assert rewind(checkpoint_path(tmp_path, "last"), None) == []
@@ -220,7 +221,7 @@ def test_a_run_of_an_older_version_keeps_its_best_on_resume(tmp_path: Path) -> N
 
 
 def test_a_reader_finds_a_whole_checkpoint_while_training_drops_others(tmp_path: Path) -> None:
-    """Guards: generating while training: the checkpoint vanishes between its name and its weights, and is called
+    """Guards generation during training: a checkpoint deleted between the choice and the loading is not called
     damaged."""
     save(tmp_path, 1, best=True)
     child = os.fork()
@@ -239,7 +240,7 @@ def test_a_reader_finds_a_whole_checkpoint_while_training_drops_others(tmp_path:
 @pytest.mark.parametrize("file", ["weights.safetensors", "state.pt"])
 @pytest.mark.parametrize("damage", ["truncate", "empty", "remove"])
 def test_a_damaged_file_is_named_with_the_fix(tmp_path: Path, file: str, damage: str) -> None:
-    """Guards: a torch traceback for a truncated copy."""
+    """Guards against a traceback of torch for a truncated copy."""
     save(tmp_path, 10, keep=1)
     checkpoint = save(tmp_path, 20, keep=1)
     path = checkpoint / file
@@ -253,8 +254,8 @@ def test_a_damaged_file_is_named_with_the_fix(tmp_path: Path, file: str, damage:
 
 @pytest.mark.parametrize("file", ["weights.safetensors", "state.pt", "state.json"])
 def test_what_cannot_be_opened_is_not_to_be_deleted(tmp_path: Path, file: str) -> None:
-    """Guards: `To fix it: delete …` for a checkpoint that is whole, where permission or the network file
-    system fails."""
+    """Guards against `To fix it: delete …` for an intact checkpoint that a permission or a network file system makes
+    unreadable."""
     save(tmp_path, 10, keep=1)
     checkpoint = save(tmp_path, 20, keep=1)
     (checkpoint / file).unlink()
@@ -278,7 +279,7 @@ except (RuntimeError, MemoryError) as error:
 
 
 def test_a_state_that_does_not_fit_into_memory_is_not_damaged(tmp_path: Path) -> None:
-    """Guards: the advice to delete the last checkpoint because another program takes the memory just now."""
+    """Guards against advice to delete the last checkpoint because another program uses the memory at the moment."""
     checkpoint = save_checkpoint(tmp_path, 1, {}, {"s": torch.zeros(10_000_000)}, {"step": 1}, keep=0)
     # A process of its own: one that has freed much memory finds room for the state in it.
     done = subprocess.run(
@@ -293,7 +294,7 @@ def test_a_state_that_does_not_fit_into_memory_is_not_damaged(tmp_path: Path) ->
 
 
 def killed_before_file_operation(number: int, action: Callable[[], object]) -> bool:
-    """Do `action` in a process of its own, which dies before its file operation of that number -> whether it did."""
+    """Run `action` in a process that dies before its file operation of this number; return whether it died."""
     child = os.fork()
     if child == 0:
         seen = 0
@@ -315,8 +316,7 @@ def killed_before_file_operation(number: int, action: Callable[[], object]) -> b
 
 @pytest.mark.parametrize("best", [True, False])
 def test_a_kill_at_any_moment_of_a_save_loses_neither_last_nor_best(tmp_path: Path, best: bool) -> None:
-    """Guards: the best checkpoint dropped because a kill came before `best` was pointed at the newer one; half a
-    folder."""
+    """Guards the best checkpoint against a kill before `best` is updated, and against incomplete folders."""
     number = 0
     while True:
         run = tmp_path / str(number)

@@ -1,4 +1,4 @@
-"""A disk that is full, for a while or until the end: training goes on, and nothing that was there is lost."""
+"""A disk that is full, for a while or until the end: training continues, and no existing file is lost."""
 
 import errno
 import json
@@ -18,7 +18,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from configs.errors import UserError
 from data.batches.batch import Batch
 from tests.conftest import TINY, Run
-from tests.training.test_trainer import Listed, pairs, trainer
+from tests.training.tiny_trainer import Listed, pairs, trainer
 from training.run_folder.checkpoints import (
     NotSaved,
     checkpoint_path,
@@ -42,38 +42,38 @@ class Disk:
         self.filler = path / "filler"
 
     def fill(self) -> None:
-        """Leave no room."""
+        """Fill the disk."""
         with self.filler.open("ab", buffering=0) as file, suppress(OSError):
             while True:
                 file.write(b"x" * 4096)
         assert shutil.disk_usage(self.path).free == 0
 
     def free(self) -> None:
-        """Make room again."""
+        """Free the space."""
         self.filler.unlink(missing_ok=True)
 
 
 class Limit(Disk):
-    """The same without a file system of our own: no file may grow beyond a megabyte, or beyond nothing."""
+    """A file size limit of a megabyte or zero, if no file system can be mounted."""
 
     refusal = os.strerror(errno.EFBIG)
 
     def set(self, size: int) -> None:
-        """Let files grow to `size` bytes."""
+        """Set the maximum file size in bytes."""
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
     def fill(self) -> None:
-        """Let nothing be written."""
+        """Forbid all writing."""
         self.set(0)
 
     def free(self) -> None:
-        """Let it be written again."""
+        """Permit writing again."""
         self.set(1 << 20)
 
 
 @pytest.fixture(params=["file system", "limit"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
-    """A real file system of one megabyte; and, for those who may mount none, a limit, which tests/conftest.py lifts."""
+    """A real file system of one megabyte, or a limit if it cannot be mounted; tests/conftest.py resets the limit."""
     path = tmp_path / "disk"
     path.mkdir()
     if request.param == "limit":
@@ -91,7 +91,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
 
 
 def train(each: Trainer, folder: Path, evaluate: Evaluate) -> None:
-    """Train in `folder` with a loss of our own choosing."""
+    """Train in `folder` with a given validation loss."""
     folder.mkdir(exist_ok=True)
     log = RunLog(folder, 0)
     try:
@@ -101,7 +101,7 @@ def train(each: Trainer, folder: Path, evaluate: Evaluate) -> None:
 
 
 def whole_checkpoints(folder: Path) -> list[int]:
-    """Steps that can be loaded; there may be nothing else."""
+    """Return the steps that can be loaded; there may be no other files."""
     found = [path for path in (folder / "checkpoints").iterdir() if path.name not in ("last", "best")]
     for checkpoint in found:
         load_weights(checkpoint)
@@ -110,7 +110,7 @@ def whole_checkpoints(folder: Path) -> list[int]:
 
 
 def test_what_cannot_be_saved_leaves_the_checkpoint_before_and_no_half_files(disk: Disk) -> None:
-    """Guards: a traceback of safetensors or of torch, and the room that a half-written checkpoint takes."""
+    """Guards against a traceback of safetensors or torch, and disk space occupied by an incomplete checkpoint."""
     folder, weights = disk.path / "checkpoints", {"w": pairs()[0].inputs.float()}
     save_checkpoint(folder, 1, weights, {"s": weights["w"]}, {"step": 1}, keep=0)
     used, large = shutil.disk_usage(disk.path).used, weights["w"].new_zeros(300_000)
@@ -128,15 +128,14 @@ def test_what_cannot_be_saved_leaves_the_checkpoint_before_and_no_half_files(dis
 )  # refused when the file is closed, by the archive's end, or at once
 @pytest.mark.parametrize("name", ["state.pt", "重み.pt"])  # torch opens only names in ASCII itself
 def test_what_refuses_a_state_is_named(tmp_path: Path, size: int, name: str) -> None:
-    """Guards: `unexpected pos 640 vs 534`, or `is the disk full?` where it is not."""
+    """Guards against `unexpected pos 640 vs 534`, and `is the disk full?` if it is not."""
     (tmp_path / name).symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left on device"):
         write_state({"s": torch.zeros(size)}, tmp_path / name)
 
 
 def test_a_failure_that_is_not_of_the_disk_is_not_taken_for_one(tmp_path: Path) -> None:
-    """Guards: a GPU that failed, or a fault of our own, called a full disk, and training that goes on without
-    checkpoints."""
+    """Guards against a failed GPU or a bug reported as a full disk, and training that continues without checkpoints."""
 
     class Failing:
         def __reduce__(self) -> str:
@@ -149,7 +148,7 @@ def test_a_failure_that_is_not_of_the_disk_is_not_taken_for_one(tmp_path: Path) 
 def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_there_is_room(
     disk: Disk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: hours of training lost to a full disk, lines lost or cut in half, a line each second that says so."""
+    """Guards against hours of training lost to a full disk, lost or truncated lines, and a warning every second."""
     folder = disk.path / "run"
     each = trainer(pairs(), steps=8, evaluate_every=2)
 
@@ -182,7 +181,7 @@ def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_
 
 
 def test_a_checkpoint_is_tried_again_before_the_next_evaluation(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards: a whole interval of training without a checkpoint because the disk was full for a moment."""
+    """Guards against an interval of training without a checkpoint because the disk was full for a moment."""
     monkeypatch.setattr("training.trainer.RETRY_SECONDS", 0)
     each = trainer(pairs(), steps=9, evaluate_every=8)
 
@@ -208,7 +207,7 @@ def test_a_checkpoint_is_tried_again_before_the_next_evaluation(disk: Disk, monk
 
 
 def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) -> None:
-    """Guards: exit code 0 for a training whose weights are nowhere; `best` of a step that was never saved."""
+    """Guards against exit code 0 if the weights are not saved, and against `best` for a step that was never saved."""
     folder = disk.path / "run"
     each = trainer(pairs(), steps=6, evaluate_every=2)
 
@@ -228,7 +227,7 @@ def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) 
 
 
 def test_a_program_that_cannot_save_leaves_with_2_and_goes_on_when_it_can(program: Run, book: Path) -> None:
-    """Guards: the same through train.py, where files of any size are refused rather than the last bytes of a disk."""
+    """Guards the same through train.py, with a limit on file sizes instead of a full disk."""
     recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
     assert program("train.py", *recipe).returncode == 0
     command = 'ulimit -f 40; exec "$0" "$@"'

@@ -1,4 +1,4 @@
-"""What a run says, as text."""
+"""Text in the logs of a run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from training.run_folder.log import RunLog, code_block, table, truncate_metrics
 
 
 def test_a_long_line_of_a_sample_goes_on_in_the_next() -> None:
-    """A story is one line of 300 characters: TensorBoard would show its beginning and a scroll bar. Nothing may get
-    lost."""
+    """Guards against stories on one long line with a scroll bar in TensorBoard, and against lost characters."""
     story = "One day, Emi lost a ring.  " + "She looked for it in the garden. " * 9
     lines = code_block(f"{story}\n\n  short", 100).split("\n")
     assert all(line.startswith("    ") and len(line) <= 104 for line in lines)
@@ -24,14 +23,14 @@ def test_a_long_line_of_a_sample_goes_on_in_the_next() -> None:
 
 
 def test_without_a_width_every_line_stays_as_it_is() -> None:
-    """The config is copied from there: a wrapped line would be another YAML."""
+    """Guards against wrapped YAML: the config is copied from TensorBoard."""
     text = "probes:\n- " + "word " * 60
     assert code_block(text) == "    probes:\n    - " + "word " * 60
 
 
 def test_columns_of_a_table_are_aligned_and_cells_cannot_break_out() -> None:
-    """Guards: tables that can be read only as rendered Markdown; a bar or line break in a sentence that adds a column
-    or row."""
+    """Guards against tables that are readable only as rendered Markdown, and cells whose content adds a column or
+    row."""
     assert table(["test", "exact"], [["this model", "9.0 %"], ["a|b\nc", "100.0 %"]]).split("\n") == [
         "| test       | exact   |",
         "| ---------- | ------- |",
@@ -41,7 +40,8 @@ def test_columns_of_a_table_are_aligned_and_cells_cannot_break_out() -> None:
 
 
 def test_settings_reach_tensorboards_hparams_tab_without_a_run_of_their_own(tmp_path: Path) -> None:
-    """Guards: a sweep whose points cannot be compared; `add_hparams`, which makes a second run of every run."""
+    """Guards against sweeps whose runs cannot be compared, and `add_hparams`, which creates a second run for each
+    run."""
     log = RunLog(tmp_path, 0)
     log.settings("my_run", plain_settings(TrainConfig(trainer=TrainerConfig(steps=7, minutes=None))))
     log.close()
@@ -58,8 +58,7 @@ def test_settings_reach_tensorboards_hparams_tab_without_a_run_of_their_own(tmp_
 
 
 def test_training_and_validation_loss_share_the_first_chart(tmp_path: Path) -> None:
-    """Guards: two charts to compare by eye, behind a dozen others; what TensorBoard draws together are equal tags of
-    two runs."""
+    """Guards against losses in two charts behind a dozen others: TensorBoard combines equal tags of two runs."""
     log = RunLog(tmp_path, 0)
     log.scalars({"train/loss": 2.0, "train/gradient_norm": 1.0, "speed/mfu": None}, 5)
     log.scalars({"val/loss": 3.0, "val/perplexity": 20.0}, 5)
@@ -71,7 +70,7 @@ def test_training_and_validation_loss_share_the_first_chart(tmp_path: Path) -> N
 
 
 def test_curves_of_a_run_from_before_stay_and_those_after_the_resumed_step_are_dropped(tmp_path: Path) -> None:
-    """Guards: the points of an older version, whose losses had tags of their own; steps that are taken again."""
+    """Guards against points of an older version, whose losses had other tags, and points of repeated steps."""
     older = EventFile(tmp_path, 0)
     for step in (1, 2, 3):
         older.add_summary(summary.scalar("train/loss", 1 / step), step)
@@ -88,7 +87,8 @@ def test_curves_of_a_run_from_before_stay_and_those_after_the_resumed_step_are_d
 
 
 def test_what_a_crash_leaves_of_a_line_is_dropped_and_the_lines_around_it_are_kept(tmp_path: Path) -> None:
-    """Guards: a run that cannot be resumed because of bytes that are no text; good lines lost because of a bad one."""
+    """Guards against a run that cannot be resumed because of undecodable bytes, and good lines lost because of a bad
+    one."""
     path = tmp_path / "metrics.jsonl"
     one, two, three = (b'{"step": %d, "val/loss": 1.0}\n' % step for step in (1, 2, 3))
     for damage in (b'{"step": 2, "val', b"\0" * 30, b"\xff\xfe", b"[]", b"{}", b"2"):

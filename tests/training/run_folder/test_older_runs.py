@@ -10,7 +10,7 @@ from training.run_folder.saved_config import load_config
 
 
 def old_run(program: Run, book: Path, position: str) -> Path:
-    """A tiny run whose config.yaml says as little of a version as those of old did."""
+    """Return a tiny run whose config.yaml has no version, like those of early versions."""
     text = ["data=text", f"data.path={book}", "tokenizer=char"]
     done = program("train.py", *TINY, *text, f"model.position={position}", "name=old", "trainer.test=false")
     assert done.returncode == 0, done.stderr
@@ -22,7 +22,7 @@ def old_run(program: Run, book: Path, position: str) -> Path:
 
 
 def test_rotary_weights_of_an_older_format_are_refused(program: Run, book: Path) -> None:
-    """Guards: weights whose pairs were numbered otherwise: they fit, load, and write nonsense without a word."""
+    """Guards against weights with another numbering of rotary pairs: they load, and silently generate nonsense."""
     config = old_run(program, book, "rotary")
     before = config.read_text(encoding="utf-8")
     for script, *arguments in (
@@ -40,7 +40,7 @@ def test_rotary_weights_of_an_older_format_are_refused(program: Run, book: Path)
 
 
 def test_a_run_of_a_newer_version_is_refused(program: Run, book: Path) -> None:
-    """Guards: a format of tomorrow read with the rules of today."""
+    """Guards against a future format read with today's rules."""
     config = old_run(program, book, "learned")
     config.write_text("format: 3\n" + config.read_text(encoding="utf-8"), encoding="utf-8")
     done = program("generate.py", "run=runs/old", "prompt=The")
@@ -49,7 +49,7 @@ def test_a_run_of_a_newer_version_is_refused(program: Run, book: Path) -> None:
 
 
 def test_other_positions_of_an_older_format_still_serve(program: Run, book: Path) -> None:
-    """Guards: a refusal of runs whose weights mean today what they meant."""
+    """Guards against rejecting runs whose weights have kept their meaning."""
     config = old_run(program, book, "learned")
     written = program("generate.py", "run=runs/old", "prompt=The", "max_tokens=5")
     assert (written.returncode, written.stderr.count("error")) == (0, 0)
@@ -71,7 +71,7 @@ def test_other_positions_of_an_older_format_still_serve(program: Run, book: Path
 def test_a_mistyped_run_folder_gets_the_one_that_was_meant(
     given: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: `run=demo` refused without a word of `runs/demo`."""
+    """Guards against rejecting `run=demo` without mentioning `runs/demo`."""
     monkeypatch.chdir(tmp_path)
     for run in ("runs/demo", "elsewhere/other"):
         (tmp_path / run / "checkpoints" / "best").mkdir(parents=True)

@@ -1,5 +1,4 @@
-"""What is on the disk when the power goes: without a word from the program a file may lose its content, a folder its
-names."""
+"""Files after a power failure: without fsync a file may lose its content, and a folder its entries."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from tests.conftest import TINY, train_command
 
 
 class Disk:
-    """What was flushed: the content of files, the names in folders. Nothing else survives a power cut for sure."""
+    """Records what was flushed: contents of files and entries of folders. Only these survive a power failure."""
 
     def __init__(self) -> None:
         self.contents: dict[int, bytes] = {}
@@ -22,7 +21,7 @@ class Disk:
         self.fsync = os.fsync
 
     def flush(self, descriptor: int) -> None:
-        """`os.fsync`, and a note of what it has flushed."""
+        """Run `os.fsync` and record what it flushes."""
         self.fsync(descriptor)
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
@@ -32,17 +31,17 @@ class Disk:
             self.contents[status.st_ino] = os.pread(descriptor, status.st_size, 0)
 
     def has_name(self, path: Path) -> bool:
-        """Whether the folder still lists the file."""
+        """Return whether the folder lists the file after a power failure."""
         return self.names.get(path.parent.stat().st_ino, {}).get(path.name) == path.lstat().st_ino
 
     def has(self, path: Path) -> bool:
-        """Whether the file is there, with the content of now."""
+        """Return whether the file exists with its current content after a power failure."""
         return self.has_name(path) and self.contents.get(path.stat().st_ino) == path.read_bytes()
 
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    """A disk that is watched, and that no file may be moved on before its content is there."""
+    """Monitor the disk, and forbid renaming a file before its content is flushed."""
     disk = Disk()
     replace = os.replace
 
@@ -61,8 +60,8 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 def test_a_run_survives_a_power_cut_in_the_moment_of_its_end(
     task: str, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guards: checkpoints that nothing can be done with, because config or tokenizer are empty; an evaluation whose
-    line is lost; prepared data of which the half is trained on from then on."""
+    """Guards against checkpoints made useless by an empty config or tokenizer, the lost metrics of an evaluation,
+    and incomplete prepared data used for training."""
     monkeypatch.chdir(tmp_path)
     given = [*TINY, f"task={task}", "name=run", "trainer.beam_size=1", "data.cache=cache"]
     for more in (given, ["resume=runs/run", "trainer.steps=9"]):

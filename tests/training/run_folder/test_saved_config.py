@@ -1,4 +1,4 @@
-"""config.yaml: what is written comes back as it was, and nothing in it is looked up."""
+"""config.yaml is loaded as it was saved, without interpolation."""
 
 import sys
 from pathlib import Path
@@ -44,8 +44,8 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("text", ODD)
 def test_any_text_comes_back_as_it_was(tmp_path: Path, text: str) -> None:
-    """Guards: a finished run that can neither be used nor resumed because a path in it has `${`; a name read as a
-    number."""
+    """Guards against a finished run that cannot be used or resumed because a path contains `${`, and a name read as
+    a number."""
     config = TrainConfig(name=text, resume=text)
     config.data.path = text
     config.attention.probes = [text]
@@ -55,7 +55,7 @@ def test_any_text_comes_back_as_it_was(tmp_path: Path, text: str) -> None:
 
 
 def test_the_config_of_a_foreign_run_is_not_interpolated(tmp_path: Path) -> None:
-    """Guards: `${oc.env:SECRET}` in a downloaded run's data.path sending the secret to a URL."""
+    """Guards against `${oc.env:SECRET}` in data.path of a downloaded run, which would send the secret to a URL."""
     url = "https://example.org/${oc.env:CHUMOKU_SECRET}"
     (tmp_path / "config.yaml").write_text(
         f"format: 2\nname: ${{data.path}}\ndata:\n  path: {url}\nattention:\n  probes:"
@@ -73,7 +73,7 @@ def test_the_config_of_a_foreign_run_is_not_interpolated(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("text", ["model:\n  width: ???\n", "model: [", "- 1\n", "modl: {}\n", "seed: one\n", "\x00"])
 def test_what_is_no_config_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
-    """Guards: a traceback of the YAML parser or of OmegaConf for a damaged or foreign file."""
+    """Guards against a traceback of the YAML parser or OmegaConf for a damaged or foreign file."""
     (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"config\.yaml") as refused:
         load_config(tmp_path)
@@ -83,8 +83,7 @@ def test_what_is_no_config_is_refused_in_one_line(tmp_path: Path, text: str) -> 
 def test_a_run_on_a_path_with_an_interpolation_in_it_is_resumed_and_used(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: the same through both command lines: on start, with resume, with a path given anew on resume, in
-    generate.py."""
+    """Guards the same through both command lines: new run, resume, a path changed on resume, generate.py."""
     monkeypatch.chdir(tmp_path)
     for name in ("${oc.env:CHUMOKU_SECRET}", "a\\${x}", "b${c"):
         (tmp_path / name).mkdir()
@@ -110,7 +109,7 @@ def test_a_run_on_a_path_with_an_interpolation_in_it_is_resumed_and_used(
 def test_three_question_marks_are_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Guards: OmegaConf's mark for a missing value taken for a text, which no later start could read."""
+    """Guards against text that OmegaConf reads as a missing value, with which no later start could load the config."""
     monkeypatch.chdir(tmp_path)
     for key, given in (("data.path", "data.path=???"), ("attention.probes[0]", 'attention.probes=["???"]')):
         monkeypatch.setattr(sys, "argv", ["train.py", "data=text", given])
@@ -121,6 +120,6 @@ def test_three_question_marks_are_refused_by_name(
 
 
 def test_a_run_of_before_the_limit_evaluates_all_of_its_validation_split(tmp_path: Path) -> None:
-    """Guards: a best loss on the whole split compared with later ones on a part of it."""
+    """Guards against comparing a best loss on the whole split with later losses on a part of it."""
     (tmp_path / "config.yaml").write_text("format: 2\ndata:\n  source: text\n", encoding="utf-8")
     assert load_config(tmp_path).data.valid_tokens is None

@@ -1,4 +1,4 @@
-"""What the end of a run says."""
+"""The last lines of a run's log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from training.run_folder.step_report import final_lines
 
 
 def test_a_last_loss_that_is_clearly_worse_than_the_best_is_told_with_its_step() -> None:
-    """Guards: a run that went from .834 to .908 and says 'best 0.8339', as if all were well."""
+    """Guards against a run that went from .834 to .908 and reports only 'best 0.8339'."""
     over = Progress(step=6000, evaluated_step=6000, evaluated_loss=0.9081, best_loss=0.8339, best_step=4000)
     over.best_training_loss, over.training_loss = 0.5, 0.4
     best, note = final_lines(over)
@@ -18,8 +18,7 @@ def test_a_last_loss_that_is_clearly_worse_than_the_best_is_told_with_its_step()
 
 
 def test_only_a_training_loss_that_fell_meanwhile_is_overfitting() -> None:
-    """Guards: dropout recommended to a run whose learning rate is too high, or of whose training loss nothing
-    is known."""
+    """Guards against recommending dropout if the learning rate is too high, or if the training loss is unknown."""
     over = Progress(evaluated_step=6000, evaluated_loss=0.9081, best_loss=0.8339, best_step=4000)
     for then, now in ((0.5, 0.6), (None, None)):
         over.best_training_loss, over.training_loss = then, now
@@ -30,7 +29,7 @@ def test_only_a_training_loss_that_fell_meanwhile_is_overfitting() -> None:
 
 
 def test_a_last_loss_that_is_the_best_or_as_good_needs_no_note() -> None:
-    """Guards: a warning about noise; a run of an older version, whose counters say less."""
+    """Guards against a warning about noise, and against runs of an older version with fewer counters."""
     for last in (0.8339, 0.8342):
         assert len(final_lines(Progress(evaluated_loss=last, best_loss=0.8339, best_step=10))) == 1
     assert final_lines(Progress(best_loss=0.8339)) == ["best validation loss 0.8339 nats per token"]
