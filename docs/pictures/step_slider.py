@@ -1,6 +1,7 @@
 """Draw the animated picture of README.md: the Attention tab while its step slider moves through a real run.
 
-    python train.py +experiment=demo_enja name=slider trainer.minutes=null trainer.steps=700 trainer.evaluate_every=35
+    python train.py +experiment=demo_enja name=slider trainer.minutes=null trainer.evaluate_minutes=null \\
+        trainer.first_evaluation_minutes=null trainer.steps=500 trainer.evaluate_every=25
     python docs/pictures/step_slider.py runs/slider docs/images/step_slider.webp
 
 Serves the run's folder, opens the tab in headless Chromium, takes a screenshot of every recorded step and joins the
