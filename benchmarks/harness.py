@@ -83,7 +83,7 @@ class Worker:
         )
 
     def set_up(self, seconds: float, deadline: float = math.inf) -> None:
-        """Build the step and run the uncounted first turn. A contender that is not ready at `deadline`
+        """Build the step and run the warm-up turn, which is not counted. A contender that is not ready at `deadline`
         (time.monotonic) is killed."""
         contender, late = self.contender, threading.Event()
 

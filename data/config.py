@@ -47,8 +47,8 @@ class DataConfig:
 
     split: str = "contiguous"
     """How to split off validation and test data if no files are given for them: `contiguous` (the end of the text),
-    `random` (seeded, by document or pair) or `components` (pairs: by connected components of shared sentences, so that
-    no sentence is in two splits)."""
+    `random` (seeded, by document or pair) or `components` (pairs only: pairs that share a sentence, directly or through
+    other pairs, go to the same split)."""
 
     valid_fraction: float = 0.1
     """Fraction of the text or pairs split off for validation if there is no validation file."""
@@ -66,8 +66,8 @@ class DataConfig:
     comparable."""
 
     max_rows: int | None = None
-    """Use only the first `max_rows` rows of the training split (files if `rows=document`); validation and test splits
-    are unchanged. null uses all."""
+    """Use only the first `max_rows` rows of the training split (sentence pairs, lines, paragraphs or files; see
+    `data.rows`); validation and test splits are unchanged. null uses all."""
 
     streaming: bool = False
     """Tokenise without loading the entire text into memory (for text larger than memory)."""

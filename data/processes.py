@@ -17,7 +17,8 @@ def cores() -> int:
 
 
 def workers() -> int:
-    """Return the number of worker threads or processes: one per core, but at most 8, which keep one consumer busy."""
+    """Return the number of worker threads or processes: one per core, but at most 8, enough to keep one consumer
+    busy."""
     return min(8, cores())
 
 

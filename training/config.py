@@ -27,8 +27,8 @@ class OptimConfig:
     """Peak learning rate of AdamW."""
 
     muon_lr: float = 0.02
-    """Peak learning rate of the matrices trained by Muon. It is not comparable to `lr`: before it is scaled by the
-    learning rate, a Muon update has a spectral norm of about 1."""
+    """Peak learning rate of the matrices trained by Muon. Not comparable to `lr`: a Muon update has a spectral norm of
+    about 1 before it is multiplied by the learning rate."""
 
     beta1: float = 0.9
     """Decay rate of the running mean of gradients."""
@@ -56,8 +56,8 @@ class ScheduleConfig:
     warmup: int = 100
     """Steps of linear warm-up from 0 to the peak. In a new run, a default or a recipe's value is capped at 10% of
     `trainer.steps`; a value given on the command line is not. With `trainer.minutes`, warm-up also ends once training
-    steps have used 10% of the time budget. This time does not include the first step after a start or resume, which may
-    include compilation."""
+    steps have used 10% of the time budget. The first step after a start or resume does not count towards these 10%,
+    because it may include compilation."""
 
     final: float = 0.0
     """Final learning rate, as a fraction of the peak (cosine, linear, wsd)."""
@@ -105,8 +105,8 @@ class TrainerConfig:
     """If set, evaluate every `evaluate_minutes` minutes instead of every `evaluate_every` steps."""
 
     first_evaluation_minutes: float | None = None
-    """With `evaluate_minutes`: minutes until the first evaluation. Each later evaluation follows at twice the time of
-    the previous one (2x, 4x, 8x, …) until the interval reaches `evaluate_minutes`, and from then on every
+    """With `evaluate_minutes`: minutes until the first evaluation. The elapsed time then doubles from one evaluation to
+    the next (2, 4, 8, … times the first) until the gap reaches `evaluate_minutes`; after that, evaluations run every
     `evaluate_minutes` minutes. null uses `evaluate_minutes` from the start."""
 
     evaluate_sentences: int = 200
@@ -186,9 +186,9 @@ class TrainConfig:
     """Folder that contains all runs."""
 
     resume: str | None = None
-    """Run folder to resume; the result is bit-identical to that of an uninterrupted run. Or one of its checkpoints
-    (`runs/NAME/checkpoints/step-00000500`, `…/best`): training continues from that step, and later checkpoints,
-    metrics, curves and attention maps are deleted."""
+    """Run folder or checkpoint to resume. From a run folder, the result is bit-identical to that of an uninterrupted
+    run. From a checkpoint (`runs/NAME/checkpoints/step-00000500`, `…/best`), training continues at its step, and later
+    checkpoints, metrics, curves and attention maps are deleted."""
 
     init_from: str | None = None
     """Run folder or checkpoint to initialise a new run from. Loads the weights (for a run folder, those of its best
@@ -303,7 +303,7 @@ def problems(config: TrainConfig) -> list[str]:
 
 
 def task_problems(config: TrainConfig) -> list[str]:
-    """Return one sentence for each setting that does not apply to the task, as `problems`."""
+    """Like `problems`: return one sentence for each setting that does not apply to the task."""
     found = []
     if config.task == "gpt":
         if config.data.source == "pairs":

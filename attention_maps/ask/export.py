@@ -118,7 +118,8 @@ def _svg(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
 
 
 def _csv(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
-    """Format a header with the keys, then one line per query: its token and weights, in five digits (float16)."""
+    """Format a header with the keys, then one line per query: its token and its weights in five digits, as in
+    float16."""
     question, text = asked[0], io.StringIO()
     writer = csv.writer(text)
     writer.writerow([question.rows, *question.keys.pieces])

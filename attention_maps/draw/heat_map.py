@@ -1,6 +1,6 @@
-"""Lay out a labelled heat map, which a surface (PNG: `canvas`, SVG: `svg`) draws.
+"""Lay out a labelled heat map, to be drawn by a backend (PNG: `canvas`, SVG: `svg`).
 
-All positions are in pixels, so that cells are crisp and labels are never truncated at the border or overlap.
+All positions are in pixels; labels neither overlap nor are truncated at the border.
 Shapes: Q queries (rows), K keys (columns).
 """
 
@@ -154,8 +154,8 @@ class _Layout:
         square, width = picture.rows == picture.columns, picture.page_width - 2 * self.margin - GAP
 
         def beside(columns: int) -> tuple[int, int]:
-            """Return the number of rows shown with this many columns, and the width in pixels left by the row
-            labels."""
+            """Return how many rows to show for this number of columns, and the width in pixels that remains beside the
+            row labels."""
             rows = min(columns, MOST_ROWS) if square else MOST_ROWS
             return rows, int(width - max(widths[: 1 + rows]))
 

@@ -30,7 +30,7 @@ def picture(chosen: ChosenMap) -> HeatMap:
 
 
 def heads(chosen: ChosenMap) -> HeatMap:
-    """Describe the mean over heads and all heads of the layer, side by side on one colour scale."""
+    """Lay out all heads of a layer and their mean, side by side with one colour scale."""
     count = len(chosen.example.weights[chosen.kind, chosen.layer])
     panels = {f"mean of {count} heads": replace(chosen, head=None).matrix}
     panels |= {f"head {head}": replace(chosen, head=head).matrix for head in range(count)}

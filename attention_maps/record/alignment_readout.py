@@ -54,7 +54,7 @@ def argmax(weights: np.ndarray) -> np.ndarray:
 
 
 def grown(weights: np.ndarray) -> np.ndarray:
-    """Return the mask [...,Q,K] bool of the mutual pairs and adjacent pairs that are the argmax in one direction
+    """Return a bool mask [...,Q,K] of pairs: the mutual ones, plus adjacent pairs that are the argmax in one direction
     (grow-diag, Koehn et al. 2003)."""
     linked, either = mutual(weights), _best(weights, -1) | _best(weights, -2)
     for place in np.ndindex(weights.shape[:-2]):
@@ -63,7 +63,8 @@ def grown(weights: np.ndarray) -> np.ndarray:
 
 
 def _grow(links: np.ndarray, candidates: np.ndarray) -> None:
-    """Add, in place and until none is left, candidates adjacent to a link whose row or column has no link yet."""
+    """Add, in place, candidates that are adjacent to a link and whose own row or column has no link, until none is
+    left."""
     while True:
         padded = np.pad(links, 1)
         near = padded[:-2] | padded[1:-1] | padded[2:]

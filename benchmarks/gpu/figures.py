@@ -83,7 +83,7 @@ class Stage:
 
     @property
     def failures(self) -> list[Figure]:
-        """Figures with the status `failed`."""
+        """Return the measurements whose status is `failed`."""
         return [figure for figure in self.figures if figure.status.startswith("failed")]
 
     @property

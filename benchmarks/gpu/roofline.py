@@ -9,8 +9,8 @@ R, B: matrix throughput and memory bandwidth, from the data sheet until measured
 attention kernel reaches. 156 bytes per token, layer and unit of width: reads and writes of norms, activations,
 residuals and attention inputs in bf16, fused where possible, 26 numbers in the forward pass and twice as many in the
 backward pass. 12 bytes per token and vocabulary entry: logits and their gradient, six passes in bf16. 40 bytes per
-weight: gradient, master weight, two moments, new weight. Products, attention and memory traffic are assumed not to
-overlap with each other; launches overlap with all three. A step therefore takes at least the larger of (products +
+weight: gradient, master weight, two moments, new weight. Matrix products, attention and memory traffic are assumed not
+to overlap with each other; launches overlap with all three. A step therefore takes at least the larger of (products +
 attention + memory) and launches.
 """
 

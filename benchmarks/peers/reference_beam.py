@@ -1,7 +1,7 @@
 """Slow reference implementation of the beam search documented in `generation.beam_search`.
 
-It decodes one sentence at a time, with Python lists and full forward passes without a cache. In float64, rounding in
-the reference cannot explain a difference from a fast search.
+It decodes one sentence at a time, with Python lists and full forward passes without a cache. It runs in float64, so
+rounding in the reference is not the cause if a fast search gives a different result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Draw random tokens, to measure the speed at a vocabulary larger than that of a small text."""
+"""Draw random tokens from a Zipf distribution, to measure training with a larger vocabulary than a small text has."""
 
 from __future__ import annotations
 

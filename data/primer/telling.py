@@ -152,7 +152,8 @@ class Teller:
         return phrase, "は"
 
     def object(self, figure: Figure, action: str = "") -> NounPhrase:
-        """Build the figure as an object; with a verb of `PLAIN_ENOUGH`, Japanese omits a thing or an animal."""
+        """Build the noun phrase for a figure of the story as an object; with a verb in `PLAIN_ENOUGH`, Japanese omits
+        an object that is a thing or an animal."""
         clear = self._clear(figure)
         by_itself = figure.introduced and clear and self.chooser.chance(0.8)
         use_pronoun, rival = self._called.pop(figure, (by_itself, None))

@@ -68,9 +68,9 @@ def load(config: DataConfig, task: str) -> Rows:
     """Load the rows of each existing split: `train`, `valid`, `test` (built-in corpus: also `novel`). They are kept in
     `config.cache`, unless streamed.
 
-    `task` gpt: column `text` (streamed documents come in parts of a few pages, with the number of the `document`);
-    translate: columns `source` and `target`, stripped and never empty. The built-in corpus adds its gold columns.
-    Raises DataError naming file, line, key and fix.
+    `task` gpt: column `text` (streamed documents are split into parts of a few pages; the column `document` holds the
+    index); translate: columns `source` and `target`, stripped and never empty. The built-in corpus adds its gold
+    columns. Raises DataError naming file, line, key and fix.
     """
     settings = {name: value for name, value in asdict(config).items() if name not in _NO_CONTENT}
     notes: list[str] = []
@@ -247,7 +247,7 @@ def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[Text
 def _without_empty_sides(
     rows: Iterable[Row], task: str, split: str, notes: list[str], most: int | None = None
 ) -> Iterator[Row]:
-    """Yield non-empty rows, at most `most`; both sides of pairs are stripped of surrounding white space."""
+    """Yield up to `most` rows without an empty side; white space around both sides of a pair is stripped."""
     kept = dropped = 0
     for row in rows:
         if task == "translate":

@@ -67,7 +67,8 @@ def _texts(rows: Dataset, column: str) -> Iterator[str]:
 
 
 def normalised(sentence: str) -> str:
-    """Remove differences of width, case, spacing and final punctuation from a sentence, for finding duplicates."""
+    """Normalise character width, case and spacing and strip final punctuation, so that near-duplicates compare
+    equal."""
     text = unicodedata.normalize("NFKC", sentence).casefold()
     return re.sub(r"[\W_]+$", "", re.sub(r"\s+", " ", text.strip())) or text.strip()
 

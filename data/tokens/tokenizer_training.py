@@ -56,7 +56,8 @@ def train_model(texts: Iterable[str], config: TokenizerConfig) -> bytes:
 
 
 def fitted_size(sample: Sample, config: TokenizerConfig) -> int:
-    """Return the vocabulary size for a text: its alphabet, and more pieces for a longer text."""
+    """Return the vocabulary size for a text: the number of distinct characters, plus pieces in proportion
+    to its length."""
     alphabet = len(SPECIAL_NAMES) + len(sample.alphabet) + (256 if config.byte_fallback else 0)
     most = LARGEST_FITTED[config.kind]
     if config.kind == "char":

@@ -30,8 +30,8 @@ def possible(links: Collection[tuple[int, int]], sources: int, targets: int) -> 
     """Return the sure links between words plus the "possible" links of Och & Ney (2003), which do not count as errors.
 
     A word without a counterpart may share the links of the word to which it attaches: a Japanese particle shares the
-    links of the preceding word, an English article shares the links of the following word. `links` are (source word,
-    target word) among `sources` and `targets` words.
+    links of the preceding word, an English article shares the links of the following word. `links` are pairs of indices
+    (source word, target word); `sources` and `targets` are the numbers of words.
     """
     found = set(links)
     linked = {target for _, target in found}

@@ -3,8 +3,8 @@
 bfloat16 halves the memory read per token and uses matrix units if the CPU has them. A layer whose weight is packed once
 takes half the time of a layer with a plain weight, which the library packs again in every call. int8 halves the memory
 traffic again: one scale per output channel, and one scale per row of activations, so that rows stay independent. On a
-GPU the plain layers are the fastest: there bf16 only changes the format, and `generation.cuda.graph` removes the launch
-overhead between products.
+GPU the plain layers are the fastest: there bf16 only converts the weights, and `generation.cuda.graph` removes the
+overhead of launching kernels.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ class PackedLinear(nn.Module):
 
 
 class PackedFloat32Linear(nn.Module):
-    """x Wᵀ + b in float32, [..., in] to [..., out], with W packed for `rows` rows; any other number of rows uses the
-    plain W."""
+    """x Wᵀ + b in float32, [..., in] to [..., out], with W packed for inputs of exactly `rows` rows; other
+    inputs use the plain W."""
 
     def __init__(self, linear: nn.Linear, rows: int) -> None:
         super().__init__()

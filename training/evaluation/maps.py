@@ -96,8 +96,8 @@ class AttentionRecorder:
 
     def test(self, split: str, step: int) -> dict[str, float]:
         """Score the heads on a split; write a summary to the log and all scores to `heads.<split>.txt`; return the
-        value of each measure. What is reported is selected on validation: a selection on the test split would inflate
-        the scores."""
+        value of each measure. The heads to report are selected on the validation split; selecting them on the test
+        split would inflate the scores."""
         chosen = self.chosen if self.config.attention.enabled else None
         found = self.head_scores(split, chosen=chosen) if chosen else None
         if chosen is None or found is None:

@@ -32,8 +32,8 @@ def text_examples(attention: AttentionConfig, prepared: PreparedText, gold: bool
 def text_example(
     tokenizer: Tokenizer, text: str, name: str = "", antecedents: Sequence[Sequence[int]] | None = None
 ) -> Example:
-    """Return a text after an eos token, like every document in training. antecedents: [pronoun start, end, noun start,
-    end] in characters."""
+    """Return a text with an eos token prepended, as in every training document. antecedents: [pronoun
+    start, end, noun start, end] in characters."""
     ids, spans = tokenizer.spans(text)
     known = None if antecedents is None else _antecedents("reads", antecedents, [(-1, -1), *spans])
     return Example.text([tokenizer.eos_id, *ids], tokenizer, name, known)

@@ -30,7 +30,7 @@ class Hardware:
 
 
 def choose_hardware(device: str, precision: str, threads: int | None, key: str = "trainer.device") -> Hardware:
-    """Choose device and number format; the arguments are the settings of the same names in `TrainerConfig`.
+    """Choose the device and the precision; the arguments are the settings of the same names in `TrainerConfig`.
 
     threads: None uses the physical cores, as torch does, limited by a container's quota. key: the setting that names
     the device. Raises UserError if the requested device is unavailable.

@@ -37,7 +37,7 @@ def save_config(config: TrainConfig, run: Path) -> None:
 
 
 def load_config(run: Path) -> TrainConfig:
-    """Load a run's config; raises UserError if `run` is not a run folder or its weights have another meaning today."""
+    """Load a run's config; raises UserError if `run` is not a run folder or the current code cannot use its weights."""
     path = run / "config.yaml"
     if not run.is_dir():
         raise UserError(f"{run}: no such run folder{similar_run(run)}")

@@ -104,7 +104,8 @@ def explained(main: Clause, why: Clause, about: NounPhrase, *inner: Clause) -> D
 def because(chooser: Chooser) -> Draft:
     """Main clause and reason. Example: Ken drank water because he was thirsty. - ケンはのどがかわいていたので、水を飲みました。
 
-    The reason comes first in Japanese: after the topic if it describes the subject, else before the topic.
+    In Japanese the reason precedes the predicate: it follows the topic if it describes the subject, and otherwise
+    precedes the topic.
     """
     main, _, why, about = caused(chooser, "past")
     return explained(main, why, about)
