@@ -48,11 +48,12 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
     task = load_config(folder).task
     if found := task_problems(config, given, task):
         raise UserError(*found)
-    run = load_run(folder, config.checkpoint)
-    device = choose_hardware(config.device, "float32", None, key="device").device
-    run.model.to(device)
-    weights = config.quantize or decoding_format(device, count_parameters(run.model))
-    model = decoding_copy(run.model, weights, config.samples)
+    with advised(lambda: memory_advice(config, task)):
+        run = load_run(folder, config.checkpoint)
+        device = choose_hardware(config.device, "float32", None, key="device").device
+        run.model.to(device)
+        weights = config.quantize or decoding_format(device, count_parameters(run.model))
+        model = decoding_copy(run.model, weights, config.samples)
 
     def answer(config: GenerateConfig, lines: Iterable[str | None], count: int | None = None) -> None:
         """Continue the text in `lines`, or translate each line. count: the number of lines, if known."""

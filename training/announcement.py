@@ -74,5 +74,6 @@ def about(run: Path, config: TrainConfig, data: Prepared, trainer: Trainer) -> s
 
 
 def counted(number: float, noun: str) -> str:
-    """Return `1 layer` or `2 layers`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """Return `1 layer`, `2 layers` or `3.25 minutes`."""
+    shown = f"{number:g}" if isinstance(number, float) else str(number)
+    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"

@@ -27,8 +27,9 @@ class OptimConfig:
     """Peak learning rate of AdamW."""
 
     muon_lr: float = 0.02
-    """Peak learning rate of the matrices trained by Muon. Not comparable to `lr`: a Muon update has a spectral norm of
-    about 1 before it is multiplied by the learning rate."""
+    """Peak learning rate of the matrices trained by Muon. Not comparable to `lr`: before it is multiplied by the
+    learning rate, a Muon update has a spectral norm of about 1, or sqrt(rows/columns) if the matrix has more rows than
+    columns."""
 
     beta1: float = 0.9
     """Decay rate of the running mean of gradients."""
@@ -56,8 +57,8 @@ class ScheduleConfig:
     warmup: int = 100
     """Steps of linear warm-up from 0 to the peak. In a new run, a default or a recipe's value is capped at 10% of
     `trainer.steps`; a value given on the command line is not. With `trainer.minutes`, warm-up also ends once training
-    steps have used 10% of the time budget. The first step after a start or resume does not count towards these 10%,
-    because it may include compilation."""
+    steps have used 10% of the time budget, or once half of the budget is over. The first step after a start or resume
+    does not count towards these 10%, because it may include compilation."""
 
     final: float = 0.0
     """Final learning rate, as a fraction of the peak (cosine, linear, wsd)."""
@@ -143,8 +144,9 @@ class TrainerConfig:
     matrix multiplication, else float32."""
 
     compile: str = "auto"
-    """torch.compile: `on`, `off`, or `auto`, which compiles if the run is long enough to amortise compilation (on a
-    CPU, runs of at least 5 minutes)."""
+    """torch.compile: `on`, `off`, or `auto`, which compiles if the run is long enough to amortise compilation. On a CPU
+    these are runs of at least 5 minutes (GPTs of more than 10 layers: half a minute per layer), if a C++ compiler is
+    installed; on a GPU, runs of at least 1,000 steps."""
 
     threads: int | None = None
     """CPU threads; null uses the number of physical cores, or fewer if the container has a CPU quota."""

@@ -56,8 +56,12 @@ class WindowStream(BatchStream):
     def _starts(self, epoch: int) -> NDArray[np.int64]:
         """Return the first tokens of all windows in the epoch's order, not yet wrapped around."""
         if self._order is None or self._order[0] != (self.seed, epoch):
+            self._order = None  # free the previous order first
             random = np.random.default_rng((self.seed, epoch))
-            starts = random.integers(len(self._tokens)) + self._context * random.permutation(self._windows)
+            first = random.integers(len(self._tokens))
+            starts = random.permutation(self._windows)
+            starts *= self._context  # in place: the order of a large text takes as much memory as all else
+            starts += first
             self._order = (self.seed, epoch), starts
         return self._order[1]
 

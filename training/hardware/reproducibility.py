@@ -30,7 +30,7 @@ def process_settings_restored() -> Iterator[None]:
 
 
 def random_state(device: torch.device) -> dict[str, Any]:
-    """Return `{"cpu": state, "cuda": [state]}`, the latter for a GPU; states are [bytes] uint8 on the CPU."""
+    """Return `{"cpu": state}` and, on another device, its type with `[state]`; states are [bytes] uint8 on the CPU."""
     state: dict[str, Any] = {"cpu": torch.get_rng_state()}
     if device.type != "cpu":
         state[device.type] = [torch.get_device_module(device).get_rng_state(device)]

@@ -68,11 +68,13 @@ class RunLog:
     def whole_or_nothing(self) -> Iterator[None]:
         """Buffer TensorBoard output until the end of the context and discard it after an exception: otherwise work
         repeated after a resume would appear twice."""
-        self.held = []
+        assert self.held is None, "contexts do not nest"
+        held: list[tuple[EventFile, Summary, int]] = []
+        self.held = held
         try:
             yield
         finally:
-            held, self.held = self.held, None
+            self.held = None
         for events, shown, step in held:
             events.add_summary(shown, step)
 
@@ -131,13 +133,13 @@ def truncate_metrics(path: Path, step: int) -> None:
     """Drop lines after `step` and lines truncated by a kill or a power failure."""
     if not path.exists():
         return
-    content, kept = path.read_bytes(), b""
+    content, kept = path.read_bytes(), []
     for line in content.splitlines():
         with suppress(ValueError, TypeError, KeyError):  # not JSON, or not a metrics record
             if json.loads(line)["step"] <= step:
-                kept += line + b"\n"
-    if kept != content:
-        write_whole(path, kept)
+                kept.append(line + b"\n")
+    if (whole := b"".join(kept)) != content:
+        write_whole(path, whole)
 
 
 def finite(record: dict) -> dict:
