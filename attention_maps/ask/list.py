@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
-from operator import not_
 from pathlib import Path
 
 from attention_maps.ask.loading import chosen_recording, reading, recorded_runs
@@ -70,7 +68,7 @@ def _thinned(names: Sequence[str], most: int = 12) -> str:
 def _text(sample: Sample, columns: int = 48) -> str:
     """Return the beginning of the source, if any, and of the decoder input."""
     sides = [tokens for tokens in (sample.source, sample.reads) if tokens is not None]
-    words = (compress(tokens.pieces, map(not_, tokens.special)) for tokens in sides)
+    words = ([p for p, special in zip(side.pieces, side.special, strict=True) if not special] for side in sides)
     texts = (visible("".join(pieces)).replace("▁", " ").strip() for pieces in words)
     return " → ".join(fitted(text, columns).rstrip() if width(text) > columns else text for text in texts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,9 +11,11 @@ from attention_maps.draw.labels import printable
 from attention_maps.files import store
 from attention_maps.files.file_names import FOLDER
 from attention_maps.record.recording import Recording
-from attention_maps.tensorboard.runs import walked
 from configs.errors import UserError
 from configs.program import expanded
+
+DEEPEST = 6
+"""Depth of the search for runs below the given folder."""
 
 
 @contextmanager
@@ -31,19 +34,26 @@ def recordings(run: Path) -> dict[str, Path]:
     return {file.stem: file for file in (*store.steps(run).values(), *store.generated(run).values())}
 
 
-def recorded_runs(folder: Path) -> list[Path]:
-    """Return the runs with recordings in a folder and below, sorted by name, without hidden folders."""
-    places = (parts[:-1] for parts, _ in walked(str(folder)) if parts[-1:] == (FOLDER,))
-    runs = (folder.joinpath(*parts) for parts in places if not any(part.startswith(".") for part in parts))
-    return sorted(filter(_is_recorded, runs))
+def recorded_runs(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> list[Path]:
+    """Return the runs with recordings in a folder and below, sorted by name; hidden folders and the inside of a run are
+    not searched, and a run whose recordings cannot be listed is included.
 
-
-def _is_recorded(run: Path) -> bool:
-    """Whether a run has recordings; True if they cannot be listed, so that the reason is reported."""
+    Symbolic links are followed unless they lead to a parent folder: `above` holds the parents as (device, inode).
+    """
     try:
-        return bool(recordings(run))
+        if recordings(folder):
+            return [folder]
     except OSError:
-        return True
+        return [folder] if os.path.isdir(folder / FOLDER) else []  # noqa: PTH112 (Path's raises)
+    try:
+        status = folder.stat()
+        inner = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and os.path.isdir(path))  # noqa: PTH112
+    except OSError:
+        return []
+    place = (status.st_dev, status.st_ino)
+    if place in above or len(above) >= DEEPEST:
+        return []
+    return [run for path in inner for run in recorded_runs(path, above | {place})]
 
 
 def existing_run(run: str) -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from attention_maps.files.errors import Damaged, NotThere
-from attention_maps.files.json_checks import is_list, is_size, is_text, need, parse_json
+from attention_maps.files.json_checks import is_size, is_text, need, parse_json
 
 FORMAT = "chumoku-attention"
 VERSION = "1"
@@ -82,7 +82,8 @@ def read_header(file: BinaryIO) -> Header:
     tensors = {name: _tensor(name, entry, 8 + length) for name, entry in header.items()}
     end = 8 + length
     for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].stop)):
-        need(tensor.start == end, f"tensor {name} begins at byte {tensor.start} instead of {end}")
+        if tensor.start != end:  # not `need`: a file has thousands of tensors, and it would build every message
+            raise Damaged(f"tensor {name} begins at byte {tensor.start} instead of {end}")
         end = tensor.stop
     need(end == size, f"truncated or overwritten: its tensors end at byte {end}, the file at {size}")
     need(metadata.get("format") == FORMAT, "a safetensors file, but not an attention recording")
@@ -107,13 +108,18 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def _tensor(name: str, entry: Any, base: int) -> Tensor:
-    need(isinstance(entry, dict), f"tensor {name} has no description")
+    if not isinstance(entry, dict):
+        raise Damaged(f"tensor {name} has no description")
     dtype, shape, place = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
-    need(is_text(dtype), f"tensor {name} has no dtype")
-    need(is_list(shape, is_size) and len(shape) <= 8, f"tensor {name} has an invalid shape")
-    need(is_list(place, is_size) and len(place) == 2, f"tensor {name} has invalid offsets")
+    if not isinstance(dtype, str):
+        raise Damaged(f"tensor {name} has no dtype")
+    if not isinstance(shape, list) or len(shape) > 8 or not all(map(is_size, shape)):
+        raise Damaged(f"tensor {name} has an invalid shape")
+    if not isinstance(place, list) or len(place) != 2 or not all(map(is_size, place)):
+        raise Damaged(f"tensor {name} has invalid offsets")
     start, stop = place
-    need(start <= stop, f"tensor {name} ends before it begins")
-    size, needed = stop - start, 2 * math.prod(shape)
-    need(dtype != "F16" or size == needed, f"tensor {name} has {size} bytes, its shape {shape} needs {needed}")
+    if start > stop:
+        raise Damaged(f"tensor {name} ends before it begins")
+    if dtype == "F16" and stop - start != 2 * math.prod(shape):
+        raise Damaged(f"tensor {name} has {stop - start} bytes, its shape {shape} needs {2 * math.prod(shape)}")
     return Tensor(dtype, tuple(shape), base + start, base + stop)

@@ -120,6 +120,13 @@ def test_recordings_are_found_by_step_and_by_name(lesson: Recording, tmp_path: P
     assert recorded_runs(tmp_path) == recorded_runs(run) == [run]
 
 
+def test_hidden_folders_and_the_inside_of_a_run_are_not_searched(lesson: Recording, tmp_path: Path) -> None:
+    """Guards against listing a backup inside a run, and runs in `.cache`."""
+    for run in ("x", "x/old", ".hidden/y"):
+        store.save(lesson, tmp_path / run)
+    assert recorded_runs(tmp_path) == recorded_runs(tmp_path / "x") == [tmp_path / "x"]
+
+
 def test_links_are_followed_but_not_in_circles(lesson: Recording, tmp_path: Path) -> None:
     """Guards against endless recursion through a link to a parent folder, and a search that stops at a broken link."""
     store.save(lesson, tmp_path / "elsewhere")
