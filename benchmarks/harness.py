@@ -158,6 +158,8 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
         raise UserError(f"rounds={settings.rounds}: must be at least 1")
     native = settings.instructions == "native"
     name = benchmark.name if native else f"{benchmark.name}_{settings.instructions}"
+    today = date.today().isoformat()
+    machine = describe_machine() | ({} if native else {"instructions": settings.instructions})
     peak = peak or matrix_peak(settings.instructions)
     emulated = [one for one in chosen if emulates(settings.instructions, one.name)]
     chosen = [one for one in chosen if one not in emulated]
@@ -197,8 +199,8 @@ def measure(benchmark: Benchmark, settings: MeasureSettings, peak: dict[str, flo
         unit=benchmark.unit,
         reference=benchmark.reference,
         comparisons=[asdict(one) for one in benchmark.comparisons],
-        date=date.today().isoformat(),
-        machine=describe_machine() | ({} if native else {"instructions": settings.instructions}),
+        date=today,
+        machine=machine,
         versions=versions(),
         peak=peak,
         rows=[*rows, *(Row(one.name, one.ours, status="skipped: bf16 is emulated here") for one in emulated)],

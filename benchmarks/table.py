@@ -51,11 +51,16 @@ def load_results(folder: Path) -> list[Result]:
     """Load all results of a folder except the loss curves, sorted by `ORDER`, then by name."""
     paths = [*folder.glob("*.json"), *(path for name in LIMITS for path in folder.glob(f"{name}/*.json"))]
     found = [Result.load(path) for path in paths if path.name != FILE]
-    return sorted(found, key=lambda one: ([not one.benchmark.startswith(name) for name in ORDER], one.benchmark))
+    return sorted(found, key=lambda one: (place_in_order(one.benchmark), one.benchmark))
+
+
+def place_in_order(benchmark: str) -> int:
+    """Return the index in `ORDER` of the benchmark, which may have an instruction set as suffix; others come last."""
+    return next((place for place, name in enumerate(ORDER) if benchmark.startswith(name)), len(ORDER))
 
 
 ORDER = ["train_gpt_cpu", "train_gpt_baby", "train_translator"]
-"""Benchmarks listed first on a page, also with an instruction set at the end of their names."""
+"""Benchmarks listed first on a page."""
 
 
 def summary(results: Sequence[Result]) -> str:

@@ -12,16 +12,8 @@ from typing import Any
 
 import torch
 
-from attention_maps.files import store
-from attention_maps.record.example import Example
-from attention_maps.record.recorder import record
 from benchmarks.contender import Benchmark, Comparison, Contender, Step
-from benchmarks.device import device
 from benchmarks.harness import MeasureSettings, measure
-from benchmarks.ours import folder_until_exit
-from model.config import ModelConfig
-from model.encoder_decoder import EncoderDecoder
-from training.hardware.device import choose_hardware
 
 LAYERS, HEADS, WIDTH, LENGTH, VOCABULARY = 6, 8, 256, 128, 1000
 
@@ -55,6 +47,14 @@ def recording(settings: RecordingSettings) -> None:
 
 def ours(file: bool, precision: str) -> Step:
     """Return a step that records a newly initialised model; if `file`, each recording is saved, replacing the last."""
+    from attention_maps.files import store
+    from attention_maps.record.example import Example
+    from attention_maps.record.recorder import record
+    from benchmarks.ours import folder_until_exit
+    from model.config import ModelConfig
+    from model.encoder_decoder import EncoderDecoder
+    from training.hardware.device import choose_hardware
+
     hardware = choose_hardware("auto", precision, None)
     torch.manual_seed(1)
     config = ModelConfig(layers=LAYERS, heads=HEADS, width=WIDTH, context=LENGTH)
@@ -75,6 +75,7 @@ def ours(file: bool, precision: str) -> Step:
 
 def marian() -> Step:
     """Return a forward pass of MarianMTModel with explicit attention that returns all attention weights."""
+    from benchmarks.device import device
     from benchmarks.peers.translation import marian_model
 
     torch.manual_seed(1)

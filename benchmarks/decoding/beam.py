@@ -21,28 +21,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from benchmarks.contender import Benchmark, Contender, Step
 from benchmarks.decoding.sample import ctranslate2_rows, decoding_comparisons, our_device, ours_and_hugging_face
-from benchmarks.device import device
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.inputs import existing
-from benchmarks.peers.reference_beam import reference_beam
 from benchmarks.report import markdown_table
 from benchmarks.results import Result
 from configs.program import expanded
-from data.tokens.tokenizer import Tokenizer
-from generation.config import TranslationConfig
-from generation.translation import best_translations, longest_targets
-from model.encoder_decoder import EncoderDecoder
-from model.fast.decoding import prepare
-from training.hardware.device import choose_hardware
-from training.run_folder.loaded_run import load_run
+
+# Each function imports our code and torch itself: their memory must not be charged to the peers.
+if TYPE_CHECKING:
+    from data.tokens.tokenizer import Tokenizer
+    from model.encoder_decoder import EncoderDecoder
 
 Hypotheses = list[list[int]]
 """Target ids of the translation of each sentence, without bos and eos."""
@@ -119,6 +113,10 @@ def same(mine: Hypotheses, others: Hypotheses | None) -> str:
 
 def loaded(run: str, sentences: str) -> tuple[EncoderDecoder, list[Tokenizer], list[str]]:
     """Load the model in float32 on the CPU, its tokenizers, and the sentences."""
+    from model.encoder_decoder import EncoderDecoder
+    from training.hardware.device import choose_hardware
+    from training.run_folder.loaded_run import load_run
+
     choose_hardware("cpu", "float32", None)
     found = load_run(Path(run))
     assert isinstance(found.model, EncoderDecoder)
@@ -141,6 +139,10 @@ def keeping(translate: Callable[[], tuple[Hypotheses, list[str]]], sentences: in
 
 def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Step:
     """Return a step that translates lines of text as in `generate.py`."""
+    from generation.config import TranslationConfig
+    from generation.translation import best_translations
+    from model.fast.decoding import prepare
+
     place = our_device(weights)
     model, tokenizers, texts = loaded(run, sentences)
     ready = prepare(model.to(place), weights)
@@ -155,7 +157,12 @@ def ours(run: str, sentences: str, beam_size: int, to: str, weights: str) -> Ste
 
 def hugging_face(run: str, sentences: str, beam_size: int, to: str, dtype: str) -> Step:
     """Return a step that calls `PegasusForConditionalGeneration.generate` on batches sorted by length."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    from benchmarks.device import device
     from benchmarks.peers.hugging_face import pegasus
+    from generation.translation import longest_targets
 
     model, (tokenizer,), texts = loaded(run, sentences)
     peer, context = pegasus(model).to(device(), getattr(torch, dtype)), model.config.context
@@ -219,6 +226,11 @@ def encoded(tokenizer: Tokenizer, texts: Sequence[str], context: int) -> list[li
 
 def reference(run: str, sentences: str, beam_size: int) -> Hypotheses:
     """Return the hypotheses of the slow reference search in float64."""
+    import torch
+
+    from benchmarks.peers.reference_beam import reference_beam
+    from generation.translation import longest_targets
+
     model, tokenizers, texts = loaded(run, sentences)
     model.double()
     target, context = tokenizers[-1], model.config.context

@@ -12,23 +12,19 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.contender import Benchmark, Comparison, Contender, Skipped, Step
-from benchmarks.device import device
 from benchmarks.harness import MeasureSettings, measure
 from benchmarks.inputs import absolute
 from benchmarks.shape import Shape
 from configs.errors import UserError
-from generation.config import SamplingConfig
-from generation.sampling import generate
-from model.config import ModelConfig
-from model.fast.decoding import prepare
-from model.gpt import GPT
-from training.hardware.device import choose_hardware
-from training.hardware.number_format import decoding_format
+
+# Each function imports our code and torch itself: their memory must not be charged to the peers.
+if TYPE_CHECKING:
+    import torch
+
+    from model.gpt import GPT
 
 
 @dataclass(frozen=True)
@@ -134,6 +130,11 @@ def decoding_comparisons(what: str, contenders: list[Contender]) -> tuple[Compar
 
 def random_gpt(name: str) -> tuple[GPT, SampledGPT]:
     """Create the GPT of this size whose random weights all contenders use -> model, size."""
+    import torch
+
+    from model.config import ModelConfig
+    from model.gpt import GPT
+
     shape = SHAPES[name]
     torch.manual_seed(0)
     config = ModelConfig(**shape.size, norm="layer", position="learned", activation="gelu", qk_norm=False)
@@ -154,6 +155,11 @@ def counted(write: Callable[[], int], expected: int) -> Step:
 
 def ours(name: str, batch: int, weights: str = "") -> Step:
     """Return a step with the project's sampling loop, in the default weight format if `weights` is empty."""
+    from generation.config import SamplingConfig
+    from generation.sampling import generate
+    from model.fast.decoding import prepare
+    from training.hardware.number_format import decoding_format
+
     place, (plain, shape) = our_device(weights), random_gpt(name)
     chosen = weights or decoding_format(place, sum(parameter.numel() for parameter in plain.parameters()))
     model = prepare(plain.to(place), chosen, rows=batch)
@@ -167,6 +173,9 @@ def ours(name: str, batch: int, weights: str = "") -> Step:
 
 def our_device(weights: str) -> torch.device:
     """Return the device of all contenders, set up as in `generate.py`. Raises Skipped for int8 on a GPU."""
+    from benchmarks.device import device
+    from training.hardware.device import choose_hardware
+
     if weights == "int8" and device().type != "cpu":
         raise Skipped("int8 requires a CPU")
     return choose_hardware(device().type, "float32", None).device
@@ -175,6 +184,9 @@ def our_device(weights: str) -> torch.device:
 def hugging_face(name: str, batch: int, dtype: str, cache: str | None = None) -> Step:
     """Return a step that calls `GPT2LMHeadModel.generate` with its key/value cache. The library compiles the decoding
     step if the cache is static, on a GPU only."""
+    import torch
+
+    from benchmarks.device import device
     from benchmarks.peers.hugging_face import gpt2
 
     if cache == "static" and device().type != "cuda":
@@ -228,6 +240,9 @@ def ctranslate2(name: str, batch: int, compute: str, threads: int, workers: int)
 
 def nanogpt(name: str, batch: int, checkout: str) -> Step:
     """Return a step that calls `GPT.generate` of a nanoGPT checkout, which has no key/value cache."""
+    import torch
+
+    from benchmarks.device import device
     from benchmarks.peers.nanogpt import nanogpt as in_nanogpt
 
     plain, shape = random_gpt(name)

@@ -104,9 +104,13 @@ def stage(measure: Callable[[StageSettings], Iterable[Figure]]) -> Callable[[Sta
     @functools.wraps(measure)
     def run(settings: StageSettings) -> None:
         figures = []
+        path = Path(settings.to)
+        path.write_text(
+            "[]\n", encoding="utf-8"
+        )  # a stage that fails at once must not leave the figures of another run
         for figure in measure(settings):
             figures.append(asdict(figure))
-            Path(settings.to).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+            path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
             print(*figure.cells, sep=" | ", flush=True)
 
     return run

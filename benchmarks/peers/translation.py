@@ -8,10 +8,8 @@ up to 4096 padded tokens on one side.
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,10 +33,20 @@ Pair = tuple[np.ndarray, np.ndarray]
 """Source and target of a sentence pair, each [length] uint16, ending with eos."""
 
 
-def load_pairs(path: str) -> list[Pair]:
-    """Load the sentence pairs written by `train_translator`."""
-    pairs: list[Pair] = pickle.loads(Path(path).read_bytes())
-    return pairs
+class Corpus:
+    """The sentence pairs written by `train_translator`. Sentence i of a side is `ids[offsets[i] : offsets[i + 1]]`:
+    flat arrays, since one array per sentence would raise the measured memory of the peers."""
+
+    def __init__(self, path: str) -> None:
+        with np.load(path) as arrays:
+            self.sides = [(arrays[side], arrays[f"{side}_offsets"]) for side in ("source", "target")]
+
+    def __len__(self) -> int:
+        return len(self.sides[0][1]) - 1
+
+    def __getitem__(self, row: int) -> Pair:
+        source, target = (ids[offsets[row] : offsets[row + 1]] for ids, offsets in self.sides)
+        return source, target
 
 
 def padded(pairs: Iterable[Pair]) -> tuple[Tensor, ...]:
@@ -47,7 +55,7 @@ def padded(pairs: Iterable[Pair]) -> tuple[Tensor, ...]:
     return tuple(nn.utils.rnn.pad_sequence(side, batch_first=True) for side in sides)
 
 
-def random_batches(pairs: list[Pair], batch_size: int) -> Iterator[list[Pair]]:
+def random_batches(pairs: Corpus, batch_size: int) -> Iterator[list[Pair]]:
     """Yield endless random batches of pairs; each pair occurs at most once per epoch."""
     random = np.random.default_rng(1)
     while True:
@@ -83,7 +91,7 @@ class Task(Shape):
             tokens = int((source != PAD).sum()) + int((target != PAD).sum())
             return F.cross_entropy(logits, labels, label_smoothing=self.label_smoothing), tokens
 
-        batches = random_batches(load_pairs(self.corpus), self.batch_size)
+        batches = random_batches(Corpus(self.corpus), self.batch_size)
         return training_step(model, optimizer, batches, loss, self.bf16)
 
 
@@ -204,10 +212,10 @@ def joeynmt(**values: Any) -> Step:
         total = model(return_type="loss", **vars(batch))[0]
         return batch.normalize(total, normalization="tokens"), int(lengths.sum()) + int(batch.ntokens)
 
-    return training_step(model, optimizer, token_batches(load_pairs(task.corpus), task.batch_tokens), loss)
+    return training_step(model, optimizer, token_batches(Corpus(task.corpus), task.batch_tokens), loss)
 
 
-def token_batches(pairs: list[Pair], budget: int) -> Iterator[list[Pair]]:
+def token_batches(pairs: Corpus, budget: int) -> Iterator[list[Pair]]:
     """Yield random batches, each complete when its longest length times its size reaches `budget` tokens."""
     random = np.random.default_rng(1)
     while True:

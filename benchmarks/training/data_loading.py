@@ -51,7 +51,7 @@ def data_loading(settings: DataLoadingSettings) -> None:
         measure(windows_benchmark(text), settings)
     if pairs:
         with tempfile.TemporaryDirectory() as temporary:
-            measure(pairs_benchmark(pairs, Path(temporary) / "pairs.pickle"), settings)
+            measure(pairs_benchmark(pairs, Path(temporary) / "pairs.npz"), settings)
 
 
 def windows_benchmark(text: Path) -> Benchmark:
@@ -126,9 +126,9 @@ def window_loader(text: str) -> Step:
 
 def pair_loader(corpus: str) -> Step:
     """Return a step of torch's DataLoader that pads with `pad_sequence`."""
-    from benchmarks.peers.translation import load_pairs, padded
+    from benchmarks.peers.translation import Corpus, padded
 
     def count(batch: tuple[Tensor, Tensor]) -> int:
         return sum(int((side != 0).sum()) for side in batch)
 
-    return loader_step(load_pairs(corpus), SENTENCES, count, padded)
+    return loader_step(Corpus(corpus), SENTENCES, count, padded)

@@ -7,7 +7,6 @@ is non-padding tokens of source and target, including eos.
 from __future__ import annotations
 
 import functools
-import pickle
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +58,7 @@ def train_translator(settings: TrainTranslatorSettings) -> None:
         *f"trainer.label_smoothing={LABEL_SMOOTHING} optim=adamw trainer.compile=off".split(),
     ]
     with tempfile.TemporaryDirectory() as temporary:
-        measure(benchmark(own, Path(temporary) / "pairs.pickle"), settings)
+        measure(benchmark(own, Path(temporary) / "pairs.npz"), settings)
 
 
 def pair_settings(folder: Path, source: str, target: str, vocab_size: int) -> list[str]:
@@ -123,14 +122,17 @@ def write_corpus(prepared: Prepared, model: EncoderDecoder, path: Path) -> float
     from model.size import training_flops
 
     flops = functools.cache(functools.partial(training_flops, model))
-    pairs = []
+    sides: dict[str, list[np.ndarray]] = {"source": [], "target": []}
     operations = tokens = 0
     for batch in prepared.evaluation("train", 8192):
         assert batch.source is not None
         for source, target in zip(batch.source.numpy(), batch.targets.numpy(), strict=True):
-            pairs.append((source[source != 0].astype(np.uint16), target[target >= 0].astype(np.uint16)))
-            lengths = [len(side) for side in pairs[-1]]
-            operations += flops(lengths[1], lengths[0])
-            tokens += sum(lengths)
-    path.write_bytes(pickle.dumps(pairs))
+            pair = {"source": source[source != 0], "target": target[target >= 0]}
+            operations += flops(len(pair["target"]), len(pair["source"]))
+            for side, ids in pair.items():
+                sides[side].append(ids.astype(np.uint16))
+                tokens += len(ids)
+    arrays = {side: np.concatenate(rows) for side, rows in sides.items()}
+    arrays |= {f"{side}_offsets": np.cumsum([0, *map(len, rows)]) for side, rows in sides.items()}
+    np.savez(path, **arrays)  # type: ignore[arg-type]
     return operations / tokens

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,20 @@ def test_half_written_figures_are_none(tmp_path: Path) -> None:
     """Guards against a missing table because a stage was stopped while it wrote its figures."""
     (tmp_path / "half.json").write_text('[{"what": "copy", "fig')
     assert read_figures(tmp_path / "half.json") == read_figures(tmp_path / "missing.json") == []
+
+
+def test_a_stage_that_fails_at_once_leaves_no_earlier_figures(tmp_path: Path) -> None:
+    """Guards against figures of an earlier run reported as those of a stage that failed before its first figure."""
+
+    def failing(_: StageSettings) -> Iterator[Figure]:
+        raise RuntimeError("no GPU")
+        yield
+
+    settings = StageSettings(to=str(tmp_path / "stage.json"))
+    stage(lambda _: [Figure("speed", "1")])(settings)
+    with pytest.raises(RuntimeError, match="no GPU"):
+        stage(failing)(settings)
+    assert json.loads(Path(settings.to).read_text()) == []
 
 
 def test_a_junit_report_becomes_counts_and_a_line_for_each_failure() -> None:
