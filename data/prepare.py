@@ -161,7 +161,7 @@ def _column_texts(rows: Any, config: TokenizerConfig, *columns: str) -> Iterator
         for column in columns:
             if known:
                 words = [spans[("source", "target").index(column)] for spans in batch["words"]]
-                yield from map(marked, batch[column], words)
+                yield from (marked(text, spans) for text, spans in zip(batch[column], words, strict=True))
             else:
                 yield from batch[column]
 
@@ -176,8 +176,11 @@ def _fitted_notes(config: TokenizerConfig, tokenizers: Sequence[Tokenizer]) -> l
 
 
 def _unknown_notes(where: str, writer: TokenWriter) -> list[str]:
-    note = f"{where}: {writer.unknown:,} of {writer.count:,} tokens are <unk> (characters outside the vocabulary); "
-    return [note + "a larger tokenizer.vocab_size or tokenizer.byte_fallback=true keeps them"] if writer.unknown else []
+    if not writer.unknown:
+        return []
+    share = f"{writer.unknown:,} of {writer.count:,} tokens"
+    fix = "a larger tokenizer.vocab_size or tokenizer.byte_fallback=true keeps them"
+    return [f"{where}: {share} are <unk> (characters outside the vocabulary); {fix}"]
 
 
 def _progress(items: Iterable[Any], what: str) -> Iterable[Any]:

@@ -91,13 +91,18 @@ class Prepared(ABC):
 
     def _little_text_note(self, size: int, least: int) -> list[str]:
         """Return a warning if the training split is smaller than `least`."""
-        note = f"train: only {size:,} {self.unit}: the model will overfit and its validation loss will rise; "
-        return [note + "provide more text"] if size < least else []
+        if size >= least:
+            return []
+        problem = "the model will overfit and its validation loss will rise; provide more text"
+        return [f"train: only {size:,} {self.unit}: {problem}"]
 
     def _part_note(self, part: int, whole: int) -> list[str]:
         """Return a note on the part of the validation split that is evaluated."""
-        note = f"valid: evaluations use {part:,} of the {whole:,} {self.unit}, spread evenly, the same ones every time "
-        return [note + f"(data.valid_tokens={self._config.valid_tokens}; null uses all)"] if part != whole else []
+        if part == whole:
+            return []
+        limit = f"(data.valid_tokens={self._config.valid_tokens}; null uses all)"
+        used = f"{part:,} of the {whole:,} {self.unit}"
+        return [f"valid: evaluations use {used}, spread evenly, the same ones every time {limit}"]
 
     def summary(self) -> str:
         """List the sizes of all splits, rounded: `train 954k tokens, valid 20.2k tokens`."""

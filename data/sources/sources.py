@@ -220,7 +220,7 @@ def _document_splits(config: DataConfig, files: dict[str, list[TextFile]], scrat
 def _fragment_rows(span: tuple[list[TextFile], int, int]) -> Iterator[Row]:
     """Yield rows of about `_FRAGMENT` characters of one document: one row per line would be slower than tokenising."""
     for document, parts in groupby(fragments(*span), key=itemgetter(0)):
-        for part in chunks(parts, lambda part: len(part[1]), _FRAGMENT):
+        for part in chunks(parts, lambda part: len(part[1]), _FRAGMENT + 1):
             yield {"text": "".join(text for _, text in part), "document": document}
 
 

@@ -8,8 +8,6 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
-from itertools import chain
 from pathlib import Path
 
 from configs.whole_file import write_whole
@@ -71,11 +69,11 @@ def _scan(path: Path) -> TextFile:
     position = characters = newlines = returns = 0
     last = ""
     with path.open("rb") as file:
-        for block in chain(iter(partial(file.read, _BLOCK), b""), (b"",)):  # the last one ends the decoding
+        while block := file.read(_BLOCK):
             digest.update(block)
             held = len(decoder.getstate()[0])
             try:
-                text = decoder.decode(block, final=not block)
+                text = decoder.decode(block)
             except UnicodeDecodeError as error:
                 raise _not_utf8(path, position - held + error.start) from error
             position += len(block)
@@ -83,6 +81,10 @@ def _scan(path: Path) -> TextFile:
             characters += len(text)
             newlines += text.count("\n")
             last = text[-1:] or last
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, position - len(decoder.getstate()[0])) from error
     with path.open("rb") as file:
         characters -= file.read(3) == codecs.BOM_UTF8
     if characters == newlines + returns:

@@ -312,9 +312,9 @@ class Chooser:
 
 
 def own_work(subject: NounPhrase) -> Determiner:
-    """Return my, your, her (homework; Japanese has 宿題 alone), or 'the' if the subject's pronoun is 'it'."""
+    """Return my, your, her (homework; Japanese has 宿題 alone), or 'the' if no possessive suits the subject."""
     own = noun_phrases.POSSESSIVES | {"you": "your", "it": "the"}
-    return Determiner((Word(own[subject.pronoun]),))
+    return Determiner((Word(own.get(subject.pronoun, "the")),))
 
 
 def is_animal(phrase: NounPhrase) -> bool:

@@ -140,9 +140,8 @@ def describing(adjective: Adjective) -> Modifier:
     return Modifier((Word(adjective.english, link, True),), (Word(writing, link, True),))
 
 
-def numbered(number: int, counter: str | None) -> tuple[Parts, Parts]:
+def numbered(number: int, counter: str) -> tuple[Parts, Parts]:
     """Build a number with its Japanese counter. Example: three - 三個."""
-    assert counter is not None, "the noun is not counted"
     link = Link()
     return (Word(english.NUMBERS[number], link, True),), (Word(count(number, counter), link, True),)
 
@@ -163,7 +162,11 @@ def common(
     opening = determiner(opening) if isinstance(opening, str) else opening
     link = Link()
     plural = plural or (number or 1) > 1
-    numeral, quantity = numbered(number, noun.counter) if number else ((), ())
+    numeral: Parts = ()
+    quantity: Parts = ()
+    if number is not None:
+        assert noun.counter is not None, f"{noun.english} is not counted"
+        numeral, quantity = numbered(number, noun.counter)
     form = noun.plural if plural and noun.plural else noun.english
     before: Parts = ()
     after: Parts = ()

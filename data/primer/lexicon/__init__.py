@@ -216,10 +216,15 @@ _CELLS: dict[object, Callable[[str], Any]] = {
 """Reads a cell, by the type of its field."""
 
 
-def _entries(kind: type[T], table: str) -> list[T]:
-    """Return the lines of a table as entries; its columns are the fields of `kind`, in order."""
-    readers = [_CELLS[hint] for hint in get_type_hints(kind).values()]
-    return [kind(*(read(cell) for read, cell in zip(readers, row.values(), strict=True))) for row in _rows(table)]
+def _entries(kind: type[T], table: str, /, **columns: str) -> list[T]:
+    """Return the lines of a table as entries; its columns are the fields of `kind`, in order. `columns` maps a field to
+    its column if the names differ."""
+    hints = get_type_hints(kind)
+    readers, names = [_CELLS[hint] for hint in hints.values()], [columns.get(field, field) for field in hints]
+    rows = _rows(table)
+    if list(rows[0]) != names:
+        raise ValueError(f"{table}.tsv: the columns are {', '.join(rows[0])} instead of {', '.join(names)}")
+    return [kind(*(read(row[name]) for read, name in zip(readers, names, strict=True))) for row in rows]
 
 
 def _regular(entry: Verb) -> Verb:
@@ -237,9 +242,9 @@ NAMES = [
     for row in _rows("names")
 ]
 CITIES = [Name(row["english"], row["writing"], "it", frozenset({"city"})) for row in _rows("cities")]
-VERBS = [_regular(entry) for entry in _entries(Verb, "verbs")]
-ADJECTIVES = _entries(Adjective, "adjectives")
-TIMES = _entries(Time, "times")
+VERBS = [_regular(entry) for entry in _entries(Verb, "verbs", kind="class")]
+ADJECTIVES = _entries(Adjective, "adjectives", kind="class")
+TIMES = _entries(Time, "times", tense="tenses")
 SCENES = [
     Scene(row["place"].replace("-", " "), verb.replace("-", " "), kind or None)
     for row in _rows("places")
@@ -247,7 +252,7 @@ SCENES = [
 ]
 POSITIONS = _entries(Position, "positions")
 SCALES = _entries(Scale, "scales")
-REASONS = _entries(Reason, "reasons")
+REASONS = _entries(Reason, "reasons", negative="polarity", of_subject="whose")
 CHANGES = {row["adjective"]: _words(row["things"]) for row in _rows("changes")}
 SEQUELS = _entries(Sequel, "sequels")
 

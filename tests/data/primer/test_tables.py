@@ -10,7 +10,7 @@ import pytest
 
 from data.primer.grammar import english as en
 from data.primer.grammar import japanese as ja
-from data.primer.lexicon import ADJECTIVES, NOUNS, VERBS, Adjective, Noun, Verb
+from data.primer.lexicon import ADJECTIVES, NOUNS, VERBS, Adjective, Noun, Sequel, Verb, _entries
 
 TABLES = Path(__file__).with_name("tables")
 
@@ -155,3 +155,9 @@ def test_forms_are_left_out_only_on_purpose(table: str) -> None:
         "english_adjectives": {(*word, column) for word in alone for column in ("comparative", "superlative")},
     }
     assert left_out == allowed.get(table, set())
+
+
+def test_a_table_with_other_columns_is_refused_by_name() -> None:
+    """Guards against cells read into the wrong field after columns are swapped."""
+    with pytest.raises(ValueError, match=r"times\.tsv: the columns are english, writing, .* instead of first, second"):
+        _entries(Sequel, "times")
