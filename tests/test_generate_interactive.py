@@ -99,7 +99,8 @@ def test_a_prompt_typed_again_gets_another_text_whose_seed_is_told(trained: Path
         assert terminal.answer(" quit")[0].startswith("quit")
         terminal.type("quit\n")
         assert terminal.process.wait(60) == 0
-    assert second == alone(trained, "Emi ran.", next_seed)
+    # A terminal shows other line breaks than a pipe if the text contains a carriage return.
+    assert second.split() == alone(trained, "Emi ran.", next_seed).split()
 
 
 def test_a_seed_that_is_given_repeats_a_conversation(trained: Path) -> None:
