@@ -137,12 +137,14 @@ def finished(tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return tmp_path / "runs" / "done"
 
 
+@pytest.mark.slow
 def test_an_existing_run_is_never_overwritten(fails: Fails, finished: Path) -> None:
     """Guards against an older run overwritten by a repeated name."""
     message = fails(train_command, *TEXT, "data.path=book.txt", "name=done")
     assert "resume=runs/done" in message
 
 
+@pytest.mark.slow
 def test_a_run_folder_without_checkpoint_is_named(fails: Fails, finished: Path) -> None:
     """Guards against text generated from random weights."""
     shutil.rmtree(finished / "checkpoints")
@@ -151,6 +153,7 @@ def test_a_run_folder_without_checkpoint_is_named(fails: Fails, finished: Path) 
     assert "no such run folder" in fails(train_command, "resume=runs/none")
 
 
+@pytest.mark.slow
 def test_a_truncated_checkpoint_is_named_with_the_fix(fails: Fails, finished: Path) -> None:
     """Guards against a torch traceback, and partially loaded weights."""
     for name, command, argument in (

@@ -75,6 +75,7 @@ def compose_and_train(*arguments: str) -> Path:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_every_experiment_composes_and_trains_two_steps(
     experiment: str, corpora: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -100,6 +101,7 @@ def test_every_experiment_composes_and_trains_two_steps(
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", DEBUG)
 def test_every_debug_preset_trains(preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against a debug preset that is itself broken."""
@@ -114,6 +116,7 @@ def test_every_debug_preset_trains(preset: str, tmp_path: Path, monkeypatch: pyt
         assert "Self CPU" in (run / "log.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("group", "choice"), GROUPS)
 def test_every_choice_of_every_group_composes(group: str, choice: str) -> None:
     """Guards against a YAML key that no dataclass has."""
@@ -131,6 +134,7 @@ def test_every_experiment_says_how_to_run_it(experiment: str) -> None:
     assert "@@" not in text
 
 
+@pytest.mark.slow
 def test_a_run_on_the_stories_tells_which_pronouns_it_understands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

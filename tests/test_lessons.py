@@ -59,6 +59,7 @@ def lesson(images: Path) -> Lesson:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(1, 6))
 def test_a_lesson_runs_and_agrees_with_its_text(lesson: Lesson, number: int) -> None:
     """Guards against a lesson broken by a change of the modules."""
@@ -366,6 +367,7 @@ def test_a_picture_looks_like_what_its_lesson_draws(lesson: Lesson, images: Path
     assert np.abs(seen[0] - seen[1]).max() < 120  # of 255; a shift by 2 pixels gives 45, another cell colour 200
 
 
+@pytest.mark.slow
 def test_a_lesson_runs_as_a_script_from_anywhere(tmp_path: Path) -> None:
     """Guards against a lesson that runs only from its own folder, or writes to another folder than it reports."""
     done = subprocess.run(

@@ -45,6 +45,7 @@ def files() -> set[Path]:
     return {path for path in ROOT.rglob("*") if not skipped & set(path.relative_to(ROOT).parts)}
 
 
+@pytest.mark.slow
 def test_a_dry_run_goes_through_every_stage_and_leaves_nothing() -> None:
     """Guards against a script whose bugs show only on the GPU machine, where time is limited."""
     before = files()
@@ -57,6 +58,7 @@ def test_a_dry_run_goes_through_every_stage_and_leaves_nothing() -> None:
     assert files() == before
 
 
+@pytest.mark.slow
 def test_a_stage_that_fails_is_a_row_and_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Guards against a failure that aborts all stages or goes unnoticed, and against the loss of an earlier call's
     results."""

@@ -44,6 +44,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, list[str
     return result, [name for name, _ in sorted(lines, key=lambda line: float(line[1]))]
 
 
+@pytest.mark.slow
 def test_contenders_take_turns(measured: tuple[Result, list[str]]) -> None:
     """Guards against all turns of one contender in a row, so that a noisy minute affects only this contender."""
     _, order = measured
@@ -91,6 +92,7 @@ def test_the_result_names_machine_versions_and_matrix_peak(measured: tuple[Resul
     assert result.peak["float32"] > 1e9
 
 
+@pytest.mark.slow
 def test_who_fails_in_company_gets_another_try_alone(tmp_path: Path) -> None:
     """Guards against the loss of a contender that ran out of GPU memory only because others were set up in parallel."""
     mark = str(tmp_path / "mark")
@@ -101,6 +103,7 @@ def test_who_fails_in_company_gets_another_try_alone(tmp_path: Path) -> None:
     assert status == ["measured", "measured", "failed: IndexError: pop from empty list"]
 
 
+@pytest.mark.slow
 def test_who_is_not_ready_in_time_is_cut_and_the_others_are_measured(tmp_path: Path) -> None:
     """Guards against one endless compilation that costs the figures of all other contenders."""
     benchmark = Benchmark(
@@ -112,6 +115,7 @@ def test_who_is_not_ready_in_time_is_cut_and_the_others_are_measured(tmp_path: P
     assert result.rows[1].rounds
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64"), reason="AVX2 is an instruction set of x86 processors"
 )

@@ -185,6 +185,7 @@ def test_a_model_that_no_peer_has_is_refused_by_name(key: str, value: object, tm
         nanogpt(GPT(replace(EXPORTABLE, **{key: value}), VOCABULARY), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "contender",
     [one for one in sample.benchmark("0.8M", 2, "").contenders if "threads" not in one.name],

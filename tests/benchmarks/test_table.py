@@ -143,6 +143,7 @@ def test_the_memory_model_finds_the_constants_that_made_the_figures() -> None:
     assert 0 <= found.per_weight < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -51,6 +51,7 @@ def test_all_problems_are_reported_together() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("argument", "words"),
     [

@@ -39,6 +39,7 @@ def test_windows_is_refused_in_one_line(script: str, tmp_path: Path) -> None:
     assert done.stderr == "error: Windows is not supported; WSL, the Windows Subsystem for Linux, is\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
@@ -75,6 +76,7 @@ sys.meta_path.insert(0, Interrupt())
     return {"PYTHONPATH": f"{tmp_path}{os.pathsep}{environment()['PYTHONPATH']}"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["omegaconf", "torch"])
 @pytest.mark.parametrize("command", [[TRAIN, "trainer.steps=1"], [GENERATE, "run=runs/none"]])
 def test_an_interrupt_while_modules_are_imported_ends_at_once_and_silently(

@@ -131,6 +131,7 @@ def test_large_files_are_recognised_by_size_and_time(tmp_path: Path) -> None:
     assert scan(path, tmp_path / "scans").sha256 != first.sha256
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", ["", "{}", "[]", '{"path": "x'])
 def test_what_was_noted_of_a_large_file_is_found_again_where_the_note_is_damaged(tmp_path: Path, left: str) -> None:
     """Guards against a traceback of the JSON parser on every start after a power failure."""
@@ -159,6 +160,7 @@ def test_a_failed_build_leaves_nothing_and_is_tried_again(tmp_path: Path) -> Non
     assert [path.name for path in folder.iterdir()] == ["whole"]
 
 
+@pytest.mark.slow
 def test_processes_that_start_together_share_one_preparation(tmp_path: Path) -> None:
     """Guards torchrun and sweeps: one process builds, the others wait and use the result."""
     (tmp_path / "book.txt").write_text(made_text(), "utf-8")
@@ -182,6 +184,7 @@ def test_processes_that_start_together_share_one_preparation(tmp_path: Path) -> 
     assert len({(tokens, fingerprint) for _, tokens, fingerprint in found}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["text", "jsonl"])
 def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(tmp_path: Path, kind: str) -> None:
     """Guards Ctrl-C during preparation: no temporary folder remains in the cache or in the system's folder; warnings

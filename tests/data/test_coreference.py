@@ -28,6 +28,7 @@ def contested(row: dict[str, Any]) -> list[Pronoun]:
     return [pronoun for pronoun in pronouns(row, row["text"]) if pronoun.contested]
 
 
+@pytest.mark.slow
 def test_mentions_spell_nouns_and_pronouns() -> None:
     """Guards against shifted spans, which would hide a rival or make an easy pronoun contested."""
     for row in stories():

@@ -70,6 +70,7 @@ def test_changed_data_have_a_new_format(kind: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CORPUS)
 def test_a_changed_corpus_has_a_new_number(kind: str) -> None:
     """Guards the same for the built-in corpus, and that its rows do not depend on the Python version or the hash

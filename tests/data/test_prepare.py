@@ -83,6 +83,7 @@ def test_passages_stand_in_where_documents_are_few(tmp_path: Path, text_config: 
     assert all(len(passage) == 16 and passage in made_text() for passage in passages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ["document", "paragraph", "line"])
 @pytest.mark.parametrize(
     "tokenizer", [CHAR, TokenizerConfig(kind="unigram", vocab_size=150, byte_fallback=False)], ids=["char", "unigram"]

@@ -88,6 +88,7 @@ def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
     assert [h.log_probability for h in found] == pytest.approx([h.log_probability for h in expected], abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 0.6])
 def test_a_beam_wide_enough_finds_the_best_of_all(model: EncoderDecoder, alpha: float) -> None:
     """Guards against lost hypotheses, wrong lengths in the score, and wrong log-probabilities."""
@@ -109,6 +110,7 @@ def test_a_beam_wide_enough_finds_the_best_of_all(model: EncoderDecoder, alpha: 
         assert_same(found[row], expected[:10])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("poisoned_memory")
 @pytest.mark.parametrize("beam_size", [1, 2, 3])
 def test_a_narrow_beam_follows_the_documented_algorithm(model: EncoderDecoder, beam_size: int) -> None:

@@ -40,6 +40,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> tuple[EncoderDecoder
     return model, prepared.tokenizers, prepared.rows("train")["source"][:60]
 
 
+@pytest.mark.slow
 def test_translations_are_the_same_with_any_number_of_workers(
     translator: tuple[EncoderDecoder, list[Tokenizer], list[str]],
 ) -> None:
@@ -77,6 +78,7 @@ def test_who_stops_early_leaves_no_thread_behind(translator: tuple[EncoderDecode
     assert torch.get_num_threads() == threads
 
 
+@pytest.mark.slow
 def test_a_stream_is_read_as_it_is_translated(translator: tuple[EncoderDecoder, list[Tokenizer], list[str]]) -> None:
     """Guards against a file that must be read to its end, and fit into memory, before its first line is translated."""
     model, tokenizers, sentences = translator

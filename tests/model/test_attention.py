@@ -52,6 +52,7 @@ def by_loops(query: Tensor, key: Tensor, value: Tensor, causal: bool, key_mask: 
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "kind", "pad", "kv_heads"), CASES)
 def test_the_reference_is_the_definition(shape: str, kind: str, pad: str, kv_heads: int) -> None:
     """Guards against errors in the reference itself: alignment of cached queries, the key head of each query head, the

@@ -61,6 +61,7 @@ def test_translation_logits_with_a_cache_are_those_of_a_whole_pass(config: Model
     torch.testing.assert_close(torch.cat(pieces, dim=1), model(source, target, mask), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("poisoned_memory")
 def test_texts_with_a_cache_are_those_without(config: ModelConfig, sharpen: Sharpen) -> None:
     """Guards against errors with prompts of different lengths, one beyond the context, texts far beyond the context,
@@ -75,6 +76,7 @@ def test_texts_with_a_cache_are_those_without(config: ModelConfig, sharpen: Shar
     assert texts(list(generate(gpt, prompts, GREEDY, stop_ids={stop}))) == stopped
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("poisoned_memory")
 def test_greedy_translation_with_a_cache_is_that_without(config: ModelConfig, sharpen: Sharpen) -> None:
     """Guards against a beam search of size 1 that differs from the argmax of full passes for single sentences."""

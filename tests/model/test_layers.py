@@ -14,6 +14,7 @@ from model.layers import Dropout, FeedForward, dropout, make_norm
 from model.positions import RotaryPositions, SinusoidalPositions, rotate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("probability", [0.1, 0.3, 0.5])
 @pytest.mark.parametrize("form", ["definition", "eager", "compiled"])

@@ -112,6 +112,7 @@ def left_by_an_error(gpt: GPT, tokens: torch.Tensor) -> AttentionRecording:
     raise AssertionError("ids beyond the vocabulary should have been refused")
 
 
+@pytest.mark.slow
 def test_nothing_is_recorded_or_kept_outside(config: ModelConfig) -> None:
     """Guards against weight matrices kept during normal training."""
     gpt = GPT(config, 19)

@@ -61,6 +61,7 @@ def losses(model: nn.Module, steps: int, logits: Callable[[], Tensor], targets: 
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_every_flavour_of_gpt_learns(flavour: ModelConfig, dtype: torch.dtype) -> None:
@@ -72,6 +73,7 @@ def test_every_flavour_of_gpt_learns(flavour: ModelConfig, dtype: torch.dtype) -
     assert found[-1] < found[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_every_flavour_of_translator_learns(flavour: ModelConfig, dtype: torch.dtype) -> None:
@@ -99,6 +101,7 @@ def test_autocast_runs_every_flavour(config: ModelConfig) -> None:
         torch.testing.assert_close(mixed.float(), float32, rtol=0.05, atol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "config",
     [

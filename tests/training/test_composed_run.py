@@ -32,6 +32,7 @@ def save(run: Path, **trainer: float | None) -> None:
 STEPS, MINUTES, BOTH = {"steps": 300, "minutes": None}, {"steps": None, "minutes": 4.0}, {"steps": 300, "minutes": 4.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("saved", "given", "steps", "minutes"),
     [
@@ -131,6 +132,7 @@ def test_a_run_without_any_budget_is_refused(run: Path) -> None:
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "key"),
     [

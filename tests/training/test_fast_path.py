@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -57,6 +58,7 @@ def largest_gap(one: Tensor, other: Tensor) -> float:
     return float((one - other).unflatten(0, (-1, 10)).mean(dim=1).abs().max())
 
 
+@pytest.mark.slow
 def test_bf16_follows_the_loss_of_the_float32_definition() -> None:
     """Guards against parts that are each within rounding and together are not, e.g. no master weights, or another
     scale of the scores. The unit is the effect of other batches (0.005 nats): bf16 deviates by a sixtieth of it;

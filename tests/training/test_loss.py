@@ -23,6 +23,7 @@ def summed_loss(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tens
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_the_projected_loss_and_its_gradients_are_those_of_cross_entropy(
@@ -48,6 +49,7 @@ def test_the_projected_loss_and_its_gradients_are_those_of_cross_entropy(
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_padding_of_the_vocabulary_changes_nothing(smoothing: float, compiled: bool) -> None:

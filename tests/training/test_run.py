@@ -54,6 +54,7 @@ def checkpoints(run: Path) -> list[str]:
     return sorted(path.name for path in run.glob("checkpoints/step-*"))
 
 
+@pytest.mark.slow
 def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothing_of_the_later_one(
     train: Train, tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_going_back_to_a_step_repeats_training_to_the_last_bit_and_leaves_nothin
     assert [event.step for event in events.Scalars("loss")] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [b"", b'{"step": 6,', b"\0" * 9, b"[]", b"{}"], ids=repr)
 def test_a_damaged_test_result_is_made_again(train: Train, left: bytes) -> None:
     """Guards against a traceback of the JSON parser at every resume for a file damaged by a power failure or full
@@ -91,6 +93,7 @@ def test_a_damaged_test_result_is_made_again(train: Train, left: bytes) -> None:
     assert (run / "test.json").read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_other_held_out_data_are_not_mixed_with_those_of_before(train: Train, book: Path) -> None:
     """Guards against old metrics of another test file, and a best loss on another validation file that no later loss
     beats."""
@@ -113,6 +116,7 @@ def test_other_held_out_data_are_not_mixed_with_those_of_before(train: Train, bo
     )
 
 
+@pytest.mark.slow
 def test_going_back_to_the_very_start_leaves_nothing_of_the_later_training(train: Train, tmp_path: Path) -> None:
     """Guards against step 0, saved after an early signal, treated as a new run, of which nothing is deleted."""
     run = Path("runs/run")
@@ -129,6 +133,7 @@ def test_going_back_to_the_very_start_leaves_nothing_of_the_later_training(train
     assert [event.step for event in EventAccumulator(str(run)).Reload().Scalars("loss")] == [1, 2]
 
 
+@pytest.mark.slow
 def test_going_back_to_the_best_goes_on_with_its_loss(train: Train) -> None:
     """Guards against `resume=…/best` read as a run folder, and a loss to beat from a later evaluation."""
     run = Path("runs/run")
@@ -142,6 +147,7 @@ def test_going_back_to_the_best_goes_on_with_its_loss(train: Train) -> None:
     assert load_progress(checkpoint_path(run, "last"))["best_loss"] == min(line["val/loss"] for line in curve(run))
 
 
+@pytest.mark.slow
 def test_a_finished_run_on_other_data_has_no_best_loss(train: Train, tmp_path: Path) -> None:
     """Guards against `best validation loss inf` at the end of a run that had nothing left to do."""
     train(*TEXT, "name=run", "trainer.test=false")
@@ -153,6 +159,7 @@ def test_a_finished_run_on_other_data_has_no_best_loss(train: Train, tmp_path: P
     assert "best validation loss: none, not evaluated since the reset\n" in said
 
 
+@pytest.mark.slow
 def test_a_new_run_may_start_from_any_checkpoint(train: Train) -> None:
     """Guards against rejecting `init_from=…/step-…`, and against using the best weights instead."""
     train(*TEXT, "name=first", "trainer.keep=5", "trainer.test=false", "optim.lr=1e-2")
@@ -170,6 +177,7 @@ def test_a_new_run_may_start_from_any_checkpoint(train: Train) -> None:
     assert abs(first[2] - first[6]) > 1e-2
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_not_there_is_answered_with_those_that_are(train: Train) -> None:
     """Guards against using another step if `resume=…/step-…` is mistyped."""
     train(*TEXT, "name=run", "trainer.test=false")
@@ -178,6 +186,7 @@ def test_a_checkpoint_that_is_not_there_is_answered_with_those_that_are(train: T
     assert "no such run folder" in train("resume=runs/other/checkpoints/step-00000005")
 
 
+@pytest.mark.slow
 def test_the_lock_comes_before_everything_that_is_read(train: Train, book: Path) -> None:
     """Guards against a requeued job that reads `last`, prepares data, and then deletes what the first job has since
     written."""
@@ -189,6 +198,7 @@ def test_the_lock_comes_before_everything_that_is_read(train: Train, book: Path)
     assert "no checkpoint" in train("resume=runs/run", "trainer.steps=9")
 
 
+@pytest.mark.slow
 def test_a_name_is_free_again_after_a_start_that_saved_nothing(train: Train, tmp_path: Path) -> None:
     """Guards against having to delete a named run that dies before its first checkpoint, and reusing its tokenizer
     for other data."""
@@ -233,6 +243,7 @@ def test_a_folder_without_symbolic_links_is_refused_before_training(
     assert "finished" in train(*TEXT, "name=run", "trainer.test=false")
 
 
+@pytest.mark.slow
 def test_every_file_of_a_translators_start_is_known(train: Train) -> None:
     """Guards against a new kind of file in a run folder that keeps the name of a failed start taken."""
     train(*TINY, "task=translate", "name=run", "trainer.test=false")
@@ -247,6 +258,7 @@ def test_every_file_of_a_translators_start_is_known(train: Train) -> None:
     assert leavings(run)
 
 
+@pytest.mark.slow
 def test_a_start_that_is_killed_while_it_writes_a_file_leaves_its_name_free(train: Train) -> None:
     """Guards against an incomplete tokenizer or config, mistaken for a user's file, that keeps the name taken."""
     train(*TINY, "task=translate", "name=run", "trainer.test=false")

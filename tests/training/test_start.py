@@ -12,6 +12,7 @@ from tests.conftest import ROOT
 HEAVY = {"torch", "datasets", "pyarrow", "sentencepiece", "tensorboard", "matplotlib", "sacrebleu", "transformers"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "arguments", "code"),
     [

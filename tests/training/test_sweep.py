@@ -38,6 +38,7 @@ def points_of(*settings: str) -> list[Point]:
     return points
 
 
+@pytest.mark.slow
 def test_a_point_that_fails_does_not_end_the_sweep(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_run_that_is_asked_for_twice_is_refused(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_metrics_that_cannot_be_read_cost_their_own_run_alone(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,6 +133,7 @@ def test_metrics_that_cannot_be_read_cost_their_own_run_alone(
     assert said.out.splitlines()[-1] == "best: seed=2"
 
 
+@pytest.mark.slow
 def test_what_a_run_sets_for_the_process_is_not_the_next_ones(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,6 +158,7 @@ def test_what_a_run_sets_for_the_process_is_not_the_next_ones(
     assert re.findall(r"\((\d) threads", capsys.readouterr().out) == ["3", "1"]
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_whole_sweep_with_everything_saved(tmp_path: Path, book: Path) -> None:
     """Guards against Ctrl-C that ends one run and starts the next, or loses the training of that run."""
     code, output = start_and_stop(

@@ -146,6 +146,7 @@ def test_a_signal_late_in_an_evaluation_leaves_no_point_twice(tmp_path: Path) ->
     assert [event.step for event in events.Scalars("loss")] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instant", range(1, 1500, 75))
 def test_a_signal_at_any_instant_of_an_evaluation_leaves_a_checkpoint_of_the_weights_that_were_trained(
     instant: int, tmp_path: Path

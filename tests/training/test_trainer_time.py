@@ -82,6 +82,7 @@ def test_evaluations_take_a_third_of_the_time_at_most_and_the_last_one_is_made(t
     assert [line["step"] for line in curve(tmp_path / "slow" / "metrics.jsonl")] == evaluated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"evaluate_minutes": 1}, {"evaluate_every": 1}])
 def test_the_last_evaluation_is_made_where_the_time_runs_out_during_a_save(settings: dict, tmp_path: Path) -> None:
     """Guards against a run without its last evaluation because the previous one was long."""

@@ -141,6 +141,7 @@ def test_labels_are_written_beside_and_above_the_map() -> None:
     assert (map_top + map_bottom) / 2 <= top < bottom <= map_bottom
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 5, 20, 64, 128, 512])
 def test_no_label_touches_the_edge_and_the_size_is_sensible(length: int) -> None:
     """Guards against labels clipped at the border, and images of unbounded size."""
@@ -162,6 +163,7 @@ def test_the_future_is_grey_and_not_a_small_weight() -> None:
     assert hidden > unseen > 0
 
 
+@pytest.mark.slow
 def test_small_maps_carry_their_numbers() -> None:
     """Guards against missing values in the cells, and values that do not fit."""
     assert [labels.hundredths(weight) for weight in (0.0, 0.004, 0.42, 0.994, 0.999, 1.0)] == [

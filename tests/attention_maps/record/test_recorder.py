@@ -199,6 +199,7 @@ def test_questions_can_be_asked_of_a_trained_tokenizer(english: Tokenizer, japan
     assert sum(shares) == pytest.approx(1, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_training_goes_on_as_if_nothing_had_been_recorded(english: Tokenizer) -> None:
     """Guards against changed random state, modes or gradients: with dropout, the next losses are equal bit for bit."""
 

@@ -18,6 +18,7 @@ from tests.attention_maps.tensorboard.damage import DAMAGES
 WHAT = ("weights", "norms", "values", "rollout")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("damage", "times"), DAMAGES, ids=[damage.__name__ for damage, _ in DAMAGES])
 def test_a_hostile_file_is_refused_or_safe_to_show(
     tab: type[Tab], complete: Recording, tmp_path: Path, damage: Callable[[bytes, random.Random], bytes], times: int
@@ -46,6 +47,7 @@ def test_a_hostile_file_is_refused_or_safe_to_show(
     assert shown.json("meta", run="run", recording="step_00000001") == good
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("damage", "times"), DAMAGES, ids=[damage.__name__ for damage, _ in DAMAGES])
 def test_what_the_tab_refuses_no_script_can_load(
     tab: type[Tab], complete: Recording, tmp_path: Path, damage: Callable[[bytes, random.Random], bytes], times: int

@@ -131,6 +131,7 @@ def question(chance: random.Random) -> list[tuple[str, str]]:
     return arguments
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_a_hostile_question_is_answered_or_refused(tab: type[Tab], logdir: Path, seed: int) -> None:
     """Guards against access to other files, and stack traces in TensorBoard's log."""
@@ -156,6 +157,7 @@ def test_a_hostile_question_is_answered_or_refused(tab: type[Tab], logdir: Path,
     assert shown.get("tensor", **RIGHT).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_hostile_path_below_static_is_refused(tab: type[Tab], logdir: Path, seed: int) -> None:
     """Guards against access to other files by any kind of path."""

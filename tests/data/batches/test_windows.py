@@ -79,6 +79,7 @@ def test_processes_share_an_epoch_without_overlap() -> None:
     assert ranks[0].epoch_batches == alone.epoch_batches
 
 
+@pytest.mark.slow
 def test_memory_holds_the_order_and_not_the_text(tmp_path: Path) -> None:
     """Guards texts larger than memory: of these 4 GB only the order of the 16.8 million windows is in memory."""
     path = tmp_path / "tokens.bin"

@@ -39,6 +39,7 @@ def derived() -> list[Written]:
     return [derive(chooser).written()[1] for _ in range(SENTENCES)]
 
 
+@pytest.mark.slow
 def test_no_word_is_unknown_and_our_words_end_where_its_words_end(
     tagger: fugashi.Tagger, derived: list[Written]
 ) -> None:

@@ -41,6 +41,7 @@ def derivations(count: int) -> list[Sentence]:
     return [derive(chooser) for _ in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sentences", "stories"])
 def test_spans_lie_inside_and_on_word_boundaries(kind: str) -> None:
     """Guards against spans that are off by one, which a projection to tokens would hide."""
@@ -83,6 +84,7 @@ def test_every_content_word_is_linked_on_both_sides() -> None:
                     assert word.link in other.spans, (sentence.construction, word.text, source.text, target.text)
 
 
+@pytest.mark.slow
 def test_one_english_sentence_has_one_translation() -> None:
     """Guards exact match: a second correct translation would count as an error."""
     known: dict[str, str] = {}
@@ -98,6 +100,7 @@ def test_stories_have_three_to_eight_sentences() -> None:
     assert max(lengths) <= 8
 
 
+@pytest.mark.slow
 def test_a_reason_never_brings_in_somebody_new() -> None:
     """Guards against 'It chased a duck because a duck ate the rice', which would be two ducks; a repeated noun takes
     'the'."""
@@ -128,6 +131,7 @@ def test_small_requests_fill_every_split() -> None:
     assert quotas(40000)["novel"] >= 500
 
 
+@pytest.mark.slow
 def test_novel_combinations_are_new_but_their_parts_are_not() -> None:
     """Guards `novel`, which tests recombination: its combinations never occur in training, its predicates and nouns
     do."""
@@ -200,6 +204,7 @@ def test_size() -> None:
     assert len(PLOTS) >= 15
 
 
+@pytest.mark.slow
 def test_there_are_200_000_pairs_and_100_000_stories() -> None:
     """Guards the documented maximum sizes: `rows` fails if the grammar cannot generate that many distinct rows."""
     chooser = Chooser(random.Random(17))

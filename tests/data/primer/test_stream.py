@@ -18,6 +18,7 @@ from data.primer.stream import SHARE, Stream, drawn, share
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "count"), [("sentences", 8000), ("stories", 3400)])
 def test_the_rows_are_the_same_however_many_processes_draw_them(kind: str, count: int) -> None:
     """Guards against a corpus that depends on the machine; the counts exceed two chunks."""
@@ -26,6 +27,7 @@ def test_the_rows_are_the_same_however_many_processes_draw_them(kind: str, count
     assert rows(kind, count, 4, processes=3) == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_drawn_from_anywhere_fall_into_step(kind: str) -> None:
     """Guards speed: without synchronisation, the calling process would draw every row again."""

@@ -14,6 +14,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
     return load_rows(config, "translate")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "target"), [("source", "target"), ("target", "source")])
 def test_the_other_language_is_noticed_and_the_own_one_is_not(
     corpus: dict[str, Dataset], source: str, target: str

@@ -210,6 +210,7 @@ def test_token_files_use_two_bytes_where_they_can(tmp_path) -> None:
         assert open_tokens(tmp_path / "tokens.bin", vocab_size).tolist() == [*ids, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_a_size_that_is_not_given_fits_the_text(kind: str) -> None:
     """Guards the first command on a small text: the usual vocabulary size does not fit, and the largest possible one

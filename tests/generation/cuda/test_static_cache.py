@@ -37,6 +37,7 @@ def both_ways(gpt: GPT, config: SamplingConfig, **options: Any) -> list[list[lis
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("poisoned_memory")
 def test_sampling_with_a_static_cache_equals_a_growing_cache(gpt: GPT) -> None:
     """Guards positions, masks and random numbers counted on the device, past the context and past 64 steps, row by
@@ -100,6 +101,7 @@ def test_longer_rows_make_attention_see_more(sharpen: Sharpen) -> None:
     assert shapes == {256, 512}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("poisoned_memory")
 @pytest.mark.parametrize("beam_size", [1, 2, 4])
 @pytest.mark.parametrize("prepared", [True, False])

@@ -33,6 +33,7 @@ FORMS = [*((weights, None) for weights in FORMATS), ("int8", 1), ("float32", 8)]
 """Arguments of `prepare` that cover all formats."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("weights", "rows"), FORMS)
 @torch.no_grad()
 def test_prepared_logits_are_those_of_the_plain_model(
@@ -52,6 +53,7 @@ def test_prepared_logits_are_those_of_the_plain_model(
     )
 
 
+@pytest.mark.slow
 def test_prepared_float32_writes_and_translates_the_same(config: ModelConfig, sharpen: Sharpen) -> None:
     """Guards against faster layers that choose other tokens."""
     gpt: GPT = sharpen(GPT(config, 19))
@@ -65,6 +67,7 @@ def test_prepared_float32_writes_and_translates_the_same(config: ModelConfig, sh
     assert [best.tokens for (best,) in ready] == [best.tokens for (best,) in beam_search(translator, source, **options)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("weights", "rows"), FORMS)
 def test_a_text_of_a_prepared_model_does_not_depend_on_the_others(
     weights: str, rows: int | None, sharpen: Sharpen

@@ -143,6 +143,7 @@ def test_blocks_are_for_compiled_code_on_a_gpu() -> None:
     assert document_blocks(tokens, EOS, head_width=64, dropout=0.0) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kv_heads", [2, 1])
 @torch.no_grad()
 def test_the_mask_in_blocks_says_the_same(kv_heads: int) -> None:

@@ -80,6 +80,7 @@ def agree(
         torch.testing.assert_close(mine.float() / size, reference / size, **TOLERANCE[dtype])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("case", SMALL)
@@ -89,6 +90,7 @@ def test_a_fast_form_is_its_definition(case: str, compiled: bool, dtype: torch.d
     agree(function, tensors(), *others, dtype=dtype, compiled=compiled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("shape", "kind", "pad", "kv_heads"), ATTENTION)
 def test_fast_attention_is_the_definition(shape: str, kind: str, pad: str, kv_heads: int, dtype: torch.dtype) -> None:

@@ -73,6 +73,7 @@ def test_what_decorates_an_evaluation_may_fail_and_what_measures_may_not(
         evaluator.evaluate(2, {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_the_terminal_gets_a_line_for_each_long_table_and_a_file_the_table(
     task: str, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -64,6 +64,7 @@ def gpt(tokenizer: Tokenizer) -> GPT:
     return GPT(SHAPE, tokenizer.vocab_size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_maps_of_a_padded_batch_are_those_of_each_sentence_alone(
     translator: EncoderDecoder, tokenizer: Tokenizer, pairs: Rows, kind: Any

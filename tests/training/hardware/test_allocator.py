@@ -30,6 +30,7 @@ for mapping in re.split(r"\\n(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="asks glibc on Linux")
 def test_huge_pages_are_asked_for_where_large_tensors_will_lie_and_no_memory_is_taken() -> None:
     """Guards against a reservation that uses memory, or marks addresses that no tensor receives."""
@@ -41,6 +42,7 @@ def test_huge_pages_are_asked_for_where_large_tensors_will_lie_and_no_memory_is_
     assert asked == str(addresses_are_free())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="asks glibc on Linux")
 def test_under_a_limit_of_addresses_none_are_reserved() -> None:
     """Guards `ulimit -v`, under which a reservation would leave no addresses for threads and files."""

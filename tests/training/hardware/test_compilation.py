@@ -49,6 +49,7 @@ def test_only_runs_that_earn_it_back_are_compiled(monkeypatch: pytest.MonkeyPatc
     assert not compiles(configured(steps=100_000))
 
 
+@pytest.mark.slow
 def test_code_on_disk_is_that_of_the_same_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against loops written for AVX2 that are found in the cache and compiled for AVX-512: they overrun their
     buffers."""
@@ -72,6 +73,7 @@ def test_cuda_graphs_are_for_small_models_of_one_shape() -> None:
     assert not compilation.uses_graphs(GPT(shape, 1_000_000), cuda)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_compiled_training_follows_the_eager_one(tmp_path: Path, task: str) -> None:

@@ -65,6 +65,7 @@ SHORT = (
 )
 
 
+@pytest.mark.slow
 @on_both
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_a_run_computes_there_what_it_computes_on_a_cpu(
@@ -101,6 +102,7 @@ def test_a_run_computes_there_what_it_computes_on_a_cpu(
     assert "there, attention by scaled_dot_product_attention" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_no_step_waits_for_the_device(dtype: torch.dtype) -> None:
     """Guards against a number that each step reads, which makes the device wait."""
@@ -114,6 +116,7 @@ def test_no_step_waits_for_the_device(dtype: torch.dtype) -> None:
         assert stood_in.reads > before
 
 
+@pytest.mark.slow
 @on_both
 @pytest.mark.parametrize("config", FLAVOURS.values(), ids=FLAVOURS)
 def test_texts_and_translations_are_those_of_a_cpu(config: ModelConfig, device: torch.device, there: There) -> None:

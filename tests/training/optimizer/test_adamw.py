@@ -57,6 +57,7 @@ def test_a_saved_state_is_gone_on_with() -> None:
     assert all(map(torch.equal, steps(restored, 3, 5), expected))
 
 
+@pytest.mark.slow
 def test_the_compiler_is_not_loaded() -> None:
     """Guards against 70 MB and 0.7 s at each start for importing torch.optim.Optimizer."""
     code = (

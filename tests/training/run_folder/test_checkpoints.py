@@ -220,6 +220,7 @@ def test_a_run_of_an_older_version_keeps_its_best_on_resume(tmp_path: Path) -> N
     assert checkpoint_step(checkpoint_path(tmp_path, "best")) == 10
 
 
+@pytest.mark.slow
 def test_a_reader_finds_a_whole_checkpoint_while_training_drops_others(tmp_path: Path) -> None:
     """Guards generation during training: a checkpoint deleted between the choice and the loading is not called
     damaged."""
@@ -278,6 +279,7 @@ except (RuntimeError, MemoryError) as error:
 """
 
 
+@pytest.mark.slow
 def test_a_state_that_does_not_fit_into_memory_is_not_damaged(tmp_path: Path) -> None:
     """Guards against advice to delete the last checkpoint because another program uses the memory at the moment."""
     checkpoint = save_checkpoint(tmp_path, 1, {}, {"s": torch.zeros(10_000_000)}, {"step": 1}, keep=0)
@@ -314,6 +316,7 @@ def killed_before_file_operation(number: int, action: Callable[[], object]) -> b
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("best", [True, False])
 def test_a_kill_at_any_moment_of_a_save_loses_neither_last_nor_best(tmp_path: Path, best: bool) -> None:
     """Guards the best checkpoint against a kill before `best` is updated, and against incomplete folders."""

@@ -56,6 +56,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return disk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["gpt", "translate"])
 def test_a_run_survives_a_power_cut_in_the_moment_of_its_end(
     task: str, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

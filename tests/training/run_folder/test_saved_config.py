@@ -42,6 +42,7 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHUMOKU_SECRET", "hunter2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ODD)
 def test_any_text_comes_back_as_it_was(tmp_path: Path, text: str) -> None:
     """Guards against a finished run that cannot be used or resumed because a path contains `${`, and a name read as
@@ -80,6 +81,7 @@ def test_what_is_no_config_is_refused_in_one_line(tmp_path: Path, text: str) -> 
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_run_on_a_path_with_an_interpolation_in_it_is_resumed_and_used(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
