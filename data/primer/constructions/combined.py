@@ -18,7 +18,7 @@ from data.primer.lexicon import Noun, Verb, adjective, noun, nouns, suiting, tak
 
 
 def protagonist(chooser: Chooser) -> NounPhrase:
-    """Choose a person to whom 'he' or 'she' can refer later: a name, a boy, a woman."""
+    """Choose a person that 'he' or 'she' can refer to later: a name, a boy, a woman."""
     return chooser.person() if chooser.chance(0.85) else common(chooser.pick(nouns("he", "she")))
 
 
