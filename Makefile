@@ -36,12 +36,15 @@ demo: install
 	@echo
 	@$(BIN)/python generate.py run=runs/demo_gpt prompt="" samples=6 | $(BIN)/python -m training.demo_screen runs/demo_gpt runs/demo_enja
 
+# One thread per worker: more threads than cores slow all of them down. Idle workers take tests from busy ones.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+
 test: install
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 # Tests without a browser, subprocesses or training for more than a few steps: under a minute on two cores.
 quick: install
-	$(BIN)/python -m pytest -m "not slow and not browser and not gpu"
+	$(PYTEST) -m "not slow and not browser and not gpu"
 
 check: install
 	$(BIN)/ruff check .
