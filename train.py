@@ -42,13 +42,13 @@ def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
         from data.prepare import prepare
         from model.size import flops_per_token
         from training.announcement import about, announce
+        from training.checkpoints.folder import resume_hint
         from training.evaluation.evaluators import evaluator_for
         from training.hardware.apple_gpu import check_apple_gpu
         from training.hardware.device import choose_hardware
         from training.hardware.gpu_attention import check_attention
         from training.hardware.out_of_memory import advised, training_advice
         from training.hardware.reproducibility import set_deterministic
-        from training.run_folder.checkpoints import resume_hint
         from training.run_folder.loaded_run import build_model
         from training.run_folder.log import opened_log
         from training.run_folder.starting_point import opened_folder, restore, save_inputs, starting_point

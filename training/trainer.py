@@ -16,6 +16,8 @@ from attention_maps.record.undisturbed import undisturbed
 from configs.errors import UserError, check_finite
 from data.batches.batch import Batch, BatchStream
 from training.budget import Budget
+from training.checkpoints.folder import resume_hint
+from training.checkpoints.saver import CheckpointSaver
 from training.config import TrainConfig
 from training.hardware import compilation, recomputation
 from training.hardware.device import Hardware
@@ -27,13 +29,9 @@ from training.optimizer.optimizer import Optimizer
 from training.optimizer.schedules import learning_rate_factor
 from training.optimizer.weights import Weights
 from training.progress import Interrupted, Interval, Progress, StopRequest
-from training.run_folder.checkpoints import NotSaved, record_evaluation, resume_hint, save_checkpoint
 from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog
 from training.run_folder.step_report import StepReport, long_evaluation
-
-RETRY_SECONDS = 60
-"""Seconds of training before a failed checkpoint write is retried."""
 
 Evaluate = Callable[[int, dict], float]
 """Evaluates the model at a step, adds to the metrics.jsonl record, returns the validation loss in nats per token."""
@@ -56,11 +54,7 @@ class Trainer:
         self.optimizer = Optimizer(config.optim, self.weights)
         self.progress = Progress()
         self.budget = Budget(config.trainer, self.progress)
-        self.saved_step: int | None = None
-        self.unrecorded: tuple[dict, bool] | None = None
-        """Counters of an evaluation that is not saved yet, and whether it was the best; its checkpoint is `last`."""
-        self.failure: str | None = None
-        self.retry_at = math.inf
+        self.saver = CheckpointSaver(self.state_dict, self.progress, config.trainer.keep)
         self.since_log, self.since_evaluation = Interval(), Interval()
         self.gradient_norm = torch.full((), math.nan, device=hardware.device)
         self.queue = DeviceQueue(hardware.device)
@@ -83,6 +77,7 @@ class Trainer:
         data_key: identifies the prepared data in checkpoints, so that a resume can detect changed data.
         """
         self.run_folder, self.log, self.evaluate_model, self.data_key = run, log, evaluate, data_key
+        self.saver.open(run, log)
         trainer = self.config.trainer
         self.model.train()
         self.loss.warn = log.line
@@ -96,7 +91,7 @@ class Trainer:
             while not stop.received:
                 if self.budget.evaluation_is_due():
                     self.evaluate(stop)
-                elif self.progress.seconds >= self.retry_at:
+                elif self.saver.retry_is_due:
                     self.save_between()
                 ended = self.budget.end_of_training()
                 if ended and self.budget.evaluation_is_due():
@@ -112,9 +107,9 @@ class Trainer:
                     self.report_step()
         self.catch_up()
         if stop.received:
-            self.attempt(self.save)
-        if self.failure is not None:
-            raise UserError(f"{self.failure}; {resume_hint(run)}")
+            self.saver.save()
+        if self.saver.failure is not None:
+            raise UserError(f"{self.saver.failure}; {resume_hint(run)}")
         if stop.received:
             log.line(f"{stop.received.name}: saved step {self.progress.step}; continue with resume={run}")
             raise Interrupted(stop.received)
@@ -190,7 +185,7 @@ class Trainer:
             "train/loss": interval.mean_loss,
             "tokens_per_second": round(interval.tokens_per_second, 1),
         }
-        self.attempt(self.save)
+        self.saver.save()
         progress.seconds += self.lap()
         try:
             with self.log.whole_or_nothing(), stop.at_once(), self.evaluating():
@@ -208,42 +203,15 @@ class Trainer:
             self.noted_long_evaluation = True
         self.since_evaluation = Interval()
         self.log.metrics(record)
-        if not self.attempt(lambda: self.record(best)) and self.saved_step != progress.step:
+        if not self.saver.record(best) and self.saver.saved_step != progress.step:
             # The best loss must belong to a saved checkpoint.
             progress.best_loss, progress.best_step, progress.best_training_loss = before
         progress.seconds += self.lap()
 
-    def record(self, best: bool) -> None:
-        """Save the result of the evaluation with the checkpoint of this step."""
-        self.save()
-        self.unrecorded = self.progress.state_dict(), best
-        self.record_pending()
-
-    def record_pending(self) -> None:
-        """Save a pending evaluation result before a newer checkpoint, whose write may delete the evaluated one."""
-        if self.unrecorded is not None:
-            progress, best = self.unrecorded
-            record_evaluation(self.run_folder / "checkpoints", progress, best=best, keep=self.config.trainer.keep)
-            self.unrecorded = None
-
-    def attempt(self, write: Callable[[], None]) -> bool:
-        """Write a checkpoint; return whether it succeeded. After a failure, warn, continue training and retry soon."""
-        try:
-            write()
-        except NotSaved as error:
-            if self.failure is None:
-                self.log.line(f"warning: {error}; training continues, next attempt in {RETRY_SECONDS} seconds")
-            self.failure, self.retry_at = str(error), self.progress.seconds + RETRY_SECONDS
-            return False
-        if self.failure is not None:
-            self.log.line(f"step {self.progress.step} is saved: the disk is writable again")
-        self.failure, self.retry_at = None, math.inf
-        return True
-
     def save_between(self) -> None:
         """Save without an evaluation, after a skipped evaluation or a failed save."""
         self.catch_up()
-        self.attempt(self.save)
+        self.saver.save()
         self.progress.seconds += self.lap()
 
     @contextmanager
@@ -257,14 +225,14 @@ class Trainer:
         ):
             yield
 
-    def save(self) -> None:
-        """Write a checkpoint of this step unless one exists; raises UserError if the weights have diverged."""
-        self.record_pending()
-        if self.saved_step == self.progress.step:
-            return
+    def state_dict(self) -> tuple[dict[str, Tensor], dict]:
+        """Return the weights for generation and the remaining state, as tensors and plain values, without the counters.
+
+        Raises UserError if the weights have diverged.
+        """
         if not bool(self.weights.flat_masters.isfinite().all()):
             check_finite("weights", math.nan, self.progress.step)
-        state = {
+        return self.weights.best(), {
             "weights": self.weights.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "stream": self.stream.state_dict(),
@@ -272,18 +240,18 @@ class Trainer:
             "rng": random_state(self.hardware.device),
             "intervals": [vars(i) | {"loss": float(i.loss)} for i in (self.since_log, self.since_evaluation)],
         }
-        step, counters, keep = self.progress.step, self.progress.state_dict(), self.config.trainer.keep
-        save_checkpoint(self.run_folder / "checkpoints", step, self.weights.best(), state, counters, keep=keep)
-        self.saved_step = step
 
     def restore(self, weights: dict[str, Tensor], state: dict) -> None:
-        """Restore the exact training state of a checkpoint."""
+        """Restore the exact training state of a checkpoint.
+
+        state: that of `state_dict`, with the counters as `progress`.
+        """
         self.weights.load_state_dict(state["weights"], weights)
         self.optimizer.load_state_dict(state["optimizer"])
         if not self.config.trainer.overfit:  # overfitting always uses the first batch
             self.stream.load_state_dict(state["stream"])
         self.progress.load_state_dict(state["progress"])
-        self.saved_step = self.progress.step
+        self.saver.saved_step = self.progress.step
         self.since_log, self.since_evaluation = (Interval(**interval) for interval in state["intervals"])
         if self.progress.evaluated_step == self.progress.step:  # evaluated after the state was saved
             self.since_evaluation = Interval()

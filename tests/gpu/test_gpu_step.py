@@ -17,12 +17,13 @@ from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from tests.conftest import TINY
+from training.checkpoints.files import load_weights
+from training.checkpoints.folder import checkpoint_path
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware import compilation
 from training.hardware.device import Hardware
 from training.hardware.gpu_attention import kernels_of
 from training.progress import Interval
-from training.run_folder.checkpoints import checkpoint_path, load_weights
 from training.trainer import Trainer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]

@@ -22,8 +22,9 @@ from configs import whole_file
 from configs.errors import UserError
 from tests.conftest import TINY, train_command
 from tests.test_resume import curve, start_and_stop
+from training.checkpoints.files import load_progress, load_weights
+from training.checkpoints.folder import checkpoint_path
 from training.run_folder import test_results
-from training.run_folder.checkpoints import checkpoint_path, load_progress, load_weights
 from training.run_folder.name_and_lock import leavings
 from training.run_folder.tokenizers import load_tokenizers
 

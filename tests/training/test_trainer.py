@@ -12,10 +12,11 @@ from data.batches.batch import IGNORED, Batch
 from model.config import ModelConfig
 from model.gpt import GPT
 from tests.training.tiny_trainer import pairs, together, train, trainer
+from training.checkpoints.files import load_state, load_weights
+from training.checkpoints.folder import checkpoint_path
 from training.evaluation.held_out import held_out_loss
 from training.hardware.device import Hardware
 from training.progress import Interval
-from training.run_folder.checkpoints import checkpoint_path, load_state, load_weights
 from training.run_folder.log import truncate_metrics
 
 

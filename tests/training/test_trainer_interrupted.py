@@ -13,8 +13,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from configs.errors import UserError
 from tests.training.tiny_trainer import curve, go_on, pairs, resumed, train, trainer
+from training.checkpoints.files import checkpoint_step, load_state, load_weights
+from training.checkpoints.folder import checkpoint_path
 from training.progress import Interrupted
-from training.run_folder.checkpoints import checkpoint_path, checkpoint_step, load_state, load_weights
 from training.run_folder.log import RunLog
 from training.trainer import Evaluate, Trainer
 
@@ -171,7 +172,7 @@ def test_a_signal_at_any_instant_of_an_evaluation_leaves_a_checkpoint_of_the_wei
         while caller is not None and caller.f_code is not Trainer.evaluate.__code__:
             caller = caller.f_back
         if caller is None or not frame.f_code.co_filename.endswith(
-            ("trainer.py", "weights.py", "progress.py", "contextlib.py")
+            ("trainer.py", "saver.py", "weights.py", "progress.py", "contextlib.py")
         ):
             return None
         frame.f_trace_opcodes = True

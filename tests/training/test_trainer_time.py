@@ -55,7 +55,7 @@ def test_evaluations_take_a_third_of_the_time_at_most_and_the_last_one_is_made(t
     includes the checkpoint's time."""
     each = trainer(pairs(), steps=9, evaluate_every=1, keep=9)
     evaluated: list[int] = []
-    step, save = each.step, each.save
+    step, save = each.step, each.saver.save
 
     def evaluate(step: int, record: dict) -> float:
         evaluated.append(step)
@@ -66,11 +66,11 @@ def test_evaluations_take_a_third_of_the_time_at_most_and_the_last_one_is_made(t
         each.mark -= 50
         step()
 
-    def slow_save() -> None:
+    def slow_save() -> bool:
         each.mark -= 1000
-        save()
+        return save()
 
-    each.step, each.save = slow_step, slow_save  # type: ignore[method-assign]
+    each.step, each.saver.save = slow_step, slow_save  # type: ignore[method-assign]
     train(each, tmp_path / "slow", evaluate)
     assert evaluated == [1, 4, 7, 9]
     log = (tmp_path / "slow" / "log.txt").read_text(encoding="utf-8")
@@ -88,7 +88,7 @@ def test_the_last_evaluation_is_made_where_the_time_runs_out_during_a_save(setti
     """Guards against a run without its last evaluation because the previous one was long."""
     each = trainer(pairs(), **{"steps": None, "minutes": 100, "evaluate_every": 10**6} | settings)
     evaluated: list[int] = []
-    step, save = each.step, each.save
+    step, save = each.step, each.saver.save
 
     def evaluate(step: int, record: dict) -> float:
         evaluated.append(step)
@@ -99,12 +99,12 @@ def test_the_last_evaluation_is_made_where_the_time_runs_out_during_a_save(setti
         each.mark -= 60
         step()
 
-    def save_for_ever() -> None:
+    def save_for_ever() -> bool:
         if each.progress.step == 3:
             each.mark -= 6000
-        save()
+        return save()
 
-    each.step, each.save = slow_step, save_for_ever  # type: ignore[method-assign]
+    each.step, each.saver.save = slow_step, save_for_ever  # type: ignore[method-assign]
     train(each, tmp_path / "slow", evaluate)
     assert evaluated == [1, 3]
 

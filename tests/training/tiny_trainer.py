@@ -9,9 +9,10 @@ import torch
 from data.batches.batch import IGNORED, Batch, BatchStream
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
+from training.checkpoints.files import load_state, load_weights
+from training.checkpoints.folder import checkpoint_path
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware.device import Hardware
-from training.run_folder.checkpoints import checkpoint_path, load_state, load_weights
 from training.run_folder.log import RunLog
 from training.trainer import Evaluate, Trainer
 

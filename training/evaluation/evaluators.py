@@ -16,6 +16,8 @@ from data.prepared import Prepared, PreparedPairs, PreparedText
 from generation.config import TranslationConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from training.checkpoints.files import checkpoint_step, load_weights
+from training.checkpoints.folder import checkpoint_path
 from training.config import TrainConfig
 from training.evaluation.held_out import HeldOutLoss, held_out_loss
 from training.evaluation.maps import AttentionRecorder
@@ -25,7 +27,6 @@ from training.evaluation.translation_baselines import baselines
 from training.evaluation.translation_scores import COLUMNS, Scores, signatures, translate_rows
 from training.hardware.compilation import eagerly
 from training.hardware.gpu_attention import evaluation_kernels
-from training.run_folder.checkpoints import checkpoint_path, checkpoint_step, load_weights
 from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.log import RunLog, code_block, table
 from training.run_folder.test_results import tested_step, write_test

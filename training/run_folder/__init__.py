@@ -1,1 +1,1 @@
-"""Files of a run folder: config, checkpoints, logs and event files."""
+"""Files of a run folder: config, tokenizers, logs and event files."""

@@ -12,8 +12,8 @@ from configs.errors import UserError
 from data.tokens.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from training.checkpoints.folder import read_checkpoint
 from training.config import TrainConfig
-from training.run_folder.checkpoints import read_checkpoint
 from training.run_folder.saved_config import load_config
 from training.run_folder.tokenizers import load_tokenizers
 

@@ -13,8 +13,8 @@ from filelock import FileLock, Timeout
 from configs.errors import UserError
 from configs.program import expanded
 from configs.whole_file import flush
+from training.checkpoints.folder import has_checkpoint
 from training.config import TrainConfig
-from training.run_folder.checkpoints import has_checkpoint
 from training.run_folder.saved_config import similar_run
 
 _INPUTS = ("config.yaml", "tokenizer*.model", "source_alphabet.txt")

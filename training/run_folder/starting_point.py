@@ -11,8 +11,9 @@ from configs.errors import UserError
 from configs.program import expanded
 from data.prepared import Prepared
 from data.tokens.tokenizer import Tokenizer
+from training.checkpoints.files import load_state
+from training.checkpoints.folder import Checkpoint, read_checkpoint, rewind
 from training.config import TrainConfig
-from training.run_folder.checkpoints import Checkpoint, load_state, read_checkpoint, rewind
 from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.name_and_lock import check_free, create, locked
 from training.run_folder.saved_config import load_config, run_and_checkpoint, save_config

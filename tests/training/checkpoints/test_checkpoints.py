@@ -15,18 +15,9 @@ from safetensors.torch import save_file
 
 from configs.errors import UserError
 from tests.conftest import environment
+from training.checkpoints.files import checkpoint_step, load_progress, load_state, load_weights
+from training.checkpoints.folder import checkpoint_path, read_checkpoint, record_evaluation, rewind, save_checkpoint
 from training.progress import Progress
-from training.run_folder.checkpoints import (
-    checkpoint_path,
-    checkpoint_step,
-    load_progress,
-    load_state,
-    load_weights,
-    read_checkpoint,
-    record_evaluation,
-    rewind,
-    save_checkpoint,
-)
 
 KILLED = 9
 
@@ -268,7 +259,7 @@ def test_what_cannot_be_opened_is_not_to_be_deleted(tmp_path: Path, file: str) -
 IN_LITTLE_MEMORY = """
 import resource, sys
 from pathlib import Path
-from training.run_folder.checkpoints import load_state
+from training.checkpoints.files import load_state
 pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
 limit = pages * resource.getpagesize() + 10_000_000
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

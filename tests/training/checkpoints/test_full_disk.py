@@ -19,15 +19,8 @@ from configs.errors import UserError
 from data.batches.batch import Batch
 from tests.conftest import TINY, Run
 from tests.training.tiny_trainer import Listed, pairs, trainer
-from training.run_folder.checkpoints import (
-    NotSaved,
-    checkpoint_path,
-    checkpoint_step,
-    load_state,
-    load_weights,
-    save_checkpoint,
-    write_state,
-)
+from training.checkpoints.files import checkpoint_step, load_state, load_weights, write_state
+from training.checkpoints.folder import NotSaved, checkpoint_path, save_checkpoint
 from training.run_folder.log import RunLog
 from training.trainer import Evaluate, Trainer
 
@@ -182,14 +175,14 @@ def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_
 
 def test_a_checkpoint_is_tried_again_before_the_next_evaluation(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against an interval of training without a checkpoint because the disk was full for a moment."""
-    monkeypatch.setattr("training.trainer.RETRY_SECONDS", 0)
+    monkeypatch.setattr("training.checkpoints.saver.RETRY_SECONDS", 0)
     each = trainer(pairs(), steps=9, evaluate_every=8)
 
     class Freeing(Listed):
         def next_batch(self) -> Batch:
             if each.progress.step == 1:
                 disk.fill()
-                each.retry_at = 0  # as after a failure
+                each.saver.retry_at = 0  # as after a failure
             if each.progress.step == 4:
                 disk.free()
                 each.config.trainer.steps = 5
