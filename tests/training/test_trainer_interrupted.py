@@ -179,6 +179,7 @@ def test_a_signal_at_any_instant_of_an_evaluation_leaves_a_checkpoint_of_the_wei
         return count
 
     each = trainer(pairs(), **settings)
+    sys._getframe().f_trace_opcodes = True  # Python 3.12.1 ignores the first use if it comes after settrace
     sys.settrace(enter)
     try:
         train(each, folder)

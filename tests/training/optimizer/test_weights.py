@@ -119,6 +119,7 @@ def struck(action: Callable[[], None], instant: int) -> bool:
         frame.f_trace_opcodes = True
         return count
 
+    sys._getframe().f_trace_opcodes = True  # Python 3.12.1 ignores the first use if it comes after settrace
     sys.settrace(enter)
     try:
         action()
