@@ -11,24 +11,26 @@ check_system()
 with importing():
     from training.command_line import requested_runs
     from training.config import TrainConfig
+    from training.processes.processes import SINGLE, Processes, opened_processes
     from training.progress import Interrupted
 
 
 def main() -> None:
     """Train the run, or every run of a sweep, that the command line requests."""
-    runs = requested_runs(sys.argv[1:])  # reports all errors before the slow import of torch
     try:
-        if len(runs) == 1:
-            train(runs[0].config, runs[0].changes)
-        elif runs:
-            with importing():
-                from training.sweep import sweep
-            sweep(runs, train)
+        with opened_processes() as group:  # the workers of torchrun, or this process alone
+            runs = requested_runs(sys.argv[1:])  # reports all errors before the slow import of torch
+            if len(runs) == 1:
+                train(runs[0].config, runs[0].changes, group)
+            elif runs:
+                with importing():
+                    from training.sweep import sweep
+                sweep(runs, train)
     except Interrupted as interrupted:
         raise SystemExit(interrupted.exit_code) from None
 
 
-def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
+def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes = SINGLE) -> float:
     """Train a model with `config` and return the best validation loss in nats per token.
 
     If `config.resume` is set, `config` is the saved config of that run with `changes` (for the log) applied. If
@@ -72,7 +74,8 @@ def train(config: TrainConfig, changes: Sequence[str] = ()) -> float:
         check_apple_gpu(config, hardware.device, model.head.out_features)
         start.load_weights(model)
         stream = data.training(batch_size, seed=config.seed)
-        trainer = Trainer(config, model, stream, hardware, flops_per_token(model, config.model.context))
+        flops = flops_per_token(model, config.model.context)
+        trainer = Trainer(config, model, stream, hardware, flops, processes)
         notes = restore(start, trainer, data, changes)
 
         # No file has been written up to here.

@@ -77,7 +77,7 @@ class Prepared(ABC):
         per byte). An eos counts as one byte, like a newline."""
 
     @abstractmethod
-    def training(self, batch_size: int, /, *, seed: int | None = None, rank: int = 0, world: int = 1) -> BatchStream:
+    def training(self, batch_size: int, /, *, seed: int | None = None) -> BatchStream:
         """Stream shuffled batches of the training split endlessly. `batch_size`: windows, or padded tokens of pairs."""
 
     @abstractmethod
@@ -172,10 +172,10 @@ class PreparedText(Prepared):
         """Return the UTF-8 bytes of the evaluated text of a split, plus one per document boundary."""
         return self._bytes[split]
 
-    def training(self, batch_size: int, seed: int | None = None, rank: int = 0, world: int = 1) -> WindowStream:
-        """Stream shuffled windows of the training split, [batch_size, context] in each of `world` processes."""
+    def training(self, batch_size: int, seed: int | None = None) -> WindowStream:
+        """Stream shuffled windows of the training split, [batch_size, context]."""
         seed = self._seed if seed is None else seed
-        return WindowStream(self._tokens["train"], batch_size, self._context, seed, rank, world)
+        return WindowStream(self._tokens["train"], batch_size, self._context, seed)
 
     def evaluation(self, split: str, batch_size: int) -> Iterator[Batch]:
         """Yield one pass over a split: every token is predicted exactly once, except the eos before the text. If a
@@ -263,14 +263,12 @@ class PreparedPairs(Prepared):
             self._bytes[split] = size
         return self._bytes[split]
 
-    def training(
-        self, batch_tokens: int | None = None, seed: int | None = None, rank: int = 0, world: int = 1
-    ) -> PairStream:
-        """Stream shuffled batches of about `batch_tokens` source and target tokens in each of `world` processes."""
+    def training(self, batch_tokens: int | None = None, seed: int | None = None) -> PairStream:
+        """Stream shuffled batches of about `batch_tokens` source and target tokens."""
         budget = self._config.batch_tokens if batch_tokens is None else batch_tokens
         seed = self._seed if seed is None else seed
         multiple = self._config.length_multiple
-        return PairStream(self._epoch_pairs, budget, self._context, multiple, seed, rank, world)
+        return PairStream(self._epoch_pairs, budget, self._context, multiple, seed)
 
     def evaluation(self, split: str, batch_tokens: int | None = None) -> Iterator[Batch]:
         """Yield one pass over a split, sorted by length; pairs longer than the context are truncated (see `notes`). If

@@ -28,6 +28,7 @@ from training.hardware.reproducibility import random_state, restore_random_state
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.schedules import learning_rate_factor
 from training.optimizer.weights import Weights
+from training.processes.processes import SINGLE, Processes
 from training.progress import Interrupted, Interval, Progress, StopRequest
 from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog
@@ -46,9 +47,16 @@ class Trainer:
     data_key: str
 
     def __init__(
-        self, config: TrainConfig, model: Model, stream: BatchStream, hardware: Hardware, flops_per_token: float
+        self,
+        config: TrainConfig,
+        model: Model,
+        stream: BatchStream,
+        hardware: Hardware,
+        flops_per_token: float,
+        processes: Processes = SINGLE,
     ) -> None:
         self.config, self.model, self.stream, self.hardware = config, model, stream, hardware
+        self.processes = processes
         self.flops_per_token = flops_per_token
         self.weights = Weights(model.to(hardware.device), hardware.dtype, config.trainer.ema)
         self.optimizer = Optimizer(config.optim, self.weights)
@@ -115,17 +123,23 @@ class Trainer:
             raise Interrupted(stop.received)
 
     def step(self) -> None:
-        """Run one optimiser step over `accumulate` micro-batches. On a GPU, queue it without waiting for results."""
-        batches = self.only_batches or [self.stream.next_batch() for _ in range(self.config.trainer.accumulate)]
+        """Run one optimiser step over `accumulate` micro-batches, of which each process takes its part. On a GPU, queue
+        it without waiting for results."""
+        processes = self.processes
+        batches = self.only_batches
+        if batches is None:
+            batches = self.stream.share(self.config.trainer.accumulate, processes.rank, processes.world)
         if self.config.trainer.overfit:
             self.only_batches = batches
-        targets = sum(batch.target_tokens for batch in batches)
-        tokens = sum(batch.tokens for batch in batches)
+        counted = sum(batch.target_tokens for batch in batches), sum(batch.tokens for batch in batches)
+        targets, tokens = map(int, processes.totals(*counted))
         total = torch.zeros((), device=self.hardware.device)
         with training_kernels(self.config, self.hardware.device):
             for batch in batches:
                 total += self.loss.backward(batch.to(self.hardware.device), targets)
                 self.weights.collect_gradients()
+        self.weights.add_up_gradients(processes)
+        processes.add_up(total)
         done, warmed_up = self.budget.share_done(), self.budget.share_warmed_up()
         factor = learning_rate_factor(self.config.schedule, self.progress.step, done, warmed_up)
         self.gradient_norm = self.optimizer.step(factor)

@@ -59,18 +59,18 @@ class Batch:
 class BatchStream(ABC):
     """An endless stream of batches. The order is a function of (seed, epoch); the state is three integers.
 
-    With `world` processes, each process gets every `world`-th part of the same order, selected by `rank`; all advance
-    in step.
+    Several processes advance through the same order and divide each step's batches among themselves (`share`), so that
+    the state does not depend on their number.
     """
 
-    def __init__(self, seed: int, rank: int = 0, world: int = 1) -> None:
-        self.seed, self.rank, self.world = seed, rank, world
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
         self._epoch, self._position = 0, 0
 
     @property
     @abstractmethod
     def epoch_batches(self) -> int:
-        """Return the number of batches per process in one epoch, rounded up."""
+        """Return the number of batches in one epoch, rounded up."""
 
     @property
     @abstractmethod
@@ -79,7 +79,21 @@ class BatchStream(ABC):
 
     @abstractmethod
     def next_batch(self) -> Batch:
-        """Return the next batch of this process."""
+        """Return the next batch."""
+
+    def skip_batch(self) -> None:
+        """Advance by one batch; subclasses do so without reading it."""
+        self.next_batch()
+
+    def share(self, count: int, rank: int = 0, world: int = 1) -> list[Batch]:
+        """Advance by `count` batches -> every `world`-th of them, from number `rank` on: the part of one process."""
+        found = []
+        for number in range(count):
+            if number % world == rank:
+                found.append(self.next_batch())
+            else:
+                self.skip_batch()
+        return found
 
     def state_dict(self) -> dict[str, int]:
         """Return the position of the stream, as plain integers."""

@@ -68,11 +68,9 @@ class PairStream(BatchStream):
         context: int,
         multiple: int,
         seed: int,
-        rank: int = 0,
-        world: int = 1,
     ) -> None:
         """`pairs_of_epoch(seed, epoch)` returns the epoch's tokens (resampled with subword sampling) and rows."""
-        super().__init__(seed, rank, world)
+        super().__init__(seed)
         self._pairs_of_epoch = pairs_of_epoch
         self._batch_tokens, self._context, self._multiple = batch_tokens, context, multiple
         self._plan: tuple[tuple[int, int], Pairs, list[Bucketed]] | None = None
@@ -80,7 +78,7 @@ class PairStream(BatchStream):
     @property
     def epoch_batches(self) -> int:
         """Return the number of batches per epoch, as in BatchStream."""
-        return -(-len(self._planned()[1]) // self.world)
+        return len(self._planned()[1])
 
     @property
     def epoch(self) -> float:
@@ -89,16 +87,20 @@ class PairStream(BatchStream):
 
     def next_batch(self) -> Batch:
         """Return the next batch, as in BatchStream."""
-        for turn in range(self.world):
-            pairs, batches = self._planned()
-            if self._position >= len(batches):
-                self._epoch, self._position = self._epoch + 1, 0
-                pairs, batches = self._planned()
-            if turn == self.rank:
-                mine = pairs, batches[self._position]
-            self._position += 1
-        pairs, (rows, source_width, target_width) = mine
+        pairs, (rows, source_width, target_width) = self._next()
         return pairs.batch(rows, self._context, source_width, target_width)
+
+    def skip_batch(self) -> None:
+        """Advance by one batch, as in BatchStream."""
+        self._next()
+
+    def _next(self) -> tuple[Pairs, Bucketed]:
+        pairs, batches = self._planned()
+        if self._position >= len(batches):
+            self._epoch, self._position = self._epoch + 1, 0
+            pairs, batches = self._planned()
+        self._position += 1
+        return pairs, batches[self._position - 1]
 
     def _planned(self) -> tuple[Pairs, list[Bucketed]]:
         if self._plan is None or self._plan[0] != (self.seed, self._epoch):

@@ -22,8 +22,8 @@ class WindowStream(BatchStream):
     hold the end of an epoch and the start of the next. The position counts windows.
     """
 
-    def __init__(self, tokens: Tokens, batch_size: int, context: int, seed: int, rank: int = 0, world: int = 1) -> None:
-        super().__init__(seed, rank, world)
+    def __init__(self, tokens: Tokens, batch_size: int, context: int, seed: int) -> None:
+        super().__init__(seed)
         self._tokens, self._batch_size, self._context = tokens, batch_size, context
         self._windows = len(tokens) // context
         self._order: tuple[tuple[int, int], NDArray[np.int64]] | None = None
@@ -31,7 +31,7 @@ class WindowStream(BatchStream):
     @property
     def epoch_batches(self) -> int:
         """Return the number of batches per epoch, as in BatchStream."""
-        return -(-self._windows // (self._batch_size * self.world))
+        return -(-self._windows // self._batch_size)
 
     @property
     def epoch(self) -> float:
@@ -40,9 +40,12 @@ class WindowStream(BatchStream):
 
     def next_batch(self) -> Batch:
         """Return the next batch, as in BatchStream."""
-        starts = np.concatenate(list(self._take(self._batch_size * self.world)))
-        mine = starts[self.rank * self._batch_size : (self.rank + 1) * self._batch_size]
-        return window_batch(self._tokens, mine, self._context)
+        return window_batch(self._tokens, np.concatenate(list(self._take(self._batch_size))), self._context)
+
+    def skip_batch(self) -> None:
+        """Advance by one batch, as in BatchStream."""
+        for _ in self._take(self._batch_size):
+            pass
 
     def _take(self, count: int) -> Iterator[NDArray[np.int64]]:
         while count > 0:

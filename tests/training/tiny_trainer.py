@@ -13,6 +13,7 @@ from training.checkpoints.files import load_state, load_weights
 from training.checkpoints.folder import checkpoint_path
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware.device import Hardware
+from training.processes.processes import SINGLE, Processes
 from training.run_folder.log import RunLog
 from training.trainer import Evaluate, Trainer
 
@@ -60,7 +61,9 @@ def together(batches: list[Batch]) -> Batch:
     )
 
 
-def trainer(batches: list[Batch], hardware: Hardware = CPU, **settings: object) -> Trainer:
+def trainer(
+    batches: list[Batch], hardware: Hardware = CPU, processes: Processes = SINGLE, **settings: object
+) -> Trainer:
     config = TrainConfig(
         task="translate",
         trainer=TrainerConfig(**({"steps": 5, "log_every": 1, "evaluate_every": 5} | settings)),  # type: ignore[arg-type]
@@ -69,7 +72,7 @@ def trainer(batches: list[Batch], hardware: Hardware = CPU, **settings: object) 
     )
     torch.manual_seed(1)
     model = EncoderDecoder(ModelConfig(layers=1, heads=2, width=16, context=16), 20, 20, shared=True)
-    return Trainer(config, model, Listed(batches), hardware, 1.0)
+    return Trainer(config, model, Listed(batches), hardware, 1.0, processes)
 
 
 def curve(path: Path) -> list[dict]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from configs.errors import UserError
+from training.processes.processes import Processes
 
 _ALIGNMENT = 64
 """Entries: parameters start at multiples of 256 bytes in float32 and 128 in bfloat16, for fast matrix products."""
@@ -92,6 +93,13 @@ class Weights:
         self.gradient_is_old = False
         for parameter in self.computing:
             parameter.grad = None
+
+    def add_up_gradients(self, processes: Processes) -> None:
+        """Sum `gradient` over all processes; one without a micro-batch contributes zero."""
+        if self.gradient_is_old:
+            self.gradient.zero_()
+            self.gradient_is_old = False
+        processes.add_up(self.gradient)
 
     @torch.no_grad()
     def publish(self) -> None:

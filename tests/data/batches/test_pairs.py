@@ -96,13 +96,16 @@ def test_a_resumed_stream_goes_on_exactly(tmp_path: Path, pairs_config, sampling
 
 
 def test_processes_share_an_epoch_without_overlap(tmp_path: Path, pairs_config) -> None:
-    """Guards data-parallel training: the ranks receive, in turn, the batches that a single process would receive."""
+    """Guards data-parallel training: the processes receive, in turn, the batches that one process would receive, also
+    across the end of an epoch, and can be resumed with any other number of processes."""
     data = prepared(tmp_path, pairs_config)
-    alone = data.training()
-    ranks = [data.training(rank=rank, world=3) for rank in range(3)]
-    for _ in range(20):
-        for stream in ranks:
-            assert torch.equal(stream.next_batch().source, alone.next_batch().source)
+    alone, streams = data.training(), [data.training() for _ in range(3)]
+    while alone.epoch < 2:
+        expected = [batch.source for batch in alone.share(5)]
+        shares = [stream.share(5, rank, 3) for rank, stream in enumerate(streams)]
+        found = [shares[number % 3][number // 3].source for number in range(5)]
+        assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
+        assert all(stream.state_dict() == alone.state_dict() for stream in streams)
 
 
 def test_long_pairs_leave_training_and_are_cut_in_evaluation_and_both_are_counted(tmp_path: Path, pairs_config) -> None:

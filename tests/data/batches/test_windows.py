@@ -70,13 +70,17 @@ def test_epochs_differ_and_seeds_differ() -> None:
 
 
 def test_processes_share_an_epoch_without_overlap() -> None:
-    """Guards data-parallel training: together, the ranks receive the windows that a single process would receive."""
-    alone = WindowStream(numbered(1001), 8, 8, seed=5)
-    ranks = [WindowStream(numbered(1001), 4, 8, seed=5, rank=rank, world=2) for rank in range(2)]
-    for _ in range(40):
-        together = torch.cat([stream.next_batch().inputs for stream in ranks])
-        assert torch.equal(together, alone.next_batch().inputs)
-    assert ranks[0].epoch_batches == alone.epoch_batches
+    """Guards data-parallel training: together, the processes receive the batches that one process would receive, also
+    across the end of an epoch and in uneven shares, and can be resumed with any other number of processes."""
+    alone = WindowStream(numbered(1001), 4, 8, seed=5)
+    streams = [WindowStream(numbered(1001), 4, 8, seed=5) for _ in range(3)]
+    for _ in range(20):
+        expected = [batch.inputs for batch in alone.share(4)]
+        shares = [stream.share(4, rank, 3) for rank, stream in enumerate(streams)]
+        assert [len(share) for share in shares] == [2, 1, 1]
+        found = [shares[0][0], shares[1][0], shares[2][0], shares[0][1]]
+        assert all(torch.equal(a, b.inputs) for a, b in zip(expected, found, strict=True))
+        assert all(stream.state_dict() == alone.state_dict() for stream in streams)
 
 
 @pytest.mark.slow

@@ -1,0 +1,83 @@
+"""The processes that train one run together. Here: the only process of a run, for which every exchange is trivial."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:  # invalid command lines are rejected without importing torch
+    from torch import Tensor
+
+T = TypeVar("T")
+
+
+class Processes:
+    """One process, alone. `torchrun.Group` is the form of several processes.
+
+    Every method is collective: all processes call the same methods in the same order. Tensors on a GPU are exchanged by
+    NCCL and only queued; all other methods exchange values on the CPU and wait for the slowest process.
+    """
+
+    rank = 0
+    """Number of this process among all, from 0."""
+    world = 1
+    """Number of processes on all machines."""
+    local_rank: int | None = None
+    """Number of this process on its machine, which is the number of its GPU; None if torchrun has not started it."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes: to the terminal, the run folder and the cache."""
+        return self.rank == 0
+
+    def mine(self, items: Sequence[T]) -> Sequence[T]:
+        """Return this process's part of a sequence that all processes have: every `world`-th item."""
+        return items[self.rank :: self.world]
+
+    def add_up(self, tensor: Tensor) -> None:
+        """Replace a tensor of the run's device by its sum over all processes, which is equal to the last bit in all."""
+
+    def copy_of_first(self, tensor: Tensor) -> None:
+        """Replace a tensor of the run's device by that of the first process."""
+
+    def totals(self, *numbers: float) -> list[float]:
+        """Return the sum of each number over all processes; integers are exact up to 2**53."""
+        return list(numbers)
+
+    def largest(self, *numbers: float) -> list[float]:
+        """Return the maximum of each number over all processes."""
+        return list(numbers)
+
+    def of_first(self, value: T) -> T:
+        """Return the first process's value, a plain object: one decision for all."""
+        return value
+
+    def together(self, work: Callable[[], T]) -> list[T]:
+        """Run `work` in each process and return all results by rank. An exception in one is raised in all, so that they
+        stay in step."""
+        return [work()]
+
+    def wait(self) -> None:
+        """Wait until all processes arrive."""
+
+    def first_then_others(self, work: Callable[[], T]) -> T:
+        """Run `work` in the first process, then in all others, which find what it has left in the cache."""
+        return work()
+
+
+SINGLE = Processes()
+"""The only process of a run."""
+
+
+@contextmanager
+def opened_processes() -> Iterator[Processes]:
+    """Yield the processes of this run: all workers of a torchrun launch, or this process alone."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        yield SINGLE
+        return
+    from training.processes.torchrun import opened_group
+
+    with opened_group() as group:
+        yield group
