@@ -70,13 +70,13 @@ class AttentionPlugin(base_plugin.TBPlugin):
     def _meta(self, request: Request) -> Response:
         """Return everything but the tensors of a recording. Arguments: `run`, `recording`."""
         run, recording = _argument(request, "run"), _argument(request, "recording")
-        meta = self._recordings.meta(self._runs.run(run).path(recording))
+        meta = self._recordings.meta(self._runs.path(run, recording))
         return _json(request, {"run": run, "recording": recording} | meta)
 
     def _tensor(self, request: Request) -> Response:
         """Return the bytes of a tensor. Arguments: `run`, `recording`, `sample`, `kind`, `what` (default: weights) and,
         except for the rollout, `layer`."""
-        path = self._runs.run(_argument(request, "run")).path(_argument(request, "recording"))
+        path = self._runs.path(_argument(request, "run"), _argument(request, "recording"))
         what = _choice(request, "what", tuple(AXES), "weights")
         sample, kind = _number(request, "sample"), _choice(request, "kind", KINDS)
         layer = 0 if what == "rollout" else _number(request, "layer")

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,8 +23,9 @@ logger = logging.getLogger("tensorboard")
 
 
 class Run(NamedTuple):
-    """Recordings of one run: paths by step, and paths of generated texts by number."""
+    """Recordings of one run: their folder, paths by step, and paths of generated texts by number."""
 
+    folder: str
     steps: dict[int, str]
     generated: dict[int, str]
 
@@ -50,29 +52,46 @@ class Runs:
 
     def find(self) -> dict[str, Run]:
         """Return the runs with at least one recording, sorted by name. The name of a run is its path below the log
-        directory, or "." for the log directory itself."""
-        with self._lock:
+        directory, or "." for the log directory itself. During a search of another thread: the previous result."""
+        if not self._lock.acquire(blocking=not self._found):
+            return self._found
+        try:
             started = time.monotonic()
             if started >= self._until:
                 self._found = self._search()
                 ended = time.monotonic()
                 self._until = ended + max(REMEMBERED, 10 * (ended - started))  # a slow disk is read less often
             return self._found
+        finally:
+            self._lock.release()
 
     def run(self, name: str) -> Run:
-        """Return the run of this name. Raises NotThere."""
+        """Return the run of this name, with its current recordings. Only its own folder is read, so that the time does
+        not grow with the number of runs; an unknown run is searched. Raises NotThere."""
+        if known := self._found.get(name):
+            with suppress(OSError):
+                run = Run(known.folder, *numbered(read_folder(known.folder)[0].items()))
+                if run.steps or run.generated:
+                    return run
         found = self.find()
         if name not in found:
             raise NotThere(f"there is no run '{name}' with recorded attention")
         return found[name]
 
+    def path(self, name: str, recording: str) -> str:
+        """Return the path of a recording of a run; nothing is read if it is known. Raises NotThere."""
+        if known := self._found.get(name):
+            with suppress(NotThere):
+                return known.path(recording)
+        return self.run(name).path(recording)
+
     def _search(self) -> dict[str, Run]:
         found: dict[str, Run] = {}
         for group, root in self._roots:
-            for parts, files in walked(root):
+            for parts, folder, files in walked(root):
                 if files and (parts[-1:] or (Path(root).name,)) == (FOLDER,):
                     name = as_text("/".join([group, *parts[:-1]] if group else parts[:-1]) or ".")
-                    found.setdefault(name, Run(*numbered(files.items())))
+                    found.setdefault(name, Run(folder, *numbered(files.items())))
         return dict(sorted(found.items()))
 
 
@@ -90,9 +109,9 @@ def roots(logdir: str | None, logdir_spec: str | None) -> list[tuple[str, str]]:
     return folders
 
 
-def walked(root: str) -> Iterator[tuple[tuple[str, ...], dict[str, str] | None]]:
-    """Walk the folders breadth-first; yield for each folder its path below the root and the paths of its recordings by
-    file name, None if the folder cannot be read.
+def walked(root: str) -> Iterator[tuple[tuple[str, ...], str, dict[str, str]]]:
+    """Walk the folders breadth-first; yield for each readable folder its path below the root, the folder itself and the
+    paths of its recordings by file name.
 
     Symbolic links are followed unless they lead to a parent folder.
     """
@@ -101,26 +120,32 @@ def walked(root: str) -> Iterator[tuple[tuple[str, ...], dict[str, str] | None]]
         if not waiting:
             return
         parts, folder, above = waiting.popleft()
-        files, inner = {}, []
         try:
             status = Path(folder).stat()
             if (status.st_dev, status.st_ino) in above:
                 continue
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if RECORDING.fullmatch(entry.name):
-                        if _leads_to(entry.is_file):
-                            files[entry.name] = entry.path
-                    elif _leads_to(entry.is_dir):
-                        inner.append((entry.name, entry.path))
+            files, inner = read_folder(folder)
         except OSError:
-            yield parts, None
             continue
-        yield parts, files
+        yield parts, folder, files
         if len(parts) < DEEPEST:
             within = above | {(status.st_dev, status.st_ino)}
             waiting.extend(((*parts, name), path, within) for name, path in sorted(inner))
     logger.warning("%s: more than %d folders; deeper ones were not searched for attention maps", root, MOST_FOLDERS)
+
+
+def read_folder(folder: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Return the recordings of a folder, path by file name, and its inner folders, as (name, path). No file is opened.
+    Raises OSError."""
+    files, inner = {}, []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if RECORDING.fullmatch(entry.name):
+                if _leads_to(entry.is_file):
+                    files[entry.name] = entry.path
+            elif _leads_to(entry.is_dir):
+                inner.append((entry.name, entry.path))
+    return files, inner
 
 
 def _leads_to(is_such: Callable[[], bool]) -> bool:
