@@ -128,6 +128,10 @@ class TrainerConfig:
     log_every: int = 10
     """Steps between log lines."""
 
+    skip_limit: int = 5
+    """A step whose gradient contains NaN or infinity is skipped: weights and optimiser state keep their values. After
+    this many skipped steps in a row, training stops, and the batch of the first of them is in `bad_batch.json`."""
+
     patience: int | None = None
     """Stop after this many evaluations without a lower validation loss; null disables early stopping. Skipped
     evaluations do not count."""
@@ -231,6 +235,7 @@ POSITIVE = (
     "trainer.first_evaluation_minutes",
     "trainer.threads",
     "trainer.patience",
+    "trainer.skip_limit",
 )
 NOT_NEGATIVE = (
     "seed",

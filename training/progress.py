@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # invalid command lines are rejected without importing torch
     from torch import Tensor
 
+    from training.hardware.finite import Applied
+
 
 @dataclass
 class Progress:
@@ -45,9 +47,14 @@ class Progress:
     """Training loss of the steps before the best evaluation, nats per token."""
     evaluations_without_best: int = 0
     """Evaluations since the best one, for early stopping."""
+    skipped_steps: int = 0
+    """Steps that were not applied, because the gradient was not finite; `step` includes them."""
+    skipped_in_a_row: int = 0
+    """Skipped steps since the last applied step."""
 
-    def count_evaluation(self, loss: float, training_loss: float, seconds: float) -> bool:
-        """Record the losses at this step and the duration of the evaluation; return whether it is the best so far."""
+    def count_evaluation(self, loss: float, training_loss: float | None, seconds: float) -> bool:
+        """Record the losses at this step and the duration of the evaluation; return whether it is the best so far.
+        training_loss: None if all steps since the last evaluation were skipped."""
         best = loss < self.best_loss
         if best:
             self.best_loss, self.best_step, self.best_training_loss = loss, self.step, training_loss
@@ -86,24 +93,42 @@ class Interval:
     tokens: int = 0
     steps: int = 0
     seconds: float = 0.0
+    skipped_targets: Tensor | float = 0.0
+    """Part of `targets` in skipped steps, whose loss is not in `loss`."""
 
-    def add(self, loss: Tensor, targets: int, tokens: int, seconds: float) -> None:
-        """Add one step."""
-        self.loss = self.loss + loss
+    def add(self, loss: Tensor, targets: int, tokens: int, seconds: float, applied: Applied = True) -> None:
+        """Add one step. applied: whether its loss counts; a tensor is not read."""
+        if applied is True:
+            self.loss = self.loss + loss
+        elif applied is False:
+            self.loss = self.loss + loss.new_zeros(())
+            self.skipped_targets += targets
+        else:
+            self.loss = self.loss + loss.where(applied, 0.0)
+            self.skipped_targets = self.skipped_targets + (~applied) * float(targets)
         self.targets += targets
         self.tokens += tokens
         self.steps += 1
         self.seconds += seconds
 
     @property
-    def mean_loss(self) -> float:
-        """Mean loss in nats per target token."""
-        return float(self.loss) / max(1, self.targets)
+    def mean_loss(self) -> float | None:
+        """Mean loss in nats per target token; None if all steps were skipped."""
+        return mean_loss(float(self.loss), self.targets, float(self.skipped_targets))
+
+    def state_dict(self) -> dict:
+        """Return the totals as plain numbers, the arguments of a new Interval."""
+        return vars(self) | {"loss": float(self.loss), "skipped_targets": float(self.skipped_targets)}
 
     @property
     def tokens_per_second(self) -> float:
         """Non-padding tokens (source and target) per second of training steps."""
         return self.tokens / self.seconds if self.seconds else 0.0
+
+
+def mean_loss(loss: float, targets: int, skipped_targets: float) -> float | None:
+    """Return the mean loss per target token of the steps that were not skipped; None if there are none."""
+    return loss / max(1, targets - round(skipped_targets)) if skipped_targets < targets or not targets else None
 
 
 class Interrupted(BaseException):

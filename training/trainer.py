@@ -33,6 +33,7 @@ from training.progress import Interrupted, Interval, Progress, StopRequest
 from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog
 from training.run_folder.step_report import StepReport, long_evaluation
+from training.skipped_steps import SkippedSteps
 
 Evaluate = Callable[[int, dict], float]
 """Evaluates the model at a step, adds to the metrics.jsonl record, returns the validation loss in nats per token."""
@@ -66,6 +67,7 @@ class Trainer:
         self.since_log, self.since_evaluation = Interval(), Interval()
         self.gradient_norm = torch.full((), math.nan, device=hardware.device)
         self.queue = DeviceQueue(hardware.device)
+        self.skipped = SkippedSteps(config.trainer.skip_limit, self.progress, self.queue, processes)
         self.report: StepReport | None = None
         self.noted_long_evaluation = False
         self.first_step = True
@@ -107,6 +109,7 @@ class Trainer:
                 if ended or stop.received:
                     break
                 self.step()
+                self.skipped.report(log, run)
                 bar.update()
                 if profile is not None:
                     profile.step()
@@ -143,12 +146,13 @@ class Trainer:
         done, warmed_up = self.budget.share_done(), self.budget.share_warmed_up()
         factor = learning_rate_factor(self.config.schedule, self.progress.step, done, warmed_up)
         self.gradient_norm = self.optimizer.step(factor)
-        self.weights.publish()
+        self.weights.publish(self.optimizer.applied)
         self.queue.end_step()
         seconds = self.lap()
         for interval in (self.since_log, self.since_evaluation):
-            interval.add(total, targets, tokens, seconds)
+            interval.add(total, targets, tokens, seconds, self.optimizer.applied)
         self.progress.step += 1
+        self.skipped.add(total, self.gradient_norm, targets, batches)
         self.progress.tokens += tokens
         self.progress.seconds += seconds
         self.progress.step_seconds += 0.0 if self.first_step else seconds
@@ -173,6 +177,8 @@ class Trainer:
                 interval.seconds += seconds
             self.progress.seconds += seconds
             self.progress.step_seconds += seconds
+        self.skipped.settle()
+        self.skipped.report(self.log, self.run_folder)
         self.write_report()
 
     # --- evaluation, checkpoints, log
@@ -185,7 +191,8 @@ class Trainer:
         """
         self.catch_up()
         interval, progress = self.since_evaluation, self.progress
-        check_finite("training loss", interval.mean_loss, progress.step)
+        training_loss = interval.mean_loss
+        check_finite("training loss", training_loss, progress.step)
         if (too_soon := self.budget.too_soon(interval.seconds)) is not None:
             self.log.line(too_soon)
             progress.evaluated_seconds = progress.seconds
@@ -196,7 +203,7 @@ class Trainer:
             "tokens": progress.tokens,
             "seconds": round(progress.seconds, 3),
             "epoch": round(self.stream.epoch, 4),
-            "train/loss": interval.mean_loss,
+            "train/loss": training_loss,
             "tokens_per_second": round(interval.tokens_per_second, 1),
         }
         self.saver.save()
@@ -209,7 +216,7 @@ class Trainer:
         seconds = self.lap()
         progress.seconds += seconds
         before = progress.best_loss, progress.best_step, progress.best_training_loss
-        best = progress.count_evaluation(loss, interval.mean_loss, seconds)
+        best = progress.count_evaluation(loss, training_loss, seconds)
         self.log.scalars({"val/best_loss": progress.best_loss}, progress.step)
         note = None if self.noted_long_evaluation else long_evaluation(self.config, seconds, interval.seconds)
         if note is not None:
@@ -252,7 +259,7 @@ class Trainer:
             "stream": self.stream.state_dict(),
             "data": self.data_key,
             "rng": random_state(self.hardware.device),
-            "intervals": [vars(i) | {"loss": float(i.loss)} for i in (self.since_log, self.since_evaluation)],
+            "intervals": [interval.state_dict() for interval in (self.since_log, self.since_evaluation)],
         }
 
     def restore(self, weights: dict[str, Tensor], state: dict) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 IGNORED = -100
@@ -27,6 +29,9 @@ class Batch:
 
     source_mask: Tensor | None = None
     """True at non-padding source tokens, bool [B,S]; None if no row is padded, so that attention needs no mask."""
+
+    rows: NDArray[np.int64] | None = None
+    """Where the rows come from, [B], to report a batch: row numbers of the split, or the first tokens of windows."""
 
     @property
     def model_inputs(self) -> tuple[Tensor | None, ...]:
@@ -50,10 +55,12 @@ class Batch:
         """Return the batch on another device; copies to a GPU asynchronously from page-locked memory."""
         device = torch.device(device)
         tensors = {field.name: getattr(self, field.name) for field in fields(self)}
-        tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+        tensors = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
         if device.type == "cuda" and self.inputs.device.type == "cpu":
-            return Batch(**{name: each.pin_memory().to(device, non_blocking=True) for name, each in tensors.items()})
-        return Batch(**{name: each.to(device) for name, each in tensors.items()})
+            moved = {name: each.pin_memory().to(device, non_blocking=True) for name, each in tensors.items()}
+        else:
+            moved = {name: each.to(device) for name, each in tensors.items()}
+        return replace(self, **moved)
 
 
 class BatchStream(ABC):

@@ -36,6 +36,7 @@ class Pairs:
             targets=torch.from_numpy(np.where(real, target, IGNORED)),
             source=torch.from_numpy(source),
             source_mask=None if source_mask.all() else torch.from_numpy(source_mask),
+            rows=rows,
         )
 
 

@@ -76,7 +76,7 @@ def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batc
     """
     places = (starts[:, None] + np.arange(length + 1)) % len(tokens)
     rows = torch.from_numpy(tokens[places].astype(np.int64))
-    return Batch(inputs=rows[:, :-1].contiguous(), targets=rows[:, 1:].contiguous())
+    return Batch(inputs=rows[:, :-1].contiguous(), targets=rows[:, 1:].contiguous(), rows=starts)
 
 
 def evaluation_windows(tokens: Tokens, batch_size: int, context: int, most: int | None = None) -> Iterator[Batch]:

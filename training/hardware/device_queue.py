@@ -6,6 +6,9 @@ from collections import deque
 
 import torch
 
+UNFINISHED = 2
+"""Steps that a GPU may still have to finish when the next one is queued."""
+
 
 class DeviceQueue:
     """Lets the CPU run at most two steps ahead of a GPU: enough that the GPU never waits for a batch, and few enough
@@ -13,6 +16,8 @@ class DeviceQueue:
 
     def __init__(self, device: torch.device) -> None:
         self.asynchronous = device.type == "cuda"
+        self.immediate = device.type == "cpu"
+        """Whether results can be read at no cost as soon as they are computed."""
         self.ends: deque[torch.cuda.Event] = deque()
         """End events of the steps that may be unfinished."""
 
@@ -22,7 +27,7 @@ class DeviceQueue:
             end = torch.cuda.Event(blocking=True)  # waiting for it uses no CPU time
             end.record()
             self.ends.append(end)
-            if len(self.ends) > 2:
+            if len(self.ends) > UNFINISHED:
                 self.ends.popleft().synchronize()
 
     def drain(self) -> None:

@@ -29,8 +29,18 @@ class AdamW(StatefulOptimizer):
             "exp_avg_sq": torch.zeros_like(parameter),
         }
 
-    def update(self, group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[State]) -> None:
-        """Update one parameter group in place."""
+    def update(
+        self,
+        group: Group,
+        parameters: list[Tensor],
+        gradients: list[Tensor],
+        states: list[State],
+        applied: Tensor | None = None,
+    ) -> None:
+        """Update one parameter group in place. The fused kernel reads `applied` on the device; without it the update is
+        undone where `applied` is False, except the step count, which is on the CPU."""
+        updated = [*parameters, *(state[name] for state in states for name in ("exp_avg", "exp_avg_sq"))]
+        before = [] if applied is None or self.fused else [tensor.clone() for tensor in updated]
         adamw(
             parameters,
             gradients,
@@ -39,6 +49,7 @@ class AdamW(StatefulOptimizer):
             [],
             [state["step"] for state in states],
             fused=self.fused,
+            found_inf=None if applied is None or not self.fused else (~applied).float(),
             amsgrad=False,
             beta1=self.betas[0],
             beta2=self.betas[1],
@@ -47,3 +58,5 @@ class AdamW(StatefulOptimizer):
             eps=self.eps,
             maximize=False,
         )
+        for tensor, old in zip(updated, before, strict=False):
+            tensor.copy_(tensor.where(applied, old))  # type: ignore[arg-type]

@@ -31,16 +31,25 @@ class StatefulOptimizer(ABC):
         """Return the initial state of a parameter."""
 
     @abstractmethod
-    def update(self, group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[State]) -> None:
-        """Update one parameter group in place."""
+    def update(
+        self,
+        group: Group,
+        parameters: list[Tensor],
+        gradients: list[Tensor],
+        states: list[State],
+        applied: Tensor | None = None,
+    ) -> None:
+        """Update one parameter group in place. applied: as in `step`."""
 
     @torch.no_grad()
-    def step(self) -> None:
-        """Update every parameter with the gradient in its `grad`."""
+    def step(self, applied: Tensor | None = None) -> None:
+        """Update every parameter with the gradient in its `grad`. applied: boolean scalar on the device; where it is
+        False, parameters and state keep their values (see `training.hardware.finite`). None: update."""
         states = iter(self.state)
         for group in self.param_groups:
             parameters = group["params"]
-            self.update(group, parameters, [p.grad for p in parameters], [next(states) for _ in parameters])
+            gradients = [p.grad for p in parameters]
+            self.update(group, parameters, gradients, [next(states) for _ in parameters], applied)
 
     def state_dict(self) -> list[State]:
         """Return the state of each parameter, without learning rates and decays, which a resume may change."""

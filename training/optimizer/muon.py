@@ -33,18 +33,31 @@ class Muon(StatefulOptimizer):
         """Return the momentum buffer: a running mean of the gradients."""
         return {"momentum_buffer": torch.zeros_like(parameter)}
 
-    def update(self, group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[State]) -> None:
-        """Update one parameter group in place."""
+    def update(
+        self,
+        group: Group,
+        parameters: list[Tensor],
+        gradients: list[Tensor],
+        states: list[State],
+        applied: Tensor | None = None,
+    ) -> None:
+        """Update one parameter group in place. Where `applied` is False, the gradients must be 0."""
         momenta = [state["momentum_buffer"] for state in states]
+        kept: float | Tensor = 1 - group["lr"] * group["weight_decay"]
+        if applied is not None:  # a step that is not applied uses the momentum as gradient, which leaves it unchanged
+            torch._foreach_add_(gradients, torch._foreach_mul(momenta, (~applied).float()))
+            kept = torch.where(applied, kept, 1.0)
         torch._foreach_lerp_(momenta, gradients, 1 - self.momentum)
         updates = torch._foreach_lerp(gradients, momenta, self.momentum)
-        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_mul_(parameters, kept)
         shapes: defaultdict[torch.Size, list[int]] = defaultdict(list)
         for index, parameter in enumerate(parameters):
             shapes[parameter.shape].append(index)
         for (rows, columns), indices in shapes.items():
             wide = [updates[i] if rows <= columns else updates[i].t() for i in indices]
             turned = orthogonalised(torch.stack(wide).to(self.dtype), self.steps).to(parameters[0].dtype)
+            if applied is not None:
+                turned = turned * applied
             rate = group["lr"] * max(1.0, rows / columns) ** 0.5
             parts = turned.unbind() if rows <= columns else turned.transpose(1, 2).unbind()
             torch._foreach_add_([parameters[i] for i in indices], list(parts), alpha=-rate)

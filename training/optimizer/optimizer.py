@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from configs.errors import UserError
 from training.config import OptimConfig
 from training.hardware.chunks import has_fused_adamw, norm_chunks
+from training.hardware.finite import Applied, is_applied
 from training.hardware.number_format import fast_format
 from training.optimizer.adamw import AdamW
 from training.optimizer.base import State, StatefulOptimizer
@@ -26,6 +29,8 @@ class Optimizer:
         self.gradient = weights.gradient
         self.everything = weights.flat_masters
         self.everything.grad = self.gradient
+        self.applied: Applied = True
+        """Whether the last step was applied."""
 
         def with_gradient(kind: str) -> Tensor:
             part = weights.flat_masters[weights.sections[kind]]
@@ -62,14 +67,25 @@ class Optimizer:
             self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=fast_format(self.everything.device)))
 
     def step(self, factor: float) -> Tensor:
-        """Update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32."""
+        """Update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32.
+
+        If the norm is not finite, the step is not applied: weights and optimiser state keep their values.
+        """
         norm = torch.nn.utils.get_total_norm(norm_chunks(self.gradient))
+        self.applied = is_applied(norm)
+        if self.applied is False:
+            return norm
+        applied = None if self.applied is True else self.applied
         if self.clip:
-            torch.nn.utils.clip_grads_with_norm_(self.everything, self.clip, norm)
+            # A factor of NaN would enter the gaps between the parameters, which no later gradient overwrites.
+            clipped = norm if applied is None else norm.where(applied, math.inf)
+            torch.nn.utils.clip_grads_with_norm_(self.everything, self.clip, clipped)
+        if applied is not None and len(self.optimizers) > 1:
+            self.gradient.masked_fill_(~applied, 0.0)  # for Muon
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * factor
-            optimizer.step()
+            optimizer.step(applied)
         return norm
 
     def state_dict(self) -> list[list[State]]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from configs.errors import UserError
+from training.hardware.finite import Applied
 from training.processes.processes import Processes
 
 _ALIGNMENT = 64
@@ -102,16 +103,19 @@ class Weights:
         processes.add_up(self.gradient)
 
     @torch.no_grad()
-    def publish(self) -> None:
-        """Refresh the compute copy and the average after an update of the master weights."""
-        self.updates += 1
+    def publish(self, applied: Applied = True) -> None:
+        """Refresh the compute copy and the average after an update of the master weights, if it was applied."""
         self.gradient_is_old = True
+        if applied is False:
+            return
+        self.updates += 1  # on a GPU also of a skipped step: the ramp-up below does not depend on single steps
         if self.separate:
             self.flat_computing.copy_(self.flat_masters)
         if self.flat_average is not None:
             # A ramp-up of the decay keeps the random initialisation out of the average.
             decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
-            self.flat_average.lerp_(self.flat_masters, 1 - decay)
+            weight = 1 - decay if applied is True else torch.where(applied, 1 - decay, 0.0)
+            self.flat_average.lerp_(self.flat_masters, weight)
 
     @contextmanager
     def averaged(self) -> Iterator[None]:

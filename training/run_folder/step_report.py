@@ -11,7 +11,7 @@ from configs.errors import check_finite
 from generation.cuda.host_copy import HostCopy
 from training.budget import LONG, Budget
 from training.config import TrainConfig
-from training.progress import Interval, Progress
+from training.progress import Interval, Progress, mean_loss
 from training.run_folder.log import RunLog, duration, short
 
 
@@ -24,7 +24,9 @@ class StepReport:
         """interval: the steps since the last report. norm: of the gradient. mfu: fraction of the peak FLOP/s, if known.
         epoch: of the data."""
         assert isinstance(interval.loss, Tensor)
-        self.loss_and_norm = HostCopy(torch.stack([interval.loss, norm]))
+        skipped = torch.as_tensor(interval.skipped_targets).to(norm)
+        self.figures = HostCopy(torch.stack([interval.loss, norm, skipped]))
+        self.progress = budget.progress
         self.step, self.targets, self.learning_rate = budget.progress.step, interval.targets, learning_rate
         trainer, done, rate = budget.trainer, budget.share_done(), interval.tokens_per_second
         milliseconds = 1000 * interval.seconds / interval.steps
@@ -41,12 +43,15 @@ class StepReport:
 
     def write(self, log: RunLog) -> None:
         """Write the line and the curves. Raises UserError if the loss is not finite."""
-        total, norm = self.loss_and_norm.values()
-        loss, rate = total / max(1, self.targets), self.learning_rate
+        total, norm, skipped_targets = self.figures.values()
+        loss, rate = mean_loss(total, self.targets, skipped_targets), self.learning_rate
         check_finite("training loss", loss, self.step)
-        log.line(f"{self.start} | loss {loss:.4f} | lr {rate:.2e} | norm {norm:.2f} | {self.end}")
+        skipped = self.progress.skipped_steps
+        shown = "-" if loss is None else f"{loss:.4f}"
+        end = self.end + (f" | skipped {skipped}" if skipped else "")
+        log.line(f"{self.start} | loss {shown} | lr {rate:.2e} | norm {norm:.2f} | {end}")
         training = {"train/loss": loss, "train/learning_rate": rate, "train/gradient_norm": norm}
-        log.scalars(training | self.curves, self.step)
+        log.scalars(training | {"train/skipped_steps": skipped or None} | self.curves, self.step)
 
 
 def long_evaluation(config: TrainConfig, seconds: float, training: float) -> str | None:

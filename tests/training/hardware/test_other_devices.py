@@ -112,6 +112,7 @@ def test_no_step_waits_for_the_device(dtype: torch.dtype) -> None:
         for _ in range(3):
             each.step()
         assert stood_in.reads == before
+        assert each.since_log.mean_loss is not None
         assert each.since_log.mean_loss > 0
         assert stood_in.reads > before
 
