@@ -16,27 +16,35 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from training.run_folder.earlier_points import EarlierPoints, content_hash
 from training.run_folder.growing_file import GrowingFile
 
 
 class EventFile:
-    """A new event file in a folder, which is one run in TensorBoard and may contain event files of earlier starts."""
+    """A new event file in a folder, which is one run in TensorBoard and may contain event files of earlier starts.
+
+    No point is in the folder twice: points of the earlier files after the resumed step are deleted, and a point that is
+    written again (by a repeated evaluation or test, or the start of a run) replaces the old one.
+    """
 
     def __init__(self, folder: Path, step: int) -> None:
-        """step: the last completed step; TensorBoard drops later points of the earlier files."""
-        goes_on = any(folder.glob("events.out.tfevents.*"))
+        """step: the last completed step."""
+        self.earlier = EarlierPoints(folder, step)
         with suppress(OSError):  # GrowingFile reports the error
             folder.mkdir(exist_ok=True)
         name = f"events.out.tfevents.{time.time():017.6f}.{socket.gethostname()}.{os.getpid()}"
         self.file = GrowingFile(folder / name)
         self.records = RecordWriter(self.file)
         self.add(Event(file_version="brain.Event:2"))
-        if goes_on:
+        if self.earlier.files:  # for a TensorBoard that has already read later points
             self.add(Event(step=step + 1, session_log=SessionLog(status=SessionLog.START)))
 
     def add_summary(self, summary: Summary, step: int) -> None:
-        """Append scalars, text or images of a step."""
-        self.add(Event(summary=summary, step=step))
+        """Append scalars, text or images of a step, except those that are in an earlier file already."""
+        values = [value for value in summary.value if self.earlier.hashes.get((value.tag, step)) != content_hash(value)]
+        self.earlier.delete({(value.tag, step) for value in values})
+        if values:
+            self.add(Event(summary=Summary(value=values), step=step))
 
     def add(self, event: Event) -> None:
         """Append an event with the current time."""

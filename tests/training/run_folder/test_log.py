@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.plugins.hparams import metadata
 from torch.utils.tensorboard import summary
 
@@ -98,3 +100,49 @@ def test_what_a_crash_leaves_of_a_line_is_dropped_and_the_lines_around_it_are_ke
     file = path.stat().st_ino
     truncate_metrics(path, 2)
     assert path.stat().st_ino == file, "nothing to drop, nothing to write: a full disk does not matter then"
+
+
+def points(folder: Path) -> list[tuple[str, int, float]]:
+    """Return every scalar of all event files of a folder, read without TensorBoard's rules about restarts."""
+    found = []
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        for event in EventFileLoader(str(path)).Load():
+            for value in event.summary.value:
+                found.append((value.tag, event.step, value.tensor.float_val[0]))
+    return found
+
+
+def test_a_point_written_again_after_a_kill_is_there_once(tmp_path: Path) -> None:
+    """Guards against points that a reader of all event files finds twice: repeated evaluations, steps after the last
+    checkpoint, a record truncated by the kill."""
+    log = RunLog(tmp_path, 0)
+    for step in (1, 2, 3):
+        log.scalars({"train/loss": 1 / step, "speed/mfu": 0.1}, step)
+    log.scalars({"val/perplexity": 7.0, "val/chrf": 3.0}, 2)
+    (file,) = tmp_path.glob("events.out.tfevents.*")
+    file.write_bytes(file.read_bytes() + file.read_bytes()[-60:-20])
+    again = RunLog(tmp_path, 2)
+    again.scalars({"val/perplexity": 7.0, "val/chrf": 4.0}, 2)  # the same evaluation, one value differs
+    again.scalars({"train/loss": 0.3}, 3)
+    assert sorted(points(tmp_path)) == [
+        ("loss", 1, 1.0),
+        ("loss", 2, 0.5),
+        ("loss", 3, pytest.approx(0.3)),
+        ("speed/mfu", 1, pytest.approx(0.1)),
+        ("speed/mfu", 2, pytest.approx(0.1)),
+        ("val/chrf", 2, 4.0),
+        ("val/perplexity", 2, 7.0),
+    ]
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert [point.value for point in events.Scalars("val/chrf")] == [4.0]
+
+
+def test_an_event_file_that_cannot_be_rewritten_stops_no_run(tmp_path: Path) -> None:
+    """Guards against a resumed run that ends because of its curves."""
+    RunLog(tmp_path, 0).scalars({"train/loss": 1.0}, 3)
+    (tmp_path / "events.out.tfevents.0.folder").mkdir()
+    (tmp_path / "events.out.tfevents.1.other").write_bytes(b"not an event file" * 9)
+    RunLog(tmp_path, 2).scalars({"train/loss": 2.0}, 3)
+    assert points(tmp_path / "none") == []
+    kept = [path for path in tmp_path.glob("events.out.tfevents.*") if path.is_file()]
+    assert sum(1 for path in kept for event in EventFileLoader(str(path)).Load() if event.summary.value) == 1
