@@ -15,11 +15,11 @@ export function createPreloader() {
     const among = recordings.siblings(state.now.run, state.now.recording);
     const place = among.indexOf(state.now.recording);
     const nearest = Array.from({length: REACH}, (_, i) => [place + i + 1, place - i - 1]).flat();
-    const before = source.tensors.bytes;
+    const before = source.tensors.size;
     let wanted = {...fitted(), run: state.now.run};
     for (const recording of nearest.map((i) => among[i]).filter(Boolean)) {
       await idle();
-      if (mine !== turn || source.tensors.bytes - before > BUDGET) return;
+      if (mine !== turn || source.tensors.size - before > BUDGET) return;
       wanted = {...wanted, recording};
       try {
         const {meta, fitted: there} = await load(source, wanted);

@@ -1,5 +1,6 @@
 /** The list of runs and their recordings; ids and display names of recordings. */
 
+const byName = new Intl.Collator('en', {numeric: true}).compare; // run-2 before run-10
 
 /** Runs and recordings as last read from the plugin. */
 export class Recordings {
@@ -15,7 +16,9 @@ export class Recordings {
     const before = this.runs;
     this.logdir = logdir;
     this.runs = new Map(
-      Object.entries(runs).map(([run, {steps = [], generated = []}]) => [
+      Object.entries(runs)
+        .sort(([one], [other]) => byName(one, other))
+        .map(([run, {steps = [], generated = []}]) => [
         run,
         {numbers: steps, steps: steps.map(stepName), generated: generated.map(generatedName)},
       ]),

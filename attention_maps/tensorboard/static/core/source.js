@@ -5,40 +5,41 @@
 
 import {bitsOf, decode} from './float16.js';
 
-/** Bytes of decoded tensors kept in memory; the least recently used are dropped first. */
-const CAPACITY = 600e6;
+/** Bytes of decoded tensors, and characters of metadata, kept in memory; the least recently used are dropped first. */
+const TENSOR_BYTES = 600e6;
+const META_CHARACTERS = 60e6; // several times as much memory once parsed
 
 /** Something that cannot be read or drawn; the message is shown to the user. */
 export class Unavailable extends Error {}
 
-/** LRU cache of tensors {numbers: Float32Array (row-major), shape}. */
-class Tensors {
-  constructor() {
-    this.kept = new Map();
-    this.bytes = 0;
+/** LRU cache of values with sizes; the one put last is always kept. */
+class Cache {
+  constructor(capacity) {
+    this.capacity = capacity;
+    this.kept = new Map(); // key -> {value, size}
+    this.size = 0;
   }
 
   get(key) {
     const found = this.kept.get(key);
-    if (found) {
-      this.kept.delete(key); // moved to the most recent end
-      this.kept.set(key, found);
-    }
-    return found;
+    if (!found) return undefined;
+    this.kept.delete(key); // moved to the most recent end
+    this.kept.set(key, found);
+    return found.value;
   }
 
-  put(key, tensor) {
+  put(key, value, size) {
     this.drop(key);
-    this.kept.set(key, tensor);
-    this.bytes += tensor.numbers.byteLength;
+    this.kept.set(key, {value, size});
+    this.size += size;
     for (const oldest of this.kept.keys()) {
-      if (this.bytes <= CAPACITY || oldest === key) break;
+      if (this.size <= this.capacity || oldest === key) break;
       this.drop(oldest);
     }
   }
 
   drop(key) {
-    this.bytes -= this.kept.get(key)?.numbers.byteLength ?? 0;
+    this.size -= this.kept.get(key)?.size ?? 0;
     this.kept.delete(key);
   }
 }
@@ -47,8 +48,8 @@ export class Source {
   /** `archive`: the data of an exported page, or null for the plugin's routes. */
   constructor(archive = null) {
     this.archive = archive;
-    this.tensors = new Tensors();
-    this.metas = new Map();
+    this.tensors = new Cache(TENSOR_BYTES); // {numbers: Float32Array (row-major), shape}
+    this.metas = new Cache(META_CHARACTERS);
     this.waiting = new Map();
     this.listed = null; // the index as last read
   }
@@ -73,12 +74,12 @@ export class Source {
   /** Tokens, shapes, measures and labels of a recording. */
   async meta(run, recording) {
     const key = `${run}|${recording}`;
-    if (!this.metas.has(key)) {
-      const found = async () =>
-        this.archive ? (this.archive.meta[key] ?? missing(recording)) : (await answer('meta', {run, recording})).json();
-      return this.once(`${key}|meta`, found, (meta) => this.metas.set(key, meta));
-    }
-    return this.metas.get(key);
+    if (this.archive) return this.archive.meta[key] ?? missing(recording);
+    const found = async () => {
+      const text = await (await answer('meta', {run, recording})).text();
+      return {meta: JSON.parse(text), size: text.length};
+    };
+    return (this.metas.get(key) ?? (await this.once(`${key}|meta`, found, (one) => this.metas.put(key, one, one.size)))).meta;
   }
 
   /** One tensor {numbers, shape}; `what` is weights, norms, values or rollout (whose layer is ''). */
@@ -89,7 +90,7 @@ export class Source {
       this.once(
         key,
         async () => (this.archive ? this.embedded(key) : fetched({run, recording, sample, kind, layer, what})),
-        (found) => this.tensors.put(key, found),
+        (found) => this.tensors.put(key, found, found.numbers.byteLength),
       )
     );
   }
@@ -102,7 +103,7 @@ export class Source {
   /** Drop what was read, or is being read, of a run: a resumed run overwrites its recordings. */
   forget(run) {
     const ofRun = (keys) => [...keys].filter((key) => key.startsWith(`${run}|`));
-    for (const key of ofRun(this.metas.keys())) this.metas.delete(key);
+    for (const key of ofRun(this.metas.kept.keys())) this.metas.drop(key);
     for (const key of ofRun(this.waiting.keys())) this.waiting.delete(key);
     for (const key of ofRun(this.tensors.kept.keys())) this.tensors.drop(key);
   }

@@ -7,6 +7,7 @@ import {recordingTitle} from '../core/recordings.js';
 import {Unavailable} from '../core/source.js';
 import {element} from '../dom/elements.js';
 import {menu, segments, slider, tick} from '../dom/fields.js';
+import {searchableList} from '../dom/searchable_list.js';
 
 const LENGTH = 42; // characters of an example in the list
 const DIRECTIONS = {encoder: 'source attends to source', decoder: 'each token attends to earlier ones', cross: 'target attends to source'};
@@ -19,11 +20,11 @@ const VALUES = 'Weight times the norm of the value vector (Kobayashi et al. 2020
 /** {element, update()}. */
 export function createControls(context) {
   const {state, recordings} = context;
-  const run = menu('run', (name) => toRun(context, name, () => run.select.value === name));
+  const run = searchableList('run', (name) => toRun(context, name, () => run.chosen() === name));
   const sample = menu('example', (number) => state.set({sample: Number(number), token: ''}));
   const kind = segments('attention', Object.fromEntries(KINDS.map((name) => [name, name])), (name) => state.set({kind: name, token: ''}));
   const rows = segments('rows labelled by', {reads: 'reads', predicts: 'predicts'}, (name) => state.set({rows: name, token: ''}), ROWS);
-  const against = menu('compare with', (value) => state.set({against: value}));
+  const against = searchableList('compare with', (value) => state.set({against: value}));
   const hide = tick('hide special tokens', (checked) => state.set({hide: checked, token: ''}), HIDE);
   const merge = tick('merge pieces to words', (checked) => state.set({merge: checked, token: ''}), MERGE);
   const values = tick('weight by value norms', (checked) => state.set({values: checked}), VALUES);
@@ -45,10 +46,7 @@ export function createControls(context) {
 
   function update() {
     const now = state.now;
-    run.show(
-      [...recordings.runs.keys()].map((name) => ({value: name, text: name === '.' ? '. (the log directory itself)' : name})),
-      now.run,
-    );
+    run.show([...recordings.runs.keys()].map((name) => runOption(recordings, name)), now.run);
     against.show(comparisons(recordings, now), now.against);
     hide.show(now.hide);
     merge.show(now.merge);
@@ -116,6 +114,14 @@ async function toRun({state, source, recordings, meta}, name, isWanted) {
   }
   if (!isWanted()) return;
   state.set({run, recording, sample, token: '', ...(state.now.against.startsWith('step:') ? {against: ''} : {})});
+}
+
+/** An entry of the list of runs: its name below that of its folder, and its newest recording. */
+function runOption(recordings, name) {
+  if (name === '.') return {value: name, text: '. (the log directory itself)', detail: recordingTitle(recordings.latest(name))};
+  const end = name.lastIndexOf('/');
+  const detail = recordingTitle(recordings.latest(name));
+  return {value: name, text: name, group: name.slice(0, Math.max(end, 0)), short: name.slice(end + 1), detail};
 }
 
 function comparisons(recordings, {run}) {

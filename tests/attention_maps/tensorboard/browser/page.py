@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import urlencode
 
@@ -85,8 +86,13 @@ class Page:
             self.settle()
 
     def choose(self, label: str, text: str) -> None:
-        """Select an entry of the list with a label."""
-        self.find(f"select#{self.labelled(label)}").find_element("xpath", f".//option[.='{text}']").click()
+        """Select an entry of the list with a label: a drop-down list, or a button that opens a list with a filter."""
+        field = self.find(f"#{self.labelled(label)}")
+        if field.tag_name == "select":
+            field.find_element("xpath", f".//option[.='{text}']").click()
+        else:
+            field.click()
+            self.find(f"dialog[open] .list-entry[title={json.dumps(text)}]").click()
         self.settle()
 
     def labelled(self, label: str) -> str:

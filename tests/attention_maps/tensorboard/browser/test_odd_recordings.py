@@ -70,7 +70,7 @@ def test_a_run_can_have_any_name(page: Page) -> None:
     page.show(run=ODD, recording="step_00000100", head=0)
     assert page.text(".frame-name") == "decoder self-attention · layer 0 · head 0"
     assert not page.find(".message").is_displayed()
-    assert page.text(f"#{page.labelled('run')} option:checked") == ODD
+    assert page.find(f"#{page.labelled('run')}").get_attribute("textContent") == ODD
     page.show(run="gpt", recording="step_00000100", head=0, against=f"run:{ODD}")
     assert f"B = {ODD} step 100" in page.text(".legend-line")
     page.load(page.driver.execute_script("return parent.location.hash"))

@@ -1,0 +1,148 @@
+/** A button that opens a list with a filter, for choices too many for a drop-down list, such as a hundred runs. */
+
+import {languageOf} from '../core/format.js';
+import {element} from './elements.js';
+
+const KEPT = 20; // last characters of a name that stay visible: names of a sweep differ at the end
+const MARGIN = 8; // pixels between the list and the edge of the window
+
+let count = 0;
+
+/**
+ * {element, show(options, value), chosen()}. `options`: [{value, text, short, group, detail}]; within its group, an option is listed as
+ * `short`. The filter searches value and text for all words typed, in any order. Entries are built when the list opens.
+ */
+export function searchableList(label, pick, title = '') {
+  const id = `list-${++count}`;
+  let options = [];
+  let chosen = '';
+  let entries = []; // [{value, node}] that match the filter
+  let active = 0;
+
+  const name = element('span', {class: 'list-name'});
+  const button = element('button', {type: 'button', id, class: 'list-button', 'aria-haspopup': 'dialog', onclick: open}, name);
+  const filter = element('input', {
+    type: 'search',
+    role: 'combobox',
+    placeholder: 'filter: parts of a name, in any order',
+    'aria-label': `filter ${label}`,
+    'aria-expanded': 'true',
+    'aria-controls': `${id}-entries`,
+    autocomplete: 'off',
+    spellcheck: 'false',
+    oninput: () => fill(),
+    onkeydown: byKey,
+  });
+  const number = element('output', {class: 'muted number'});
+  const list = element('div', {class: 'list-entries', id: `${id}-entries`, role: 'listbox', 'aria-label': label});
+  const dialog = element(
+    'dialog',
+    {class: 'list', 'aria-label': label, onclick: (event) => event.target === dialog && dialog.close()},
+    element('div', {class: 'list-head'}, filter, number),
+    list,
+  );
+
+  function open() {
+    if (dialog.open) return;
+    filter.value = '';
+    dialog.showModal();
+    fill();
+    place();
+    filter.focus();
+  }
+
+  /** Below the button, within the window. */
+  function place() {
+    const {left, bottom} = button.getBoundingClientRect();
+    const right = window.innerWidth - dialog.offsetWidth - MARGIN;
+    dialog.style.left = `${Math.max(Math.min(left, right), MARGIN)}px`;
+    dialog.style.top = `${bottom + 3}px`;
+    dialog.style.maxHeight = `${window.innerHeight - bottom - 3 - MARGIN}px`;
+  }
+
+  /** List the options that match the filter. `kept`: the value of the active entry, if the list only follows new recordings. */
+  function fill(kept) {
+    const words = plain(filter.value).split(/\s+/).filter(Boolean);
+    const matching = options.filter(({value, text}) => words.every((word) => plain(`${value} ${text}`).includes(word)));
+    entries = matching.map((option, place) => ({value: option.value, node: entry(option, place)}));
+    const isFirst = ({group}, place) => group && group !== matching[place - 1]?.group;
+    const heading = ({group}) => element('div', {class: 'list-group', role: 'presentation'}, group);
+    list.replaceChildren(...matching.flatMap((option, i) => [...(isFirst(option, i) ? [heading(option)] : []), entries[i].node]));
+    number.textContent = matching.length === options.length ? `${options.length}` : `${matching.length} of ${options.length}`;
+    if (!matching.length) list.append(element('p', {class: 'muted'}, 'no match'));
+    const wanted = kept ?? chosen;
+    activate(Math.max(matching.findIndex(({value}) => value === wanted), 0));
+    if (kept === undefined) entries[active]?.node.scrollIntoView({block: 'nearest'});
+  }
+
+  function entry({value, text, short = text, detail}, place) {
+    return element(
+      'div',
+      {
+        class: 'list-entry',
+        role: 'option',
+        id: `${id}-${place}`,
+        title: text,
+        lang: languageOf(text),
+        'aria-selected': String(value === chosen),
+        onclick: () => choose(value),
+      },
+      element('span', {class: 'list-text'}, short),
+      detail && element('span', {class: 'muted number'}, detail),
+    );
+  }
+
+  function activate(place) {
+    entries[active]?.node.classList.remove('active');
+    active = place;
+    const node = entries[active]?.node;
+    filter.setAttribute('aria-activedescendant', node?.id ?? '');
+    node?.classList.add('active');
+  }
+
+  function byKey(event) {
+    const by = {ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10}[event.key];
+    if (by && entries.length) {
+      event.preventDefault();
+      activate(Math.min(Math.max(active + by, 0), entries.length - 1));
+      entries[active].node.scrollIntoView({block: 'nearest'});
+    } else if (event.key === 'Enter' && !event.isComposing) {
+      event.preventDefault();
+      if (entries[active]) choose(entries[active].value);
+    }
+  }
+
+  function choose(value) {
+    dialog.close();
+    if (value === chosen) return;
+    paint(value);
+    pick(value);
+  }
+
+  function paint(value) {
+    chosen = value;
+    const {text = ''} = options.find((option) => option.value === value) ?? {};
+    const characters = [...text];
+    name.replaceChildren(
+      element('span', {class: 'list-start'}, characters.slice(0, -KEPT).join('')),
+      element('span', {}, characters.slice(-KEPT).join('')),
+    );
+    name.lang = languageOf(text);
+    button.setAttribute('aria-label', `${label}: ${text}`);
+    button.title = [text, title].filter(Boolean).join('\n');
+  }
+
+  function show(given, value) {
+    const isNew = JSON.stringify(given) !== JSON.stringify(options);
+    options = given;
+    paint(value);
+    if (isNew && dialog.open) fill(entries[active]?.value ?? '');
+  }
+
+  return {element: element('span', {class: 'field'}, element('label', {for: id, title}, label), button, dialog), show, chosen: () => chosen};
+}
+
+/** Text for comparisons: case and Unicode form are ignored (macOS decomposes が in file names). */
+function plain(text) {
+  return text.normalize('NFKC').toLowerCase();
+}
