@@ -1,4 +1,4 @@
-# make demo | test | quick | check | install | tensorboard | browser | bench: every target creates .venv and installs its dependencies.
+# make demo | test | quick | fuzz | check | install | tensorboard | browser | bench: every target creates .venv and installs its dependencies.
 
 PYTHON ?= python3
 SHELL := bash
@@ -14,7 +14,7 @@ TORCH ?= torch$(if $(shell command -v nvidia-smi),===,==)$(shell sed -n 's/^torc
 # Set to empty to install the newest releases.
 CONSTRAINTS ?= --constraint constraints.txt
 
-.PHONY: demo test quick check install tensorboard browser bench
+.PHONY: demo test quick fuzz check install tensorboard browser bench
 
 install: $(VENV)/installed
 
@@ -45,6 +45,10 @@ test: install
 # Tests without a browser, subprocesses or training for more than a few steps: under a minute on two cores.
 quick: install
 	$(PYTEST) -m "not slow and not browser and not gpu"
+
+# 10,000 generated inputs, from command lines to damaged checkpoints; about half an hour on two cores.
+fuzz: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz cases=$(or $(CASES),10000) seed=$(or $(SEED),1)
 
 check: install
 	$(BIN)/ruff check .

@@ -112,7 +112,7 @@ def parse_override(argument: str, found: list[str]) -> Override | None:
     else:
         try:
             return OverridesParser.create().parse_override(argument)
-        except (HydraException, OverrideParseException):
+        except (HydraException, OverrideParseException, ValueError, RecursionError):  # too many digits, or brackets
             fix = f"put a value with special characters in two pairs of quotes: {key}='\"…\"'"
             found.append(f"{argument}: not understood; {fix}")
     return None

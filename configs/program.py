@@ -83,8 +83,14 @@ def messages_of(error: Exception) -> list[str]:
     return [str(message) for message in error.args]
 
 
+LONGEST_MESSAGE = 2000
+"""Characters of an error message; the middle of a longer one, which quotes a huge value, is omitted."""
+
+
 def complain(message: str) -> None:
     """Print one line to standard error; line breaks and other control characters are printed as `[code]`."""
+    if len(message) > LONGEST_MESSAGE:
+        message = f"{message[: LONGEST_MESSAGE // 2]} […] {message[-LONGEST_MESSAGE // 2 :]}"
     # Full-width spaces, as in Japanese file names, are not "printable" but harmless.
     harmless = (character.isprintable() or unicodedata.category(character) == "Zs" for character in message)
     shown = "".join(c if fine else f"[{ord(c):X}]" for c, fine in zip(message, harmless, strict=True))

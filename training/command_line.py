@@ -20,8 +20,11 @@ from training.run_folder.saved_config import to_yaml
 SWEEP_FLAGS = ("-m", "--multirun")
 CFG_FLAGS = ("--resolve", "--package", "-p")
 FLAGS = ("--resolve", "--version", "--hydra-help")
-FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--info", "-i")
-"""Hydra flags that are passed through; those in FLAGS_WITH_VALUE consume the next argument."""
+_CFG = ("job", "hydra", "all")
+_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+FLAGS_WITH_VALUE = {"--cfg": _CFG, "-c": _CFG, "--info": _INFO, "-i": _INFO, "--package": (), "-p": ()}
+"""Hydra flags that are passed through; those in FLAGS_WITH_VALUE consume the next argument, one of these choices (none:
+any text)."""
 
 
 def requested_runs(arguments: Sequence[str]) -> list[ComposedRun]:
@@ -64,7 +67,11 @@ def split_flags(arguments: Sequence[str], found: list[str]) -> tuple[list[str], 
         elif argument in SWEEP_FLAGS + FLAGS:
             flags.append(argument)
         elif argument in FLAGS_WITH_VALUE:
-            flags += [argument, next(remaining, "")]
+            value = next(remaining, "")
+            flags += [argument, value]
+            choices = FLAGS_WITH_VALUE[argument]
+            if value not in (choices or {value} - {""}):
+                found.append(f"{argument} {value}: must be followed by {' or '.join(choices) or 'a package'}")
         else:
             found.append(f"{argument}: no such flag; settings are written key=value without dashes, --help lists them")
     if set(CFG_FLAGS) & set(flags) and not {"--cfg", "-c"} & set(flags):

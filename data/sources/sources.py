@@ -21,9 +21,11 @@ from data.processes import uncollected
 from data.sources.arrow_file import arrow_table
 from data.sources.files import Located, locate
 from data.sources.hub import hub_revision, hub_splits
+from data.sources.json_rows import json_rows
+from data.sources.parquet_rows import parquet_rows
 from data.sources.running_text import chunks, documents, fragments, paragraphs, text_lines
 from data.sources.splits import contiguous_bounds, fractions, split_rows
-from data.sources.tables import aligned_rows, default_columns_note, library_rows, pick, table_rows, wanted_columns
+from data.sources.tables import aligned_rows, default_columns_note, pick, table_rows, wanted_columns
 from data.sources.text_files import TextFile, scan
 
 if TYPE_CHECKING:
@@ -239,9 +241,7 @@ def _file_rows(config: DataConfig, task: str, kind: str, entries: list[list[Text
         elif kind in ("tsv", "csv"):
             yield from table_rows(kind, path, columns, config.header)
         else:
-            few = config.max_rows is not None  # then streaming avoids converting the whole file
-            for row in library_rows(kind, path, config.streaming or few):
-                yield pick(row, columns, str(path))
+            yield from (json_rows if kind == "json" else parquet_rows)(path, columns)
 
 
 def _without_empty_sides(

@@ -1,14 +1,11 @@
-"""Read rows of table files: TSV, CSV, JSON Lines, parquet, and two aligned text files."""
+"""Read rows of table files: TSV, CSV, and two aligned text files; select our columns of a row."""
 
 from __future__ import annotations
 
 import csv
-import glob
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from data.config import DataConfig
@@ -143,38 +140,6 @@ def aligned_rows(source: Path, target: Path) -> Iterator[dict[str, str]]:
         yield {"source": first.rstrip("\n"), "target": second.rstrip("\n")}
 
 
-def library_rows(kind: str, path: Path, streaming: bool) -> Iterator[dict[str, Any]]:
-    """Yield rows of a JSON Lines or parquet file, read by `datasets`.
-
-    The library's cache, keyed by name and time of the file, is deleted at once: ours is keyed by content.
-    """
-    import datasets
-
-    with TemporaryDirectory(prefix="chumoku-") as scratch:
-        try:
-            rows = datasets.load_dataset(
-                kind,
-                data_files=glob.escape(str(path)),  # the library interprets a name as a pattern
-                split="train",
-                cache_dir=None if streaming else scratch,
-                streaming=streaming,
-            )
-            yield from rows
-        except Exception as error:  # the library raises, or wraps, the exceptions of several parsers
-            where = _unreadable_line(path) if kind == "json" else ""
-            raise DataError(f"{path}{where}: cannot be read as {kind} ({root_cause(error)})") from error
-
-
-def _unreadable_line(path: Path) -> str:
-    for number, line in enumerate(lines(path), start=1):
-        if line.strip():
-            try:
-                json.loads(line)
-            except ValueError:
-                return f", line {number}"
-    return ""
-
-
 def root_cause(error: BaseException) -> str:
     """Return the first line of the innermost exception."""
     while error.__cause__ is not None:
@@ -199,16 +164,30 @@ def pick(row: dict[str, Any], columns: Columns, where: str) -> dict[str, str]:
         value: Any = row
         for step in name.split("."):
             if not isinstance(value, dict) or step not in value:
-                raise DataError(f"{key}={name}: {where} has no such column; it has: {', '.join(_names(row))}")
+                raise DataError(f"{key}={name}: {where} has no such column; it has: {', '.join(column_names(row))}")
             value = value[step]
-        if value is not None and not isinstance(value, str):
-            raise DataError(f"{key}={name}: {where} has {type(value).__name__} there, not text")
-        picked[ours] = value or ""
+        picked[ours] = text_of(value, f"{key}={name}: {where}")
     return picked
 
 
-def _names(row: dict[str, Any], prefix: str = "") -> list[str]:
+def text_of(value: Any, where: str) -> str:
+    """Return the text of a cell, "" for null. Raises DataError, which begins with `where`, if it is not text."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise DataError(f"{where} has {type(value).__name__} there, not text")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:  # "\ud800" in JSON
+            half = ord(value[error.start])
+            raise DataError(f"{where} has half of a surrogate pair there (\\u{half:04x}), which is no text") from error
+    return value
+
+
+def column_names(row: dict[str, Any], prefix: str = "") -> list[str]:
+    """Return the names of all columns of a row; those of nested columns with dots."""
     names: list[str] = []
     for name, value in row.items():
-        names += _names(value, f"{prefix}{name}.") if isinstance(value, dict) else [prefix + name]
+        names += column_names(value, f"{prefix}{name}.") if isinstance(value, dict) else [prefix + name]
     return names

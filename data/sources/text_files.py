@@ -16,6 +16,15 @@ from data.errors import DataError
 _BLOCK = 1 << 22  # bytes read at a time
 _REMEMBER = 1 << 26  # bytes; scans of files at least this large are stored, keyed by path, size and time
 
+_ARCHIVES = {
+    "gzip": b"\x1f\x8b",
+    "zip": b"PK\x03\x04",
+    "xz": b"\xfd7zXZ\0",
+    "bzip2": b"BZh",
+    "zstd": b"\x28\xb5\x2f\xfd",
+}
+"""The first bytes of archives. None is unpacked: a small one may hold more than the disk."""
+
 
 @dataclass(frozen=True)
 class TextFile:
@@ -97,7 +106,11 @@ def _not_utf8(path: Path, offset: int) -> DataError:
         before = file.read(offset)
         byte = file.read(1)
         file.seek(0)
-        encoding = "UTF-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "SHIFT_JIS"
+        start = file.read(8)
+    for archive, signature in _ARCHIVES.items():
+        if start.startswith(signature):
+            return DataError(f"{path}: is a {archive} archive, which is not read as data: unpack it first")
+    encoding = "UTF-16" if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "SHIFT_JIS"
     return DataError(
         f"{path}, line {before.count(10) + 1}: not UTF-8 (byte 0x{byte.hex()} at offset {offset}); "
         f"save the file as UTF-8, for example: iconv -f {encoding} -t UTF-8 {path.name} > fixed{path.suffix}"

@@ -252,3 +252,24 @@ def test_flags_are_passed_on_and_unknown_ones_are_refused() -> None:
     split_flags(["--lr", "3", "--package", "model"], found)
     assert "--lr: no such flag" in found[0]
     assert "--cfg job" in found[1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"), [(["--cfg"], "job or hydra"), (["--info", "x"], "all or"), (["-p"], "a pack")]
+)
+def test_a_flag_without_its_value_is_one_line(flags: list[str], words: str) -> None:
+    """Guards against the usage of Hydra's own command, whose settings and flags differ."""
+    found: list[str] = []
+    split_flags(["--cfg", "job", *flags], found)
+    assert len(found) == 1
+    assert found[0].startswith(f"{flags[0]} ")
+    assert words in found[0]
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 3000 + "]" * 3000, "(" * 500, "{a:" * 3000])
+def test_a_value_beyond_the_limits_of_the_parser_is_one_problem(value: str) -> None:
+    """Guards against a traceback for a number of too many digits, and for brackets nested too deeply."""
+    for key in ("seed", "task", "attention.probes"):
+        found = compose_run([f"{key}={value}"]).problems
+        assert len(found) == 1, found
+        assert found[0].startswith(f"{key}=")

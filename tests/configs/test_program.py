@@ -27,6 +27,16 @@ def run(folder: Path, *arguments: str, **changes: str) -> subprocess.CompletedPr
     )
 
 
+def test_an_error_that_quotes_a_huge_value_stays_readable(capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards against a screen full of one mistyped value; the beginning and the end are shown."""
+    complain("data.path=" + "x" * 100_000 + ": no such file")
+    shown = capsys.readouterr().err
+    assert len(shown) < 2100
+    assert shown.startswith("error: data.path=xxx")
+    assert shown.endswith("xxx: no such file\n")
+    assert " […] " in shown
+
+
 @pytest.mark.parametrize("script", [TRAIN, GENERATE])
 def test_windows_is_refused_in_one_line(script: str, tmp_path: Path) -> None:
     """Guards against a traceback about `signal.SIGHUP` on Windows, or about links after an hour of training."""

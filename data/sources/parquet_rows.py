@@ -1,0 +1,36 @@
+"""Read rows of parquet files in small batches, whatever the size of their row groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from data.errors import DataError
+from data.sources.tables import Columns, pick
+
+_BATCH = 256
+"""Rows decoded together. A file of a few kilobytes may hold a million copies of a long text."""
+
+
+def parquet_rows(path: Path, columns: Columns) -> Iterator[dict[str, str]]:
+    """Yield our columns of each row. Raises DataError if the file is damaged or a column is missing or not text."""
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as file:
+            there = file.schema_arrow.names
+            tops = {name.partition(".")[0] for _, name in columns.values()}
+            # All columns are read, so that the error lists them, if one is missing.
+            wanted = [name for name in there if name in tops] if tops <= set(there) else there
+            for batch in file.iter_batches(_BATCH, columns=wanted):
+                for row in batch.to_pylist():
+                    yield _picked(row, columns, path)
+    except (ArrowException, OSError, ValueError, OverflowError) as error:  # pyarrow raises all of these
+        cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise DataError(f"{path}: cannot be read as parquet ({cause})") from error
+
+
+def _picked(row: dict[str, Any], columns: Columns, path: Path) -> dict[str, str]:
+    return pick(row, columns, str(path))

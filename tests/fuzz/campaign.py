@@ -1,0 +1,135 @@
+"""Generate cases with hypothesis, run each in a child process, and count the faults."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+import hypothesis
+from hypothesis import HealthCheck, Phase, given
+from hypothesis.errors import HypothesisException
+
+from tests.fuzz.isolation import Verdict, judge
+
+KINDS = {
+    "settings": 20,
+    "data_files": 20,
+    "tokenizers": 8,
+    "checkpoints": 12,
+    "run_folders": 12,
+    "prompts": 8,
+    "recordings": 10,
+    "tab": 10,
+}
+"""Kinds of inputs, the modules of `tests.fuzz.kinds`, with their shares of the cases."""
+
+FAULTS = {
+    "traceback": "tracebacks",
+    "crash": "crashes",
+    "hang": "hangs",
+    "half-made": "half-made folders",
+    "changed": "changed inputs",
+    "message": "errors that are not one line",
+}
+"""Faults of `Verdict.fault`, as printed."""
+
+SIMPLIFIED = ("settings", "data_files", "tab", "remote")
+"""Kinds whose cases with a fault are simplified; the cases of the other kinds are single changes, and slower."""
+
+BATCH = 250
+"""Cases of one run of hypothesis: after a fault it starts the next one, with another seed."""
+
+
+TRACE = bool(os.environ.get("CHUMOKU_FUZZ_TRACE"))
+"""Print every case with its outcome."""
+
+
+class Fault(Exception):
+    """A case with a fault, for hypothesis to simplify."""
+
+
+class Tally:
+    """Counts of cases and of faults."""
+
+    def __init__(self) -> None:
+        self.cases = self.worked = self.refused = 0
+        self.faults: Counter[str] = Counter()
+
+    def add(self, verdict: Verdict) -> None:
+        """Count one case."""
+        self.cases += 1
+        self.worked += verdict.code == 0 and not verdict.fault
+        self.refused += verdict.code == 2 and not verdict.fault
+        if verdict.fault:
+            self.faults[verdict.fault] += 1
+
+    def line(self) -> str:
+        """Return all counts."""
+        faults = ", ".join(f"{self.faults[fault]} {name}" for fault, name in FAULTS.items())
+        return f"{self.cases:,} cases: {self.worked:,} worked, {self.refused:,} refused in one line each; {faults}"
+
+
+def campaign(kinds: Sequence[str], cases: int, seed: int) -> int:
+    """Run cases of these kinds, print each fault with its simplest case and the counts -> the number of faults."""
+    whole = sum(KINDS[kind] for kind in kinds)
+    total = Tally()
+    with tempfile.TemporaryDirectory(prefix="chumoku-fuzz-") as folder:
+        for kind in kinds:
+            tally = Tally()
+            module = import_module(f"tests.fuzz.kinds.{kind}")
+            if hasattr(module, "make_ready"):
+                module.make_ready(Path(folder, kind))
+            started = time.monotonic()
+            share = max(1, round(cases * KINDS[kind] / whole))
+            for number in itertools.count():
+                if tally.cases >= share or number > share:
+                    break
+                _batch(kind, module.cases(), tally, min(BATCH, share - tally.cases), 1000 * seed + number, Path(folder))
+            print(f"{kind}: {tally.line()}; {time.monotonic() - started:.0f} s", flush=True)
+            total.cases, total.worked = total.cases + tally.cases, total.worked + tally.worked
+            total.refused += tally.refused
+            total.faults += tally.faults
+    print(f"fuzz, seed {seed}: {total.line()}")
+    return total.faults.total()
+
+
+def _batch(
+    kind: str, strategy: hypothesis.strategies.SearchStrategy, tally: Tally, cases: int, seed: int, folder: Path
+) -> None:
+    """Run up to `cases` cases of one seed; print the simplest case with a fault, if there is one."""
+    found: dict[str, tuple[str, Verdict]] = {}
+    numbers = itertools.count()
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=cases,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink) if kind in SIMPLIFIED else (Phase.generate,),
+        report_multiple_bugs=False,
+    )
+    @given(strategy)
+    def holds(case: object) -> None:
+        verdict = judge(case.prepare, case.act, folder / f"{kind}-{next(numbers)}", getattr(case, "may_change", ()))
+        if TRACE:
+            print(f"{verdict.fault or verdict.code}: {verdict.detail[-300:]!r}\n   {repr(case)[:300]}", flush=True)
+        if not found:  # while hypothesis simplifies a case, it is one fault
+            tally.add(verdict)
+        if verdict.fault:
+            found["fault"] = repr(case), verdict
+            raise Fault(verdict.fault)
+
+    try:
+        holds()
+    except (Fault, HypothesisException):
+        case, verdict = found["fault"]
+        shown = case if len(case) < 3000 else f"{case[:1500]} … {case[-1500:]}"
+        print(f"FAULT ({verdict.fault}) in {kind}:\n{shown}\n{verdict.detail[-3000:]}", file=sys.stderr, flush=True)
