@@ -159,6 +159,12 @@ class TrainerConfig:
     """Activation checkpointing: keep only the input of each block and recompute its activations in the backward pass.
     Saves memory and takes a third more time."""
 
+    shard: str = "none"
+    """With several processes (torchrun), what they divide among themselves: `none`; `optimizer`, the master weights,
+    the optimiser state and the average (ZeRO 1, Rajbhandari et al. 2020), which leaves 2 bytes of weights and 4 of
+    gradients per parameter in each; or `weights`, everything (FSDP2), for models that do not fit one GPU otherwise. The
+    result is the same up to rounding, and a run may be resumed with another value. See docs/cluster.md."""
+
     slow_attention: bool = False
     """On a GPU, allow the attention kernel that materialises the full matrix of attention weights if no fused kernel is
     applicable. If false, a run that has no applicable fused kernel is rejected."""
@@ -218,6 +224,7 @@ CHOICES = {
     "schedule.kind": ("cosine", "linear", "inverse_sqrt", "wsd", "constant"),
     "trainer.precision": ("auto", "float32", "bf16"),
     "trainer.compile": ("auto", "on", "off"),
+    "trainer.shard": ("none", "optimizer", "weights"),
 }
 
 POSITIVE = (

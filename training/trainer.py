@@ -27,12 +27,12 @@ from training.hardware.profiling import profiler
 from training.hardware.reproducibility import random_state, restore_random_state
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.schedules import learning_rate_factor
-from training.optimizer.weights import Weights
 from training.processes.processes import SINGLE, Processes
 from training.progress import Interrupted, Interval, Progress, StopRequest
 from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog
 from training.run_folder.step_report import StepReport, long_evaluation
+from training.sharding.choice import weights_for
 from training.skipped_steps import SkippedSteps
 
 Evaluate = Callable[[int, dict], float]
@@ -59,7 +59,7 @@ class Trainer:
         self.config, self.model, self.stream, self.hardware = config, model, stream, hardware
         self.processes = processes
         self.flops_per_token = flops_per_token
-        self.weights = Weights(model.to(hardware.device), hardware.dtype, config.trainer.ema)
+        self.weights = weights_for(config, model, hardware, processes)
         self.optimizer = Optimizer(config.optim, self.weights)
         self.progress = Progress()
         self.budget = Budget(config.trainer, self.progress)
@@ -73,9 +73,9 @@ class Trainer:
         self.first_step = True
         """Whether the first step of this process, which may compile, is still to come."""
         self.reports_late = self.queue.asynchronous
-        self.loss = compilation.TrainingLoss(config, model, hardware, flops_per_token)
+        self.loss = compilation.TrainingLoss(config, self.weights.training_model, hardware, flops_per_token)
         if config.trainer.recompute:
-            recomputation.recompute_activations(model)
+            recomputation.recompute_activations(self.weights.training_model)
         self.only_batches: list[Batch] | None = None
         self.mark = time.perf_counter()
 
@@ -251,7 +251,7 @@ class Trainer:
 
         Raises UserError if the weights have diverged.
         """
-        if not bool(self.weights.flat_masters.isfinite().all()):
+        if not self.weights.finite():
             check_finite("weights", math.nan, self.progress.step)
         return self.weights.best(), {
             "weights": self.weights.state_dict(),

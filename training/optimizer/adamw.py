@@ -14,6 +14,8 @@ from training.optimizer.base import Group, State, StatefulOptimizer
 class AdamW(StatefulOptimizer):
     """AdamW with steps and state bit-identical to torch.optim.AdamW."""
 
+    state_names = ("exp_avg", "exp_avg_sq")
+
     def __init__(
         self, groups: Sequence[Group], *, lr: float, betas: tuple[float, float], eps: float, fused: bool
     ) -> None:

@@ -20,6 +20,9 @@ State = dict[str, Tensor]
 class StatefulOptimizer(ABC):
     """Base class; subclasses define the state of a parameter and the update of a group."""
 
+    state_names: tuple[str, ...]
+    """Names of the tensors in the state of a parameter that have its shape."""
+
     def __init__(self, groups: Sequence[Group], lr: float) -> None:
         """groups: dicts with `params` and settings. lr: initial rate of all groups; it may change between steps."""
         self.param_groups: list[Group] = [{"lr": lr, **group} for group in groups]
@@ -48,6 +51,8 @@ class StatefulOptimizer(ABC):
         states = iter(self.state)
         for group in self.param_groups:
             parameters = group["params"]
+            if not parameters:  # there are fewer matrices than processes that share them
+                continue
             gradients = [p.grad for p in parameters]
             self.update(group, parameters, gradients, [next(states) for _ in parameters], applied)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -14,6 +15,19 @@ _A, _B, _C = 3.4445, -4.7750, 2.0315
 """Coefficients of the quintic iteration, chosen for the steepest slope at zero (Jordan et al. 2024)."""
 
 
+class Exchange(Protocol):
+    """Assembles matrices of which each process has some rows, each in one process, and returns their rows."""
+
+    shapes: list[torch.Size]
+    """Of the whole matrices."""
+
+    def to_owners(self, rows: list[Tensor]) -> dict[int, Tensor]:
+        """Collective: from this process's rows of every matrix -> the whole matrices that it owns, by index."""
+
+    def from_owners(self, matrices: dict[int, Tensor]) -> list[Tensor]:
+        """Collective, the inverse: from the matrices that this process owns -> its rows of every matrix."""
+
+
 class Muon(StatefulOptimizer):
     """`torch.optim.Muon` with batched products: half the time for a model of a few million parameters, whose single
     matrices are too small to occupy two cores.
@@ -21,12 +35,22 @@ class Muon(StatefulOptimizer):
     The update of a matrix [A, B] is √max(1, A/B) times the Nesterov momentum with all singular values set to about 1.
     """
 
+    state_names = ("momentum_buffer",)
+
     def __init__(
-        self, groups: Sequence[Group], *, lr: float, dtype: torch.dtype, momentum: float = 0.95, steps: int = 5
+        self,
+        groups: Sequence[Group],
+        *,
+        lr: float,
+        dtype: torch.dtype,
+        momentum: float = 0.95,
+        steps: int = 5,
+        exchange: Exchange | None = None,
     ) -> None:
         """groups: dicts with `params` (matrices) and `weight_decay`. dtype: of the orthogonalisation, bfloat16 if its
-        products are fast, else float32. steps: iterations of the orthogonalisation."""
-        self.momentum, self.steps, self.dtype = momentum, steps, dtype
+        products are fast, else float32. steps: iterations of the orthogonalisation. exchange: if set, `params` are this
+        process's rows of the matrices; each matrix is orthogonalised in one process."""
+        self.momentum, self.steps, self.dtype, self.exchange = momentum, steps, dtype, exchange
         super().__init__(groups, lr)
 
     def new_state(self, parameter: Tensor) -> State:
@@ -51,16 +75,31 @@ class Muon(StatefulOptimizer):
         updates = torch._foreach_lerp(gradients, momenta, self.momentum)
         torch._foreach_mul_(parameters, kept)
         shapes: defaultdict[torch.Size, list[int]] = defaultdict(list)
-        for index, parameter in enumerate(parameters):
-            shapes[parameter.shape].append(index)
-        for (rows, columns), indices in shapes.items():
-            wide = [updates[i] if rows <= columns else updates[i].t() for i in indices]
-            turned = orthogonalised(torch.stack(wide).to(self.dtype), self.steps).to(parameters[0].dtype)
+        for index, shape in enumerate(self.exchange.shapes if self.exchange else [p.shape for p in parameters]):
+            shapes[shape].append(index)
+        dtype, rows = parameters[0].dtype, []
+        if self.exchange is not None:
+            mine = self.exchange.to_owners([update.to(self.dtype) for update in updates])
+            turned: dict[int, Tensor] = {}
+            for indices in shapes.values():
+                own = [index for index in indices if index in mine]
+                turned |= zip(own, self.orthogonalised([mine[index] for index in own], self.dtype), strict=True)
+            rows = [part.to(dtype) for part in self.exchange.from_owners(turned)]
+        for (height, width), indices in shapes.items():
+            parts = [rows[i] for i in indices] if rows else self.orthogonalised([updates[i] for i in indices], dtype)
             if applied is not None:
-                turned = turned * applied
-            rate = group["lr"] * max(1.0, rows / columns) ** 0.5
-            parts = turned.unbind() if rows <= columns else turned.transpose(1, 2).unbind()
-            torch._foreach_add_([parameters[i] for i in indices], list(parts), alpha=-rate)
+                parts = list(torch._foreach_mul(parts, applied.float()))
+            rate = group["lr"] * max(1.0, height / width) ** 0.5
+            torch._foreach_add_([parameters[i] for i in indices], parts, alpha=-rate)
+
+    def orthogonalised(self, matrices: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
+        """Return the orthogonalised forms of matrices of one shape."""
+        if not matrices:
+            return []
+        rows, columns = matrices[0].shape
+        wide = [matrix if rows <= columns else matrix.t() for matrix in matrices]
+        turned = orthogonalised(torch.stack(wide).to(self.dtype), self.steps).to(dtype)
+        return list((turned if rows <= columns else turned.transpose(1, 2)).unbind())
 
 
 def orthogonalised(x: Tensor, steps: int = 5) -> Tensor:

@@ -14,64 +14,61 @@ from training.hardware.finite import Applied, is_applied
 from training.hardware.number_format import fast_format
 from training.optimizer.adamw import AdamW
 from training.optimizer.base import State, StatefulOptimizer
+from training.optimizer.layout import HIDDEN, OUTER, VECTORS
 from training.optimizer.muon import Muon
-from training.optimizer.weights import HIDDEN, OUTER, VECTORS, Weights, section
+from training.optimizer.weights import OptimizerPart, Weights
 
 
 class Optimizer:
     """Combines one or two optimisers in a single `step` with gradient clipping and scheduled learning rates.
 
-    AdamW is elementwise, so each section of the weights is passed to it as one long parameter.
+    AdamW is elementwise, so each section of the weights is passed to it as one long parameter. `Weights` decides which
+    entries this process updates.
     """
 
     def __init__(self, config: OptimConfig, weights: Weights) -> None:
         self.clip = config.clip
-        self.gradient = weights.gradient
-        self.everything = weights.flat_masters
-        self.everything.grad = self.gradient
+        self.weights = weights
+        self.everything = weights.everything
         self.applied: Applied = True
         """Whether the last step was applied."""
-
-        def with_gradient(kind: str) -> Tensor:
-            part = weights.flat_masters[weights.sections[kind]]
-            part.grad = weights.gradient[weights.sections[kind]]
-            return part
-
-        muon = []
-        if config.kind == "muon":
-            parts = zip(weights.names, weights.masters, weights.gradients, strict=True)
-            for name, master, gradient in parts:
-                if section(name, master) == HIDDEN:
-                    master.grad = gradient
-                    muon.append(master)
+        device = self.everything[0].device
+        muon = config.kind == "muon" and bool(weights.layout.names(HIDDEN))
+        decayed = (OUTER,) if muon else (HIDDEN, OUTER)
         self.optimizers: list[StatefulOptimizer] = [
             AdamW(
                 [
                     {
-                        "params": [with_gradient(kind) for kind in ((OUTER,) if muon else (HIDDEN, OUTER))],
+                        "params": [part for kind in decayed for part in weights.updated(kind)],
                         "weight_decay": config.weight_decay,
                         "peak": config.lr,
                     },
-                    {"params": [with_gradient(VECTORS)], "weight_decay": 0.0, "peak": config.lr},
+                    {"params": weights.updated(VECTORS), "weight_decay": 0.0, "peak": config.lr},
                 ],
                 lr=config.lr,
                 betas=(config.beta1, config.beta2),
                 eps=config.eps,
-                fused=has_fused_adamw(self.everything.device),
+                fused=has_fused_adamw(device),
             )
         ]
+        self.parts = [OptimizerPart((*decayed, VECTORS), whole_matrices=False, state=AdamW.state_names)]
         if muon:
             # Decoupled decay is scaled by the learning rate, which is larger for Muon: reduce the factor accordingly.
             decay = config.weight_decay * config.lr / config.muon_lr
-            group = {"params": muon, "weight_decay": decay, "peak": config.muon_lr}
-            self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=fast_format(self.everything.device)))
+            group = {"params": weights.matrices(), "weight_decay": decay, "peak": config.muon_lr}
+            self.optimizers.append(
+                Muon([group], lr=config.muon_lr, dtype=fast_format(device), exchange=weights.exchange)
+            )
+            self.parts.append(OptimizerPart((HIDDEN,), whole_matrices=True, state=Muon.state_names))
 
     def step(self, factor: float) -> Tensor:
         """Update at `factor` times the peak rates -> the gradient's L2 norm before clipping, scalar float32.
 
         If the norm is not finite, the step is not applied: weights and optimiser state keep their values.
         """
-        norm = torch.nn.utils.get_total_norm(norm_chunks(self.gradient))
+        gradients = [part.grad for part in self.everything if part.grad is not None]
+        chunks = [chunk for gradient in gradients for chunk in norm_chunks(gradient)]
+        norm = self.weights.norm_of_all(torch.nn.utils.get_total_norm(chunks))
         self.applied = is_applied(norm)
         if self.applied is False:
             return norm
@@ -81,7 +78,8 @@ class Optimizer:
             clipped = norm if applied is None else norm.where(applied, math.inf)
             torch.nn.utils.clip_grads_with_norm_(self.everything, self.clip, clipped)
         if applied is not None and len(self.optimizers) > 1:
-            self.gradient.masked_fill_(~applied, 0.0)  # for Muon
+            for gradient in gradients:
+                gradient.masked_fill_(~applied, 0.0)  # for Muon
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * factor
@@ -90,7 +88,10 @@ class Optimizer:
 
     def state_dict(self) -> list[list[State]]:
         """Return the states of the optimisers, in order."""
-        return [optimizer.state_dict() for optimizer in self.optimizers]
+        return [
+            self.weights.saved_states(optimizer.state_dict(), part)
+            for optimizer, part in zip(self.optimizers, self.parts, strict=True)
+        ]
 
     def load_state_dict(self, states: list[list[State]]) -> None:
         """Restore the optimiser states; learning rates and weight decays keep the current config.
@@ -98,8 +99,8 @@ class Optimizer:
         Raises UserError if the states do not match, e.g. because they come from a different kind of optimiser.
         """
         try:
-            for optimizer, state in zip(self.optimizers, states, strict=True):
-                optimizer.load_state_dict(state)
+            for optimizer, state, part in zip(self.optimizers, states, self.parts, strict=True):
+                optimizer.load_state_dict(self.weights.own_states(state, part))
         except (ValueError, TypeError, AttributeError):  # different number of optimisers, sizes or structure
             raise UserError(
                 "the checkpoint's optimiser state does not fit this configuration (another optim.kind?); "

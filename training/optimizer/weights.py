@@ -8,28 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from configs.errors import UserError
 from training.hardware.finite import Applied
+from training.optimizer.base import State
+from training.optimizer.layout import HIDDEN, Layout, layout_of
+from training.optimizer.muon import Exchange
 from training.processes.processes import Processes
 
-_ALIGNMENT = 64
-"""Entries: parameters start at multiples of 256 bytes in float32 and 128 in bfloat16, for fast matrix products."""
 
-HIDDEN, OUTER, VECTORS = "hidden matrices", "embeddings and heads", "vectors"
-SECTIONS = (HIDDEN, OUTER, VECTORS)
-"""Parameters that optimisers treat alike are contiguous, in this order: matrices are decayed, vectors are not; hidden
-matrices suit Muon, embeddings and heads suit AdamW (Jordan et al. 2024)."""
+def trained_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the parameters that are trained, by name, in the model's order; a shared one once."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
-def section(name: str, parameter: Tensor) -> str:
-    """Return which of SECTIONS a parameter belongs to."""
-    if parameter.ndim < 2:
-        return VECTORS
-    return OUTER if "embedding" in name or name.startswith("head.") or parameter.ndim > 2 else HIDDEN
+@dataclass(frozen=True)
+class OptimizerPart:
+    """What one optimiser updates."""
+
+    kinds: tuple[str, ...]
+    """Sections, in the order of its parameters."""
+    whole_matrices: bool
+    """Whether its parameters are those of `Weights.matrices`, else those of `Weights.updated`."""
+    state: tuple[str, ...]
+    """Names of the tensors in the state of a parameter."""
 
 
 class Weights:
@@ -37,25 +44,24 @@ class Weights:
 
     In float32 the model's parameters are the master weights. In bf16 the master weights are separate: an update of
     relative size 1e-3 would vanish in bf16's 8 bits of mantissa (Micikevicius et al. 2018).
+
+    Every process has all of them. `training.sharding` has the forms that divide them among the processes.
     """
 
+    training_model: Any
+    """The model of the training steps: `model` itself, except if its parameters are divided."""
+    lockstep = False
+    """Whether all processes must run the same number of micro-batches, since each one exchanges parameters."""
+    exchange: Exchange | None = None
+    """How Muon assembles matrices of which each process has only some rows."""
+
     def __init__(self, model: nn.Module, dtype: torch.dtype, ema: float) -> None:
-        named = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-        self.names = list(named)
-        self.shapes = [parameter.shape for parameter in named.values()]
-        self.starts: dict[str, int] = {}
-        self.sections: dict[str, slice] = {}
-        self.length = 0
-        for kind in SECTIONS:
-            first = self.length
-            for name, parameter in named.items():
-                if section(name, parameter) == kind:
-                    self.starts[name] = self.length
-                    self.length += -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT
-            self.sections[kind] = slice(first, self.length)
+        self.training_model = model
+        named = trained_parameters(model)
+        self.layout = layout_of(named)
         device = next(iter(named.values())).device
-        self.flat_masters = torch.zeros(self.length, device=device)
-        self.masters = self.parts(self.flat_masters)
+        self.flat_masters = torch.zeros(self.layout.length, device=device)
+        self.masters = self.layout.parts(self.flat_masters)
         with torch.no_grad():
             torch._foreach_copy_(self.masters, list(named.values()))
         model.to(dtype)
@@ -64,23 +70,54 @@ class Weights:
         self.computing = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.compute_with(self.flat_computing)
         self.gradient = torch.zeros_like(self.flat_masters)
-        self.gradients = self.parts(self.gradient)
+        self.gradients = self.layout.parts(self.gradient)
+        self.flat_masters.grad = self.gradient
         self.gradient_is_old = True
         self.decay = ema
         self.flat_average = self.flat_masters.clone() if ema else None
         self.updates = 0
 
-    def parts(self, flat: Tensor) -> list[Tensor]:
-        """Return views of a flat tensor in the shapes of the parameters, in the model's order."""
-        return [
-            flat[self.starts[name] : self.starts[name] + shape.numel()].view(shape)
-            for name, shape in zip(self.names, self.shapes, strict=True)
-        ]
-
     @property
     def average(self) -> list[Tensor]:
         """The averaged parameters; empty without averaging."""
-        return [] if self.flat_average is None else self.parts(self.flat_average)
+        return [] if self.flat_average is None else self.layout.parts(self.flat_average)
+
+    # --- what the optimiser updates: float32 tensors with their gradients in `grad`
+
+    @property
+    def everything(self) -> list[Tensor]:
+        """All entries that this process updates, as few tensors as possible."""
+        return [self.flat_masters]
+
+    def updated(self, kind: str) -> list[Tensor]:
+        """The entries of a section that this process updates elementwise."""
+        part = self.flat_masters[self.layout.sections[kind]]
+        part.grad = self.gradient[self.layout.sections[kind]]
+        return [part]
+
+    def matrices(self) -> list[Tensor]:
+        """The hidden matrices that this process updates."""
+        found = []
+        names = self.layout.names(HIDDEN)
+        for name, master, gradient in zip(self.layout.shapes, self.masters, self.gradients, strict=True):
+            if name in names:
+                master.grad = gradient
+                found.append(master)
+        return found
+
+    def norm_of_all(self, norm: Tensor) -> Tensor:
+        """Convert the norm of the gradients of `everything` to that of the whole gradient, equal in all processes."""
+        return norm
+
+    def saved_states(self, states: list[State], part: OptimizerPart) -> list[State]:
+        """Convert an optimiser's states to those of a process that updates everything, for a checkpoint."""
+        return states
+
+    def own_states(self, saved: list[State], part: OptimizerPart) -> list[State]:
+        """Convert saved states to those of this process. Raises ValueError if they do not fit."""
+        return saved
+
+    # --- one step
 
     @torch.no_grad()
     def collect_gradients(self) -> None:
@@ -112,10 +149,15 @@ class Weights:
         if self.separate:
             self.flat_computing.copy_(self.flat_masters)
         if self.flat_average is not None:
-            # A ramp-up of the decay keeps the random initialisation out of the average.
-            decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
-            weight = 1 - decay if applied is True else torch.where(applied, 1 - decay, 0.0)
-            self.flat_average.lerp_(self.flat_masters, weight)
+            self.flat_average.lerp_(self.flat_masters, self.averaging_weight(applied))
+
+    def averaging_weight(self, applied: Applied) -> float | Tensor:
+        """Return the weight of the current master weights in the average, 0 after a step that was not applied."""
+        # A ramp-up of the decay keeps the random initialisation out of the average.
+        weight = 1 - min(self.decay, (1 + self.updates) / (10 + self.updates))
+        return torch.where(applied, weight, 0.0) if isinstance(applied, Tensor) else weight
+
+    # --- evaluation and checkpoints
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
@@ -135,27 +177,27 @@ class Weights:
 
     def compute_with(self, flat: Tensor) -> None:
         """Make the model's parameters views of `flat`, which has the compute dtype."""
-        for parameter, part in zip(self.computing, self.parts(flat), strict=True):
+        for parameter, part in zip(self.computing, self.layout.parts(flat), strict=True):
             parameter.data = part
+
+    def finite(self) -> bool:
+        """Whether all master weights are finite numbers."""
+        return bool(self.flat_masters.isfinite().all())
 
     def best(self) -> dict[str, Tensor]:
         """Return the float32 weights for generation: the average if one is kept, else the master weights."""
-        return dict(zip(self.names, self.average or self.masters, strict=True))
+        return dict(zip(self.layout.shapes, self.average or self.masters, strict=True))
 
     def state_dict(self) -> dict[str, object]:
         """Return the state that `best()` does not contain."""
-        masters = dict(zip(self.names, self.masters, strict=True)) if self.decay else None
-        return {"updates": self.updates, "masters": masters, "starts": self.starts}
+        masters = dict(zip(self.layout.shapes, self.masters, strict=True)) if self.decay else None
+        return {"updates": self.updates, "masters": masters, "starts": self.layout.starts}
 
     @torch.no_grad()
     def load_state_dict(self, state: dict, best: dict[str, Tensor]) -> None:
         """Restore from `state_dict()` and the saved `best()`; raises UserError if the layout differs, since the
         optimiser's flat state would then be applied to the wrong parameters."""
-        if state.get("starts") != self.starts:
-            raise UserError(
-                "the checkpoint was written by an older version of this program, which stored the optimiser's state"
-                " in another order; generate.py and init_from=… can use its weights, but training cannot resume from it"
-            )
+        check_layout(state, self.layout)
         self.updates = state["updates"]
         self.fill(self.flat_masters, state["masters"] or best)
         if self.flat_average is not None:
@@ -165,4 +207,13 @@ class Weights:
 
     def fill(self, flat: Tensor, named: dict[str, Tensor]) -> None:
         """Copy named parameters into a flat tensor."""
-        torch._foreach_copy_(self.parts(flat), [named[name].to(flat.device) for name in self.names])
+        torch._foreach_copy_(self.layout.parts(flat), [named[name].to(flat.device) for name in self.layout.shapes])
+
+
+def check_layout(state: dict, layout: Layout) -> None:
+    """Raise UserError if a saved state has another layout."""
+    if state.get("starts") != layout.starts:
+        raise UserError(
+            "the checkpoint was written by an older version of this program, which stored the optimiser's state"
+            " in another order; generate.py and init_from=… can use its weights, but training cannot resume from it"
+        )

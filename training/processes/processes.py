@@ -42,6 +42,18 @@ class Processes:
     def copy_of_first(self, tensor: Tensor) -> None:
         """Replace a tensor of the run's device by that of the first process."""
 
+    def add_up_share(self, flat: Tensor) -> None:
+        """Sum a flat tensor of the run's device over all processes, each process only its share: the `rank`-th of
+        `world` equal parts. Afterwards the rest is undefined."""
+
+    def exchange_shares(self, flat: Tensor) -> None:
+        """Fill a flat tensor of the run's device, of which each process has its share, with the shares of all."""
+
+    def to_first(self, tensor: Tensor) -> list[Tensor]:
+        """Return, in the first process, the tensors of all processes by rank, on the CPU; elsewhere nothing. All have
+        the same shape. No process holds more than two on its device."""
+        return [tensor.cpu()]
+
     def totals(self, *numbers: float) -> list[float]:
         """Return the sum of each number over all processes; integers are exact up to 2**53."""
         return list(numbers)

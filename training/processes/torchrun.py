@@ -21,6 +21,11 @@ PATIENCE = timedelta(days=7)
 that dies is noticed at once, since its connections close."""
 
 
+_reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+"""The names of torch 2.13, or those of earlier versions, which it has deprecated."""
+
+
 class Group(Processes):
     """The workers of one torchrun launch."""
 
@@ -38,6 +43,29 @@ class Group(Processes):
     def copy_of_first(self, tensor: Tensor) -> None:
         """As in Processes."""
         dist.broadcast(tensor, src=0)
+
+    def add_up_share(self, flat: Tensor) -> None:
+        """As in Processes."""
+        _reduce_scatter(self._share(flat), flat)
+
+    def exchange_shares(self, flat: Tensor) -> None:
+        """As in Processes."""
+        _all_gather(flat, self._share(flat))
+
+    def _share(self, flat: Tensor) -> Tensor:
+        return flat.view(self.world, -1)[self.rank]
+
+    def to_first(self, tensor: Tensor) -> list[Tensor]:
+        """As in Processes."""
+        if not self.first:
+            dist.send(tensor, dst=0)
+            return []
+        found = [tensor.cpu()]
+        for rank in range(1, self.world):
+            received = torch.empty_like(tensor)
+            dist.recv(received, src=rank)
+            found.append(received.cpu())
+        return found
 
     def totals(self, *numbers: float) -> list[float]:
         """As in Processes."""

@@ -1,0 +1,99 @@
+"""A script for torchrun: train small models in every form of `trainer.shard` and print JSON from the first process.
+
+Arguments: shards, tasks and optimisers (each joined by commas), micro-batches per step, steps. The result contains, by
+`shard task optimiser`, the loss of every step, and per process the bytes of tensors that persist between steps.
+"""
+
+import gc
+import json
+import sys
+
+import torch
+
+from data.batches.batch import IGNORED, Batch
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+from tests.training.tiny_trainer import CPU, Listed
+from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
+from training.processes.processes import Processes, opened_processes
+from training.progress import Interval
+from training.trainer import Trainer
+
+VOCABULARY = 40
+ROWS = (6, 2, 4, 4, 8, 2, 1)
+"""Rows of the batches of an epoch, whose number is prime: the last batches of an epoch belong to various processes."""
+
+
+def batches(task: str) -> list[Batch]:
+    """Return batches whose rows and numbers of targets differ."""
+    generator = torch.Generator().manual_seed(0)
+
+    def tokens(rows: int, length: int) -> torch.Tensor:
+        return torch.randint(4, VOCABULARY, (rows, length), generator=generator)
+
+    found = []
+    for number, rows in enumerate(ROWS):
+        targets = tokens(rows, 9)
+        targets[0, 9 - number % 4 :] = IGNORED
+        found.append(Batch(tokens(rows, 9), targets, tokens(rows, 5 + number % 2) if task == "translate" else None))
+    return found
+
+
+def new_trainer(shard: str, task: str, kind: str, processes: Processes, **settings: object) -> Trainer:
+    """Return a trainer of a small model with tied embeddings and an average of the weights."""
+    trainer = {"steps": 50, "log_every": 1, "evaluate_every": 50, "ema": 0.9, "shard": shard} | settings
+    config = TrainConfig(
+        task=task,
+        trainer=TrainerConfig(**trainer),  # type: ignore[arg-type]
+        schedule=ScheduleConfig(warmup=0, kind="constant"),
+        optim=OptimConfig(kind=kind, lr=5e-4, muon_lr=1e-3, clip=0.5),
+    )
+    torch.manual_seed(1)
+    sizes = ModelConfig(layers=2, heads=2, width=32, context=16, qk_norm=True)
+    model = GPT(sizes, VOCABULARY) if task == "gpt" else EncoderDecoder(sizes, VOCABULARY, VOCABULARY, shared=True)
+    return Trainer(config, model, Listed(batches(task)), CPU, 1.0, processes)
+
+
+def losses(trainer: Trainer, steps: int) -> list[float]:
+    """Return the loss of each of the next steps."""
+    found = []
+    for _ in range(steps):
+        trainer.step()
+        found.append(trainer.since_log.mean_loss)
+        trainer.since_log = Interval()
+    return found
+
+
+def tensor_bytes() -> int:
+    """Return the bytes of all tensors of this process; tensors that share memory count once."""
+    gc.collect()
+    storages = {}
+    for each in gc.get_objects():
+        if isinstance(each, torch.Tensor):
+            storage = each.untyped_storage()
+            storages[storage.data_ptr()] = storage.nbytes()
+    return sum(storages.values())
+
+
+def main() -> None:
+    shards, tasks, kinds = (argument.split(",") for argument in sys.argv[1:4])
+    accumulate, steps = map(int, sys.argv[4:])
+    result = {}
+    with opened_processes() as processes:
+        for shard in shards:
+            for task in tasks:
+                for kind in kinds:
+                    before = tensor_bytes()
+                    trainer = new_trainer(shard, task, kind, processes, accumulate=accumulate)
+                    found = losses(trainer, steps)
+                    after = tensor_bytes()
+                    sizes = processes.together(lambda used=after - before: used)  # type: ignore[misc]
+                    result[f"{shard} {task} {kind}"] = {"losses": found, "bytes": sizes}
+                    del trainer
+        if processes.first:
+            print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

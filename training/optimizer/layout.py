@@ -1,0 +1,110 @@
+"""Where each parameter of a model is in a flat tensor that contains all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_ALIGNMENT = 64
+"""Entries: parameters start at multiples of 256 bytes in float32 and 128 in bfloat16, for fast matrix products."""
+
+HIDDEN, OUTER, VECTORS = "hidden matrices", "embeddings and heads", "vectors"
+SECTIONS = (HIDDEN, OUTER, VECTORS)
+"""Parameters that optimisers treat alike are contiguous, in this order: matrices are decayed, vectors are not; hidden
+matrices suit Muon, embeddings and heads suit AdamW (Jordan et al. 2024)."""
+
+
+def section(name: str, parameter: Tensor) -> str:
+    """Return which of SECTIONS a parameter belongs to."""
+    if parameter.ndim < 2:
+        return VECTORS
+    return OUTER if "embedding" in name or name.startswith("head.") or parameter.ndim > 2 else HIDDEN
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Start of each parameter, and extent of each section. Gaps between parameters contain zeros.
+
+    Each section is a whole number of equal shares, one for each of `world` processes.
+    """
+
+    shapes: dict[str, torch.Size]
+    """By name, in the model's order."""
+    starts: dict[str, int]
+    sections: dict[str, slice]
+    length: int
+    world: int
+
+    def parts(self, flat: Tensor) -> list[Tensor]:
+        """Return views of a flat tensor in the shapes of the parameters, in the model's order."""
+        return [
+            flat[self.starts[name] : self.starts[name] + shape.numel()].view(shape)
+            for name, shape in self.shapes.items()
+        ]
+
+    def share(self, kind: str, rank: int) -> slice:
+        """Return the share of a section that belongs to a process."""
+        whole = self.sections[kind]
+        size = (whole.stop - whole.start) // self.world
+        return slice(whole.start + rank * size, whole.start + (rank + 1) * size)
+
+    def names(self, kind: str) -> list[str]:
+        """Return the parameters of a section, in the model's order."""
+        whole = self.sections[kind]
+        return [name for name in self.shapes if whole.start <= self.starts[name] < whole.stop]
+
+    def named(self, kind: str, flat: Tensor) -> dict[str, Tensor]:
+        """Return the parameters of a section as views of `flat`, a tensor of this section alone."""
+        first = self.sections[kind].start
+        starts, shapes = self.starts, self.shapes
+        return {
+            name: flat[starts[name] - first : starts[name] - first + shapes[name].numel()].view(shapes[name])
+            for name in self.names(kind)
+        }
+
+    def rank_of(self, name: str, kind: str) -> int:
+        """Return the process whose share contains the start of a parameter of this section."""
+        whole = self.sections[kind]
+        return (self.starts[name] - whole.start) * self.world // (whole.stop - whole.start)
+
+
+def layout_of(named: Mapping[str, Tensor], world: int = 1, *, whole_matrices: bool = False) -> Layout:
+    """Return the layout of these parameters. whole_matrices: no hidden matrix crosses the border of two shares."""
+    starts: dict[str, int] = {}
+    sections: dict[str, slice] = {}
+    length = 0
+    for kind in SECTIONS:
+        sizes = {name: _aligned(p.numel()) for name, p in named.items() if section(name, p) == kind}
+        dealt = _dealt(sizes, world) if whole_matrices and kind == HIDDEN else [list(sizes)]
+        loads = [sum(sizes[name] for name in names) for names in dealt]
+        share = max(loads) if len(dealt) == world else _aligned(-(-loads[0] // world))
+        for rank, names in enumerate(dealt):
+            start = length + rank * share
+            for name in names:
+                starts[name] = start
+                start += sizes[name]
+        sections[kind] = slice(length, length + world * share)
+        length += world * share
+    shapes = {name: parameter.shape for name, parameter in named.items()}
+    return Layout(shapes, starts, sections, length, world)
+
+
+def _aligned(entries: int) -> int:
+    return -(-entries // _ALIGNMENT) * _ALIGNMENT
+
+
+def _dealt(sizes: Mapping[str, int], world: int) -> list[list[str]]:
+    """Deal matrices to processes, the largest first, each to the process with the fewest entries so far.
+
+    The matrices of a model share their shorter side, so that Muon's cost is nearly proportional to the entries.
+    """
+    hands: list[list[str]] = [[] for _ in range(world)]
+    loads = [0] * world
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        rank = loads.index(min(loads))
+        hands[rank].append(name)
+        loads[rank] += sizes[name]
+    return hands

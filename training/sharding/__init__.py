@@ -1,0 +1,1 @@
+"""Weights and optimiser state divided among the processes of a run: ZeRO 1 and FSDP2."""

@@ -1,0 +1,20 @@
+"""Choose how the weights of a run are divided among its processes."""
+
+from __future__ import annotations
+
+from training.config import TrainConfig
+from training.hardware.device import Hardware
+from training.optimizer.weights import Weights
+from training.processes.processes import Processes
+from training.run_folder.loaded_run import Model
+
+
+def weights_for(config: TrainConfig, model: Model, hardware: Hardware, processes: Processes) -> Weights:
+    """Return the weights of a run on its device, in the form of `trainer.shard`. One process divides nothing."""
+    shard, ema = config.trainer.shard, config.trainer.ema
+    if processes.world == 1 or shard == "none":
+        return Weights(model.to(hardware.device), hardware.dtype, ema)
+    from training.sharding.zero import ZeroWeights
+
+    muon = config.optim.kind == "muon"
+    return ZeroWeights(model.to(hardware.device), hardware.dtype, ema, processes, whole_matrices=muon)

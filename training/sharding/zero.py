@@ -1,0 +1,131 @@
+"""ZeRO 1 (Rajbhandari et al. 2020): master weights, optimiser state and average divided among the processes.
+
+Every process computes with all weights and has the whole gradient of its micro-batches. After the last one, each
+process receives the sum of its share of the gradient (reduce-scatter), updates its share of the master weights, and all
+exchange the new shares in the compute dtype (all-gather). An all-reduce consists of the same two halves, so that in
+float32 the traffic is that of plain data parallelism, and in bf16 three quarters of it.
+
+The share of a process is an equal part of each section of the flat tensors, which suits AdamW. Muon needs whole
+matrices: for it, the hidden matrices are arranged so that none crosses the border of two shares (`layout_of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from training.optimizer.layout import HIDDEN, SECTIONS, layout_of
+from training.optimizer.weights import trained_parameters
+from training.processes.processes import Processes
+from training.sharding.divided import DividedWeights, Named
+
+
+class ZeroWeights(DividedWeights):
+    """Whole compute copy and gradient; a share of everything else. In float32 the compute copy contains the masters."""
+
+    def __init__(
+        self, model: nn.Module, dtype: torch.dtype, ema: float, processes: Processes, *, whole_matrices: bool
+    ) -> None:
+        named = trained_parameters(model)
+        super().__init__(processes, layout_of(named), ema)
+        self.training_model = model
+        self.layout = layout_of(named, processes.world, whole_matrices=whole_matrices)
+        flat = torch.zeros(self.layout.length, device=next(iter(named.values())).device)
+        with torch.no_grad():
+            torch._foreach_copy_(self.layout.parts(flat), list(named.values()))
+        model.to(dtype)
+        self.separate = dtype != torch.float32
+        self.flat_computing = flat.to(dtype)  # the same tensor in float32
+        self.computing = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.compute_with(self.flat_computing)
+        self.gradient = torch.zeros_like(flat)
+        self.gradients = self.layout.parts(self.gradient)
+        self.own_masters, self.own_average = {}, {} if ema else None
+        for kind in SECTIONS:
+            share = self.layout.share(kind, processes.rank)
+            master = flat[share].clone() if self.separate else flat[share]
+            master.grad = self.gradient[share]
+            self.own_masters[kind] = [master]
+            if self.own_average is not None:
+                self.own_average[kind] = [master.clone()]
+        self.own_names = [
+            name for name in self.layout.names(HIDDEN) if self.layout.rank_of(name, HIDDEN) == processes.rank
+        ]
+
+    def matrices(self) -> list[Tensor]:
+        """As in Weights."""
+        (master,) = self.own_masters[HIDDEN]
+        found = self._own_matrices(master)
+        assert master.grad is not None
+        for matrix, gradient in zip(found, self._own_matrices(master.grad), strict=True):
+            matrix.grad = gradient
+        return found
+
+    def _own_matrices(self, share: Tensor) -> list[Tensor]:
+        """Return views of a share of the hidden matrices, all of which are whole."""
+        first = self.layout.share(HIDDEN, self.processes.rank).start
+        starts, shapes = self.layout.starts, self.layout.shapes
+        return [
+            share[starts[name] - first : starts[name] - first + shapes[name].numel()].view(shapes[name])
+            for name in self.own_names
+        ]
+
+    @torch.no_grad()
+    def add_up_gradients(self, processes: Processes) -> None:
+        """Sum this process's share of `gradient` over all processes; one without a micro-batch contributes zero."""
+        if self.gradient_is_old:
+            self.gradient.zero_()
+        for kind in SECTIONS:
+            processes.add_up_share(self.gradient[self.layout.sections[kind]])
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """As in DividedWeights."""
+        self._compute(self.flat_computing, self.own_masters)
+
+    def _compute(self, flat: Tensor, parts: dict[str, list[Tensor]]) -> None:
+        """Fill a flat tensor of the compute dtype from the shares of all processes."""
+        for kind in SECTIONS:
+            share = flat[self.layout.share(kind, self.processes.rank)]
+            if share.data_ptr() != parts[kind][0].data_ptr():
+                share.copy_(parts[kind][0])
+            self.processes.exchange_shares(flat[self.layout.sections[kind]])
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """As in Weights."""
+        if self.own_average is None:
+            yield
+            return
+        average = torch.empty_like(self.flat_computing)
+        self._compute(average, self.own_average)
+        try:
+            self.compute_with(average)
+            yield
+        finally:
+            self.compute_with(self.flat_computing)
+
+    def whole(self, kind: str, own: list[Tensor], *, matrices: bool = False) -> Named:
+        """As in DividedWeights."""
+        if matrices:
+            share = torch.zeros_like(self.own_masters[kind][0])
+            for view, matrix in zip(self._own_matrices(share), own, strict=True):
+                view.copy_(matrix)
+        else:
+            (share,) = own
+        shares = self.processes.to_first(share)
+        return self.layout.named(kind, torch.cat(shares)) if shares else {}
+
+    def own(self, kind: str, named: Named, *, matrices: bool = False) -> list[Tensor]:
+        """As in DividedWeights."""
+        section = self.layout.sections[kind]
+        flat = torch.zeros(section.stop - section.start)
+        for name, view in self.layout.named(kind, flat).items():
+            if view.shape != named[name].shape:
+                raise ValueError("the state is of other parameters")
+            view.copy_(named[name])
+        share = flat.view(self.layout.world, -1)[self.processes.rank]
+        return self._own_matrices(share) if matrices else [share]
