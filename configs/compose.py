@@ -92,14 +92,16 @@ def compose_groups(name: str, schema: type, groups: tuple[str, ...]) -> DictConf
 
 
 def normalise(argument: str) -> str:
-    """Quote paths for Hydra's grammar, and treat `experiment=x` as `+experiment=x`."""
+    """Quote paths and `nan` for Hydra's grammar, and treat `experiment=x` as `+experiment=x`."""
     key, separator, value = argument.partition("=")
     if separator and key in VERBATIM and value not in ("", "null") and value[0] not in "'\"":
         # Inside quotes only backslashes before a quote are special.
         return f"{key}='" + re.sub(r"(\\*)('|$)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), literal(value)) + "'"
     if key in ("experiment", "debug"):
-        return "+" + argument
-    return argument
+        key = "+" + key
+    if value == "nan" and key == "+debug":
+        value = "'nan'"  # not the number
+    return key + separator + value
 
 
 def parse_override(argument: str, found: list[str]) -> Override | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -35,6 +37,15 @@ def write_whole(final: Path, content: bytes, *, replace: bool = True, durable: b
         raise OSError(error.errno, error.strerror, str(final)) from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def remove_partial(folder: Path, keep: str = "") -> None:
+    """Delete the partial files that processes killed in `write_whole` have left in a folder, except those whose name
+    begins with `keep`, which another process may be writing."""
+    for path in folder.glob(".*"):
+        if re.fullmatch(r"\..+\.[0-9a-f]{8}", path.name) and not (keep and path.name.startswith(keep)):
+            with suppress(OSError):
+                path.unlink()
 
 
 def flush(path: Path) -> None:

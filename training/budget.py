@@ -65,7 +65,7 @@ class Budget:
         training: seconds of training steps since the previous evaluation.
         """
         took = self.progress.evaluation_seconds
-        if took < LONG or training >= 2 * took or self.end_of_training():
+        if not self.trainer.limit_evaluations or took < LONG or training >= 2 * took or self.end_of_training():
             return None
         return (
             f"evaluation at step {self.progress.step} skipped: the last one took {took:.0f} s, training since then"

@@ -141,7 +141,9 @@ def resume_config(composed: DictConfig, settings: list[str], found: list[str]) -
         key = override.key_or_group if override else ""
         if override is None or key not in (*keys, *GROUPS):
             continue  # already reported by compose_config
-        if not any(key == free or key.startswith(free + ".") for free in FREE_ON_RESUME):
+        if (key, override.value()) == ("debug", "nan"):  # the one preset that does not make it another run
+            config.trainer.find_nan = True
+        elif not any(key == free or key.startswith(free + ".") for free in FREE_ON_RESUME):
             # Unchanged values may be repeated, e.g. by reusing the original command. The folder may have been renamed.
             repeated = key in keys and repeats(key, OmegaConf.select(composed, key), OmegaConf.select(before, key))
             if not repeated and (key, composed.name) != ("name", run.name):

@@ -110,6 +110,10 @@ class TrainerConfig:
     the next (2, 4, 8, … times the first) until the gap reaches `evaluate_minutes`; after that, evaluations run every
     `evaluate_minutes` minutes. null uses `evaluate_minutes` from the start."""
 
+    limit_evaluations: bool = True
+    """Skip evaluations that would exceed a third of the run time, as described at `evaluate_every`. If false, every
+    evaluation is run, so that the evaluated steps do not depend on the speed of the machine."""
+
     evaluate_sentences: int = 200
     """Translation: number of validation sentences decoded (greedily) for BLEU and chrF during training."""
 
@@ -131,6 +135,10 @@ class TrainerConfig:
     skip_limit: int = 5
     """A step whose gradient contains NaN or infinity is skipped: weights and optimiser state keep their values. After
     this many skipped steps in a row, training stops, and the batch of the first of them is in `bad_batch.json`."""
+
+    find_nan: bool = False
+    """Stop at the first step whose gradient contains NaN or infinity, repeat it uncompiled, and name the first module
+    that makes such a value; set by `+debug=nan`."""
 
     patience: int | None = None
     """Stop after this many evaluations without a lower validation loss; null disables early stopping. Skipped

@@ -16,8 +16,9 @@ from configs.whole_file import write_whole
 from data.batches.batch import Batch
 from generation.cuda.host_copy import HostCopy
 from training.checkpoints.folder import resume_hint
+from training.config import TrainerConfig
 from training.hardware.device_queue import UNFINISHED, DeviceQueue
-from training.processes.processes import Processes
+from training.processes.processes import SINGLE, Processes
 from training.progress import Progress
 from training.run_folder.log import RunLog
 
@@ -35,6 +36,8 @@ class Step:
     loss_and_norm: HostCopy
     targets: int
     batches: list[Batch]
+    cause: str | None
+    """What `training.nan_search` has found."""
 
     def figures(self) -> dict[str, int | str]:
         """Return number, mean loss and gradient norm; the latter two as text, for JSON has no NaN."""
@@ -53,19 +56,22 @@ class SkippedSteps:
     """Counts skipped steps in the progress. On a GPU a step is counted when the queue has finished it, up to two steps
     later, so that nothing waits for the device; on other devices every ten steps."""
 
-    def __init__(self, limit: int, progress: Progress, queue: DeviceQueue, processes: Processes) -> None:
-        """limit: skipped steps in a row that stop the run."""
-        self.limit, self.progress, self.queue, self.processes = limit, progress, queue, processes
+    def __init__(
+        self, trainer: TrainerConfig, progress: Progress, queue: DeviceQueue, processes: Processes = SINGLE
+    ) -> None:
+        self.limit = 1 if trainer.find_nan else trainer.skip_limit
+        """Skipped steps in a row that stop the run."""
+        self.progress, self.queue, self.processes = progress, queue, processes
         self.waiting: deque[Step] = deque()
-        self.found: deque[Step] = deque(maxlen=limit)
+        self.found: deque[Step] = deque(maxlen=self.limit)
         """Skipped steps to report."""
         self.first: Step | None = None
         """The first of the skipped steps in a row."""
 
-    def add(self, loss: Tensor, norm: Tensor, targets: int, batches: list[Batch]) -> None:
+    def add(self, loss: Tensor, norm: Tensor, targets: int, batches: list[Batch], cause: str | None = None) -> None:
         """Add the step that `progress` has just counted: its summed loss, gradient norm, target tokens and batches."""
         copy = HostCopy(torch.stack([loss, norm]))
-        self.waiting.append(Step(self.progress.step, copy, targets, batches))
+        self.waiting.append(Step(self.progress.step, copy, targets, batches, cause))
         if self.queue.immediate or len(self.waiting) == 10:
             self.settle()
         elif self.queue.asynchronous and len(self.waiting) > UNFINISHED:
@@ -98,12 +104,19 @@ class SkippedSteps:
                 )
         if self.progress.skipped_in_a_row < self.limit or self.first is None:
             return
-        batches = self.processes.together(self.first.micro_batches)
+        first = self.first
+        parts = self.processes.together(lambda: (first.micro_batches(), first.cause))
         if self.processes.first:
-            content = self.first.figures() | {"batches": [each for of_process in batches for each in of_process]}
+            content = first.figures() | {"batches": [batch for batches, _ in parts for batch in batches]}
             write_whole(run / BAD_BATCH, f"{json.dumps(content, allow_nan=False)}\n".encode())
+        causes = [f"process {rank}: {cause}" if len(parts) > 1 else cause for rank, (_, cause) in enumerate(parts)]
+        found = "; ".join(cause for cause in causes if cause)
         raise UserError(
-            f"{self.progress.skipped_in_a_row} steps in a row, up to step {self.progress.step}, had a gradient that is"
-            f" not finite (trainer.skip_limit={self.limit}); the batch of step {self.first.number} is in"
-            f" {run / BAD_BATCH}; +debug=nan names the layer; {DIVERGED}; {resume_hint(run)}"
+            (
+                f"step {first.number}, {found}"
+                if found
+                else f"{self.progress.skipped_in_a_row} steps in a row, up to step {self.progress.step}, had a gradient"
+                f" that is not finite (trainer.skip_limit={self.limit}); +debug=nan names the module"
+            )
+            + f"; the batch of step {first.number} is in {run / BAD_BATCH}; {DIVERGED}; {resume_hint(run)}"
         )

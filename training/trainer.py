@@ -25,6 +25,7 @@ from training.hardware.device_queue import DeviceQueue
 from training.hardware.gpu_attention import evaluation_kernels, training_kernels
 from training.hardware.profiling import profiler
 from training.hardware.reproducibility import random_state, restore_random_state
+from training.nan_search import first_non_finite
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.schedules import learning_rate_factor
 from training.processes.processes import SINGLE, Processes
@@ -67,7 +68,7 @@ class Trainer:
         self.since_log, self.since_evaluation = Interval(), Interval()
         self.gradient_norm = torch.full((), math.nan, device=hardware.device)
         self.queue = DeviceQueue(hardware.device)
-        self.skipped = SkippedSteps(config.trainer.skip_limit, self.progress, self.queue, processes)
+        self.skipped = SkippedSteps(config.trainer, self.progress, self.queue, processes)
         self.report: StepReport | None = None
         self.noted_long_evaluation = False
         self.first_step = True
@@ -137,6 +138,7 @@ class Trainer:
         counted = sum(batch.target_tokens for batch in batches), sum(batch.tokens for batch in batches)
         targets, tokens = map(int, processes.totals(*counted))
         total = torch.zeros((), device=self.hardware.device)
+        state = random_state(self.hardware.device) if self.config.trainer.find_nan else None
         with training_kernels(self.config, self.hardware.device):
             for batch in batches:
                 total += self.loss.backward(batch.to(self.hardware.device), targets)
@@ -152,7 +154,10 @@ class Trainer:
         for interval in (self.since_log, self.since_evaluation):
             interval.add(total, targets, tokens, seconds, self.optimizer.applied)
         self.progress.step += 1
-        self.skipped.add(total, self.gradient_norm, targets, batches)
+        cause = None
+        if state is not None and not self.optimizer.applied:
+            cause = first_non_finite(self.model, batches, targets, self.config.trainer.label_smoothing, state)
+        self.skipped.add(total, self.gradient_norm, targets, batches, cause)
         self.progress.tokens += tokens
         self.progress.seconds += seconds
         self.progress.step_seconds += 0.0 if self.first_step else seconds

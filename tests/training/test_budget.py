@@ -48,3 +48,11 @@ def test_an_interval_is_a_function_of_the_last_evaluation_alone(
 ) -> None:
     """Guards against a resumed run whose evaluations start again at short intervals."""
     assert evaluation_interval(last, 5, first) == interval
+
+
+def test_evaluations_without_a_limit_do_not_depend_on_the_clock() -> None:
+    """Guards a comparison of two runs against evaluations that one of them skips because its machine was busy."""
+    progress = Progress(step=30, seconds=100.0, evaluation_seconds=90.0)
+    limited, unlimited = (TrainerConfig(steps=90, limit_evaluations=limit) for limit in (True, False))
+    assert Budget(limited, progress).too_soon(10.0)
+    assert Budget(unlimited, progress).too_soon(10.0) is None

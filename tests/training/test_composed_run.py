@@ -197,3 +197,14 @@ def test_home_folders_are_found_wherever_a_run_is_named(tmp_path: Path, monkeypa
     for key in ("resume", "init_from"):
         assert composed(f"{key}=~/runs/old").problems == []
         assert "no such run folder" in composed(f"{key}=~nobody/runs/old").problems[0]
+
+
+@pytest.mark.slow
+def test_the_search_for_nan_can_be_switched_on_for_a_new_and_a_resumed_run(run: Path) -> None:
+    """Guards against `+debug=nan` read as a number by Hydra, and a bad step that only a new run can search."""
+    save(run, **STEPS)
+    for settings in (["+debug=nan"], ["debug=nan"], [f"resume={run}", "+debug=nan"]):
+        found = composed(*settings)
+        assert found.problems == []
+        assert found.config.trainer.find_nan
+    assert composed(f"resume={run}", "+debug=overfit").problems

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from configs.errors import UserError
 from configs.program import expanded
+from configs.whole_file import remove_partial
 from data.prepared import Prepared
 from data.tokens.tokenizer import Tokenizer
 from training.checkpoints.files import load_state
@@ -74,6 +75,8 @@ def starting_point(config: TrainConfig) -> Iterator[StartingPoint]:
 def opened_folder(start: StartingPoint) -> Iterator[tuple[TrainConfig, Path]]:
     """Yield the config with the run's name, and the locked folder of the new or resumed run. Raises UserError."""
     if start.run is not None:
+        for folder in (start.run, start.run / "attention", *start.run.glob("checkpoints/*/")):
+            remove_partial(folder, keep=".generated_")  # generate.py may be writing there
         yield start.config, start.run
     else:
         with create(start.config) as run:

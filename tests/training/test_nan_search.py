@@ -1,0 +1,144 @@
+"""`+debug=nan`: the first module that makes a non-finite value is named."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from configs.errors import UserError
+from data.batches.batch import Batch
+from model.config import ModelConfig
+from model.gpt import GPT
+from tests.training.tiny_trainer import CPU, Listed, pairs, train, trainer
+from training.config import ScheduleConfig, TrainConfig, TrainerConfig
+from training.run_folder.loaded_run import Model
+from training.trainer import Trainer
+
+Spoil = Callable[[Model], Any]
+
+
+def gpt_trainer(**settings: Any) -> Trainer:
+    """Return a trainer of a tiny GPT with dropout, whose batches name their windows."""
+    torch.manual_seed(1)
+    ids = torch.randint(0, 20, (6, 4, 9))
+    batches = [Batch(x[:, :-1], x[:, 1:], rows=torch.arange(4).numpy() * 100 + n) for n, x in enumerate(ids)]
+    config = TrainConfig(
+        trainer=TrainerConfig(steps=6, log_every=1, evaluate_every=2, find_nan=True, **settings),
+        schedule=ScheduleConfig(warmup=0),
+    )
+    return Trainer(
+        config, GPT(ModelConfig(layers=2, heads=2, width=16, context=8, dropout=0.1), 20), Listed(batches), CPU, 1.0
+    )
+
+
+def sentence(each: Trainer, folder: Path) -> str:
+    """Train until the run stops -> its error message."""
+    with pytest.raises(UserError) as raised:
+        train(each, folder)
+    (message,) = raised.value.args
+    assert "the batch of step" in message
+    return str(message)
+
+
+def after(steps: int, each: Trainer, hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a hook that acts in later steps only."""
+    return lambda module, *values: hook(*values) if each.progress.step >= steps else None
+
+
+def test_a_module_whose_output_overflows_is_named_with_its_rows(tmp_path: Path) -> None:
+    """Guards against a search that names a later module, forgets the example, or does not repeat the dropout."""
+    each = gpt_trainer(accumulate=2)
+
+    def overflow(inputs: Any, output: Tensor) -> Tensor:
+        output = output.clone()
+        output[2, 3, 1] = torch.inf
+        return output
+
+    expand = each.model.blocks[1].feed_forward.expand  # type: ignore[union-attr,index]
+    expand.register_forward_hook(after(2, each, overflow))
+    message = sentence(each, tmp_path / "run")
+    assert message.startswith("step 3, forward pass: blocks.1.feed_forward.expand (Linear) makes [4, 8,")
+    assert "1 infinite, values from" in message
+    assert "from [4, 8, 16] float32, values from" in message
+    assert "(micro-batch 1 of 2, rows 2: windows at tokens 204 of the training data)" in message
+    assert "the checkpoint of step 2 is kept" in message
+
+
+def test_a_function_between_modules_is_found_before_the_next_module(tmp_path: Path) -> None:
+    """Guards against blaming the layer that receives an infinite value."""
+    each = gpt_trainer()
+    with torch.no_grad():
+        each.model.blocks[0].feed_forward.expand.weight.mul_(1e25)  # type: ignore[union-attr,index]
+    each.model.blocks[0].feed_forward.activation = "relu2"  # type: ignore[union-attr,index]
+    message = sentence(each, tmp_path / "run")
+    assert "forward pass: the input of blocks.0.feed_forward.project (Linear) is not finite" in message
+
+
+class Bad(torch.autograd.Function):
+    """The identity with a gradient of NaN."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        return gradient * torch.nan
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_backward_pass_is_searched_too(recompute: bool, tmp_path: Path) -> None:
+    """Guards against a finite forward pass after which nothing is found."""
+    each = gpt_trainer(recompute=recompute)
+
+    class Norm(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: Tensor) -> Tensor:
+            return Bad.apply(self.inner(x))
+
+    block = each.model.blocks[1]  # type: ignore[union-attr,index]
+    block.feed_forward_norm = Norm(block.feed_forward_norm)  # type: ignore[union-attr,arg-type]
+    message = sentence(each, tmp_path / "run")
+    assert "step 1, backward pass: the gradient that blocks.1.feed_forward_norm.inner (" in message
+    assert "receives is [4, 8, 16] float32, 512 NaN, no finite value" in message
+
+
+def test_a_translator_is_searched_as_well(tmp_path: Path) -> None:
+    """Guards against a search that works for the GPT alone: cross-attention is called through its methods."""
+    each = trainer(pairs(), find_nan=True)
+    with torch.no_grad():
+        each.model.decoder[0].cross_attention.key_value.weight.fill_(3e38)  # type: ignore[union-attr,index]
+    message = sentence(each, tmp_path / "run")
+    assert "forward pass: decoder.0.cross_attention.key_value (Linear) makes [1, 6," in message
+
+
+def test_gradients_whose_norm_alone_overflows_are_explained(tmp_path: Path) -> None:
+    """Guards against a search that ends without a word."""
+    each = gpt_trainer()
+    each.model.head.weight.register_hook(lambda gradient: gradient * 1e25)
+    message = sentence(each, tmp_path / "run")
+    assert message.startswith("step 1, all gradients are finite, but their norm exceeds the range of float32")
+
+
+@pytest.mark.slow
+def test_a_compiled_model_is_searched_uncompiled(tmp_path: Path) -> None:
+    """Guards against hooks that never fire in compiled code."""
+    each = gpt_trainer(compile="on")
+    with torch.no_grad():
+        each.model.blocks[0].attention.query_key_value.weight.fill_(3e38)  # type: ignore[union-attr,index]
+    message = sentence(each, tmp_path / "run")
+    assert "forward pass: blocks.0.attention.query_key_value (Linear) makes" in message
+
+
+@pytest.fixture(autouse=True)
+def compiler() -> Iterator[None]:
+    """Forget compiled code."""
+    yield
+    if "torch._dynamo" in __import__("sys").modules:
+        torch._dynamo.reset()

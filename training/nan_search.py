@@ -1,0 +1,148 @@
+"""Find the first module that makes a non-finite value: repeat a bad step uncompiled, with hooks on every module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from data.batches.batch import Batch
+from model.gpt import GPT
+from training.hardware.compilation import eagerly
+from training.hardware.reproducibility import random_state, restore_random_state
+from training.loss import batch_loss
+from training.run_folder.loaded_run import Model
+
+
+class _Found(Exception):
+    """Raised at the first non-finite value, with the finding and the tensor that contains it."""
+
+    def __init__(self, finding: str, tensor: Tensor | None = None) -> None:
+        super().__init__(finding)
+        self.tensor = tensor
+
+
+def first_non_finite(
+    model: Model, batches: Sequence[Batch], targets: int, smoothing: float, state: dict[str, Any]
+) -> str:
+    """Repeat the forward and backward passes of a step -> one sentence on the first non-finite value.
+
+    batches: of this process, on the model's device or the CPU. targets: target tokens of the whole step, the divisor of
+    the loss. state: `random_state` before the step, so that dropout is repeated. The model's gradients are dropped, and
+    the current random state is kept.
+    """
+    device = next(model.parameters()).device
+    kept = random_state(device)
+    try:
+        with eagerly(True), watched(model):
+            restore_random_state(state, device)
+            for number, batch in enumerate(batches, 1):
+                try:
+                    search_batch(model, batch.to(device), targets, smoothing)
+                except _Found as found:
+                    return f"{found} (micro-batch {number} of {len(batches)}{examples(model, batch, found)})"
+            norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
+    finally:
+        model.zero_grad()
+        restore_random_state(kept, device)
+    if not norm.isfinite():
+        return "all gradients are finite, but their norm exceeds the range of float32"
+    return (
+        "the uncompiled model computes finite values on this batch: only its compiled form, or another process, fails"
+    )
+
+
+def search_batch(model: Model, batch: Batch, targets: int, smoothing: float) -> None:
+    """Add the gradients of a micro-batch; raises _Found at a non-finite value."""
+    loss = batch_loss(model, batch.model_inputs, batch.targets, smoothing)
+    if not loss.isfinite():
+        raise _Found(f"forward pass: the loss is {float(loss)}, computed from finite features")
+    (loss / targets).backward()
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None and not parameter.grad.isfinite().all():
+            raise _Found(f"backward pass: the gradient of {name} is not finite: {statistics(parameter.grad)}")
+
+
+@contextmanager
+def watched(model: nn.Module) -> Iterator[None]:
+    """Inside the context every module of a model raises _Found at its first non-finite value."""
+    names = {module: name or type(model).__name__ for name, module in model.named_modules()}
+    handles = []
+    for module, name in names.items():
+        shown = f"{name} ({type(module).__name__})"
+        for register, hook in (
+            (module.register_forward_pre_hook, before_forward),
+            (module.register_forward_hook, after_forward),
+            (module.register_full_backward_hook, after_backward),
+        ):
+            handles.append(register(_bound(hook, shown)))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _bound(hook: Callable[..., None], shown: str) -> Callable[..., None]:
+    return lambda module, *values: hook(shown, *values)
+
+
+def before_forward(shown: str, inputs: tuple) -> None:
+    """Check the input of a module, which a function outside of all modules may have computed."""
+    for tensor in floats(inputs):
+        if not tensor.isfinite().all():
+            raise _Found(f"forward pass: the input of {shown} is not finite: {statistics(tensor)}", tensor)
+
+
+def after_forward(shown: str, inputs: tuple, output: Any) -> None:
+    """Check the output of a module, whose input is finite."""
+    for tensor in floats(output):
+        if not tensor.isfinite().all():
+            given = "; ".join(map(statistics, floats(inputs))) or "token ids"
+            raise _Found(f"forward pass: {shown} makes {statistics(tensor)} from {given}", tensor)
+
+
+def after_backward(shown: str, gradient_in: tuple, gradient_out: tuple) -> None:
+    """Check the gradients of a module: of its output, computed by what follows, and of its input."""
+    for tensor in floats(gradient_out):
+        if not tensor.isfinite().all():
+            raise _Found(f"backward pass: the gradient that {shown} receives is {statistics(tensor)}", tensor)
+    for tensor in floats(gradient_in):
+        if not tensor.isfinite().all():
+            given = "; ".join(map(statistics, floats(gradient_out)))
+            raise _Found(f"backward pass: {shown} makes the gradient {statistics(tensor)} from {given}", tensor)
+
+
+def floats(values: Any) -> list[Tensor]:
+    """Return the floating-point tensors in a tensor, or in a nested sequence."""
+    if isinstance(values, Tensor):
+        return [values.detach()] if values.dtype.is_floating_point else []
+    return [tensor for value in values for tensor in floats(value)] if isinstance(values, tuple | list) else []
+
+
+def statistics(tensor: Tensor) -> str:
+    """Return shape, dtype, range of the finite values and number of the others."""
+    finite = tensor[tensor.isfinite()].float()
+    between = (
+        f"values from {float(finite.min()):.3g} to {float(finite.max()):.3g}" if len(finite) else "no finite value"
+    )
+    nan, infinite = int(tensor.isnan().sum()), int(tensor.isinf().sum())
+    bad = ", ".join(f"{count} {what}" for count, what in ((nan, "NaN"), (infinite, "infinite")) if count)
+    return f"{list(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}, {bad + ', ' if bad else ''}{between}"
+
+
+def examples(model: Model, batch: Batch, found: _Found) -> str:
+    """Return which rows of a micro-batch hold the non-finite values, and where they come from in the training data."""
+    tensor = found.tensor
+    if tensor is None or not tensor.dim() or len(tensor) != len(batch.inputs):
+        return ""
+    rows = (~tensor.isfinite()).flatten(1).any(dim=1).nonzero().flatten().tolist()
+    shown = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")
+    if batch.rows is None:
+        return f", rows {shown}"
+    what = "windows at tokens" if isinstance(model, GPT) else "pairs"
+    places = ", ".join(str(int(batch.rows[row])) for row in rows[:10])
+    return f", rows {shown}: {what} {places} of the training data"
