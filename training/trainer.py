@@ -34,6 +34,7 @@ from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog
 from training.run_folder.step_report import StepReport, long_evaluation
 from training.sharding.choice import weights_for
+from training.sharding.lockstep import in_lockstep
 from training.skipped_steps import SkippedSteps
 
 Evaluate = Callable[[int, dict], float]
@@ -133,6 +134,8 @@ class Trainer:
         batches = self.only_batches
         if batches is None:
             batches = self.stream.share(self.config.trainer.accumulate, processes.rank, processes.world)
+        if self.weights.lockstep:
+            batches = in_lockstep(batches, -(-self.config.trainer.accumulate // processes.world), self.config.task)
         if self.config.trainer.overfit:
             self.only_batches = batches
         counted = sum(batch.target_tokens for batch in batches), sum(batch.tokens for batch in batches)

@@ -24,8 +24,9 @@ class Exchange(Protocol):
     def to_owners(self, rows: list[Tensor]) -> dict[int, Tensor]:
         """Collective: from this process's rows of every matrix -> the whole matrices that it owns, by index."""
 
-    def from_owners(self, matrices: dict[int, Tensor]) -> list[Tensor]:
-        """Collective, the inverse: from the matrices that this process owns -> its rows of every matrix."""
+    def from_owners(self, matrices: dict[int, Tensor], like: Tensor) -> list[Tensor]:
+        """Collective, the inverse: from the matrices that this process owns -> its rows of every matrix. All have the
+        dtype and the device of `like`."""
 
 
 class Muon(StatefulOptimizer):
@@ -72,19 +73,20 @@ class Muon(StatefulOptimizer):
             torch._foreach_add_(gradients, torch._foreach_mul(momenta, (~applied).float()))
             kept = torch.where(applied, kept, 1.0)
         torch._foreach_lerp_(momenta, gradients, 1 - self.momentum)
-        updates = torch._foreach_lerp(gradients, momenta, self.momentum)
+        updates = list(torch._foreach_lerp(gradients, momenta, self.momentum))
         torch._foreach_mul_(parameters, kept)
         shapes: defaultdict[torch.Size, list[int]] = defaultdict(list)
         for index, shape in enumerate(self.exchange.shapes if self.exchange else [p.shape for p in parameters]):
             shapes[shape].append(index)
         dtype, rows = parameters[0].dtype, []
         if self.exchange is not None:
-            mine = self.exchange.to_owners([update.to(self.dtype) for update in updates])
+            updates = [update.to(self.dtype) for update in updates]
+            mine = self.exchange.to_owners(updates)
             turned: dict[int, Tensor] = {}
             for indices in shapes.values():
                 own = [index for index in indices if index in mine]
                 turned |= zip(own, self.orthogonalised([mine[index] for index in own], self.dtype), strict=True)
-            rows = [part.to(dtype) for part in self.exchange.from_owners(turned)]
+            rows = [part.to(dtype) for part in self.exchange.from_owners(turned, updates[0])]
         for (height, width), indices in shapes.items():
             parts = [rows[i] for i in indices] if rows else self.orthogonalised([updates[i] for i in indices], dtype)
             if applied is not None:

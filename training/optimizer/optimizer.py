@@ -100,8 +100,13 @@ class Optimizer:
         """
         try:
             for optimizer, state, part in zip(self.optimizers, states, self.parts, strict=True):
-                optimizer.load_state_dict(self.weights.own_states(state, part))
-        except (ValueError, TypeError, AttributeError):  # different number of optimisers, sizes or structure
+                self.weights.load_states(optimizer, state, part)
+        except (
+            ValueError,
+            TypeError,
+            AttributeError,
+            IndexError,
+        ):  # different number of optimisers, sizes or structure
             raise UserError(
                 "the checkpoint's optimiser state does not fit this configuration (another optim.kind?); "
                 "generate.py and init_from=… can use its weights, but training cannot resume from it"

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from configs.errors import UserError
 from training.hardware.finite import Applied
-from training.optimizer.base import State
+from training.optimizer.base import State, StatefulOptimizer
 from training.optimizer.layout import HIDDEN, Layout, layout_of
 from training.optimizer.muon import Exchange
 from training.processes.processes import Processes
@@ -113,9 +113,9 @@ class Weights:
         """Convert an optimiser's states to those of a process that updates everything, for a checkpoint."""
         return states
 
-    def own_states(self, saved: list[State], part: OptimizerPart) -> list[State]:
-        """Convert saved states to those of this process. Raises ValueError if they do not fit."""
-        return saved
+    def load_states(self, optimizer: StatefulOptimizer, saved: list[State], part: OptimizerPart) -> None:
+        """Load the result of `saved_states`. Raises ValueError if it does not fit."""
+        optimizer.load_state_dict(saved)
 
     # --- one step
 

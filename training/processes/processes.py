@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:  # invalid command lines are rejected without importing torch
+    import torch
     from torch import Tensor
 
 T = TypeVar("T")
@@ -42,17 +43,27 @@ class Processes:
     def copy_of_first(self, tensor: Tensor) -> None:
         """Replace a tensor of the run's device by that of the first process."""
 
-    def add_up_share(self, flat: Tensor) -> None:
+    def reduce_scatter(self, flat: Tensor) -> None:
         """Sum a flat tensor of the run's device over all processes, each process only its share: the `rank`-th of
         `world` equal parts. Afterwards the rest is undefined."""
 
-    def exchange_shares(self, flat: Tensor) -> None:
+    def all_gather(self, flat: Tensor) -> None:
         """Fill a flat tensor of the run's device, of which each process has its share, with the shares of all."""
 
-    def to_first(self, tensor: Tensor) -> list[Tensor]:
+    def gather_tensors(self, tensor: Tensor) -> list[Tensor]:
         """Return, in the first process, the tensors of all processes by rank, on the CPU; elsewhere nothing. All have
         the same shape. No process holds more than two on its device."""
         return [tensor.cpu()]
+
+    def scatter_tensors(self, part_of: Callable[[int], Tensor], into: Tensor) -> None:
+        """Fill `into`, a tensor of the run's device, in each process with `part_of(rank)`, which only the first process
+        computes."""
+        into.copy_(part_of(0))
+
+    def all_to_all(self, sent: list[list[Tensor]], shapes: list[list[torch.Size]], like: Tensor) -> list[list[Tensor]]:
+        """Send the tensors `sent[rank]` to each process -> the tensors received from each, which have `shapes[rank]`.
+        All have the dtype and the device of `like`."""
+        return sent
 
     def totals(self, *numbers: float) -> list[float]:
         """Return the sum of each number over all processes; integers are exact up to 2**53."""

@@ -44,18 +44,18 @@ class Group(Processes):
         """As in Processes."""
         dist.broadcast(tensor, src=0)
 
-    def add_up_share(self, flat: Tensor) -> None:
+    def reduce_scatter(self, flat: Tensor) -> None:
         """As in Processes."""
         _reduce_scatter(self._share(flat), flat)
 
-    def exchange_shares(self, flat: Tensor) -> None:
+    def all_gather(self, flat: Tensor) -> None:
         """As in Processes."""
         _all_gather(flat, self._share(flat))
 
     def _share(self, flat: Tensor) -> Tensor:
         return flat.view(self.world, -1)[self.rank]
 
-    def to_first(self, tensor: Tensor) -> list[Tensor]:
+    def gather_tensors(self, tensor: Tensor) -> list[Tensor]:
         """As in Processes."""
         if not self.first:
             dist.send(tensor, dst=0)
@@ -66,6 +66,28 @@ class Group(Processes):
             dist.recv(received, src=rank)
             found.append(received.cpu())
         return found
+
+    def scatter_tensors(self, part_of: Callable[[int], Tensor], into: Tensor) -> None:
+        """As in Processes."""
+        if not self.first:
+            if into.numel():
+                dist.recv(into, src=0)
+            return
+        into.copy_(part_of(0))
+        for rank in range(1, self.world):
+            part = part_of(rank)
+            if part.numel():
+                dist.send(part.to(into.device, into.dtype).contiguous(), dst=rank)
+
+    def all_to_all(self, sent: list[list[Tensor]], shapes: list[list[torch.Size]], like: Tensor) -> list[list[Tensor]]:
+        """As in Processes."""
+        flat = torch.cat([like.new_empty(0), *(part.reshape(-1) for parts in sent for part in parts)])
+        sizes = [sum(part.numel() for part in parts) for parts in sent]
+        expected = [[shape.numel() for shape in each] for each in shapes]
+        received = like.new_empty(sum(map(sum, expected)))
+        dist.all_to_all_single(received, flat, list(map(sum, expected)), sizes)
+        parts = iter(received.split([size for each in expected for size in each]))
+        return [[next(parts).view(shape) for shape in each] for each in shapes]
 
     def totals(self, *numbers: float) -> list[float]:
         """As in Processes."""

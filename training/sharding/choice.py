@@ -14,6 +14,10 @@ def weights_for(config: TrainConfig, model: Model, hardware: Hardware, processes
     shard, ema = config.trainer.shard, config.trainer.ema
     if processes.world == 1 or shard == "none":
         return Weights(model.to(hardware.device), hardware.dtype, ema)
+    if shard == "weights":
+        from training.sharding.fully_sharded import FullyShardedWeights
+
+        return FullyShardedWeights(model, hardware.device, hardware.dtype, ema, processes)
     from training.sharding.zero import ZeroWeights
 
     muon = config.optim.kind == "muon"

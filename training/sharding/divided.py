@@ -11,13 +11,14 @@ a run folder is ever unpickled.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from training.hardware.finite import Applied
-from training.optimizer.base import State
-from training.optimizer.layout import HIDDEN, SECTIONS, Layout
+from training.optimizer.base import State, StatefulOptimizer
+from training.optimizer.layout import SECTIONS, Layout
 from training.optimizer.weights import OptimizerPart, Weights, check_layout
 from training.processes.processes import Processes
 
@@ -39,6 +40,10 @@ class DividedWeights(Weights):
         self.decay = ema
         self.updates = 0
         self.gradient_is_old = True
+        self.loaded: tuple[Named, Named] | None = None
+        """Whole masters and average that the first process has loaded, until `follow_first`."""
+        self.loaded_states: dict[OptimizerPart, list[State]] = {}
+        """Whole optimiser states, likewise."""
 
     @abstractmethod
     def whole(self, kind: str, own: list[Tensor], *, matrices: bool = False) -> Named:
@@ -48,8 +53,9 @@ class DividedWeights(Weights):
         """
 
     @abstractmethod
-    def own(self, kind: str, named: Named, *, matrices: bool = False) -> list[Tensor]:
-        """The inverse of `whole`, in each process, on the CPU."""
+    def divided(self, kind: str, named: Named, *, matrices: bool = False) -> Callable[[int], list[Tensor]]:
+        """The inverse of `whole`: return a function from the rank of a process to its tensors, on the CPU. Raises
+        ValueError if the parameters have other shapes."""
 
     @abstractmethod
     def refresh(self) -> None:
@@ -100,15 +106,42 @@ class DividedWeights(Weights):
         masters = self._named(self.own_masters) if self.decay else None
         return {"updates": self.updates, "masters": masters, "starts": self.single.starts}
 
-    @torch.no_grad()
     def load_state_dict(self, state: dict, best: Named) -> None:
-        """As in Weights."""
+        """As in Weights, in the first process; `follow_first` gives every process its part."""
         check_layout(state, self.single)
         self.updates = state["updates"]
-        self._fill(self.own_masters, state["masters"] or best)
-        if self.own_average is not None:
-            self._fill(self.own_average, best)
+        self.loaded = state["masters"] or best, best
+
+    @torch.no_grad()
+    def follow_first(self, processes: Processes) -> None:
+        """As in Weights."""
+        if not processes.of_first(self.loaded is not None):
+            return
+        masters, average = self.loaded or ({}, {})
+        for kind in SECTIONS:
+            self._deal(kind, masters, self.own_masters[kind])
+            if self.own_average is not None:
+                self._deal(kind, average, self.own_average[kind])
+        self.updates = processes.of_first(self.updates)
+        self.loaded = None
         self.refresh()
+
+    def _deal(self, kind: str, named: Named, into: list[Tensor], *, matrices: bool = False) -> None:
+        """Give each process its part of whole tensors, which the first process has. Collective.
+
+        into: tensors in the order of `updated(kind)`, or, with `matrices`, in that of `matrices()`.
+        """
+        parts_of = self.divided(kind, named, matrices=matrices) if named else None
+
+        def part_of(rank: int) -> Tensor:
+            assert parts_of is not None, "called in the first process only"
+            return torch.cat([torch.empty(0), *(part.reshape(-1) for part in parts_of(rank))])
+
+        sizes = [each.numel() for each in into]
+        flat = torch.empty(sum(sizes), device=self.everything[0].device)
+        self.processes.scatter_tensors(part_of, flat)
+        for each, part in zip(into, flat.split(sizes), strict=True):
+            each.copy_(part.view(each.shape))
 
     def _named(self, parts: Parts) -> Named:
         found: Named = {}
@@ -116,18 +149,10 @@ class DividedWeights(Weights):
             found |= self.whole(kind, parts[kind])
         return {name: found[name] for name in self.single.shapes if name in found}
 
-    def _fill(self, parts: Parts, named: Named) -> None:
-        for kind in SECTIONS:
-            for part, source in zip(parts[kind], self.own(kind, named), strict=True):
-                part.copy_(source)
-
     def saved_states(self, states: list[State], part: OptimizerPart) -> list[State]:
         """As in Weights; empty except in the first process."""
-        remaining = iter(states)
         found: list[State] = []
-        for kind in part.kinds:
-            updated = self.matrices() if part.whole_matrices else self.updated(kind)
-            own = [next(remaining) for _ in updated]
+        for kind, own in self._by_kind(states, part).items():
             named = {
                 key: self.whole(kind, [state[key] for state in own], matrices=part.whole_matrices) for key in part.state
             }
@@ -136,27 +161,48 @@ class DividedWeights(Weights):
             if part.whole_matrices:
                 found += [{key: named[key][name] for key in part.state} for name in self.single.names(kind)]
             else:
-                rest = {key: value for key, value in own[0].items() if key not in part.state}
+                rest = own[0] if own else {"step": torch.zeros(())}
                 found.append(rest | {key: self._section(kind, named[key]) for key in part.state})
         return found
 
-    def own_states(self, saved: list[State], part: OptimizerPart) -> list[State]:
-        """As in Weights."""
-        if any(set(part.state) - set(state) for state in saved):
+    def load_states(self, optimizer: StatefulOptimizer, saved: list[State], part: OptimizerPart) -> None:
+        """As in Weights, in the first process; `follow_states` gives every process its part."""
+        count = len(self.single.names(part.kinds[0])) if part.whole_matrices else len(part.kinds)
+        if len(saved) != count or any(not set(part.state) <= set(state) for state in saved):
             raise ValueError("the state is of another optimiser")
+        for kind in part.kinds:
+            for key in part.state:
+                self.divided(kind, self._loaded_state(saved, part, kind, key), matrices=part.whole_matrices)
+        self.loaded_states[part] = saved
+
+    @torch.no_grad()
+    def follow_states(self, optimizer: StatefulOptimizer, part: OptimizerPart, processes: Processes) -> None:
+        """As in Weights."""
+        saved = self.loaded_states.pop(part, None)
+        if not processes.of_first(saved is not None):
+            return
+        for number, (kind, own) in enumerate(self._by_kind(optimizer.state_dict(), part).items()):
+            for key in part.state:
+                named = {} if saved is None else self._loaded_state(saved, part, kind, key)
+                self._deal(kind, named, [state[key] for state in own], matrices=part.whole_matrices)
+            if not part.whole_matrices:
+                step = processes.of_first(0.0 if saved is None else float(saved[number]["step"]))
+                for state in own:
+                    state["step"].fill_(step)
+
+    def _by_kind(self, states: list[State], part: OptimizerPart) -> dict[str, list[State]]:
+        """Return this process's states of the parameters of each section."""
+        remaining = iter(states)
+        return {
+            kind: [next(remaining) for _ in (self.matrices() if part.whole_matrices else self.updated(kind))]
+            for kind in part.kinds
+        }
+
+    def _loaded_state(self, saved: list[State], part: OptimizerPart, kind: str, key: str) -> Named:
+        """Return one tensor of the state for each parameter of a section, from the states in a checkpoint."""
         if part.whole_matrices:
-            names = self.single.names(HIDDEN)
-            columns = [
-                self.own(HIDDEN, dict(zip(names, (state[key] for state in saved), strict=True)), matrices=True)
-                for key in part.state
-            ]
-            return [dict(zip(part.state, values, strict=True)) for values in zip(*columns, strict=True)]
-        found: list[State] = []
-        for kind, state in zip(part.kinds, saved, strict=True):
-            own = {key: self.own(kind, self._parameters(kind, state[key])) for key in part.state}
-            for index in range(len(self.updated(kind))):
-                found.append(state | {key: own[key][index] for key in part.state})
-        return found
+            return dict(zip(self.single.names(kind), (state[key] for state in saved), strict=True))
+        return self._parameters(kind, saved[part.kinds.index(kind)][key])
 
     def _section(self, kind: str, named: Named) -> Tensor:
         """Return a section as one flat tensor in the layout of a single process."""

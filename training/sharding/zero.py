@@ -11,7 +11,7 @@ matrices: for it, the hidden matrices are arranged so that none crosses the bord
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -31,6 +31,8 @@ class ZeroWeights(DividedWeights):
     ) -> None:
         named = trained_parameters(model)
         super().__init__(processes, layout_of(named), ema)
+        for parameter in named.values():
+            processes.copy_of_first(parameter.data)
         self.training_model = model
         self.layout = layout_of(named, processes.world, whole_matrices=whole_matrices)
         flat = torch.zeros(self.layout.length, device=next(iter(named.values())).device)
@@ -51,26 +53,24 @@ class ZeroWeights(DividedWeights):
             self.own_masters[kind] = [master]
             if self.own_average is not None:
                 self.own_average[kind] = [master.clone()]
-        self.own_names = [
-            name for name in self.layout.names(HIDDEN) if self.layout.rank_of(name, HIDDEN) == processes.rank
-        ]
 
     def matrices(self) -> list[Tensor]:
         """As in Weights."""
         (master,) = self.own_masters[HIDDEN]
-        found = self._own_matrices(master)
+        found = self._matrices_in(master, self.processes.rank)
         assert master.grad is not None
-        for matrix, gradient in zip(found, self._own_matrices(master.grad), strict=True):
+        for matrix, gradient in zip(found, self._matrices_in(master.grad, self.processes.rank), strict=True):
             matrix.grad = gradient
         return found
 
-    def _own_matrices(self, share: Tensor) -> list[Tensor]:
-        """Return views of a share of the hidden matrices, all of which are whole."""
-        first = self.layout.share(HIDDEN, self.processes.rank).start
+    def _matrices_in(self, share: Tensor, rank: int) -> list[Tensor]:
+        """Return views of the matrices in a process's share of the hidden matrices."""
+        first = self.layout.share(HIDDEN, rank).start
         starts, shapes = self.layout.starts, self.layout.shapes
         return [
             share[starts[name] - first : starts[name] - first + shapes[name].numel()].view(shapes[name])
-            for name in self.own_names
+            for name in self.layout.names(HIDDEN)
+            if self.layout.rank_of(name, HIDDEN) == rank
         ]
 
     @torch.no_grad()
@@ -79,7 +79,7 @@ class ZeroWeights(DividedWeights):
         if self.gradient_is_old:
             self.gradient.zero_()
         for kind in SECTIONS:
-            processes.add_up_share(self.gradient[self.layout.sections[kind]])
+            processes.reduce_scatter(self.gradient[self.layout.sections[kind]])
 
     @torch.no_grad()
     def refresh(self) -> None:
@@ -92,7 +92,7 @@ class ZeroWeights(DividedWeights):
             share = flat[self.layout.share(kind, self.processes.rank)]
             if share.data_ptr() != parts[kind][0].data_ptr():
                 share.copy_(parts[kind][0])
-            self.processes.exchange_shares(flat[self.layout.sections[kind]])
+            self.processes.all_gather(flat[self.layout.sections[kind]])
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
@@ -112,14 +112,14 @@ class ZeroWeights(DividedWeights):
         """As in DividedWeights."""
         if matrices:
             share = torch.zeros_like(self.own_masters[kind][0])
-            for view, matrix in zip(self._own_matrices(share), own, strict=True):
+            for view, matrix in zip(self._matrices_in(share, self.processes.rank), own, strict=True):
                 view.copy_(matrix)
         else:
             (share,) = own
-        shares = self.processes.to_first(share)
+        shares = self.processes.gather_tensors(share)
         return self.layout.named(kind, torch.cat(shares)) if shares else {}
 
-    def own(self, kind: str, named: Named, *, matrices: bool = False) -> list[Tensor]:
+    def divided(self, kind: str, named: Named, *, matrices: bool = False) -> Callable[[int], list[Tensor]]:
         """As in DividedWeights."""
         section = self.layout.sections[kind]
         flat = torch.zeros(section.stop - section.start)
@@ -127,5 +127,5 @@ class ZeroWeights(DividedWeights):
             if view.shape != named[name].shape:
                 raise ValueError("the state is of other parameters")
             view.copy_(named[name])
-        share = flat.view(self.layout.world, -1)[self.processes.rank]
-        return self._own_matrices(share) if matrices else [share]
+        shares = flat.view(self.layout.world, -1)
+        return lambda rank: self._matrices_in(shares[rank], rank) if matrices else [shares[rank]]

@@ -70,7 +70,7 @@ def tensor_bytes() -> int:
     gc.collect()
     storages = {}
     for each in gc.get_objects():
-        if isinstance(each, torch.Tensor):
+        if type(each) in (torch.Tensor, torch.nn.Parameter):  # a DTensor contains one of these
             storage = each.untyped_storage()
             storages[storage.data_ptr()] = storage.nbytes()
     return sum(storages.values())

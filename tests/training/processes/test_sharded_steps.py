@@ -10,7 +10,7 @@ import pytest
 from tests.training.processes.torchrun import torchrun
 
 SCRIPT = Path(__file__).with_name("sharded_steps.py")
-SHARDS = ("optimizer",)
+SHARDS = ("optimizer", "weights")
 
 
 def trained(processes: int, shards: tuple[str, ...], folder: Path, *, accumulate: int, steps: int) -> dict:
