@@ -44,7 +44,7 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
         from data.prepare import prepare
         from model.size import flops_per_token
         from training.announcement import about, announce
-        from training.checkpoints.folder import resume_hint
+        from training.checkpoints.loading import resume_hint
         from training.evaluation.evaluators import evaluator_for
         from training.hardware.apple_gpu import check_apple_gpu
         from training.hardware.device import choose_hardware

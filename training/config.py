@@ -144,8 +144,9 @@ class TrainerConfig:
     """Stop after this many evaluations without a lower validation loss; null disables early stopping. Skipped
     evaluations do not count."""
 
-    keep: int = 0
-    """Number of older checkpoints to keep besides `last` and `best`."""
+    keep: int = 1
+    """Number of older checkpoints to keep besides `last` and `best`. A resume falls back to one of them if the last
+    checkpoint is damaged."""
 
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:N` for GPU number N, `mps` (Apple GPU, untested), or `auto`: a CUDA GPU if there is one,

@@ -15,7 +15,7 @@ from configs.errors import DIVERGED, UserError
 from configs.whole_file import write_whole
 from data.batches.batch import Batch
 from generation.cuda.host_copy import HostCopy
-from training.checkpoints.folder import resume_hint
+from training.checkpoints.loading import resume_hint
 from training.config import TrainerConfig
 from training.hardware.device_queue import UNFINISHED, DeviceQueue
 from training.processes.processes import SINGLE, Processes

@@ -16,7 +16,7 @@ from attention_maps.record.undisturbed import undisturbed
 from configs.errors import UserError, check_finite
 from data.batches.batch import Batch, BatchStream
 from training.budget import Budget
-from training.checkpoints.folder import resume_hint
+from training.checkpoints.loading import resume_hint
 from training.checkpoints.saver import CheckpointSaver
 from training.config import TrainConfig
 from training.hardware import compilation, recomputation
@@ -89,7 +89,6 @@ class Trainer:
         data_key: identifies the prepared data in checkpoints, so that a resume can detect changed data.
         """
         self.run_folder, self.log, self.evaluate_model, self.data_key = run, log, evaluate, data_key
-        self.saver.open(run, log)
         trainer = self.config.trainer
         self.model.train()
         self.loss.warn = log.line
@@ -97,13 +96,14 @@ class Trainer:
         self.mark = time.perf_counter()
         with (
             StopRequest() as stop,
+            self.saver.opened(run, log),
             tqdm(total=trainer.steps, initial=self.progress.step, unit="step", disable=None, dynamic_ncols=True) as bar,
             profiler(run, log, self.hardware.device) if trainer.profile else nullcontext() as profile,
         ):
             while not stop.received:
                 if self.budget.evaluation_is_due():
                     self.evaluate(stop)
-                elif self.saver.retry_is_due:
+                elif self.saver.retry_is_due():
                     self.save_between()
                 ended = self.budget.end_of_training()
                 if ended and self.budget.evaluation_is_due():
@@ -121,6 +121,7 @@ class Trainer:
         self.catch_up()
         if stop.received:
             self.saver.save()
+            self.saver.wait()
         if self.saver.failure is not None:
             raise UserError(f"{self.saver.failure}; {resume_hint(run)}")
         if stop.received:
@@ -150,6 +151,7 @@ class Trainer:
         processes.add_up(total)
         done, warmed_up = self.budget.share_done(), self.budget.share_warmed_up()
         factor = learning_rate_factor(self.config.schedule, self.progress.step, done, warmed_up)
+        self.saver.before_update()
         self.gradient_norm = self.optimizer.step(factor)
         self.weights.publish(self.optimizer.applied)
         self.queue.end_step()
@@ -192,7 +194,7 @@ class Trainer:
     # --- evaluation, checkpoints, log
 
     def evaluate(self, stop: StopRequest) -> None:
-        """Save a checkpoint, evaluate the saved weights and update the best loss.
+        """Save a checkpoint, evaluate the saved weights while it is written, and update the best loss.
 
         If the evaluation fails or is interrupted, no training step is lost, and a resumed run repeats the evaluation.
         An evaluation due too soon after a long one is skipped; only the checkpoint is saved.

@@ -18,7 +18,7 @@ from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from tests.conftest import TINY
 from training.checkpoints.files import load_weights
-from training.checkpoints.folder import checkpoint_path
+from training.checkpoints.loading import checkpoint_path
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware import compilation
 from training.hardware.device import Hardware

@@ -23,7 +23,7 @@ from configs.errors import UserError
 from tests.conftest import TINY, train_command
 from tests.test_resume import curve, start_and_stop
 from training.checkpoints.files import load_progress, load_weights
-from training.checkpoints.folder import checkpoint_path
+from training.checkpoints.loading import checkpoint_path
 from training.run_folder import test_results
 from training.run_folder.name_and_lock import leavings
 from training.run_folder.tokenizers import load_tokenizers
@@ -124,8 +124,8 @@ def test_going_back_to_the_very_start_leaves_nothing_of_the_later_training(train
     train(*TEXT, "name=run", "trainer.test=false", "trainer.keep=1")
     first = run / "checkpoints" / "step-00000000"
     shutil.move(run / "checkpoints" / "step-00000004", first)
-    progress = json.loads((first / "state.json").read_text(encoding="utf-8"))
-    (first / "state.json").write_text(json.dumps(progress | {"step": 0, "evaluated_step": 0}), encoding="utf-8")
+    progress = load_progress(first) | {"step": 0, "evaluated_step": 0}
+    (first / "state.json").write_text(json.dumps(progress), encoding="utf-8")  # without checksums, as in older runs
     weights = load_weights(first)
     state = torch.load(first / "state.pt", weights_only=True)
     save_file(weights, first / "weights.safetensors", metadata={"step": "0", "save": state["save"]})
@@ -183,7 +183,8 @@ def test_a_checkpoint_that_is_not_there_is_answered_with_those_that_are(train: T
     """Guards against using another step if `resume=…/step-…` is mistyped."""
     train(*TEXT, "name=run", "trainer.test=false")
     said = train("resume=runs/run/checkpoints/step-00000005")
-    assert said == "error: runs/run/checkpoints/step-00000005: no such checkpoint; available: step-00000006\n"
+    available = "step-00000004, step-00000006"
+    assert said == f"error: runs/run/checkpoints/step-00000005: no such checkpoint; available: {available}\n"
     assert "no such run folder" in train("resume=runs/other/checkpoints/step-00000005")
 
 

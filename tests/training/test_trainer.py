@@ -13,7 +13,7 @@ from model.config import ModelConfig
 from model.gpt import GPT
 from tests.training.tiny_trainer import pairs, together, train, trainer
 from training.checkpoints.files import load_state, load_weights
-from training.checkpoints.folder import checkpoint_path
+from training.checkpoints.loading import checkpoint_path
 from training.evaluation.held_out import held_out_loss
 from training.hardware.device import Hardware
 from training.progress import Interval

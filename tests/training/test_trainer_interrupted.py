@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from configs.errors import UserError
 from tests.training.tiny_trainer import curve, go_on, pairs, resumed, train, trainer
 from training.checkpoints.files import checkpoint_step, load_state, load_weights
-from training.checkpoints.folder import checkpoint_path
+from training.checkpoints.loading import checkpoint_path
 from training.progress import Interrupted
 from training.run_folder.log import RunLog
 from training.trainer import Evaluate, Trainer
@@ -89,6 +89,7 @@ def test_the_best_checkpoint_stays_where_its_evaluation_could_not_be_recorded_at
     in_the_way = tmp_path / "checkpoints" / "step-00000004" / ".tmp-state.json"
 
     def evaluate(step: int, record: dict) -> float:
+        each.saver.wait()
         if step == 4:
             in_the_way.mkdir()
         if step == 6:

@@ -10,7 +10,7 @@ from data.batches.batch import IGNORED, Batch, BatchStream
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from training.checkpoints.files import load_state, load_weights
-from training.checkpoints.folder import checkpoint_path
+from training.checkpoints.loading import checkpoint_path
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware.device import Hardware
 from training.processes.processes import SINGLE, Processes

@@ -2,7 +2,7 @@
 
 step-00000500/weights.safetensors   the weights for generation
               state.pt              the remaining training state
-              state.json            the counters (`training.progress.Progress`)
+              state.json            the counters (`training.progress.Progress`), and checksums of all three files
 """
 
 from __future__ import annotations
@@ -10,58 +10,109 @@ from __future__ import annotations
 import json
 import secrets
 import textwrap
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from configs.errors import UserError
 from configs.whole_file import flush
+from training.checkpoints.checksums import Checksum, ChecksumWriter
+from training.checkpoints.snapshot import Snapshot
 from training.hardware.out_of_memory import is_out_of_memory
 
 WEIGHTS, STATE, SUMMARY = "weights.safetensors", "state.pt", "state.json"
+Checksums = dict[str, Checksum]
 
 
-def write_files(folder: Path, step: int, weights: dict[str, Tensor], state: dict, progress: dict) -> None:
-    """Write the three files of a checkpoint; a random id stored in two of them identifies files of the same save."""
+class Damaged(UserError):
+    """A file of a checkpoint is missing or its content is wrong; `cause` names it and says why."""
+
+    def __init__(self, path: Path, cause: str) -> None:
+        super().__init__(f"{path}: missing or damaged ({cause}). To fix it: {fix(path.parent)}.")
+        self.cause = f"{path.name}: {cause}"
+
+
+def write_files(folder: Path, step: int, snapshot: Snapshot, progress: dict) -> None:
+    """Write the three files of a checkpoint; a random id stored in two of them identifies files of the same save.
+
+    The state is written first: the next optimiser step waits for it (see Snapshot).
+    """
     save = secrets.token_hex(8)
-    contiguous = {name: tensor.contiguous().cpu() for name, tensor in weights.items()}
-    save_file(contiguous, folder / WEIGHTS, metadata={"step": str(step), "save": save})
-    write_state(state | {"save": save}, folder / STATE)
-    (folder / SUMMARY).write_bytes(to_json(progress))
+    checksums = {
+        STATE: write_state(snapshot.state | {"save": save}, folder / STATE),
+        WEIGHTS: write_weights(snapshot, folder / WEIGHTS, {"step": str(step), "save": save}),
+    }
+    (folder / SUMMARY).write_bytes(summary(progress, checksums))
     for name in (WEIGHTS, STATE, SUMMARY):
         flush(folder / name)
 
 
-def write_state(state: dict, path: Path) -> None:
+def write_state(state: dict, path: Path) -> Checksum:
     """Run `torch.save` on a file opened here, so that system errors are raised as OSError and the file is closed.
 
     On a path, torch reports `unexpected pos 640 vs 534` or `iostream error` for any cause.
     """
     with path.open("wb") as file:
+        writer = ChecksumWriter(file)
         try:
-            torch.save(state, file)
+            torch.save(state, writer)  # type: ignore[arg-type]
         except RuntimeError as error:  # `unexpected pos` while closing the archive after a failed write
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from None
             raise
+        return writer.checksum
 
 
-def to_json(progress: dict) -> bytes:
-    """Return the content of state.json."""
-    return f"{json.dumps(progress, indent=1, allow_nan=False)}\n".encode()
+def write_weights(snapshot: Snapshot, path: Path, metadata: dict[str, str]) -> Checksum:
+    """Write the weights as a safetensors file, in pieces; the library's `save_file` copies all weights at once."""
+    header: dict[str, Any] = {"__metadata__": metadata}
+    end = 0
+    for name, tensor in snapshot.weights.items():
+        assert tensor.dtype == torch.float32
+        start, end = end, end + 4 * tensor.numel()
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [start, end]}
+    encoded = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    with path.open("wb") as file:
+        writer = ChecksumWriter(file)
+        writer.write(len(encoded).to_bytes(8, "little") + encoded)
+        snapshot.write_weights(writer.write)
+        return writer.checksum
+
+
+def summary(progress: dict, checksums: Checksums) -> bytes:
+    """Return the content of state.json: the counters, checksums of the other files, and a CRC-32 of these values."""
+    content = progress | {"files": {name: checksum.to_json() for name, checksum in checksums.items()}}
+    return f"{json.dumps(content | {'crc32': _crc32(content)}, indent=1, allow_nan=False)}\n".encode()
+
+
+def read_summary(checkpoint: Path) -> tuple[dict, Checksums]:
+    """Return the counters and the checksums of the other files. Older checkpoints have no checksums."""
+    path = checkpoint / SUMMARY
+    with reading(path):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if {"files", "crc32"} & content.keys() and content.pop("crc32", None) != _crc32(content):
+            raise ValueError("the checksum differs")
+        checksums = {name: Checksum.from_json(entry) for name, entry in content.pop("files", {}).items()}
+        return content | {"step": int(content["step"])}, checksums
+
+
+def _crc32(content: dict) -> str:
+    return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}"
 
 
 def reason(error: Exception) -> str:
-    """Return why a file was not written, without internal details."""
+    """Return why a file was not written."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    text = str(error).rpartition("error: ")[2].partition(" (os error")[0]  # format of safetensors' messages
-    return textwrap.shorten(text or type(error).__name__, 100)
+    return textwrap.shorten(str(error) or type(error).__name__, 100)
 
 
 def checkpoint_step(checkpoint: Path) -> int:
@@ -71,57 +122,65 @@ def checkpoint_step(checkpoint: Path) -> int:
 
 def load_progress(checkpoint: Path) -> dict:
     """Load the counters of a checkpoint."""
-    with reading(checkpoint / SUMMARY):
-        progress = json.loads((checkpoint / SUMMARY).read_text(encoding="utf-8"))
-        return progress | {"step": int(progress["step"])}
+    return read_summary(checkpoint)[0]
 
 
 def load_weights(checkpoint: Path) -> dict[str, Tensor]:
-    """Load the weights of a checkpoint, float32, on the CPU."""
-    with reading(checkpoint / WEIGHTS):
+    """Load the weights of a checkpoint, float32, on the CPU. Raises Damaged, or UserError if they cannot be read."""
+    _, checksums = read_summary(checkpoint)
+    with reading(checkpoint / WEIGHTS, checksums.get(WEIGHTS)):
         return load_file(checkpoint / WEIGHTS)
 
 
 def load_state(checkpoint: Path) -> dict:
     """Load the training state of a checkpoint: only tensors and plain values, on the CPU.
 
-    Raises UserError if the state is damaged or was saved with other weights. Out-of-memory errors propagate.
+    Raises Damaged if the file is, or was saved with other weights, and UserError if it cannot be read. Out-of-memory
+    errors propagate.
     """
-    with reading(checkpoint / STATE):
+    progress, checksums = read_summary(checkpoint)
+    with reading(checkpoint / STATE, checksums.get(STATE)):
         state = torch.load(checkpoint / STATE, map_location="cpu", weights_only=True)
-    progress = load_progress(checkpoint)
     with reading(checkpoint / WEIGHTS), safe_open(checkpoint / WEIGHTS, "pt") as file:
         saved = file.metadata() or {}
     # Older checkpoints have no `save`: compare the steps alone.
     if state.pop("save", None) != saved.get("save") or int(saved.get("step", progress["step"])) != progress["step"]:
-        raise UserError(
-            f"{checkpoint}: {WEIGHTS} and {STATE} were not saved together, so training cannot resume from them."
-            f" To fix it: {fix(checkpoint)}."
-        )
+        raise Damaged(checkpoint / STATE, f"it was not saved together with {WEIGHTS}")
     return state | {"progress": progress}
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Inside the context, convert errors while reading a file to UserError, except out-of-memory errors."""
+def reading(path: Path, checksum: Checksum | None = None) -> Iterator[None]:
+    """Inside the context, convert errors while reading a file to UserError, except out-of-memory errors.
+
+    Raises Damaged if the content is wrong; with a checksum, this is checked first. Any other UserError means that the
+    file may be intact.
+    """
     try:
         path.open("rb").close()
-    except FileNotFoundError:
-        pass  # reported below
-    except OSError as error:  # the file may be intact
+        difference = None if checksum is None else checksum.difference(path)
+    except FileNotFoundError as error:
+        raise Damaged(path, "there is no such file") from error
+    except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    if difference is not None:
+        raise Damaged(path, difference)
     try:
         yield
     except Exception as error:  # torch and safetensors raise many types for a damaged file
         if is_out_of_memory(error):
             raise
         cause = textwrap.shorten(str(error).strip() or type(error).__name__, 100)
-        raise UserError(f"{path}: missing or damaged ({cause}). To fix it: {fix(path.parent)}.") from error
+        if isinstance(error, OSError) and error.errno is not None:
+            raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+        if checksum is not None:
+            raise UserError(f"{path}: cannot be loaded ({cause}), although its checksum is right") from error
+        raise Damaged(path, cause) from error
 
 
 def fix(checkpoint: Path) -> str:
     """Return how to recover from an unusable checkpoint."""
     others = sorted(path.name for path in checkpoint.parent.glob("step-*") if path != checkpoint)
     if others:
-        return f"delete {checkpoint} to fall back to {others[-1]}"
+        return f"use another checkpoint, such as {checkpoint.with_name(others[-1])}"
     return "copy the run again from where it was trained"

@@ -13,37 +13,19 @@ import itertools
 import re
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-
-from safetensors import SafetensorError
-from torch import Tensor
 
 from configs.errors import UserError
 from configs.whole_file import flush, write_whole
-from training.checkpoints.files import SUMMARY, checkpoint_step, load_weights, reason, to_json, write_files
-
-ATTEMPTS = 20
-"""Attempts to find a checkpoint: while training replaces one, a listing may show neither old nor new."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A loaded checkpoint."""
-
-    path: Path
-    step: int
-    weights: dict[str, Tensor]
-    """float32, on the CPU."""
+from training.checkpoints.files import SUMMARY, checkpoint_step, read_summary, reason, summary, write_files
+from training.checkpoints.snapshot import Snapshot
 
 
 class NotSaved(UserError):
     """A checkpoint could not be written; existing checkpoints are intact."""
 
 
-def save_checkpoint(
-    folder: Path, step: int, weights: dict[str, Tensor], state: dict, progress: dict, *, keep: int
-) -> Path:
+def save_checkpoint(folder: Path, step: int, snapshot: Snapshot, progress: dict, *, keep: int) -> Path:
     """Write `folder/step-…`, set `last` to it, delete older checkpoints -> the new checkpoint.
 
     progress: counters, plain numbers, saved in state.json; `load_state` returns them as `state["progress"]`. The files
@@ -60,11 +42,11 @@ def save_checkpoint(
         flush(folder.parent)
         remove_left_overs(folder)
         partial.mkdir()
-        write_files(partial, step, weights, state, progress)
+        write_files(partial, step, snapshot, progress)
         flush(partial)
         partial.rename(final)
         point(folder / "last", final.name)
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
         for path in (partial, final):
             shutil.rmtree(path, ignore_errors=True)
         raise NotSaved(f"the checkpoint of step {step} could not be saved ({reason(error)})") from error
@@ -80,10 +62,11 @@ def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) ->
     """
     checkpoint = (folder / "last").resolve()
     try:
-        write_whole(checkpoint / SUMMARY, to_json(progress))
+        _, checksums = read_summary(checkpoint)
+        write_whole(checkpoint / SUMMARY, summary(progress, checksums))
         if best:
             point(folder / "best", checkpoint.name)
-    except OSError as error:
+    except (OSError, UserError) as error:
         raise NotSaved(f"the evaluation of {checkpoint.name} could not be saved ({reason(error)})") from error
     drop_old(folder, keep)
 
@@ -156,50 +139,3 @@ def best_until(folder: Path, step: int, best_step: int | None) -> Path | None:
         if linked_step == best_step or (best_step is None and linked_step <= step):
             return linked.resolve()
     return named.resolve() if best_step is not None and (named / SUMMARY).exists() else None
-
-
-def has_checkpoint(run: Path) -> bool:
-    """Whether the run has a checkpoint to resume from."""
-    return any(run.glob(f"checkpoints/step-*/{SUMMARY}"))
-
-
-def resume_hint(run: Path) -> str:
-    """Describe the checkpoint from which the run can be resumed, for an error message."""
-    if not has_checkpoint(run):
-        return "nothing had been saved yet"
-    return f"the checkpoint of step {checkpoint_step(checkpoint_path(run))} is kept: continue with resume={run}"
-
-
-def checkpoint_path(run: Path, which: str = "last") -> Path:
-    """Return the folder of a checkpoint: `last`, `best` or the name of a step. Raises UserError if it is missing."""
-    folder = run / "checkpoints"
-    wanted = folder / which
-    for _ in range(ATTEMPTS):
-        if (wanted / SUMMARY).exists():
-            return wanted.resolve()
-        complete = sorted(path.parent for path in folder.glob(f"step-*/{SUMMARY}"))
-        if complete and not wanted.is_symlink():
-            break
-    if not complete:
-        raise UserError(
-            f"{run}: contains no checkpoint. Is it a run folder (runs/<name>), and has the run been evaluated once?"
-        )
-    if which not in ("last", "best"):
-        names = ", ".join(path.name for path in complete)
-        raise UserError(f"{wanted}: no such checkpoint; available: {names}")
-    return complete[-1].resolve()  # a copy without symbolic links: use the newest checkpoint
-
-
-def read_checkpoint(run: Path, which: str) -> Checkpoint:
-    """Load a checkpoint of a run: `last`, `best` or the name of a step.
-
-    If a training process deletes it meanwhile, `last` and `best` already refer to another one, which is loaded instead.
-    Raises UserError if there is none or a file is damaged.
-    """
-    while True:
-        path = checkpoint_path(run, which)
-        try:
-            return Checkpoint(path, checkpoint_step(path), load_weights(path))
-        except UserError:
-            if path.exists():
-                raise

@@ -1,14 +1,17 @@
-"""Save checkpoints during training: once per step, with the result of its evaluation, and again after a failure."""
+"""Save checkpoints beside training: once per step, with the result of its evaluation, and again after a failure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from torch import Tensor
 
 from training.checkpoints.folder import NotSaved, record_evaluation, save_checkpoint
+from training.checkpoints.snapshot import Snapshot
 from training.progress import Progress
 from training.run_folder.log import RunLog
 
@@ -20,7 +23,11 @@ Contents = Callable[[], tuple[dict[str, Tensor], dict]]
 
 
 class CheckpointSaver:
-    """Writes the checkpoints of one run; `save` and `record` return whether they succeeded."""
+    """Writes the checkpoints of one run in a thread, one at a time.
+
+    After a failure it warns and lets training continue; the loop asks `retry_is_due`. Only this class's caller, never
+    the thread, changes the attributes and writes to the log.
+    """
 
     folder: Path
     log: RunLog
@@ -29,6 +36,7 @@ class CheckpointSaver:
         self.contents, self.progress, self.keep = contents, progress, keep
         self.saved_step: int | None = None
         """Step of the last complete checkpoint."""
+        self.pending: Write | None = None
         self.unrecorded: tuple[dict, bool] | None = None
         """Counters of an evaluation that is not saved yet, and whether it was the best; its checkpoint is `last`."""
         self.failure: str | None = None
@@ -36,57 +44,107 @@ class CheckpointSaver:
         self.retry_at = math.inf
         """`progress.seconds` at which a failed save is repeated."""
 
-    def open(self, run: Path, log: RunLog) -> None:
-        """Write to this run folder from now on."""
+    @contextmanager
+    def opened(self, run: Path, log: RunLog) -> Iterator[None]:
+        """Write to this run folder. At the end of the context, also after an exception, nothing is pending."""
         self.folder, self.log = run / "checkpoints", log
+        try:
+            yield
+        finally:
+            self.wait()
 
-    @property
     def retry_is_due(self) -> bool:
         """Whether a save failed long enough ago to be repeated."""
+        if self.pending is not None and not self.pending.is_alive():
+            self.wait()
         return self.progress.seconds >= self.retry_at
 
-    def save(self) -> bool:
-        """Save this step unless it is saved. After a failure: warn, and let training continue."""
-        return self._attempt(self._save)
+    def save(self) -> None:
+        """Begin to write a checkpoint of this step unless there is one; `wait` returns when it is complete."""
+        self.wait()
+        try:
+            self._record_pending()  # the newer checkpoint may delete the evaluated one
+        except NotSaved as error:
+            self._failed(error)
+            return
+        step, folder, keep = self.progress.step, self.folder, self.keep
+        if self.saved_step == step:
+            self._succeeded()
+            return
+        snapshot, counters = Snapshot(*self.contents()), self.progress.state_dict()
+        self.retry_at = math.inf
+        self.pending = Write(step, snapshot, lambda: save_checkpoint(folder, step, snapshot, counters, keep=keep))
+        self.pending.start()
+
+    def before_update(self) -> None:
+        """Call before the weights or the optimiser's state change: waits until a pending write allows it."""
+        if self.pending is not None:
+            self.pending.snapshot.before_update()
+
+    def wait(self) -> None:
+        """Wait until nothing is pending and take the result over."""
+        if self.pending is None:
+            return
+        self.pending.join()
+        written, self.pending = self.pending, None
+        if isinstance(written.error, NotSaved):
+            self._failed(written.error)
+        elif written.error is not None:
+            raise written.error
+        else:
+            self.saved_step = written.step
+            self._succeeded()
 
     def record(self, best: bool) -> bool:
-        """Save the result of an evaluation, which is in the counters, with the checkpoint of this step.
+        """Save the result of an evaluation, which is in the counters, with the checkpoint of this step -> whether it is
+        saved.
 
         best: whether `best` is set to this checkpoint.
         """
-
-        def write() -> None:
-            self._save()
-            self.unrecorded = self.progress.state_dict(), best
-            self._record_pending()
-
-        return self._attempt(write)
-
-    def _attempt(self, write: Callable[[], None]) -> bool:
-        try:
-            write()
-        except NotSaved as error:
-            if self.failure is None:
-                self.log.line(f"warning: {error}; training continues, next attempt in {RETRY_SECONDS} seconds")
-            self.failure, self.retry_at = str(error), self.progress.seconds + RETRY_SECONDS
+        self.wait()
+        if self.saved_step != self.progress.step:
+            self.save()
+            self.wait()
+        if self.saved_step != self.progress.step:
             return False
-        if self.failure is not None:
-            self.log.line(f"step {self.progress.step} is saved: the disk is writable again")
-        self.failure, self.retry_at = None, math.inf
+        self.unrecorded = self.progress.state_dict(), best
+        try:
+            self._record_pending()
+        except NotSaved as error:
+            self._failed(error)
+            return False
+        self._succeeded()
         return True
 
-    def _save(self) -> None:
-        self._record_pending()
-        step = self.progress.step
-        if self.saved_step == step:
-            return
-        weights, state = self.contents()
-        save_checkpoint(self.folder, step, weights, state, self.progress.state_dict(), keep=self.keep)
-        self.saved_step = step
-
     def _record_pending(self) -> None:
-        """Save a pending evaluation result before a newer checkpoint, whose write may delete the evaluated one."""
         if self.unrecorded is not None:
             progress, best = self.unrecorded
             record_evaluation(self.folder, progress, best=best, keep=self.keep)
             self.unrecorded = None
+
+    def _failed(self, error: NotSaved) -> None:
+        if self.failure is None:
+            self.log.line(f"warning: {error}; training continues, next attempt in {RETRY_SECONDS} seconds")
+        self.failure, self.retry_at = str(error), self.progress.seconds + RETRY_SECONDS
+
+    def _succeeded(self) -> None:
+        if self.failure is not None:
+            self.log.line(f"step {self.saved_step} is saved: the disk is writable again")
+        self.failure, self.retry_at = None, math.inf
+
+
+class Write(threading.Thread):
+    """Writes one checkpoint. Does not keep a process alive that is told again to stop."""
+
+    def __init__(self, step: int, snapshot: Snapshot, write: Callable[[], object]) -> None:
+        super().__init__(name=f"checkpoint of step {step}", daemon=True)
+        self.step, self.snapshot, self.write = step, snapshot, write
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Write, and keep an exception for the thread that waits."""
+        try:
+            with self.snapshot.in_use():
+                self.write()
+        except BaseException as error:
+            self.error = error

@@ -17,7 +17,7 @@ from generation.config import TranslationConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.checkpoints.files import checkpoint_step, load_weights
-from training.checkpoints.folder import checkpoint_path
+from training.checkpoints.loading import checkpoint_path
 from training.config import TrainConfig
 from training.evaluation.held_out import HeldOutLoss, held_out_loss
 from training.evaluation.maps import AttentionRecorder

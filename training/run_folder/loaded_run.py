@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from configs.errors import UserError
 from data.tokens.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from training.checkpoints.folder import read_checkpoint
+from training.checkpoints.loading import read_checkpoint
 from training.config import TrainConfig
 from training.run_folder.saved_config import load_config
 from training.run_folder.tokenizers import load_tokenizers
@@ -32,9 +33,11 @@ class LoadedRun:
 
 
 def load_run(run: Path, which: str = "best") -> LoadedRun:
-    """Load a run for inference: float32 on the CPU, in evaluation mode."""
+    """Load a run for inference: float32 on the CPU, in evaluation mode. Reports a damaged checkpoint on stderr."""
     config, tokenizers = load_config(run), load_tokenizers(run)
     checkpoint = read_checkpoint(run, which)
+    for note in checkpoint.notes():
+        print(note, file=sys.stderr)
     model = build_model(config, tokenizers)
     load_into(model, checkpoint.weights, checkpoint.path)
     return LoadedRun(run, config, model.eval(), tokenizers, checkpoint.step)

@@ -16,7 +16,7 @@ from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from torch.utils.tensorboard import summary
 
 from configs.whole_file import write_whole
-from training.checkpoints.folder import resume_hint
+from training.checkpoints.loading import resume_hint
 from training.run_folder.event_file import EventFile
 from training.run_folder.growing_file import GrowingFile
 from training.run_folder.terminal import print_line

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from configs.errors import UserError
 from configs.program import expanded
 from configs.whole_file import flush
-from training.checkpoints.folder import has_checkpoint
+from training.checkpoints.loading import has_checkpoint
 from training.config import TrainConfig
 from training.run_folder.saved_config import similar_run
 

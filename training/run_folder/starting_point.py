@@ -12,8 +12,8 @@ from configs.program import expanded
 from configs.whole_file import remove_partial
 from data.prepared import Prepared
 from data.tokens.tokenizer import Tokenizer
-from training.checkpoints.files import load_state
-from training.checkpoints.folder import Checkpoint, read_checkpoint, rewind
+from training.checkpoints.folder import rewind
+from training.checkpoints.loading import Checkpoint, read_checkpoint, set_aside
 from training.config import TrainConfig
 from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.name_and_lock import check_free, create, locked
@@ -32,8 +32,6 @@ class StartingPoint:
     """Checkpoint with the initial weights; None for random weights."""
     tokenizers: list[Tokenizer] | None = None
     """Tokenizers of the checkpoint's run; None to train new ones."""
-    state: dict | None = None
-    """State of the optimiser, the data stream and the counters of a resumed run."""
     run: Path | None = None
     """Folder of the resumed run, locked."""
 
@@ -52,9 +50,9 @@ def starting_point(config: TrainConfig) -> Iterator[StartingPoint]:
     if config.resume:
         run, which = run_and_checkpoint(expanded(config.resume))
         with locked(run):  # before reading: another training process could write newer checkpoints
-            checkpoint = read_checkpoint(run, which)
-            state, tokenizers = load_state(checkpoint.path), load_tokenizers(run)
-            yield StartingPoint(replace(config, resume=None), checkpoint, tokenizers, state, run)
+            # Only `last` is replaced if it is damaged: from a step that the user names, another one is another run.
+            checkpoint = read_checkpoint(run, which, with_state=True, replaced=("last",))
+            yield StartingPoint(replace(config, resume=None), checkpoint, load_tokenizers(run), run)
         return
     check_free(config)
     if config.init_from:
@@ -86,11 +84,16 @@ def opened_folder(start: StartingPoint) -> Iterator[tuple[TrainConfig, Path]]:
 def restore(start: StartingPoint, trainer: Trainer, data: Prepared, changes: Sequence[str]) -> list[str]:
     """Restore the trainer and the run folder of a resumed run to the checkpoint -> lines for the log. changes: settings
     that differ from the saved config."""
-    if start.run is None or start.checkpoint is None or start.state is None:
+    if start.checkpoint is None:
         return []
+    if start.run is None or start.checkpoint.state is None:
+        return start.checkpoint.notes()
     run, progress, step = start.run, trainer.progress, start.checkpoint.step
-    trainer.restore(start.checkpoint.weights, start.state)
+    trainer.restore(start.checkpoint.weights, start.checkpoint.state)
     notes = [f"resumed with {', '.join(changes)}"] if changes else []
+    for path, cause in start.checkpoint.damaged:
+        renamed, used = set_aside(path).name, start.checkpoint.path.name
+        notes.append(f"warning: {path} is damaged ({cause}): renamed to {renamed}; training resumes from {used}")
     if dropped := rewind(start.checkpoint.path, progress.best_step):
         notes.append(f"back to step {step}: later checkpoints, metrics and maps are dropped ({', '.join(dropped)})")
     forget_test_after(run, step)
@@ -98,7 +101,7 @@ def restore(start: StartingPoint, trainer: Trainer, data: Prepared, changes: Seq
         progress.forget_best()
         notes.append("note: the best checkpoint up to this step is gone: the best loss is reset")
     # Older checkpoints contain only the key of the training data.
-    before = dict(zip(data.keys, start.state["data"].split(), strict=False))
+    before = dict(zip(data.keys, start.checkpoint.state["data"].split(), strict=False))
     changed = {part for part, key in before.items() if key != data.keys[part]}
     if "train" in changed:
         notes.append("note: the training data have changed: data order and best loss are reset")

@@ -16,7 +16,9 @@ from safetensors.torch import save_file
 from configs.errors import UserError
 from tests.conftest import environment
 from training.checkpoints.files import checkpoint_step, load_progress, load_state, load_weights
-from training.checkpoints.folder import checkpoint_path, read_checkpoint, record_evaluation, rewind, save_checkpoint
+from training.checkpoints.folder import record_evaluation, rewind, save_checkpoint
+from training.checkpoints.loading import checkpoint_path, read_checkpoint
+from training.checkpoints.snapshot import Snapshot
 from training.progress import Progress
 
 KILLED = 9
@@ -26,7 +28,7 @@ def save(run: Path, step: int, best: bool = False, keep: int = 0, best_step: int
     """Save a step as training does, with weights and state that identify it, and record its evaluation."""
     folder, weights = run / "checkpoints", {"w": torch.full((3,), float(step))}
     progress = Progress(step=step, best_step=best_step).state_dict()
-    checkpoint = save_checkpoint(folder, step, weights, {"of": step}, progress, keep=keep)
+    checkpoint = save_checkpoint(folder, step, Snapshot(weights, {"of": step}), progress, keep=keep)
     evaluated = progress | {"evaluated_step": step, "best_step": step if best else best_step}
     record_evaluation(folder, evaluated, best=best, keep=keep)
     return checkpoint
@@ -91,7 +93,7 @@ def test_a_step_that_is_saved_again_has_weights_and_state_of_the_same_training(t
     """Guards against old weights with a new state if training is repeated from an earlier step."""
     folder = tmp_path / "checkpoints"
     for value in (1.0, 2.0):
-        save_checkpoint(folder, 10, {"w": torch.full((3,), value)}, {"of": value}, {"step": 10}, keep=0)
+        save_checkpoint(folder, 10, Snapshot({"w": torch.full((3,), value)}, {"of": value}), {"step": 10}, keep=0)
     last = checkpoint_path(tmp_path, "last")
     assert load_weights(last)["w"].tolist() == [2.0] * 3
     assert load_state(last)["of"] == 2.0
@@ -103,7 +105,7 @@ def test_weights_and_state_of_different_saves_are_refused(tmp_path: Path) -> Non
     weights."""
     one, other = save(tmp_path / "one", 10), save(tmp_path / "other", 10)
     shutil.copy(other / "weights.safetensors", one)
-    with pytest.raises(UserError, match=r"weights\.safetensors and state\.pt were not saved together"):
+    with pytest.raises(UserError, match=r"state\.pt: .*not saved together with weights\.safetensors"):
         load_state(one)
 
 
@@ -273,7 +275,7 @@ except (RuntimeError, MemoryError) as error:
 @pytest.mark.slow
 def test_a_state_that_does_not_fit_into_memory_is_not_damaged(tmp_path: Path) -> None:
     """Guards against advice to delete the last checkpoint because another program uses the memory at the moment."""
-    checkpoint = save_checkpoint(tmp_path, 1, {}, {"s": torch.zeros(10_000_000)}, {"step": 1}, keep=0)
+    checkpoint = save_checkpoint(tmp_path, 1, Snapshot({}, {"s": torch.zeros(10_000_000)}), {"step": 1}, keep=0)
     # A process of its own: one that has freed much memory finds room for the state in it.
     done = subprocess.run(
         [sys.executable, "-c", IN_LITTLE_MEMORY, checkpoint],

@@ -20,7 +20,9 @@ from data.batches.batch import Batch
 from tests.conftest import TINY, Run
 from tests.training.tiny_trainer import Listed, pairs, trainer
 from training.checkpoints.files import checkpoint_step, load_state, load_weights, write_state
-from training.checkpoints.folder import NotSaved, checkpoint_path, save_checkpoint
+from training.checkpoints.folder import NotSaved, save_checkpoint
+from training.checkpoints.loading import checkpoint_path
+from training.checkpoints.snapshot import Snapshot
 from training.run_folder.log import RunLog
 from training.trainer import Evaluate, Trainer
 
@@ -105,11 +107,11 @@ def whole_checkpoints(folder: Path) -> list[int]:
 def test_what_cannot_be_saved_leaves_the_checkpoint_before_and_no_half_files(disk: Disk) -> None:
     """Guards against a traceback of safetensors or torch, and disk space occupied by an incomplete checkpoint."""
     folder, weights = disk.path / "checkpoints", {"w": pairs()[0].inputs.float()}
-    save_checkpoint(folder, 1, weights, {"s": weights["w"]}, {"step": 1}, keep=0)
+    save_checkpoint(folder, 1, Snapshot(weights, {"s": weights["w"]}), {"step": 1}, keep=0)
     used, large = shutil.disk_usage(disk.path).used, weights["w"].new_zeros(300_000)
     for saved, state in ((large, weights["w"]), (weights["w"], large)):
         with pytest.raises(NotSaved, match=rf"step 2 could not be saved \({disk.refusal}\)"):
-            save_checkpoint(folder, 2, {"w": saved}, {"s": state}, {"step": 2}, keep=0)
+            save_checkpoint(folder, 2, Snapshot({"w": saved}, {"s": state}), {"step": 2}, keep=0)
         assert sorted(path.name for path in folder.iterdir()) == ["last", "step-00000001"]
         assert isinstance(disk, Limit) or shutil.disk_usage(disk.path).used == used, "a file left open takes room too"
     assert whole_checkpoints(disk.path) == [1]
@@ -135,7 +137,7 @@ def test_a_failure_that_is_not_of_the_disk_is_not_taken_for_one(tmp_path: Path) 
             raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
     with pytest.raises(RuntimeError, match="CUDA error"):
-        save_checkpoint(tmp_path, 1, {}, {"s": Failing()}, {"step": 1}, keep=0)
+        save_checkpoint(tmp_path, 1, Snapshot({}, {"s": Failing()}), {"step": 1}, keep=0)
 
 
 def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_there_is_room(
@@ -143,9 +145,10 @@ def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_
 ) -> None:
     """Guards against hours of training lost to a full disk, lost or truncated lines, and a warning every second."""
     folder = disk.path / "run"
-    each = trainer(pairs(), steps=8, evaluate_every=2)
+    each = trainer(pairs(), steps=8, evaluate_every=2, keep=0)
 
     def evaluate(step: int, record: dict) -> float:
+        each.saver.wait()
         if step == 2:
             disk.fill()
         if step == 4:
@@ -176,7 +179,7 @@ def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_when_
 def test_a_checkpoint_is_tried_again_before_the_next_evaluation(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against an interval of training without a checkpoint because the disk was full for a moment."""
     monkeypatch.setattr("training.checkpoints.saver.RETRY_SECONDS", 0)
-    each = trainer(pairs(), steps=9, evaluate_every=8)
+    each = trainer(pairs(), steps=9, evaluate_every=8, keep=0)
 
     class Freeing(Listed):
         def next_batch(self) -> Batch:
@@ -192,6 +195,7 @@ def test_a_checkpoint_is_tried_again_before_the_next_evaluation(disk: Disk, monk
     saved: list[int] = []
 
     def evaluate(step: int, record: dict) -> float:
+        each.saver.wait()
         saved.extend(whole_checkpoints(disk.path / "run"))
         return 1.0
 
@@ -202,9 +206,10 @@ def test_a_checkpoint_is_tried_again_before_the_next_evaluation(disk: Disk, monk
 def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) -> None:
     """Guards against exit code 0 if the weights are not saved, and against `best` for a step that was never saved."""
     folder = disk.path / "run"
-    each = trainer(pairs(), steps=6, evaluate_every=2)
+    each = trainer(pairs(), steps=6, evaluate_every=2, keep=0)
 
     def evaluate(step: int, record: dict) -> float:
+        each.saver.wait()
         if step == 4:
             disk.fill()
         return 1.0 / step
@@ -221,7 +226,15 @@ def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) 
 
 def test_a_program_that_cannot_save_leaves_with_2_and_goes_on_when_it_can(program: Run, book: Path) -> None:
     """Guards the same through train.py, with a limit on file sizes instead of a full disk."""
-    recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
+    recipe = [
+        *TINY,
+        "data=text",
+        "data.path=book.txt",
+        "tokenizer=char",
+        "trainer.test=false",
+        "name=run",
+        "trainer.keep=0",
+    ]
     assert program("train.py", *recipe).returncode == 0
     command = 'ulimit -f 40; exec "$0" "$@"'
     limited = program("train.py", "resume=runs/run", "trainer.steps=9", before=["bash", "-c", command])
