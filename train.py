@@ -95,7 +95,7 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
             else:
                 trainer.train(run, log, evaluator.evaluate, " ".join(data.keys.values()))
                 log.line(f"finished at step {trainer.progress.step}: {trainer.budget.end_of_training()}")
-                log.markdown("about", about(run, config, data, trainer), trainer.progress.step)
+            log.markdown("about", about(run, config, data, trainer), trainer.progress.step)
             if config.trainer.test:
                 evaluator.final_test(hardware.device, trainer.compiled)
 

@@ -28,6 +28,7 @@ Without peers:
   python -m benchmarks tab                                          Attention tab: files and server
   python -m benchmarks tab_drawing                                  Attention tab: redraw times in a browser
   python -m benchmarks kftt run=RUN folder=KFTT                     alignment error rate of a run on KFTT
+  python -m benchmarks torture kills=100                            training runs killed and resumed: is anything lost?
   python -m benchmarks peak                                         peak matrix throughput of this machine
 
 Run nothing else at the same time. `python -m benchmarks train_gpt --help` lists the settings of `train_gpt`."""
@@ -47,6 +48,7 @@ COMMANDS = {
     "tab": ("attention.tab", "tab", "NoSettings"),
     "tab_drawing": ("attention.tab_drawing", "tab_drawing", "NoSettings"),
     "kftt": ("attention.kftt", "kftt", "KFTTSettings"),
+    "torture": ("torture.torture", "torture", "TortureSettings"),
     "peak": ("peak", "peak", "PeakSettings"),
     "gpu": ("gpu.run", "gpu", "GPUSettings"),
     "gpu_machine": ("gpu.machine", "machine", "StageSettings"),

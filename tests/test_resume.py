@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from omegaconf import OmegaConf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.conftest import ROOT, TINY, environment
+from training.run_folder.earlier_points import EarlierPoints
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -201,3 +203,15 @@ def test_a_last_evaluation_that_was_interrupted_is_made_up_for(program: Run, boo
     assert program("train.py", "resume=runs/late").returncode == 0
     assert [line["step"] for line in curve(tmp_path / "runs" / "late")] == [60]
     assert (tmp_path / "runs" / "late" / "checkpoints" / "best").exists()
+
+
+def test_a_run_killed_before_its_last_words_says_them_on_resume(program: Run, book: Path, tmp_path: Path) -> None:
+    """Guards against a Text tab without the summary of a finished run, because a kill came between the last evaluation
+    and the summary."""
+    recipe = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "name=run"]
+    assert program("train.py", *recipe).returncode == 0
+    run = tmp_path / "runs" / "run"
+    EarlierPoints(run, 6).delete({("about/text_summary", 6)})
+    assert program("train.py", "resume=runs/run").returncode == 0
+    events = EventAccumulator(str(run)).Reload()
+    assert [event.step for event in events.Tensors("about/text_summary")] == [0, 6]

@@ -12,7 +12,7 @@ from configs.program import expanded
 from configs.whole_file import remove_partial
 from data.prepared import Prepared
 from data.tokens.tokenizer import Tokenizer
-from training.checkpoints.folder import rewind
+from training.checkpoints.folder import remove_left_overs, rewind
 from training.checkpoints.loading import Checkpoint, read_checkpoint, set_aside
 from training.config import TrainConfig
 from training.run_folder.loaded_run import Model, load_into
@@ -75,6 +75,7 @@ def opened_folder(start: StartingPoint) -> Iterator[tuple[TrainConfig, Path]]:
     if start.run is not None:
         for folder in (start.run, start.run / "attention", *start.run.glob("checkpoints/*/")):
             remove_partial(folder, keep=".generated_")  # generate.py may be writing there
+        remove_left_overs(start.run / "checkpoints")
         yield start.config, start.run
     else:
         with create(start.config) as run:

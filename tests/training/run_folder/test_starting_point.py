@@ -20,6 +20,9 @@ def test_partial_files_of_a_killed_process_are_deleted(tmp_path: Path) -> None:
     others = [tmp_path / ".lock", tmp_path / "attention" / ".generated_00001.safetensors.99999999", step / "state.json"]
     for path in (*partial, *others):
         path.touch()
+    dropped = tmp_path / "checkpoints" / ".tmp-dropped-step-00000001"
+    dropped.mkdir()
     with opened_folder(StartingPoint(TrainConfig(), run=tmp_path)):
         assert [path.name for path in partial if path.exists()] == []
+        assert not dropped.exists()
         assert all(path.exists() for path in others)
