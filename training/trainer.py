@@ -25,6 +25,7 @@ from training.hardware.device_queue import DeviceQueue
 from training.hardware.gpu_attention import evaluation_kernels, training_kernels
 from training.hardware.profiling import profiler
 from training.hardware.reproducibility import random_state, restore_random_state
+from training.loss_spikes import LossSpikes
 from training.nan_search import first_non_finite
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.schedules import learning_rate_factor
@@ -70,6 +71,7 @@ class Trainer:
         self.gradient_norm = torch.full((), math.nan, device=hardware.device)
         self.queue = DeviceQueue(hardware.device)
         self.skipped = SkippedSteps(config.trainer, self.progress, self.queue, processes)
+        self.spikes = LossSpikes()
         self.report: StepReport | None = None
         self.noted_long_evaluation = False
         self.first_step = True
@@ -302,4 +304,4 @@ class Trainer:
         """Write the pending log line, if any."""
         report, self.report = self.report, None
         if report is not None:
-            report.write(self.log)
+            report.write(self.log, self.spikes)

@@ -11,6 +11,7 @@ from configs.errors import check_finite
 from generation.cuda.host_copy import HostCopy
 from training.budget import LONG, Budget
 from training.config import TrainConfig
+from training.loss_spikes import LossSpikes
 from training.progress import Interval, Progress, mean_loss
 from training.run_folder.log import RunLog, duration, short
 
@@ -41,8 +42,8 @@ class StepReport:
             + f" | epoch {epoch:.2f} | eta {remaining}"
         )
 
-    def write(self, log: RunLog) -> None:
-        """Write the line and the curves. Raises UserError if the loss is not finite."""
+    def write(self, log: RunLog, spikes: LossSpikes) -> None:
+        """Write the line and the curves, and a warning if the loss jumps. Raises UserError if it is not finite."""
         total, norm, skipped_targets = self.figures.values()
         loss, rate = mean_loss(total, self.targets, skipped_targets), self.learning_rate
         check_finite("training loss", loss, self.step)
@@ -50,6 +51,8 @@ class StepReport:
         shown = "-" if loss is None else f"{loss:.4f}"
         end = self.end + (f" | skipped {skipped}" if skipped else "")
         log.line(f"{self.start} | loss {shown} | lr {rate:.2e} | norm {norm:.2f} | {end}")
+        if loss is not None and (warning := spikes.report(self.step, loss, norm)):
+            log.line(warning)
         training = {"train/loss": loss, "train/learning_rate": rate, "train/gradient_norm": norm}
         log.scalars(training | {"train/skipped_steps": skipped or None} | self.curves, self.step)
 
