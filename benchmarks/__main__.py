@@ -27,6 +27,7 @@ Without peers:
   python -m benchmarks recording_cost                               attention maps: fraction of the training time
   python -m benchmarks tab                                          Attention tab: files and server
   python -m benchmarks tab_drawing                                  Attention tab: redraw times in a browser
+  python -m benchmarks many_runs                                    TensorBoard with a hundred runs
   python -m benchmarks kftt run=RUN folder=KFTT                     alignment error rate of a run on KFTT
   python -m benchmarks torture kills=100                            training runs killed and resumed: is anything lost?
   python -m benchmarks peak                                         peak matrix throughput of this machine
@@ -47,6 +48,7 @@ COMMANDS = {
     "recording_cost": ("attention.recording_cost", "recording_cost", "NoSettings"),
     "tab": ("attention.tab", "tab", "NoSettings"),
     "tab_drawing": ("attention.tab_drawing", "tab_drawing", "NoSettings"),
+    "many_runs": ("attention.many_runs", "many_runs", "ManyRunsSettings"),
     "kftt": ("attention.kftt", "kftt", "KFTTSettings"),
     "torture": ("torture.torture", "torture", "TortureSettings"),
     "peak": ("peak", "peak", "PeakSettings"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ from attention_maps.record.recording import Sample
 from configs.errors import UserError
 from configs.program import expanded
 
+DETAILED = 12
+"""Maximum number of runs that are listed with their samples and maps; more runs get one line each, from file names."""
+
 
 @dataclass
 class ListSettings:
@@ -21,7 +25,8 @@ class ListSettings:
 
 
 def list_recordings(folder: str, settings: ListSettings, problems: Sequence[str]) -> None:
-    """Print the runs in a folder, or one run, with their recorded steps, samples and maps."""
+    """Print the runs in a folder, or one run, with their recorded steps, samples and maps; many runs in one line
+    each."""
     found = recorded_runs(expanded(folder))
     if not expanded(folder).is_dir():
         problems = [*problems, f"{folder}: no such folder"]
@@ -29,7 +34,25 @@ def list_recordings(folder: str, settings: ListSettings, problems: Sequence[str]
         problems = [*problems, f"{folder}: no attention recordings in it (attention.enabled=true creates them)"]
     if problems:
         raise UserError(*problems)
-    print("\n\n".join("\n".join(_run(run)) for run in found))
+    if len(found) > DETAILED:
+        print("\n".join(_table(found)))
+    else:
+        print("\n\n".join("\n".join(_run(run)) for run in found))
+
+
+def _table(runs: Sequence[Path]) -> Iterator[str]:
+    names = [printable(str(run)) for run in runs]
+    columns = max(map(width, names))
+    for run, name in zip(runs, names, strict=True):
+        try:
+            steps, generated = store.steps(run), store.generated(run)
+        except OSError as error:
+            found = [f"unreadable: {printable(str(error.filename))}: {error.strerror}"]
+        else:
+            found = [f"steps {_thinned(list(map(str, steps)), 3)}"] if steps else []
+            found += [f"{len(generated)} generated"] if generated else []
+        yield f"{name}{' ' * (columns - width(name))}  {', '.join(found)}"
+    yield f"\n{len(runs)} runs; for samples and maps of one: python -m attention_maps list {shlex.quote(names[0])}"
 
 
 def _run(run: Path) -> Iterator[str]:

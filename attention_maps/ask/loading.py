@@ -63,7 +63,8 @@ def existing_run(run: str) -> Path:
         raise UserError(f"{run}: no such run")
     if not recordings(folder):
         runs = recorded_runs(folder) if folder.is_dir() else []
-        hint = f"; runs in it: {', '.join(map(str, runs[:8]))}" if runs else ""
+        more = f" and {len(runs) - 8} more" if len(runs) > 8 else ""
+        hint = f"; runs in it: {', '.join(map(str, runs[:8]))}{more}" if runs else ""
         raise UserError(f"{run}: no attention recordings in this run (attention.enabled=true creates them){hint}")
     return folder
 

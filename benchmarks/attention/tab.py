@@ -6,16 +6,10 @@ responses to a single client. Takes a few seconds and 20 MB in the temporary fol
 
 from __future__ import annotations
 
-import http.client
 import os
-import socket
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +17,9 @@ import numpy as np
 from attention_maps.files import store
 from attention_maps.record.recording import KINDS, Prediction, Recording, Sample, tokens
 from attention_maps.tensorboard.runs import Runs
+from benchmarks.attention.server import serving
 from benchmarks.gpu.timing import mean_seconds
-from benchmarks.harness import ROOT
 from benchmarks.inputs import NoSettings
-from configs.errors import UserError
 
 LAYERS, HEADS, LENGTH = 6, 8, 128
 RUNS, STEPS = 200, 100
@@ -72,28 +65,14 @@ def server(folder: Path) -> Iterator[Row]:
     first = store.save(recording(), folder / "run")
     for step in range(1, STEPS):
         os.link(first, store.path(folder / "run", step * 1000))
-    with serving(folder) as port:
+    with serving(folder) as tensorboard:
+        get = tensorboard.get
         one = "run=run&recording=step_00000000"
-        yield f"curves of {STEPS} recordings, first request", median(lambda: get(port, "curves?run=run"), 1)
-        yield f"curves of {STEPS} recordings, later requests", median(lambda: get(port, "curves?run=run"))
-        yield "index", median(lambda: get(port, "index"))
-        yield "metadata of a recording", median(lambda: get(port, f"meta?{one}"))
-        yield "maps of one layer", median(lambda: get(port, f"tensor?{one}&sample=0&kind=cross&layer=1&what=weights"))
-
-
-@contextmanager
-def serving(folder: Path) -> Iterator[int]:
-    """Run TensorBoard on a folder -> its port, once it responds."""
-    with socket.create_server(("localhost", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "attention_maps.tensorboard", "--logdir", str(folder), "--port", str(port)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(port, process)
-        yield port
-    finally:
-        process.terminate()
-        process.wait()
+        yield f"curves of {STEPS} recordings, first request", median(lambda: get("curves?run=run"), 1)
+        yield f"curves of {STEPS} recordings, later requests", median(lambda: get("curves?run=run"))
+        yield "index", median(lambda: get("index"))
+        yield "metadata of a recording", median(lambda: get(f"meta?{one}"))
+        yield "maps of one layer", median(lambda: get(f"tensor?{one}&sample=0&kind=cross&layer=1&what=weights"))
 
 
 def recording() -> Recording:
@@ -123,29 +102,6 @@ def recording() -> Recording:
         name: {kind: generator.random((LAYERS, HEADS)).round(6).tolist() for kind in KINDS} for name in MEASURES
     }
     return Recording(0, (sample,), measures=measures)
-
-
-def get(port: int, route: str) -> None:
-    """Send one request like a browser. Raises UserError unless the status is 200."""
-    connection = http.client.HTTPConnection("localhost", port, timeout=60)
-    connection.request("GET", f"/data/plugin/attention/{route}", headers={"Accept-Encoding": "gzip"})
-    answer = connection.getresponse()
-    content = answer.read()
-    connection.close()
-    if answer.status != 200:
-        raise UserError(f"{route}: {answer.status} {content!r}")
-
-
-def wait_for(port: int, process: subprocess.Popen) -> None:
-    """Wait until TensorBoard responds. Raises UserError if it exits or does not respond within 60 seconds."""
-    for _ in range(600):
-        if process.poll() is not None:
-            raise UserError(f"TensorBoard ended with exit code {process.returncode}")
-        try:
-            return get(port, "index")
-        except OSError:
-            time.sleep(0.1)
-    raise UserError("TensorBoard did not respond within 60 seconds")
 
 
 def median(action: Callable[[], object], times: int = 21) -> float:

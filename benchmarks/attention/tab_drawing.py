@@ -21,7 +21,8 @@ from selenium.webdriver.common.keys import Keys
 
 from attention_maps.files import store
 from attention_maps.record.recording import Recording, Sample, tokens
-from benchmarks.attention.tab import recording, serving
+from benchmarks.attention.server import serving
+from benchmarks.attention.tab import recording
 from benchmarks.inputs import NoSettings
 from configs.errors import UserError
 
@@ -35,8 +36,8 @@ def tab_drawing(_: NoSettings) -> None:
         for step in range(STEPS):
             store.save(replace(made, step=100 * step), Path(folder) / "six_by_eight")
         store.save(long_text(512), Path(folder) / "long")
-        with serving(Path(folder)) as port, browser() as driver:
-            address = f"http://localhost:{port}/data/plugin_entry.html?name=attention"
+        with serving(Path(folder)) as tensorboard, browser() as driver:
+            address = f"http://localhost:{tensorboard.port}/data/plugin_entry.html?name=attention"
             moved = redraws(driver, f"{address}#attention&p.attention.run=six_by_eight", STEPS - 1)
             median, most = statistics.median(moved), max(moved)
             print(f"{len(moved)} slider moves, 48 heads of 128 tokens: median {median:.0f} ms, maximum {most:.0f} ms")

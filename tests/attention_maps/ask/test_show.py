@@ -217,6 +217,24 @@ def test_runs_are_listed_with_steps_samples_and_maps(run: str, lesson: Recording
     ]
 
 
+def test_many_runs_are_listed_in_one_line_each(run: str, lesson: Recording, capsys: Capture) -> None:
+    """Guards against a thousand lines for a hundred runs, and a search that opens a recording of every run."""
+    folder = Path(run).parent
+    for number in range(12):
+        for step in range(5):
+            store.path(folder / f"日本-{number}", step).parent.mkdir(parents=True, exist_ok=True)
+            store.path(folder / f"日本-{number}", step).touch()  # empty: not readable
+    store.save_generated(lesson, run)
+    assert guarded(["list", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 13 + 2
+    ends = {line.split(maxsplit=1)[0]: line.split(maxsplit=1)[1] for line in lines[:13]}
+    assert ends[run] == "steps 1000, 1 generated"
+    assert ends[str(folder / "日本-0")] == "steps 0, …, 4  (5)"
+    assert len({width(line[: line.index("steps")]) for line in lines[:13]}) == 1
+    assert lines[-1].startswith("13 runs; for samples and maps of one: python -m attention_maps list ")
+
+
 def test_heads_are_described_by_their_measures(run: str, lesson: Recording, capsys: Capture) -> None:
     """Guards against swapped columns, and NaN printed for missing numbers."""
     scores = (

@@ -109,7 +109,10 @@ def test_curves_have_a_matrix_for_every_step(tab: type[Tab], logdir: Path, compl
         curves = shown.json("curves", run="translator")
         assert curves["steps"] == [0, 1000, 2000, 3000]
         assert curves["measures"]["alignment_error"] == {"cross": [cross, cross, cross, None]}
-        assert set(curves["measures"]["entropy"]) == {"encoder", "decoder", "cross"}
+        entropy = [[0.25, 0.5], [1.0, None]]  # of every kind
+        assert curves["measures"]["entropy"] == {
+            kind: [*[entropy] * 3, None] for kind in ("encoder", "decoder", "cross")
+        }
 
 
 def test_curves_follow_a_recording_that_is_replaced(tab: type[Tab], logdir: Path, complete: Recording) -> None:
@@ -127,7 +130,7 @@ def test_memory_for_curves_is_bounded(tab: type[Tab], logdir: Path, monkeypatch:
     shown = tab(logdir)
     first = shown.json("curves", run="translator")
     assert shown.plugin._recordings._measures == {}
-    assert shown.plugin._recordings._weight == 0
+    assert shown.plugin._recordings._size == 0
     assert shown.json("curves", run="translator") == first
 
 
