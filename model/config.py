@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 NORMS = ("rms", "layer")
 POSITIONS = ("rotary", "learned", "sinusoidal")
+MOST_LAYERS = 1000
+"""More are a mistake, as in a damaged file, that would fill the memory block by block."""
+
 ACTIVATIONS = ("relu2", "gelu", "swiglu")
 
 
@@ -116,6 +119,9 @@ def problems(config: ModelConfig) -> list[str]:
     for key in positive:
         value = getattr(config, key)
         require(value is None or value >= 1, f"model.{key} must be at least 1, not {value}")
+    for key in ("layers", "encoder_layers"):
+        value = getattr(config, key)
+        require(value is None or value <= MOST_LAYERS, f"model.{key} must be at most {MOST_LAYERS}, not {value}")
     for key, choices in (("norm", NORMS), ("position", POSITIONS), ("activation", ACTIVATIONS)):
         value = getattr(config, key)
         require(value in choices, f"model.{key} must be one of {', '.join(choices)}, not {value!r}")

@@ -73,14 +73,31 @@ class Progress:
         return asdict(self) | {"best_loss": self.best_loss if math.isfinite(self.best_loss) else None}
 
     def load_state_dict(self, state: dict) -> None:
-        """Restore the output of `state_dict`; counters that an older version did not save keep their defaults."""
+        """Restore the output of `state_dict`; counters that an older version did not save keep their defaults. Raises
+        TypeError or ValueError if one is not a number."""
         for name in (field.name for field in fields(self) if field.name in state):
+            check_counter(name, state[name], name in _OPTIONAL)
             setattr(self, name, state[name])
         self.best_loss = math.inf if self.best_loss is None else self.best_loss
         if "step_seconds" not in state:  # the warm-up of older versions used this value
             self.step_seconds = self.seconds - state.get("first_step_seconds", 0.0)
         if "best_step" not in state and math.isfinite(self.best_loss) and not self.evaluations_without_best:
             self.best_step = self.evaluated_step
+
+
+_OPTIONAL = ("evaluated_loss", "training_loss", "best_loss", "best_step", "best_training_loss")
+"""Counters that may be None."""
+
+
+def check_counter(name: str, value: object, optional: bool = False) -> None:
+    """Raise TypeError or ValueError if a saved counter is not a finite, non-negative number. optional: None and, in
+    older runs, infinity are allowed."""
+    if value is None and optional:
+        return
+    if not isinstance(value, int | float):
+        raise TypeError(f"{name} is {type(value).__name__}, not a number")
+    if not (0 <= value < math.inf or (optional and value == math.inf)):
+        raise ValueError(f"{name} is {value}")
 
 
 @dataclass
@@ -95,6 +112,13 @@ class Interval:
     seconds: float = 0.0
     skipped_targets: Tensor | float = 0.0
     """Part of `targets` in skipped steps, whose loss is not in `loss`."""
+
+    @classmethod
+    def restored(cls, state: dict) -> Interval:
+        """Return the interval of a `state_dict`. Raises TypeError or ValueError if a total is not a number."""
+        for name, value in state.items():
+            check_counter(name, value)
+        return cls(**state)
 
     def add(self, loss: Tensor, targets: int, tokens: int, seconds: float, applied: Applied = True) -> None:
         """Add one step. applied: whether its loss counts; a tensor is not read."""

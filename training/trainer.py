@@ -285,7 +285,7 @@ class Trainer:
             self.stream.load_state_dict(state["stream"])
         self.progress.load_state_dict(state["progress"])
         self.saver.saved_step = self.progress.step
-        self.since_log, self.since_evaluation = (Interval(**interval) for interval in state["intervals"])
+        self.since_log, self.since_evaluation = (Interval.restored(interval) for interval in state["intervals"])
         if self.progress.evaluated_step == self.progress.step:  # evaluated after the state was saved
             self.since_evaluation = Interval()
         restore_random_state(state["rng"], self.hardware.device)

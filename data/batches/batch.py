@@ -107,5 +107,8 @@ class BatchStream(ABC):
         return {"seed": self.seed, "epoch": self._epoch, "position": self._position}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Resume at a saved position, with exactly the batches that would have followed it."""
+        """Resume at a saved position, with exactly the batches that would have followed it. Raises ValueError if it is
+        none."""
+        if not all(type(state[name]) is int and state[name] >= 0 for name in ("seed", "epoch", "position")):
+            raise ValueError("the position in the data is not a number")
         self.seed, self._epoch, self._position = state["seed"], state["epoch"], state["position"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,11 +163,11 @@ def _discover(folder: Path, config: DataConfig, task: str) -> dict[str, Entries]
 
 def _unused(folder: Path, splits: dict[str, Entries]) -> list[str]:
     """Return a note on the files and folders that belong to no split."""
-    used = {file.resolve() for entries in splits.values() for entry in entries for file in entry}
+    used = {os.path.realpath(file) for entries in splits.values() for entry in entries for file in entry}
     others = [
         place.name + "/" * place.is_dir()
         for place in sorted(folder.iterdir())
-        if place.resolve() not in used and not place.name.startswith(".") and place.stem.lower() not in _NO_DATA
+        if os.path.realpath(place) not in used and not place.name.startswith(".") and place.stem.lower() not in _NO_DATA
     ]
     chosen = "; ".join(f"{split}: {_listed([entry[0].name for entry in found])}" for split, found in splits.items())
     note = f"data.path={folder}: uses {chosen}. Not used: {_listed(others)}; to choose others, set data.path to a glob"

@@ -179,11 +179,13 @@ def _judged(report: dict, said: str, may_change: tuple[str, ...]) -> Verdict:
         return Verdict("message", code, said)
     if code == 2 and not lines[-1].startswith("error: "):
         return Verdict("message", code, said)
-    kept = tuple(f"{place}/" for place in may_change) if code == 0 else ()
-    changed = [name for name in report["changed"] if not name.startswith((*kept, ".cache"))]
+    kept = tuple(f"{place}/" for place in (*may_change, ".cache")) if code == 0 else (".cache/",)
+    changed = [name for name in report["changed"] if not f"{name}/".startswith(kept)]
     if changed:
         return Verdict("changed", code, f"{changed}\n{said}")
-    added = [name for name in report["added"] if not name.startswith(kept) and not _is_expected(name)]
+    added = [
+        name for name in report["added"] if not _is_expected(name) and not (code == 0 and f"{name}/".startswith(kept))
+    ]
     if added:
         return Verdict("half-made", code, f"{added}\n{said}")
     return Verdict("", code, said)

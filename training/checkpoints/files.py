@@ -141,10 +141,13 @@ def load_state(checkpoint: Path) -> dict:
     progress, checksums = read_summary(checkpoint)
     with reading(checkpoint / STATE, checksums.get(STATE)):
         state = torch.load(checkpoint / STATE, map_location="cpu", weights_only=True)
+        if not isinstance(state, dict):
+            raise TypeError(f"{type(state).__name__}, not a dictionary")
     with reading(checkpoint / WEIGHTS), safe_open(checkpoint / WEIGHTS, "pt") as file:
         saved = file.metadata() or {}
+        step = int(saved.get("step", progress["step"]))
     # Older checkpoints have no `save`: compare the steps alone.
-    if state.pop("save", None) != saved.get("save") or int(saved.get("step", progress["step"])) != progress["step"]:
+    if state.pop("save", None) != saved.get("save") or step != progress["step"]:
         raise Damaged(checkpoint / STATE, f"it was not saved together with {WEIGHTS}")
     return state | {"progress": progress}
 

@@ -65,4 +65,8 @@ def load_into(model: Model, weights: dict[str, Tensor], origin: Path) -> None:
         if parameter.shape != weights[name].shape:
             have, need = tuple(weights[name].shape), tuple(parameter.shape)
             raise UserError(f"{origin}: contains a different model: {name} has shape {have}, this config needs {need}")
+        if not weights[name].is_floating_point():
+            raise UserError(f"{origin}: is damaged: {name} has {weights[name].dtype} numbers instead of float32")
+        if weights[name].numel() and not all(extreme.isfinite() for extreme in weights[name].aminmax()):
+            raise UserError(f"{origin}: is damaged: {name} has weights that are infinite or not numbers (NaN)")
         parameter.copy_(weights[name])

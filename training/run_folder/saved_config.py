@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import os
+import stat
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
 import yaml
+import yaml.composer
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+import model.config
 from configs.errors import UserError
 from configs.literals import literal
 from configs.whole_file import write_whole
-from training.config import TrainConfig
+from training.config import CHOICES, TrainConfig
 
 FORMAT = 2
 """Version of the weight semantics, stored in every config.yaml. Since version 2 rotary positions rotate entries i and i
@@ -41,10 +46,11 @@ def load_config(run: Path) -> TrainConfig:
     path = run / "config.yaml"
     if not run.is_dir():
         raise UserError(f"{run}: no such run folder{similar_run(run)}")
+    check_regular(run)
     if not path.exists():
         raise UserError(f"{run}: contains no config.yaml, so it is not a run folder{similar_run(run)}")
     try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loaded = yaml.load(path.read_text(encoding="utf-8"), _PlainLoader)
         if not isinstance(loaded, dict) or not loaded:
             raise UserError(f"{path}: is empty; copy the run again")
         version = loaded.pop("format", 1)
@@ -54,8 +60,9 @@ def load_config(run: Path) -> TrainConfig:
         if missing := sorted(OmegaConf.missing_keys(loaded)):
             raise UserError(f"{path}: {missing[0]}=??? marks a missing value; set it, or delete the line")
         config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(TrainConfig), loaded))
-    except (OmegaConfBaseException, yaml.YAMLError, OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read as a config: {str(error).splitlines()[0]}") from error
+    except (OmegaConfBaseException, yaml.YAMLError, OSError, ValueError, TypeError, RecursionError) as error:
+        cause = str(error).strip() or type(error).__name__
+        raise UserError(f"{path}: cannot be read as a config: {cause.splitlines()[0]}") from error
     assert isinstance(config, TrainConfig)
     if not isinstance(version, int) or version > FORMAT:
         raise UserError(
@@ -66,7 +73,39 @@ def load_config(run: Path) -> TrainConfig:
             f"{run}: was trained with a different pairing of rotary positions (format {version}, now {FORMAT}), so its"
             " weights would produce garbage: train it again, or use the version of this program that trained it"
         )
+    if found := [f"task={config.task}: must be gpt or translate"] if config.task not in CHOICES["task"] else []:
+        raise UserError(f"{path}: {found[0]}")
+    if found := model.config.problems(config.model):  # other settings may be changed on resume, and are checked then
+        raise UserError(*(f"{path}: {problem}" for problem in found))
     return config
+
+
+def check_regular(run: Path) -> None:
+    """Raise UserError if the run has a named pipe or a device, whose reading would not end."""
+    for path in (*run.glob("*"), *run.glob("checkpoints/*/*")):
+        with suppress(OSError):  # a link that leads nowhere
+            if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
+                raise UserError(f"{path}: is neither a file nor a folder, so it is not part of a run: delete it")
+
+
+def check_inside(run: Path) -> None:
+    """Raise UserError if a link leads out of the run folder: training would write there."""
+    home = os.path.realpath(run)
+    for path in (*run.glob("*"), *run.glob(".*"), *run.glob("checkpoints/*"), *run.glob("attention/*")):
+        if path.is_symlink() and not f"{os.path.realpath(path)}/".startswith(f"{home}/"):
+            fix = "replace the link by a copy to resume the run"
+            raise UserError(f"{path}: leads out of the run folder, to {os.path.realpath(path)}; {fix}")
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Reads YAML without aliases, which this program does not write: nested ones stand for billions of values."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Refuse an alias."""
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            raise yaml.composer.ComposerError(None, None, f"it has an alias, *{event.anchor}", event.start_mark)
+        return super().compose_node(parent, index)
 
 
 def run_and_checkpoint(path: Path, otherwise: str = "last") -> tuple[Path, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,12 +13,14 @@ from configs.program import expanded
 from configs.whole_file import remove_partial
 from data.prepared import Prepared
 from data.tokens.tokenizer import Tokenizer
+from training.checkpoints.files import fix
 from training.checkpoints.folder import remove_left_overs, rewind
 from training.checkpoints.loading import Checkpoint, read_checkpoint, set_aside
 from training.config import TrainConfig
+from training.hardware.out_of_memory import is_out_of_memory
 from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.name_and_lock import check_free, create, locked
-from training.run_folder.saved_config import load_config, run_and_checkpoint, save_config
+from training.run_folder.saved_config import check_inside, load_config, run_and_checkpoint, save_config
 from training.run_folder.test_results import forget_test_after
 from training.run_folder.tokenizers import load_tokenizers, save_source_alphabet, save_tokenizers
 from training.trainer import Trainer
@@ -49,6 +52,7 @@ def starting_point(config: TrainConfig) -> Iterator[StartingPoint]:
     """
     if config.resume:
         run, which = run_and_checkpoint(expanded(config.resume))
+        check_inside(run)
         with locked(run):  # before reading: another training process could write newer checkpoints
             # Only `last` is replaced if it is damaged: from a step that the user names, another one is another run.
             checkpoint = read_checkpoint(run, which, with_state=True, replaced=("last",))
@@ -90,7 +94,9 @@ def restore(start: StartingPoint, trainer: Trainer, data: Prepared, changes: Seq
     if start.run is None or start.checkpoint.state is None:
         return start.checkpoint.notes()
     run, progress, step = start.run, trainer.progress, start.checkpoint.step
-    trainer.restore(start.checkpoint.weights, start.checkpoint.state)
+    with _fitting(start.checkpoint.path):
+        trainer.restore(start.checkpoint.weights, start.checkpoint.state)
+        saved_keys = start.checkpoint.state["data"].split()
     notes = [f"resumed with {', '.join(changes)}"] if changes else []
     for path, cause in start.checkpoint.damaged:
         renamed, used = set_aside(path).name, start.checkpoint.path.name
@@ -102,7 +108,7 @@ def restore(start: StartingPoint, trainer: Trainer, data: Prepared, changes: Seq
         progress.forget_best()
         notes.append("note: the best checkpoint up to this step is gone: the best loss is reset")
     # Older checkpoints contain only the key of the training data.
-    before = dict(zip(data.keys, start.checkpoint.state["data"].split(), strict=False))
+    before = dict(zip(data.keys, saved_keys, strict=False))
     changed = {part for part, key in before.items() if key != data.keys[part]}
     if "train" in changed:
         notes.append("note: the training data have changed: data order and best loss are reset")
@@ -114,6 +120,19 @@ def restore(start: StartingPoint, trainer: Trainer, data: Prepared, changes: Seq
         notes.append("note: the test data have changed: the test is repeated")
         (run / "test.json").unlink(missing_ok=True)
     return notes
+
+
+@contextmanager
+def _fitting(checkpoint: Path) -> Iterator[None]:
+    """Inside the context, convert the errors of a state that has other parts than this run to UserError."""
+    try:
+        yield
+    except (AttributeError, LookupError, ArithmeticError, RuntimeError, TypeError, ValueError) as error:
+        if is_out_of_memory(error):
+            raise
+        cause = textwrap.shorten(f"{type(error).__name__}: {error}", 120)
+        problem = f"its training state is damaged, or another program's ({cause})"
+        raise UserError(f"{checkpoint}: {problem}. To fix it: {fix(checkpoint)}.") from error
 
 
 def save_inputs(run: Path, config: TrainConfig, data: Prepared) -> None:
