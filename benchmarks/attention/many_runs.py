@@ -41,10 +41,10 @@ class ManyRunsSettings:
     """Settings of `many_runs`."""
 
     runs: int = 100
-    """Number of runs; at least 4."""
+    """Number of runs, at least 2."""
 
     recordings: int = 200
-    """Number of recordings and evaluations of each run; at least 50."""
+    """Number of recordings and evaluations of each run, at least 2."""
 
     folder: str = ""
     """Keep the log directory here and use it again; the default is a temporary folder."""
@@ -52,6 +52,9 @@ class ManyRunsSettings:
 
 def many_runs(settings: ManyRunsSettings) -> None:
     """Measure TensorBoard and the Attention tab with many runs."""
+    least = {"runs": settings.runs, "recordings": settings.recordings}
+    if wrong := [f"{key}={value}: must be at least 2" for key, value in least.items() if value < 2]:
+        raise UserError(*wrong)
     with tempfile.TemporaryDirectory() as temporary:
         logs = expanded(settings.folder or temporary) / "logs"
         if not logs.exists():
@@ -153,7 +156,8 @@ FILTER = """
 """
 SWITCH = """
     document.querySelector('.list-button').click();
-    document.querySelectorAll('dialog[open] .list-entry')[arguments[0]].click();
+    const entries = document.querySelectorAll('dialog[open] .list-entry');
+    entries[arguments[0] % entries.length].click();
     delete document.documentElement.dataset.redraw;
 """
 
