@@ -37,12 +37,17 @@ class AttentionConfig:
     image: bool = True
     """Draw one labelled heat map per evaluation in TensorBoard's Images tab."""
 
+    images: int | None = 50
+    """The number of first evaluations that all draw their image. Up to twice this number every second evaluation draws
+    one, up to four times every fourth, …: an image takes 50 to 100 kB, and event files are never thinned. null: all."""
+
 
 def problems(config: AttentionConfig) -> list[str]:
     """All invalid settings, as one sentence each that names the key; empty if there are none."""
     rules = (
         ("max_tokens", config.max_tokens > 0, "must be greater than 0"),
         ("keep", config.keep is None or config.keep > 0, "must be greater than 0"),
+        ("images", config.images is None or config.images > 0, "must be greater than 0"),
         ("examples", config.examples >= 0, "must not be negative"),
         ("scored", config.scored >= 0, "must not be negative"),
     )

@@ -29,6 +29,7 @@ Without peers:
   python -m benchmarks tab_drawing                                  Attention tab: redraw times in a browser
   python -m benchmarks many_runs                                    TensorBoard with a hundred runs
   python -m benchmarks kftt run=RUN folder=KFTT                     alignment error rate of a run on KFTT
+  python -m benchmarks long_run                                     20,000 steps: memory, open files, threads, step time
   python -m benchmarks torture kills=100                            training runs killed and resumed: is anything lost?
   python -m benchmarks peak                                         peak matrix throughput of this machine
 
@@ -50,6 +51,7 @@ COMMANDS = {
     "tab_drawing": ("attention.tab_drawing", "tab_drawing", "NoSettings"),
     "many_runs": ("attention.many_runs", "many_runs", "ManyRunsSettings"),
     "kftt": ("attention.kftt", "kftt", "KFTTSettings"),
+    "long_run": ("training.long_run", "long_run", "LongRunSettings"),
     "torture": ("torture.torture", "torture", "TortureSettings"),
     "peak": ("peak", "peak", "PeakSettings"),
     "gpu": ("gpu.run", "gpu", "GPUSettings"),

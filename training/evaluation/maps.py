@@ -29,6 +29,12 @@ TOLERANCE = 0.05
 rounds to 1 in 256, and a sum of many such values deviates by a few times that."""
 
 
+def draws_image(number: int, images: int | None) -> bool:
+    """Whether the evaluation of this number, from 1, draws an image: all of the first `images`, then every second, then
+    every fourth, … each time their number doubles."""
+    return images is None or number % (1 << (-(-number // images) - 1).bit_length()) == 0
+
+
 class AttentionRecorder:
     """Records the same few examples of a run at every evaluation."""
 
@@ -52,7 +58,7 @@ class AttentionRecorder:
             store.thin(self.run, attention.keep)
         # The prefix sorts these many charts after the main curves.
         self.log.scalars({f"val_{tag}": value for tag, value in scalars(recording.measures).items()}, step)
-        if attention.image and recording.samples:
+        if attention.image and recording.samples and draws_image(self.log.evaluations + 1, attention.images):
             from attention_maps.draw.canvas import Canvas  # imported late: matplotlib takes 30 MB and 0.3 s
 
             self.log.image("maps", for_images(recording).draw(Canvas), step)

@@ -30,7 +30,8 @@ class RunLog:
 
     def __init__(self, run: Path, step: int, evaluated_step: int = 0) -> None:
         self.run = run
-        truncate_metrics(run / METRICS, evaluated_step)
+        self.evaluations = truncate_metrics(run / METRICS, evaluated_step)
+        """Lines of metrics.jsonl."""
         self.text, self.lines = GrowingFile(run / "log.txt"), GrowingFile(run / METRICS, durable=True)
         # TensorBoard draws one curve per run into a chart: the validation loss is the run `NAME/val`, as in Keras, to
         # share a chart with the training loss.
@@ -88,6 +89,7 @@ class RunLog:
 
     def metrics(self, record: dict) -> None:
         """Write one line of metrics.jsonl and flush it: an evaluation recorded in a checkpoint is not repeated."""
+        self.evaluations += 1
         self.lines.write(f"{json.dumps(finite(record), ensure_ascii=False, allow_nan=False)}\n".encode())
 
     def settings(self, name: str, values: dict[str, float | str]) -> None:
@@ -129,10 +131,10 @@ def opened_log(run: Path, step: int, evaluated_step: int) -> Iterator[RunLog]:
         log.close()
 
 
-def truncate_metrics(path: Path, step: int) -> None:
-    """Drop lines after `step` and lines truncated by a kill or a power failure."""
+def truncate_metrics(path: Path, step: int) -> int:
+    """Drop lines after `step` and lines truncated by a kill or a power failure -> the number of kept lines."""
     if not path.exists():
-        return
+        return 0
     content, kept = path.read_bytes(), []
     for line in content.splitlines():
         with suppress(ValueError, TypeError, KeyError):  # not JSON, or not a metrics record
@@ -140,6 +142,7 @@ def truncate_metrics(path: Path, step: int) -> None:
                 kept.append(line + b"\n")
     if (whole := b"".join(kept)) != content:
         write_whole(path, whole)
+    return len(kept)
 
 
 def finite(record: dict) -> dict:

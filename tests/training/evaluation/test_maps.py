@@ -17,7 +17,7 @@ from data.prepare import prepare
 from model.config import ModelConfig
 from training.config import TrainConfig
 from training.evaluation.evaluators import evaluator_for
-from training.evaluation.maps import AttentionRecorder
+from training.evaluation.maps import AttentionRecorder, draws_image
 from training.run_folder.loaded_run import build_model
 from training.run_folder.log import RunLog
 
@@ -154,3 +154,22 @@ def test_maps_that_are_not_the_models_own_are_reported(
     monkeypatch.setattr("model.recording.attention", lambda query, *_arguments, **_settings: query)
     recorder.record(2)
     assert "deviate from the fused kernel's output" in (tmp_path / "log.txt").read_text("utf-8")
+
+
+def test_images_of_a_long_run_grow_with_the_logarithm_of_its_evaluations() -> None:
+    """Guards against event files of hundreds of megabytes after a week."""
+    assert [number for number in range(1, 41) if draws_image(number, 3)] == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]
+    assert sum(draws_image(number, 50) for number in range(1, 1001)) == 156
+    assert all(draws_image(number, None) for number in range(1, 1001))
+
+
+def test_which_evaluation_draws_an_image_is_counted_over_resumes(make: Make, tmp_path: Path) -> None:
+    """Guards against a run that draws all images again after every resume."""
+    recorder = make("gpt", images=1)
+    (tmp_path / "metrics.jsonl").write_text("".join(f'{{"step": {step}}}\n' for step in (2, 4, 6, 8, 10)))
+    recorder.log = RunLog(tmp_path, 6, 6)
+    for step in (8, 10, 12):
+        recorder.record(step)
+        recorder.log.metrics({"step": step})
+    recorder.log.close()
+    assert [image.step for image in events(tmp_path).Images("maps")] == [8], "the fourth evaluation, not 5 and 6"
