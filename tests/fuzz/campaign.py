@@ -27,6 +27,7 @@ KINDS = {
     "prompts": 8,
     "recordings": 10,
     "tab": 10,
+    "remote": 8,
 }
 """Kinds of inputs, the modules of `tests.fuzz.kinds`, with their shares of the cases."""
 
