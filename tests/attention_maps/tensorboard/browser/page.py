@@ -11,7 +11,8 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 WAIT = 20.0  # seconds; a busy machine is slow
-READY = "return document.querySelector('.page')?.getAttribute('aria-busy') === 'false'"
+READY = "return Boolean(document.querySelector('.page:not([hidden])[aria-busy=false]'))"
+"""The page is hidden until the list of runs is read; before, a drawing of nothing ends at once."""
 
 
 class Page:
