@@ -19,7 +19,8 @@ def main() -> None:
     """Train the run, or every run of a sweep, that the command line requests."""
     try:
         with opened_processes() as group:  # the workers of torchrun, or this process alone
-            runs = requested_runs(sys.argv[1:])  # reports all errors before the slow import of torch
+            # Reports all errors before the slow import of torch.
+            runs = group.broadcast(lambda: requested_runs(group.arguments(sys.argv[1:]), group.world))
             if len(runs) == 1:
                 train(runs[0].config, runs[0].changes, group)
             elif runs:
@@ -51,21 +52,26 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
         from training.hardware.gpu_attention import check_attention
         from training.hardware.out_of_memory import advised, training_advice
         from training.hardware.reproducibility import set_deterministic
+        from training.processes.same import check_same
         from training.run_folder.loaded_run import build_model
         from training.run_folder.log import opened_log
         from training.run_folder.starting_point import opened_folder, restore, save_inputs, starting_point
         from training.run_folder.step_report import final_lines
         from training.trainer import Trainer
 
-    with advised(lambda: training_advice(config)), starting_point(config) as start:
+    with advised(lambda: training_advice(config)), starting_point(config, processes) as start:
         config = start.config
-        hardware = choose_hardware(config.trainer.device, config.trainer.precision, config.trainer.threads)
+        settings = config.trainer.device, config.trainer.precision, config.trainer.threads
+        hardware = choose_hardware(*settings, local_rank=processes.local_rank)
         if config.trainer.deterministic:
             set_deterministic()
         check_attention(config, hardware)
 
-        # The data: token files, cached for later runs.
-        data = prepare(config.task, config.data, config.tokenizer, config.model.context, config.seed, start.tokenizers)
+        # The data: token files, cached for later runs; by the first process, from whose cache the others read.
+        sizes = config.model.context, config.seed
+        with processes.main_first():
+            data = prepare(config.task, config.data, config.tokenizer, *sizes, start.tokenizers)
+        check_same("data or tokenizer", lambda: data.keys, processes)
         batch_size = config.trainer.batch_size if config.task == "gpt" else config.data.batch_tokens
 
         # The model: random weights, or the weights of a checkpoint.
@@ -76,17 +82,19 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
         stream = data.training(batch_size, seed=config.seed)
         flops = flops_per_token(model, config.model.context)
         trainer = Trainer(config, model, stream, hardware, flops, processes)
-        notes = restore(start, trainer, data, changes)
+        notes = [*processes.notes, *start.notes, *restore(start, trainer, data, changes)]
 
         # No file has been written up to here.
         with (
-            opened_folder(start) as (config, run),
-            opened_log(run, trainer.progress.step, trainer.progress.evaluated_step) as log,
+            opened_folder(start, processes) as (config, run),
+            opened_log(run, trainer.progress.step, trainer.progress.evaluated_step, processes.is_main) as log,
             advised(lambda: f"{training_advice(config)}; {resume_hint(run)}"),
         ):
-            evaluator = evaluator_for(config, data, model, run, log)
-            evaluator.attention.forget_after(trainer.progress.step)
-            save_inputs(run, config, data)
+            evaluator = evaluator_for(config, data, model, run, log, processes)
+            if processes.is_main:
+                evaluator.attention.forget_after(trainer.progress.step)
+                save_inputs(run, config, data)
+            processes.remember_run(run)
             announce(run, config, data, trainer, log, notes)
 
             ended = trainer.budget.end_of_training()

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -81,9 +82,10 @@ class Prepared(ABC):
         """Stream shuffled batches of the training split endlessly. `batch_size`: windows, or padded tokens of pairs."""
 
     @abstractmethod
-    def evaluation(self, split: str, batch_size: int, /) -> Iterator[Batch]:
+    def evaluation(self, split: str, batch_size: int, /, *, rank: int = 0, world: int = 1) -> Iterator[Batch]:
         """Yield one pass over a split, the same every time; a large validation split is subsampled
-        (`data.valid_tokens`). `batch_size` as in `training`."""
+        (`data.valid_tokens`). `batch_size` as in `training`. Of several processes (`world`), each gets every `world`-th
+        batch, from number `rank` on."""
 
     def _most_tokens(self, split: str) -> int | None:
         """Return the maximum number of tokens in an evaluation of the split; None for no limit, as for a test."""
@@ -177,10 +179,11 @@ class PreparedText(Prepared):
         seed = self._seed if seed is None else seed
         return WindowStream(self._tokens["train"], batch_size, self._context, seed)
 
-    def evaluation(self, split: str, batch_size: int) -> Iterator[Batch]:
+    def evaluation(self, split: str, batch_size: int, rank: int = 0, world: int = 1) -> Iterator[Batch]:
         """Yield one pass over a split: every token is predicted exactly once, except the eos before the text. If a
         validation split is large, only evenly spaced windows are used (`data.valid_tokens`)."""
-        return evaluation_windows(self._tokens[split], batch_size, self._context, self._most_tokens(split))
+        most = self._most_tokens(split)
+        return evaluation_windows(self._tokens[split], batch_size, self._context, most, rank, world)
 
     def texts(self, split: str, count: int, length: int | None = None) -> list[str]:
         """Return the beginnings of `count` documents, or passages spread over the text if it has fewer documents; at
@@ -270,13 +273,13 @@ class PreparedPairs(Prepared):
         multiple = self._config.length_multiple
         return PairStream(self._epoch_pairs, budget, self._context, multiple, seed)
 
-    def evaluation(self, split: str, batch_tokens: int | None = None) -> Iterator[Batch]:
+    def evaluation(self, split: str, batch_tokens: int | None = None, rank: int = 0, world: int = 1) -> Iterator[Batch]:
         """Yield one pass over a split, sorted by length; pairs longer than the context are truncated (see `notes`). If
         a validation split is large, only evenly spaced pairs are used (`data.valid_tokens`)."""
         chosen = self._evaluated(split)
         budget = self._config.batch_tokens if batch_tokens is None else batch_tokens
         source, target = self._cut_lengths(split)
-        for rows in sorted_batches(source[chosen], target[chosen], budget):
+        for rows in islice(sorted_batches(source[chosen], target[chosen], budget), rank, None, world):
             yield self._pairs[split].batch(chosen[rows], self._context)
 
     def _cut_lengths(self, split: str) -> tuple[Ints, Ints]:

@@ -42,12 +42,16 @@ def translate(
     portions: Iterable[Sequence[str]],
     config: TranslationConfig,
     workers: int | None = None,
+    rank: int = 0,
+    world: int = 1,
 ) -> Generator[tuple[int, list[Translation]], None, None]:
     """Translate sentences portion by portion, longest first; yield (index, n-best list) as results become ready.
 
     Indices count the sentences of all portions. A portion is requested while earlier portions are being translated.
     Empty sentences (white space only) have an empty translation and skip the model. Sources longer than the context are
     truncated. workers: number of batches decoded concurrently; None: one per torch thread on a CPU, at most 4; else 1.
+    Of several processes (`world`), each translates every `world`-th batch, from number `rank` on: the batches, and
+    therefore the translations, do not depend on the number of processes.
     """
     source, target = tokenizers[0], tokenizers[-1]
     device = next(model.parameters()).device
@@ -82,7 +86,7 @@ def translate(
             first += len(sentences)
 
     threads = torch.get_num_threads() if device.type == "cpu" else 1
-    for found in in_parallel(searches(), workers or min(threads, 4)):
+    for found in in_parallel(islice(searches(), rank, None, world), workers or min(threads, 4)):
         yield from found
 
 
@@ -115,12 +119,19 @@ def in_parallel(searches: Iterator[Callable[[], Found]], workers: int) -> Iterat
         torch.set_num_threads(threads)  # applies to this thread, and is the initial value of new threads
 
 
-def translate_all(
-    model: EncoderDecoder, tokenizers: list[Tokenizer], sentences: list[str], config: TranslationConfig
-) -> list[str]:
-    """Return the best translation of each sentence as text, in order, with a model copy prepared for decoding."""
+def translate_part(
+    model: EncoderDecoder,
+    tokenizers: list[Tokenizer],
+    sentences: list[str],
+    config: TranslationConfig,
+    rank: int = 0,
+    world: int = 1,
+) -> dict[int, str]:
+    """Return the best translations of this process's part of the sentences (see `translate`), as text by index, with a
+    model copy prepared for decoding."""
     ready = prepare(model, "bf16" if next(model.parameters()).dtype == torch.bfloat16 else "float32")
-    return [translation.text for translation in best_translations(ready, tokenizers, sentences, config)]
+    found = translate(ready, tokenizers, [sentences], config, rank=rank, world=world)
+    return {index: best[0].text for index, best in found}
 
 
 def best_translations(

@@ -27,9 +27,9 @@ FLAGS_WITH_VALUE = {"--cfg": _CFG, "-c": _CFG, "--info": _INFO, "-i": _INFO, "--
 any text)."""
 
 
-def requested_runs(arguments: Sequence[str]) -> list[ComposedRun]:
+def requested_runs(arguments: Sequence[str], processes: int = 1) -> list[ComposedRun]:
     """Compose and check the requested runs: one, or all runs of a sweep. If help or the config is requested, print it
-    and return []. Raises UserError with all problems."""
+    and return []. Raises UserError with all problems. processes: those that train together."""
     if {"--help", "-h"} & set(arguments):
         print(train_help(TrainConfig))
         return []
@@ -39,6 +39,8 @@ def requested_runs(arguments: Sequence[str]) -> list[ComposedRun]:
     points = sweep_points(settings, found)
     if len(points) > 1:
         found += sweep_problems(flags, settings)
+        if processes > 1:
+            found.append("a sweep trains with one process: start torchrun once for each run, without -m")
     bar = tqdm(points, desc="checking", unit="run", disable=None if len(points) > 1 else True, delay=2, leave=False)
     runs = [replace(compose_run(point.settings), varied=point.varied) for point in bar]
     found += [problem for run in runs for problem in run.problems]

@@ -168,7 +168,9 @@ class StopRequest:
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    def __init__(self) -> None:
+    def __init__(self, quiet: bool = False) -> None:
+        """quiet: print nothing."""
+        self.quiet = quiet
         self.received: signal.Signals | None = None
         self.raising = False
 
@@ -200,6 +202,6 @@ class StopRequest:
             signal.signal(each, handler)
         # Not print, which is not reentrant. After a hang-up there is no terminal to write to.
         with suppress(OSError):
-            os.write(2, b"\nstopping and saving; press Ctrl-C again to quit without saving\n")
+            os.write(2, b"" if self.quiet else b"\nstopping and saving; press Ctrl-C again to quit without saving\n")
         if self.raising:
             raise Interrupted(self.received)

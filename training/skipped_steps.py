@@ -105,8 +105,8 @@ class SkippedSteps:
         if self.progress.skipped_in_a_row < self.limit or self.first is None:
             return
         first = self.first
-        parts = self.processes.together(lambda: (first.micro_batches(), first.cause))
-        if self.processes.first:
+        parts = self.processes.gather(lambda: (first.micro_batches(), first.cause))
+        if self.processes.is_main:
             content = first.figures() | {"batches": [batch for batches, _ in parts for batch in batches]}
             write_whole(run / BAD_BATCH, f"{json.dumps(content, allow_nan=False)}\n".encode())
         causes = [f"process {rank}: {cause}" if len(parts) > 1 else cause for rank, (_, cause) in enumerate(parts)]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from signal import Signals
 
 import torch
 from torch import Tensor
@@ -17,14 +18,14 @@ from configs.errors import UserError, check_finite
 from data.batches.batch import Batch, BatchStream
 from training.budget import Budget
 from training.checkpoints.loading import resume_hint
-from training.checkpoints.saver import CheckpointSaver
+from training.checkpoints.shared_saver import saver_for
 from training.config import TrainConfig
 from training.hardware import compilation, recomputation
 from training.hardware.device import Hardware
 from training.hardware.device_queue import DeviceQueue
 from training.hardware.gpu_attention import evaluation_kernels, training_kernels
 from training.hardware.profiling import profiler
-from training.hardware.reproducibility import random_state, restore_random_state
+from training.hardware.reproducibility import random_state, restore_random_state, seed_process
 from training.loss_spikes import LossSpikes
 from training.nan_search import first_non_finite
 from training.optimizer.optimizer import Optimizer
@@ -66,7 +67,7 @@ class Trainer:
         self.optimizer = Optimizer(config.optim, self.weights)
         self.progress = Progress()
         self.budget = Budget(config.trainer, self.progress)
-        self.saver = CheckpointSaver(self.state_dict, self.progress, config.trainer.keep)
+        self.saver = saver_for(processes, self.state_dict, self.progress, config.trainer.keep)
         self.since_log, self.since_evaluation = Interval(), Interval()
         self.gradient_norm = torch.full((), math.nan, device=hardware.device)
         self.queue = DeviceQueue(hardware.device)
@@ -81,6 +82,9 @@ class Trainer:
         if config.trainer.recompute:
             recomputation.recompute_activations(self.weights.training_model)
         self.only_batches: list[Batch] | None = None
+        self.stop = StopRequest(quiet=not processes.is_main)
+        self.agreed_stop: Signals | None = None
+        """The signal that any of several processes has received, as of the last lap."""
         self.mark = time.perf_counter()
 
     # --- the loop
@@ -92,25 +96,27 @@ class Trainer:
         """
         self.run_folder, self.log, self.evaluate_model, self.data_key = run, log, evaluate, data_key
         trainer = self.config.trainer
+        self.follow_first()
         self.model.train()
         self.loss.warn = log.line
         log.line(f"torch.compile: {'on' if self.loss.compiling else 'off'} ({self.loss.because})")
         self.mark = time.perf_counter()
+        profiled = trainer.profile and self.processes.is_main
         with (
-            StopRequest() as stop,
+            self.stop,
             self.saver.opened(run, log),
             tqdm(total=trainer.steps, initial=self.progress.step, unit="step", disable=None, dynamic_ncols=True) as bar,
-            profiler(run, log, self.hardware.device) if trainer.profile else nullcontext() as profile,
+            profiler(run, log, self.hardware.device) if profiled else nullcontext() as profile,
         ):
-            while not stop.received:
+            while not self.stopped_by:
                 if self.budget.evaluation_is_due():
-                    self.evaluate(stop)
+                    self.evaluate()
                 elif self.saver.retry_is_due():
                     self.save_between()
                 ended = self.budget.end_of_training()
                 if ended and self.budget.evaluation_is_due():
                     continue  # the time budget ran out during a checkpoint write
-                if ended or stop.received:
+                if ended or self.stopped_by:
                     break
                 self.step()
                 self.skipped.report(log, run)
@@ -121,14 +127,15 @@ class Trainer:
                 if self.progress.step % trainer.log_every == 0 or self.progress.step == trainer.steps:
                     self.report_step()
         self.catch_up()
-        if stop.received:
+        if self.stopped_by:
             self.saver.save()
             self.saver.wait()
         if self.saver.failure is not None:
             raise UserError(f"{self.saver.failure}; {resume_hint(run)}")
-        if stop.received:
-            log.line(f"{stop.received.name}: saved step {self.progress.step}; continue with resume={run}")
-            raise Interrupted(stop.received)
+        if self.stopped_by:
+            log.line(f"{self.stopped_by.name}: saved step {self.progress.step}; continue with resume={run}")
+            self.processes.barrier()  # torchrun stops the others as soon as one has ended
+            raise Interrupted(self.stopped_by)
 
     def step(self) -> None:
         """Run one optimiser step over `accumulate` micro-batches, of which each process takes its part. On a GPU, queue
@@ -142,15 +149,15 @@ class Trainer:
         if self.config.trainer.overfit:
             self.only_batches = batches
         counted = sum(batch.target_tokens for batch in batches), sum(batch.tokens for batch in batches)
-        targets, tokens = map(int, processes.totals(*counted))
+        targets, tokens = map(int, processes.sum_over_processes(*counted))
         total = torch.zeros((), device=self.hardware.device)
         state = random_state(self.hardware.device) if self.config.trainer.find_nan else None
         with training_kernels(self.config, self.hardware.device):
             for batch in batches:
                 total += self.loss.backward(batch.to(self.hardware.device), targets)
                 self.weights.collect_gradients()
-        self.weights.add_up_gradients(processes)
-        processes.add_up(total)
+        self.weights.sum_gradients(processes)
+        processes.all_reduce(total)
         done, warmed_up = self.budget.share_done(), self.budget.share_warmed_up()
         factor = learning_rate_factor(self.config.schedule, self.progress.step, done, warmed_up)
         self.saver.before_update()
@@ -175,10 +182,24 @@ class Trainer:
         """Whether training steps run compiled code."""
         return self.loss.compiled
 
+    @property
+    def stopped_by(self) -> Signals | None:
+        """The signal that stops training, if one was received."""
+        return self.stop.received if self.processes.world == 1 else self.agreed_stop
+
     def lap(self) -> float:
-        """Return the seconds since the previous lap. Laps are contiguous, so waiting for a GPU's queue is included."""
+        """Return the seconds since the previous lap. Laps are contiguous, so waiting for a GPU's queue is included.
+
+        Several processes go by the clock of the main one, which makes their counters and therefore their decisions
+        equal; they also share what only one of them may know: a signal, a failed compilation.
+        """
         last, self.mark = self.mark, time.perf_counter()
-        return self.mark - last
+        here = self.mark - last if self.processes.is_main else 0.0
+        seconds, number, failed = self.processes.max_over_processes(here, self.stop.received or 0, self.loss.failed)
+        self.agreed_stop = Signals(int(number)) if number else None
+        if failed and not self.loss.failed:
+            self.loss.fall_back("in another process")
+        return seconds
 
     def catch_up(self) -> None:
         """Wait for queued GPU steps, count the time as training time, and write the pending log line."""
@@ -195,7 +216,7 @@ class Trainer:
 
     # --- evaluation, checkpoints, log
 
-    def evaluate(self, stop: StopRequest) -> None:
+    def evaluate(self) -> None:
         """Save a checkpoint, evaluate the saved weights while it is written, and update the best loss.
 
         If the evaluation fails or is interrupted, no training step is lost, and a resumed run repeats the evaluation.
@@ -221,10 +242,15 @@ class Trainer:
         self.saver.save()
         progress.seconds += self.lap()
         try:
-            with self.log.whole_or_nothing(), stop.at_once(), self.evaluating():
+            with self.log.whole_or_nothing(), self.stop.at_once(), self.evaluating():
                 loss = self.evaluate_model(progress.step, record)
-        except Interrupted:
-            return
+        except Interrupted as interrupted:
+            if self.processes.world == 1:
+                return
+            # The other processes may be at another place of the evaluation: no further exchange is possible.
+            self.saver.wait()
+            self.log.line(f"{interrupted}: {resume_hint(self.run_folder)}")
+            raise
         seconds = self.lap()
         progress.seconds += seconds
         before = progress.best_loss, progress.best_step, progress.best_training_loss
@@ -263,6 +289,7 @@ class Trainer:
 
         Raises UserError if the weights have diverged.
         """
+        self.seed_process()
         if not self.weights.finite():
             check_finite("weights", math.nan, self.progress.step)
         return self.weights.best(), {
@@ -273,6 +300,35 @@ class Trainer:
             "rng": random_state(self.hardware.device),
             "intervals": [interval.state_dict() for interval in (self.since_log, self.since_evaluation)],
         }
+
+    def follow_first(self) -> None:
+        """Copy the state of the main process, which alone reads checkpoints, or this process's part of it."""
+        processes = self.processes
+        if processes.world == 1:
+            return
+        self.weights.follow_first(processes)
+        self.optimizer.follow_first(processes)
+        stream, progress, saved_step, intervals = processes.broadcast(
+            lambda: (
+                self.stream.state_dict(),
+                self.progress.state_dict(),
+                self.saver.saved_step,
+                [interval.state_dict() for interval in (self.since_log, self.since_evaluation)],
+            )
+        )
+        if not processes.is_main:
+            if not self.config.trainer.overfit:
+                self.stream.load_state_dict(stream)
+            self.progress.load_state_dict(progress)
+            self.saver.saved_step = saved_step
+            self.since_log, self.since_evaluation = (Interval(**interval) for interval in intervals)
+        self.seed_process()
+
+    def seed_process(self) -> None:
+        """Give each process dropout masks of its own. A checkpoint contains the random state of the main process alone;
+        the others are seeded when it is saved, and equally when it is resumed."""
+        if not self.processes.is_main:
+            seed_process(self.config.seed, self.processes.rank, self.progress.step)
 
     def restore(self, weights: dict[str, Tensor], state: dict) -> None:
         """Restore the exact training state of a checkpoint.

@@ -79,17 +79,21 @@ def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batc
     return Batch(inputs=rows[:, :-1].contiguous(), targets=rows[:, 1:].contiguous(), rows=starts)
 
 
-def evaluation_windows(tokens: Tokens, batch_size: int, context: int, most: int | None = None) -> Iterator[Batch]:
+def evaluation_windows(
+    tokens: Tokens, batch_size: int, context: int, most: int | None = None, rank: int = 0, world: int = 1
+) -> Iterator[Batch]:
     """Yield one pass over the text: every token is predicted exactly once, except the very first.
 
-    If there are more than `most` tokens to predict, only whole windows spread evenly over the text are used.
+    If there are more than `most` tokens to predict, only whole windows spread evenly over the text are used. Of several
+    processes (`world`), each gets every `world`-th batch, from number `rank` on.
     """
     predictions = len(tokens) - 1
     full = predictions // context
     chosen = spread(full, full if most is None or predictions <= most else max(1, most // context))
-    for first in range(0, len(chosen), batch_size):
+    starts = range(0, len(chosen), batch_size)
+    for first in starts[rank::world]:
         yield window_batch(tokens, chosen[first : first + batch_size] * context, context)
-    if len(chosen) == full and (rest := predictions % context):
+    if len(chosen) == full and (rest := predictions % context) and len(starts) % world == rank:
         yield window_batch(tokens, np.array([full * context]), rest)
 
 

@@ -27,6 +27,7 @@ from training.evaluation.translation_baselines import baselines
 from training.evaluation.translation_scores import COLUMNS, Scores, signatures, translate_rows
 from training.hardware.compilation import eagerly
 from training.hardware.gpu_attention import evaluation_kernels
+from training.processes.processes import SINGLE, Processes
 from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.log import RunLog, code_block, table
 from training.run_folder.test_results import tested_step, write_test
@@ -40,8 +41,18 @@ class Evaluator(ABC):
     headline: str
     """Test metric by which TensorBoard compares runs."""
 
-    def __init__(self, config: TrainConfig, prepared: Prepared, model: Model, run: Path, log: RunLog) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        prepared: Prepared,
+        model: Model,
+        run: Path,
+        log: RunLog,
+        processes: Processes = SINGLE,
+    ) -> None:
+        """processes: those that divide losses and translations among themselves; the first one does the rest."""
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
+        self.processes = processes
         self.attention = AttentionRecorder(config, prepared, model, run, log)
 
     def evaluate(self, step: int, metrics: dict) -> float:
@@ -60,24 +71,38 @@ class Evaluator(ABC):
         self.log.line(f"validation at step {step}: {shown}")
         self.log.scalars(measured, step)
         metrics |= measured
-        if self.config.attention.enabled:
+        if self.config.attention.enabled and self.processes.is_main:
             with self.log.attempt("attention maps"):
                 self.attention.record(step)
         return loss.per_token
 
     def loss(self, split: str) -> HeldOutLoss:
         """Compute the loss on a split."""
-        return held_out_loss(self.model, self.batches(split), self.prepared.bytes(split))
+        batches = self.batches(split, self.processes.rank, self.processes.world)
+        return held_out_loss(self.model, batches, self.prepared.bytes(split), self.processes)
 
     def final_test(self, device: torch.device, compiled: bool) -> None:
         """Load the best checkpoint into the model and test it, unless `test.json` already covers it; a resume repeats
         an interrupted test. compiled: whether training compiled the model."""
         with eagerly(compiled), evaluation_kernels(device):
-            best = checkpoint_path(self.run, "best")
-            step = checkpoint_step(best)
-            if tested_step(self.run) != step:
-                load_into(self.model.float().eval(), load_weights(best), best)
+            self.model.float().eval()
+            if self.processes.world > 1:
+                for parameter in self.model.parameters():  # which may be divided among the processes
+                    parameter.data = torch.empty(parameter.shape, device=device)
+            step = self.processes.broadcast(self.load_best)
+            if step is not None:
+                for parameter in self.model.parameters():
+                    self.processes.broadcast_tensor(parameter.data)
                 self.test(step)
+
+    def load_best(self) -> int | None:
+        """Load the best checkpoint into the model and return its step; None if it is already tested."""
+        best = checkpoint_path(self.run, "best")
+        step = checkpoint_step(best)
+        if tested_step(self.run) == step:
+            return None
+        load_into(self.model.float(), load_weights(best), best)
+        return step
 
     def test(self, step: int) -> None:
         """Evaluate the current model on the test splits; write all metrics to `test.json` and the Text tab, and the
@@ -87,9 +112,12 @@ class Evaluator(ABC):
             for split in self.prepared.splits:
                 if split not in ("train", "valid"):  # used for training and for checkpoint selection
                     measured = self.test_split(split, step)
-                    with self.log.attempt("scores of heads"):
-                        measured |= self.attention.test(split, step)
+                    if self.processes.is_main:
+                        with self.log.attempt("scores of heads"):
+                            measured |= self.attention.test(split, step)
                     results[split] = measured
+            if not self.processes.is_main:
+                return
             if self.config.attention.importance:
                 with self.log.attempt("importance of heads"):
                     self.attention.measure_importance(step, self.batches("valid"))
@@ -106,8 +134,8 @@ class Evaluator(ABC):
         write_test(self.run, step, figures)
 
     @abstractmethod
-    def batches(self, split: str) -> Iterable[Batch]:
-        """Return the batches of the whole split, in order."""
+    def batches(self, split: str, rank: int = 0, world: int = 1) -> Iterable[Batch]:
+        """Return the batches of the whole split, in order; of several processes, each gets every `world`-th batch."""
 
     @abstractmethod
     def show(self, step: int) -> Scores | None:
@@ -126,14 +154,14 @@ class TextEvaluator(Evaluator):
     prepared: PreparedText
     model: GPT
 
-    def batches(self, split: str) -> Iterable[Batch]:
-        """Return windows over the whole split."""
-        return self.prepared.evaluation(split, self.config.trainer.batch_size)
+    def batches(self, split: str, rank: int = 0, world: int = 1) -> Iterable[Batch]:
+        """Return windows over the whole split, as in Evaluator."""
+        return self.prepared.evaluation(split, self.config.trainer.batch_size, rank=rank, world=world)
 
     def show(self, step: int) -> None:
         """Write samples to TensorBoard's Text tab, and the first one to the log."""
         count = self.config.trainer.samples
-        if count:
+        if count and self.processes.is_main:
             length = min(200, 2 * self.config.model.context)
             texts = write_samples(self.model, self.prepared.tokenizer, "", count, self.config.seed, length)
             self.log.markdown("samples", "\n\n---\n\n".join(code_block(text, 100) for text in texts), step)
@@ -144,7 +172,7 @@ class TextEvaluator(Evaluator):
         loss = self.loss(split)
         self.log.line(f"{split}: {loss} ({loss.tokens} tokens, checkpoint of step {step})")
         figures = loss.metrics()
-        stories = self.prepared.gold(split)
+        stories = self.prepared.gold(split) if self.processes.is_main else None
         if stories is not None:
             summary, report, accuracies = pronoun_report(self.model, self.prepared.tokenizer, stories, split)
             where = f"; table: {self.log.table(f'pronouns.{split}', report, step)}" if report else ""
@@ -161,16 +189,17 @@ class PairEvaluator(Evaluator):
     prepared: PreparedPairs
     model: EncoderDecoder
 
-    def batches(self, split: str) -> Iterable[Batch]:
-        """Return all pairs of the split, bucketed by length."""
-        return self.prepared.evaluation(split, self.config.data.batch_tokens)
+    def batches(self, split: str, rank: int = 0, world: int = 1) -> Iterable[Batch]:
+        """Return all pairs of the split, bucketed by length, as in Evaluator."""
+        return self.prepared.evaluation(split, self.config.data.batch_tokens, rank=rank, world=world)
 
     def show(self, step: int) -> Scores | None:
         """Translate the first validation sentences greedily and show the first few with their references."""
         rows = self.prepared.rows("valid")[: self.config.trainer.evaluate_sentences]
         if not rows["source"]:
             return None
-        scores, examples = translate_rows(self.model, self.prepared, rows, TranslationConfig(beam_size=1))
+        greedy = TranslationConfig(beam_size=1)
+        scores, examples = translate_rows(self.model, self.prepared, rows, greedy, self.processes)
         shown = examples[: self.config.trainer.samples]
         self.log.markdown("samples", f"{table(COLUMNS, shown)}\n\n{signatures()}", step)
         for source, reference, hypothesis in shown:
@@ -182,7 +211,9 @@ class PairEvaluator(Evaluator):
         trainer = self.config.trainer
         options = TranslationConfig(trainer.beam_size, trainer.length_penalty)
         rows = self.prepared.rows(split)[:]
-        scores, examples = translate_rows(self.model, self.prepared, rows, options)
+        scores, examples = translate_rows(self.model, self.prepared, rows, options, self.processes)
+        if not self.processes.is_main:
+            return asdict(scores)
         compared = {f"this model (beam {trainer.beam_size})": scores}
         compared |= baselines(self.prepared, rows["source"], rows["target"])
         lines = [[name, f"{s.bleu:.1f}", f"{s.chrf:.1f}", f"{s.exact:.1f} %"] for name, s in compared.items()]
@@ -196,7 +227,9 @@ class PairEvaluator(Evaluator):
         return asdict(scores)
 
 
-def evaluator_for(config: TrainConfig, prepared: Prepared, model: Model, run: Path, log: RunLog) -> Evaluator:
+def evaluator_for(
+    config: TrainConfig, prepared: Prepared, model: Model, run: Path, log: RunLog, processes: Processes = SINGLE
+) -> Evaluator:
     """Return the evaluator for the config's task."""
     kind = TextEvaluator if isinstance(prepared, PreparedText) else PairEvaluator
-    return kind(config, prepared, model, run, log)
+    return kind(config, prepared, model, run, log, processes)

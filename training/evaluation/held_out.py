@@ -11,6 +11,7 @@ from tqdm import tqdm
 from data.batches.batch import Batch
 from generation.cuda.host_copy import HostCopy
 from training.loss import token_losses
+from training.processes.processes import SINGLE, Processes
 from training.run_folder.loaded_run import Model
 
 
@@ -47,12 +48,20 @@ class HeldOutLoss:
         return f"loss {self.per_token:.4f} | perplexity {self.perplexity:.2f} | {self.bits_per_byte:.4f} bits per byte"
 
 
-def held_out_loss(model: Model, batches: Iterable[Batch], split_bytes: int) -> HeldOutLoss:
-    """Compute the loss of one full pass, which counts each token once."""
+def held_out_loss(
+    model: Model, batches: Iterable[Batch], split_bytes: int, processes: Processes = SINGLE
+) -> HeldOutLoss:
+    """Compute the loss of one full pass, which counts each token once. batches: this process's part of the split."""
     device = next(model.parameters()).device
-    losses, tokens = [], 0
-    for batch in tqdm(batches, desc="validation", leave=False, disable=None, delay=2, unit="batch"):
-        here = batch.to(device)
-        losses.append(HostCopy(token_losses(model, here.model_inputs, here.targets).sum()))
-        tokens += batch.target_tokens
-    return HeldOutLoss(math.fsum(loss.values() for loss in losses), tokens, split_bytes)
+
+    def part() -> tuple[list[float], int]:
+        losses, tokens = [], 0
+        for batch in tqdm(batches, desc="validation", leave=False, disable=None, delay=2, unit="batch"):
+            here = batch.to(device)
+            losses.append(HostCopy(token_losses(model, here.model_inputs, here.targets).sum()))
+            tokens += batch.target_tokens
+        return [loss.values() for loss in losses], tokens
+
+    parts = processes.gather(part)
+    nats = math.fsum(loss for losses, _ in parts for loss in losses)  # independent of the order
+    return HeldOutLoss(nats, sum(tokens for _, tokens in parts), split_bytes)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from data.prepared import PreparedPairs
 from generation.config import TranslationConfig
-from generation.translation import translate_all
+from generation.translation import translate_part
 from model.encoder_decoder import EncoderDecoder
+from training.processes.processes import SINGLE, Processes
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,21 @@ COLUMNS = ["source", "reference", "hypothesis"]
 
 
 def translate_rows(
-    model: EncoderDecoder, prepared: PreparedPairs, rows: dict[str, list[str]], config: TranslationConfig
+    model: EncoderDecoder,
+    prepared: PreparedPairs,
+    rows: dict[str, list[str]],
+    config: TranslationConfig,
+    processes: Processes = SINGLE,
 ) -> tuple[Scores, list[list[str]]]:
-    """Translate `rows` (columns source and target) and return the scores and the translations with `COLUMNS`."""
+    """Translate `rows` (columns source and target) and return the scores and the translations with `COLUMNS`.
+
+    The processes divide the batches among themselves.
+    """
     sources, references = rows["source"], rows["target"]
-    hypotheses = translate_all(model, prepared.tokenizers, sources, config)
+
+    def part() -> dict[int, str]:
+        return translate_part(model, prepared.tokenizers, sources, config, processes.rank, processes.world)
+
+    found = {index: text for of_process in processes.gather(part) for index, text in of_process.items()}
+    hypotheses = [found[index] for index in range(len(sources))]
     return score(hypotheses, references), list(map(list, zip(sources, references, hypotheses, strict=True)))

@@ -55,6 +55,8 @@ class TrainingLoss:
         self.model, self.smoothing = model, config.trainer.label_smoothing
         self.compiling, self.because = decide(config, hardware, flops_per_token)
         self.compiled = False
+        self.failed = False
+        """Whether compilation has failed."""
         self.calls = 0
         self.batch_loss: BatchLoss = batch_loss
         self.warn: Callable[[str], None] = print
@@ -76,12 +78,16 @@ class TrainingLoss:
             if is_out_of_memory(error):
                 raise
             reason = str(error).strip().splitlines() or [type(error).__name__]
-            self.warn(f"torch.compile failed ({reason[0][:120]}): training continues without it")
-        for module in self.model.modules():  # undo `compiled_loss`
-            module._compiled_call_impl = None
-        self.compiling, self.compiled, self.batch_loss = False, False, batch_loss
+            self.fall_back(reason[0][:120])
         self.model.zero_grad()
         return self._backward(batch, targets)
+
+    def fall_back(self, reason: str) -> None:
+        """Continue without compilation."""
+        self.warn(f"torch.compile failed ({reason}): training continues without it")
+        for module in self.model.modules():  # undo `compiled_loss`
+            module._compiled_call_impl = None
+        self.compiling, self.compiled, self.failed, self.batch_loss = False, False, True, batch_loss
 
     def _backward(self, batch: Batch, targets: int) -> Tensor:
         if self.compiled and batch.source is not None and batch.source_mask is None:

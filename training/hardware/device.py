@@ -29,12 +29,17 @@ class Hardware:
     description: str
 
 
-def choose_hardware(device: str, precision: str, threads: int | None, key: str = "trainer.device") -> Hardware:
+def choose_hardware(
+    device: str, precision: str, threads: int | None, key: str = "trainer.device", local_rank: int | None = None
+) -> Hardware:
     """Choose the device and the precision; the arguments are the settings of the same names in `TrainerConfig`.
 
     threads: None uses the physical cores, as torch does, limited by a container's quota. key: the setting that names
-    the device. Raises UserError if the requested device is unavailable.
+    the device. local_rank: number of this process on its machine if there are several, each with a GPU of its own.
+    Raises UserError if the requested device is unavailable.
     """
+    if local_rank is not None:
+        device = device_of_process(device, local_rank, key)
     chosen = choose_device(device, key)
     name = chosen.type
     wanted = threads or min(torch.get_num_threads(), cores())
@@ -50,6 +55,13 @@ def choose_hardware(device: str, precision: str, threads: int | None, key: str =
     emulated = name == "cpu" and dtype == torch.bfloat16 and not bf16_is_fast(chosen)
     words = str(dtype).removeprefix("torch.") + (" (emulated: float32 is many times as fast)" if emulated else "")
     return Hardware(chosen, dtype, peak, f"{model}{used}, {words}")
+
+
+def device_of_process(name: str, local_rank: int, key: str) -> str:
+    """Return the device of one of several processes on a machine: process 3 uses `cuda:3`."""
+    if name.startswith("cuda:") and int(name.partition(":")[2]) != local_rank:
+        raise UserError(f"{key}={name}: several processes cannot share a GPU; set {key}=cuda, and each uses its own")
+    return f"cuda:{local_rank}" if name == "cuda" or (name == "auto" and torch.cuda.is_available()) else name
 
 
 def choose_device(name: str, key: str = "trainer.device") -> torch.device:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
 
@@ -27,6 +28,11 @@ def process_settings_restored() -> Iterator[None]:
             torch.set_num_threads(threads)
         if torch.are_deterministic_algorithms_enabled() != deterministic:
             torch.use_deterministic_algorithms(deterministic)
+
+
+def seed_process(seed: int, rank: int, step: int) -> None:
+    """Seed the random numbers of one of several processes, so that each has dropout masks of its own."""
+    torch.manual_seed(int(np.random.SeedSequence((seed, rank, step)).generate_state(1, np.uint64)[0]))
 
 
 def random_state(device: torch.device) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from training.optimizer.base import State, StatefulOptimizer
 from training.optimizer.layout import HIDDEN, OUTER, VECTORS
 from training.optimizer.muon import Muon
 from training.optimizer.weights import OptimizerPart, Weights
+from training.processes.processes import Processes
 
 
 class Optimizer:
@@ -92,6 +93,11 @@ class Optimizer:
             self.weights.saved_states(optimizer.state_dict(), part)
             for optimizer, part in zip(self.optimizers, self.parts, strict=True)
         ]
+
+    def follow_first(self, processes: Processes) -> None:
+        """Copy the state of the first process, or the part of it that this process keeps."""
+        for optimizer, part in zip(self.optimizers, self.parts, strict=True):
+            self.weights.follow_states(optimizer, part, processes)
 
     def load_state_dict(self, states: list[list[State]]) -> None:
         """Restore the optimiser states; learning rates and weight decays keep the current config.

@@ -117,6 +117,12 @@ class Weights:
         """Load the result of `saved_states`. Raises ValueError if it does not fit."""
         optimizer.load_state_dict(saved)
 
+    def follow_states(self, optimizer: StatefulOptimizer, part: OptimizerPart, processes: Processes) -> None:
+        """Copy the first process's states of an optimiser."""
+        for state in optimizer.state_dict():
+            for tensor in state.values():
+                processes.broadcast_tensor(tensor)
+
     # --- one step
 
     @torch.no_grad()
@@ -132,12 +138,21 @@ class Weights:
         for parameter in self.computing:
             parameter.grad = None
 
-    def add_up_gradients(self, processes: Processes) -> None:
+    def follow_first(self, processes: Processes) -> None:
+        """Copy the weights of the first process."""
+        processes.broadcast_tensor(self.flat_masters)
+        if self.separate:
+            self.flat_computing.copy_(self.flat_masters)
+        if self.flat_average is not None:
+            processes.broadcast_tensor(self.flat_average)
+        self.updates = processes.broadcast(lambda: self.updates)
+
+    def sum_gradients(self, processes: Processes) -> None:
         """Sum `gradient` over all processes; one without a micro-batch contributes zero."""
         if self.gradient_is_old:
             self.gradient.zero_()
             self.gradient_is_old = False
-        processes.add_up(self.gradient)
+        processes.all_reduce(self.gradient)
 
     @torch.no_grad()
     def publish(self, applied: Applied = True) -> None:

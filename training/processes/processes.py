@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:  # invalid command lines are rejected without importing torch
@@ -29,18 +30,26 @@ class Processes:
     """Number of this process on its machine, which is the number of its GPU; None if torchrun has not started it."""
 
     @property
-    def first(self) -> bool:
+    def notes(self) -> list[str]:
+        """Lines for the log."""
+        return []
+
+    @property
+    def is_main(self) -> bool:
         """Whether this process writes: to the terminal, the run folder and the cache."""
         return self.rank == 0
 
-    def mine(self, items: Sequence[T]) -> Sequence[T]:
-        """Return this process's part of a sequence that all processes have: every `world`-th item."""
-        return items[self.rank :: self.world]
+    def arguments(self, arguments: list[str]) -> list[str]:
+        """Return the command line's arguments; after a restart by torchrun, those that continue its run."""
+        return arguments
 
-    def add_up(self, tensor: Tensor) -> None:
+    def remember_run(self, run: Path) -> None:
+        """Remember the run folder of this launch for a restart by torchrun."""
+
+    def all_reduce(self, tensor: Tensor) -> None:
         """Replace a tensor of the run's device by its sum over all processes, which is equal to the last bit in all."""
 
-    def copy_of_first(self, tensor: Tensor) -> None:
+    def broadcast_tensor(self, tensor: Tensor) -> None:
         """Replace a tensor of the run's device by that of the first process."""
 
     def reduce_scatter(self, flat: Tensor) -> None:
@@ -65,29 +74,30 @@ class Processes:
         All have the dtype and the device of `like`."""
         return sent
 
-    def totals(self, *numbers: float) -> list[float]:
+    def sum_over_processes(self, *numbers: float) -> list[float]:
         """Return the sum of each number over all processes; integers are exact up to 2**53."""
         return list(numbers)
 
-    def largest(self, *numbers: float) -> list[float]:
+    def max_over_processes(self, *numbers: float) -> list[float]:
         """Return the maximum of each number over all processes."""
         return list(numbers)
 
-    def of_first(self, value: T) -> T:
-        """Return the first process's value, a plain object: one decision for all."""
-        return value
+    def broadcast(self, work: Callable[[], T]) -> T:
+        """Run `work` in the first process only and return its result, a plain object, in all: one decision for all."""
+        return work()
 
-    def together(self, work: Callable[[], T]) -> list[T]:
+    def gather(self, work: Callable[[], T]) -> list[T]:
         """Run `work` in each process and return all results by rank. An exception in one is raised in all, so that they
         stay in step."""
         return [work()]
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Wait until all processes arrive."""
 
-    def first_then_others(self, work: Callable[[], T]) -> T:
-        """Run `work` in the first process, then in all others, which find what it has left in the cache."""
-        return work()
+    @contextmanager
+    def main_first(self) -> Iterator[None]:
+        """Run the block in the first process, then in all others, which find what it has left in the cache."""
+        yield
 
 
 SINGLE = Processes()

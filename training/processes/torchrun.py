@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
+from training.processes.ending import Ending
+from training.processes.launch import Launch
+from training.processes.output import only_errors
 from training.processes.processes import Processes
 
 T = TypeVar("T")
 
-PATIENCE = timedelta(days=7)
+CONTROL_TIMEOUT = timedelta(days=7)
 """How long a process waits for another's value: the first one may prepare data, evaluate or write for hours. A process
 that dies is noticed at once, since its connections close."""
 
@@ -29,20 +35,39 @@ _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_t
 class Group(Processes):
     """The workers of one torchrun launch."""
 
-    def __init__(self) -> None:
-        self.rank, self.world = dist.get_rank(), dist.get_world_size()
+    def __init__(self, rank: int, world: int, launch: Launch, ending: Ending) -> None:
+        self.rank, self.world, self.launch, self.ending = rank, world, launch, ending
         self.local_rank = int(os.environ["LOCAL_RANK"])
         # Values on the CPU have a group of their own, whose patience does not delay the detection of a hanging GPU, and
         # reading them does not wait for a GPU's queue.
-        self.control = dist.new_group(backend="gloo", timeout=PATIENCE)
+        self.control = dist.new_group(backend="gloo", timeout=CONTROL_TIMEOUT)
 
-    def add_up(self, tensor: Tensor) -> None:
+    @property
+    def notes(self) -> list[str]:
         """As in Processes."""
-        dist.all_reduce(tensor)
+        machines = int(os.environ["GROUP_WORLD_SIZE"])
+        where = "" if machines == 1 else f" on {machines} machines"
+        again = [f"torchrun has restarted the processes (restart {self.launch.attempt})"] if self.launch.attempt else []
+        return [*again, f"{self.world} processes{where}"] if self.world > 1 else again
 
-    def copy_of_first(self, tensor: Tensor) -> None:
+    def arguments(self, arguments: list[str]) -> list[str]:
         """As in Processes."""
-        dist.broadcast(tensor, src=0)
+        return self.launch.arguments(arguments)
+
+    def remember_run(self, run: Path) -> None:
+        """As in Processes."""
+        if self.is_main:
+            self.launch.remember(run=str(run.absolute()))
+
+    def all_reduce(self, tensor: Tensor) -> None:
+        """As in Processes."""
+        with self.ending.connected():
+            dist.all_reduce(tensor)
+
+    def broadcast_tensor(self, tensor: Tensor) -> None:
+        """As in Processes."""
+        with self.ending.connected():
+            dist.broadcast(tensor, src=0)
 
     def reduce_scatter(self, flat: Tensor) -> None:
         """As in Processes."""
@@ -57,7 +82,7 @@ class Group(Processes):
 
     def gather_tensors(self, tensor: Tensor) -> list[Tensor]:
         """As in Processes."""
-        if not self.first:
+        if not self.is_main:
             dist.send(tensor, dst=0)
             return []
         found = [tensor.cpu()]
@@ -69,7 +94,7 @@ class Group(Processes):
 
     def scatter_tensors(self, part_of: Callable[[int], Tensor], into: Tensor) -> None:
         """As in Processes."""
-        if not self.first:
+        if not self.is_main:
             if into.numel():
                 dist.recv(into, src=0)
             return
@@ -89,26 +114,28 @@ class Group(Processes):
         parts = iter(received.split([size for each in expected for size in each]))
         return [[next(parts).view(shape) for shape in each] for each in shapes]
 
-    def totals(self, *numbers: float) -> list[float]:
+    def sum_over_processes(self, *numbers: float) -> list[float]:
         """As in Processes."""
         return self._reduced(numbers, dist.ReduceOp.SUM)
 
-    def largest(self, *numbers: float) -> list[float]:
+    def max_over_processes(self, *numbers: float) -> list[float]:
         """As in Processes."""
         return self._reduced(numbers, dist.ReduceOp.MAX)
 
     def _reduced(self, numbers: tuple[float, ...], operation: dist.ReduceOp.RedOpType) -> list[float]:
         values = torch.tensor(numbers, dtype=torch.float64)
-        dist.all_reduce(values, operation, group=self.control)
+        with self.ending.connected():
+            dist.all_reduce(values, operation, group=self.control)
         return values.tolist()
 
-    def of_first(self, value: T) -> T:
+    def broadcast(self, work: Callable[[], T]) -> T:
         """As in Processes."""
-        box = [value]
-        dist.broadcast_object_list(box, src=0, group=self.control)
-        return box[0]
+        box = [work() if self.is_main else None]
+        with self.ending.connected():
+            dist.broadcast_object_list(box, src=0, group=self.control)
+        return box[0]  # type: ignore[return-value]
 
-    def together(self, work: Callable[[], T]) -> list[T]:
+    def gather(self, work: Callable[[], T]) -> list[T]:
         """As in Processes."""
         result: tuple[T | None, str | None]
         failure: Exception | None = None
@@ -118,7 +145,8 @@ class Group(Processes):
             failure = error
             result = None, f"{type(error).__name__}: {error}"
         results: list[tuple[T, str | None]] = [None] * self.world  # type: ignore[list-item]
-        dist.all_gather_object(results, result, group=self.control)
+        with self.ending.connected():
+            dist.all_gather_object(results, result, group=self.control)
         if failure is not None:
             raise failure
         for rank, (_, message) in enumerate(results):
@@ -126,27 +154,43 @@ class Group(Processes):
                 raise RuntimeError(f"in process {rank}: {message}")
         return [value for value, _ in results]
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """As in Processes."""
-        dist.barrier(group=self.control)
+        with self.ending.connected():
+            dist.barrier(group=self.control)
 
-    def first_then_others(self, work: Callable[[], T]) -> T:
+    @contextmanager
+    def main_first(self) -> Iterator[None]:
         """As in Processes."""
-        if self.first:
-            done = work()
-            self.wait()
-        else:
-            self.wait()
-            done = work()
-        return done
+        if not self.is_main:
+            self.barrier()
+        yield
+        if self.is_main:
+            self.barrier()
 
 
 @contextmanager
 def opened_group() -> Iterator[Group]:
-    """Yield the group of this launch, and leave it at the end."""
+    """Yield the group of this launch, and leave it at the end. If one process fails, all end, with one message."""
+    launch = Launch(sys.argv[1:])
+    if (code := launch.exit_code) is not None:
+        if launch.attempt == launch.last_attempt:
+            launch.forget()
+        raise SystemExit(code)
+    store, rank, world = next(rendezvous("env://"))
+    # A restarted group must not find the addresses of its predecessor.
+    store = dist.PrefixStore(f"attempt {launch.attempt}", store)
+    if rank:
+        only_errors()
+    elif not launch.attempt:
+        launch.forget()
     has_gpus = dist.is_nccl_available() and torch.cuda.is_available()
-    dist.init_process_group("cpu:gloo,cuda:nccl" if has_gpus else "gloo")
-    try:
-        yield Group()
-    finally:
-        dist.destroy_process_group()
+    dist.init_process_group("cpu:gloo,cuda:nccl" if has_gpus else "gloo", store=store, rank=rank, world_size=world)
+    ending = Ending(store, launch)
+    with ending.one_for_all():
+        group = Group(rank, world, launch, ending)
+        yield group
+        group.barrier()  # torchrun stops the others as soon as one has failed
+    if group.is_main:
+        launch.forget()
+    dist.destroy_process_group()

@@ -118,10 +118,35 @@ class RunLog:
             file.close()
 
 
+class NoLog(RunLog):
+    """The log of a process that writes nothing, because another one does."""
+
+    def __init__(self, run: Path) -> None:
+        self.run, self.held = run, None
+
+    def line(self, message: str) -> None:
+        """Write nothing."""
+
+    def detail(self, text: str) -> None:
+        """Write nothing."""
+
+    def scalars(self, values: Mapping[str, float | None], step: int) -> None:
+        """Write nothing."""
+
+    def show(self, shown: Summary, step: int, events: EventFile | None = None) -> None:
+        """Write nothing."""
+
+    def metrics(self, record: dict) -> None:
+        """Write nothing."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 @contextmanager
-def opened_log(run: Path, step: int, evaluated_step: int) -> Iterator[RunLog]:
+def opened_log(run: Path, step: int, evaluated_step: int, writes: bool = True) -> Iterator[RunLog]:
     """Open the log of a run and close it at the end; Ctrl-C is logged as one line."""
-    log = RunLog(run, step, evaluated_step)
+    log = RunLog(run, step, evaluated_step) if writes else NoLog(run)
     try:
         yield log
     except KeyboardInterrupt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from training.checkpoints.folder import remove_left_overs, rewind
 from training.checkpoints.loading import Checkpoint, read_checkpoint, set_aside
 from training.config import TrainConfig
 from training.hardware.out_of_memory import is_out_of_memory
+from training.processes.processes import SINGLE, Processes
 from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.name_and_lock import check_free, create, locked
 from training.run_folder.saved_config import check_inside, load_config, run_and_checkpoint, save_config
@@ -37,6 +38,8 @@ class StartingPoint:
     """Tokenizers of the checkpoint's run; None to train new ones."""
     run: Path | None = None
     """Folder of the resumed run, locked."""
+    notes: tuple[str, ...] = ()
+    """Lines for the log."""
 
     def load_weights(self, model: Model) -> None:
         """Copy the checkpoint's weights into the model. Raises UserError if they do not fit."""
@@ -45,11 +48,36 @@ class StartingPoint:
 
 
 @contextmanager
-def starting_point(config: TrainConfig) -> Iterator[StartingPoint]:
+def starting_point(config: TrainConfig, processes: Processes = SINGLE) -> Iterator[StartingPoint]:
     """Load the run of `config.resume` or `config.init_from`, if set; a resumed run is locked inside the context.
 
-    Raises UserError if the new run's name is taken or the other run cannot be read.
+    Of several processes, only the main one reads and writes run folders; the others receive the config and the
+    tokenizers here, and the trainer's state when training starts. Raises UserError if the new run's name is taken or
+    the other run cannot be read.
     """
+    with locked_start(config) if processes.is_main else nullcontext(StartingPoint(config)) as start:
+        models = None if start.tokenizers is None else [tokenizer.model for tokenizer in start.tokenizers]
+        config, run, models = processes.broadcast(lambda: (start.config, start.run, models))
+        if not processes.is_main:
+            start = StartingPoint(config, tokenizers=None if models is None else list(map(Tokenizer, models)), run=run)
+        yield with_work_for(processes.world, start)
+
+
+def with_work_for(world: int, start: StartingPoint) -> StartingPoint:
+    """Raise `trainer.accumulate` of a new run to at least one micro-batch per step for each of `world` processes."""
+    trainer = start.config.trainer
+    if trainer.accumulate >= world:
+        return start
+    if start.run is not None:
+        idle = f"note: {world} processes share trainer.accumulate={trainer.accumulate} micro-batches: some have no work"
+        return replace(start, notes=(idle,))
+    raised = f"trainer.accumulate={world} (was {trainer.accumulate}): one micro-batch per step for each process"
+    return replace(start, config=replace(start.config, trainer=replace(trainer, accumulate=world)), notes=(raised,))
+
+
+@contextmanager
+def locked_start(config: TrainConfig) -> Iterator[StartingPoint]:
+    """As `starting_point`, in one process."""
     if config.resume:
         run, which = run_and_checkpoint(expanded(config.resume))
         check_inside(run)
@@ -74,15 +102,18 @@ def starting_point(config: TrainConfig) -> Iterator[StartingPoint]:
 
 
 @contextmanager
-def opened_folder(start: StartingPoint) -> Iterator[tuple[TrainConfig, Path]]:
+def opened_folder(start: StartingPoint, processes: Processes = SINGLE) -> Iterator[tuple[TrainConfig, Path]]:
     """Yield the config with the run's name, and the locked folder of the new or resumed run. Raises UserError."""
     if start.run is not None:
         for folder in (start.run, start.run / "attention", *start.run.glob("checkpoints/*/")):
-            remove_partial(folder, keep=".generated_")  # generate.py may be writing there
-        remove_left_overs(start.run / "checkpoints")
+            if processes.is_main:
+                remove_partial(folder, keep=".generated_")  # generate.py may be writing there
+        if processes.is_main:
+            remove_left_overs(start.run / "checkpoints")
         yield start.config, start.run
     else:
-        with create(start.config) as run:
+        with create(start.config) if processes.is_main else nullcontext(Path()) as created:
+            run = processes.broadcast(lambda: created)
             yield replace(start.config, name=run.name), run
 
 

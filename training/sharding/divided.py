@@ -73,7 +73,7 @@ class DividedWeights(Weights):
     def norm_of_all(self, norm: Tensor) -> Tensor:
         """As in Weights."""
         square = norm.double().square()
-        self.processes.add_up(square)
+        self.processes.all_reduce(square)
         return square.sqrt().float()
 
     @torch.no_grad()
@@ -95,7 +95,7 @@ class DividedWeights(Weights):
     def finite(self) -> bool:
         """As in Weights."""
         bad = sum(not bool(part.isfinite().all()) for part in self.everything)
-        return self.processes.totals(bad) == [0]
+        return self.processes.sum_over_processes(bad) == [0]
 
     def best(self) -> Named:
         """As in Weights; empty except in the first process."""
@@ -115,14 +115,14 @@ class DividedWeights(Weights):
     @torch.no_grad()
     def follow_first(self, processes: Processes) -> None:
         """As in Weights."""
-        if not processes.of_first(self.loaded is not None):
+        if not processes.broadcast(lambda: self.loaded is not None):
             return
         masters, average = self.loaded or ({}, {})
         for kind in SECTIONS:
             self._deal(kind, masters, self.own_masters[kind])
             if self.own_average is not None:
                 self._deal(kind, average, self.own_average[kind])
-        self.updates = processes.of_first(self.updates)
+        self.updates = processes.broadcast(lambda: self.updates)
         self.loaded = None
         self.refresh()
 
@@ -156,7 +156,7 @@ class DividedWeights(Weights):
             named = {
                 key: self.whole(kind, [state[key] for state in own], matrices=part.whole_matrices) for key in part.state
             }
-            if not self.processes.first:
+            if not self.processes.is_main:
                 continue
             if part.whole_matrices:
                 found += [{key: named[key][name] for key in part.state} for name in self.single.names(kind)]
@@ -179,16 +179,16 @@ class DividedWeights(Weights):
     def follow_states(self, optimizer: StatefulOptimizer, part: OptimizerPart, processes: Processes) -> None:
         """As in Weights."""
         saved = self.loaded_states.pop(part, None)
-        if not processes.of_first(saved is not None):
+        if not processes.broadcast(lambda: saved is not None):
             return
+        counts = processes.broadcast(lambda: [float(state.get("step", 0.0)) for state in saved or ()])
         for number, (kind, own) in enumerate(self._by_kind(optimizer.state_dict(), part).items()):
             for key in part.state:
                 named = {} if saved is None else self._loaded_state(saved, part, kind, key)
                 self._deal(kind, named, [state[key] for state in own], matrices=part.whole_matrices)
             if not part.whole_matrices:
-                step = processes.of_first(0.0 if saved is None else float(saved[number]["step"]))
                 for state in own:
-                    state["step"].fill_(step)
+                    state["step"].fill_(counts[number])
 
     def _by_kind(self, states: list[State], part: OptimizerPart) -> dict[str, list[State]]:
         """Return this process's states of the parameters of each section."""

@@ -45,7 +45,7 @@ class FullyShardedWeights(DividedWeights):
         named = trained_parameters(model)
         super().__init__(processes, layout_of(named), ema)
         for parameter in named.values():
-            processes.copy_of_first(parameter.data)
+            processes.broadcast_tensor(parameter.data)
         self.layout = self.single
         self.device, self.dtype = device, dtype
         # A copy that shares the parameters, which `fully_shard` replaces in the copy.
@@ -76,7 +76,7 @@ class FullyShardedWeights(DividedWeights):
     def collect_gradients(self) -> None:
         """Nothing: `fully_shard` has added up the micro-batch's gradients over the processes, in float32."""
 
-    def add_up_gradients(self, processes: Processes) -> None:
+    def sum_gradients(self, processes: Processes) -> None:
         """Pass the gradients to the optimiser."""
         for name, rows in self.rows.items():
             gradient = self.sharded[name].grad
@@ -114,7 +114,7 @@ class FullyShardedWeights(DividedWeights):
         found: Named = {}
         for name, rows in zip(self.single.names(kind), own, strict=True):
             collected = self._collected(name, rows)
-            if self.processes.first:
+            if self.processes.is_main:
                 found[name] = collected.cpu()
         return found
 

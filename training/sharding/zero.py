@@ -32,7 +32,7 @@ class ZeroWeights(DividedWeights):
         named = trained_parameters(model)
         super().__init__(processes, layout_of(named), ema)
         for parameter in named.values():
-            processes.copy_of_first(parameter.data)
+            processes.broadcast_tensor(parameter.data)
         self.training_model = model
         self.layout = layout_of(named, processes.world, whole_matrices=whole_matrices)
         flat = torch.zeros(self.layout.length, device=next(iter(named.values())).device)
@@ -74,7 +74,7 @@ class ZeroWeights(DividedWeights):
         ]
 
     @torch.no_grad()
-    def add_up_gradients(self, processes: Processes) -> None:
+    def sum_gradients(self, processes: Processes) -> None:
         """Sum this process's share of `gradient` over all processes; one without a micro-batch contributes zero."""
         if self.gradient_is_old:
             self.gradient.zero_()

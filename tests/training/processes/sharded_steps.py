@@ -88,10 +88,10 @@ def main() -> None:
                     trainer = new_trainer(shard, task, kind, processes, accumulate=accumulate)
                     found = losses(trainer, steps)
                     after = tensor_bytes()
-                    sizes = processes.together(lambda used=after - before: used)  # type: ignore[misc]
+                    sizes = processes.gather(lambda used=after - before: used)  # type: ignore[misc]
                     result[f"{shard} {task} {kind}"] = {"losses": found, "bytes": sizes}
                     del trainer
-        if processes.first:
+        if processes.is_main:
             print(json.dumps(result))
 
 

@@ -22,7 +22,7 @@ def main() -> None:
             each.step()
             losses.append(each.since_log.mean_loss)
             each.since_log = Interval()
-        if processes.first:
+        if processes.is_main:
             print(json.dumps(losses))
 
 
