@@ -1,4 +1,4 @@
-# make demo | test | quick | fuzz | torture | check | install | tensorboard | browser | bench: every target creates .venv and installs its dependencies.
+# make demo | test | quick | fuzz | torture | check | install | tensorboard | browser | strace | bench: every target creates .venv and installs its dependencies.
 
 PYTHON ?= python3
 SHELL := bash
@@ -14,7 +14,7 @@ TORCH ?= torch$(if $(shell command -v nvidia-smi),===,==)$(shell sed -n 's/^torc
 # Set to empty to install the newest releases.
 CONSTRAINTS ?= --constraint constraints.txt
 
-.PHONY: demo test quick fuzz torture check install tensorboard browser bench
+.PHONY: demo test quick fuzz torture check install tensorboard browser strace bench
 
 install: $(VENV)/installed
 
@@ -67,6 +67,10 @@ browser:
 # make torture kills=10 task=gpt seed=2
 torture: install
 	$(BIN)/python -m benchmarks torture $(foreach key,kills seed task folder,$(if $($(key)),$(key)=$($(key))))
+
+# Install strace for the tests in tests/crash_states (Debian package, as root); without it these tests are skipped.
+strace:
+	@command -v strace > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends strace; }
 
 # Compare with the peers: more than an hour on two cores, with nothing else running.
 # make bench NANOGPT=checkout TEXT=input.txt PAIRS=folder RUN=run folder of a trained translator

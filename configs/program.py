@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from configs.errors import UserError
+from configs.truncated_files import report_truncated_files
 
 
 def check_system() -> None:
@@ -57,6 +58,7 @@ def exit_code_of(action: Callable[[], object]) -> int:
 
 def run_guarded(action: Callable[[], object]) -> None:
     """Run a command; on failure, exit with its exit code."""
+    report_truncated_files()
     if code := exit_code_of(action):
         raise SystemExit(code)
 

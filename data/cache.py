@@ -69,8 +69,7 @@ def cached_folder(root: Path, key: str, build: Callable[[Path], None]) -> Path:
                 build(fresh)
                 for path in (*fresh.rglob("*"), fresh):
                     flush(path)
-                fresh.rename(folder)
-                flush(root)
+                fresh.rename(folder)  # not flushed: if a power failure undoes it, the data are prepared again
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
     return folder

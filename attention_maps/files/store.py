@@ -55,8 +55,7 @@ def save(recording: Recording, run_folder: str | Path) -> Path:
     """
     final = path(run_folder, recording.step)
     final.parent.mkdir(parents=True, exist_ok=True)
-    # No fsync, so that an evaluation does not wait for the disk; after a power loss `load` reports an empty file.
-    write_whole(final, _serialised(recording), durable=False)
+    write_whole(final, _serialised(recording))
     return final
 
 

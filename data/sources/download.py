@@ -93,7 +93,11 @@ def _fetched(url: str, copy: Path, note: Path) -> Path:
                 for block in _blocks(answer, copy.name):
                     file.write(block)
             flush(Path(partial))
+            # Flushed in this order: after a power failure the note never belongs to another version of the file.
+            note.unlink(missing_ok=True)
+            flush(copy.parent)
             Path(partial).replace(copy)
+            flush(copy.parent)
         finally:
             Path(partial).unlink(missing_ok=True)
         known = (

@@ -9,7 +9,6 @@ from pathlib import Path
 from torch import Tensor
 
 from configs.errors import UserError
-from configs.whole_file import flush
 from training.checkpoints.files import SUMMARY, Damaged, checkpoint_step, load_state, load_weights
 
 ATTEMPTS = 20
@@ -81,7 +80,6 @@ def set_aside(checkpoint: Path) -> Path:
         renamed = checkpoint.with_name(f"damaged-{checkpoint.name}-{number}")
     try:
         checkpoint.rename(renamed)
-        flush(checkpoint.parent)
     except OSError as error:
         raise UserError(f"{checkpoint}: is damaged, but cannot be renamed ({error.strerror})") from error
     return renamed

@@ -7,6 +7,7 @@ record, after which TensorBoard ignores the rest of the file.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from contextlib import suppress
@@ -32,7 +33,9 @@ class EventFile:
         self.earlier = EarlierPoints(folder, step)
         with suppress(OSError):  # GrowingFile reports the error
             folder.mkdir(exist_ok=True)
-        name = f"events.out.tfevents.{time.time():017.6f}.{socket.gethostname()}.{os.getpid()}"
+        # TensorBoard reads a folder's files by name and never goes back, so a clock that was set back is not trusted.
+        started = max([time.time(), *(start_time(path) + 1 for path in self.earlier.files)])
+        name = f"events.out.tfevents.{started:017.6f}.{socket.gethostname()}.{os.getpid()}"
         self.file = GrowingFile(folder / name)
         self.records = RecordWriter(self.file)
         self.add(Event(file_version="brain.Event:2"))
@@ -54,3 +57,9 @@ class EventFile:
     def close(self) -> None:
         """Make a final attempt to write pending data."""
         self.file.close()
+
+
+def start_time(path: Path) -> float:
+    """Return the time in the name of an event file, seconds since 1970; 0 if it has none."""
+    match = re.match(r"events\.out\.tfevents\.(\d{1,12}(?:\.\d{6}(?=\.))?)", path.name)
+    return float(match[1]) if match else 0.0

@@ -44,13 +44,15 @@ def create(config: TrainConfig) -> Iterator[Path]:
 def make_folder(config: TrainConfig) -> Path:
     """Create the folder with the configured name, or the next unused name if none is configured."""
     runs, base = expanded(config.runs), base_name(config)
+    created = [path for path in (runs, *runs.parents) if not path.exists()]
     number = 1
     while True:
         run = runs / (base if number == 1 else f"{base}-{number}")
         try:
             runs.mkdir(parents=True, exist_ok=True)
             run.mkdir()
-            flush(runs)
+            for folder in (run, *created):
+                flush(folder.parent)
             return run
         except FileExistsError:
             if not runs.is_dir():
@@ -102,6 +104,9 @@ def locked(run: Path) -> Iterator[None]:
         lock.acquire(blocking=False)
     except Timeout:
         raise UserError(f"{run}: another process is training this run") from None
+    except (OSError, NotImplementedError) as error:  # some network file systems have no locks
+        failure = getattr(error, "strerror", None) or error
+        raise UserError(f"{run}: cannot be locked ({failure}); choose another folder with runs=…") from error
     try:
         yield
     finally:

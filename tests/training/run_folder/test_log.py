@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,21 @@ def test_an_event_file_that_cannot_be_rewritten_stops_no_run(tmp_path: Path) -> 
     assert points(tmp_path / "none") == []
     kept = [path for path in tmp_path.glob("events.out.tfevents.*") if path.is_file()]
     assert sum(1 for path in kept for event in EventFileLoader(str(path)).Load() if event.summary.value) == 1
+
+
+def test_event_files_stay_in_order_when_the_clock_is_set_back(tmp_path: Path) -> None:
+    """Guards against a TensorBoard that never shows a resumed run: it reads files by name and does not go back."""
+    for step in range(3):
+        log = RunLog(tmp_path, step)
+        log.scalars({"x": float(step)}, step + 1)
+        log.close()
+        newest = max(tmp_path.glob("events.*"))
+        content = newest.read_bytes()
+        assert sum(content == path.read_bytes() for path in tmp_path.glob("events.*")) == 1
+        if step == 0:  # as if written before the clock was set back by years
+            newest.rename(newest.with_name(f"events.out.tfevents.{time.time() + 1e8:017.6f}.host.1"))
+    names = sorted(path.name for path in tmp_path.glob("events.*"))
+    assert names[0].endswith(".host.1")
+    assert len(names) == 3
+    points = EventAccumulator(str(tmp_path)).Reload().Scalars("x")
+    assert [point.step for point in points] == [1, 2, 3]
