@@ -32,6 +32,7 @@ Without peers:
   python -m benchmarks long_run                                     20,000 steps: memory, open files, threads, step time
   python -m benchmarks torture kills=100                            training runs killed and resumed: is anything lost?
   python -m benchmarks checkpoint_cost                              checkpoints: blocked time, memory, resume
+  python -m benchmarks processes                                    two processes against one; an all-reduce
   python -m benchmarks peak                                         peak matrix throughput of this machine
 
 Run nothing else at the same time. `python -m benchmarks train_gpt --help` lists the settings of `train_gpt`."""
@@ -55,6 +56,7 @@ COMMANDS = {
     "long_run": ("training.long_run", "long_run", "LongRunSettings"),
     "torture": ("torture.torture", "torture", "TortureSettings"),
     "checkpoint_cost": ("training.checkpoint_cost", "checkpoint_cost", "CheckpointCostSettings"),
+    "processes": ("training.processes", "processes", "ProcessesSettings"),
     "peak": ("peak", "peak", "PeakSettings"),
     "gpu": ("gpu.run", "gpu", "GPUSettings"),
     "gpu_machine": ("gpu.machine", "machine", "StageSettings"),

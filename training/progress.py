@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
@@ -164,13 +165,18 @@ class Interrupted(BaseException):
 
 
 class StopRequest:
-    """Defers SIGINT, SIGTERM and SIGHUP to the end of the training step; a second signal has its default effect."""
+    """Defers SIGINT, SIGTERM and SIGHUP to the end of the training step; a second signal has its default effect.
+
+    A worker of torchrun may receive the same request twice, from the scheduler and from torchrun: it ignores further
+    signals for some seconds (`pause`).
+    """
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    def __init__(self, quiet: bool = False) -> None:
-        """quiet: print nothing."""
-        self.quiet = quiet
+    def __init__(self, quiet: bool = False, pause: float = 0.0) -> None:
+        """quiet: print nothing. pause: seconds after the first signal."""
+        self.quiet, self.pause = quiet, pause
+        self.ignored_until = math.inf
         self.received: signal.Signals | None = None
         self.raising = False
 
@@ -196,10 +202,16 @@ class StopRequest:
             self.raising = False
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """Record the signal and restore the default handlers for further signals."""
-        self.received = signal.Signals(number)
-        for each, handler in self.previous.items():
-            signal.signal(each, handler)
+        """Record the signal; further signals have their default effect, after the pause."""
+        if self.received is not None and time.monotonic() < self.ignored_until:
+            return
+        if self.received is not None or not self.pause:
+            for each, handler in self.previous.items():
+                signal.signal(each, handler)
+        if self.received is not None:
+            signal.raise_signal(number)
+            return
+        self.received, self.ignored_until = signal.Signals(number), time.monotonic() + self.pause
         # Not print, which is not reentrant. After a hang-up there is no terminal to write to.
         with suppress(OSError):
             os.write(2, b"" if self.quiet else b"\nstopping and saving; press Ctrl-C again to quit without saving\n")

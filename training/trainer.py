@@ -82,7 +82,7 @@ class Trainer:
         if config.trainer.recompute:
             recomputation.recompute_activations(self.weights.training_model)
         self.only_batches: list[Batch] | None = None
-        self.stop = StopRequest(quiet=not processes.is_main)
+        self.stop = StopRequest(quiet=not processes.is_main, pause=processes.signal_pause)
         self.agreed_stop: Signals | None = None
         """The signal that any of several processes has received, as of the last lap."""
         self.mark = time.perf_counter()

@@ -29,6 +29,9 @@ class Processes:
     local_rank: int | None = None
     """Number of this process on its machine, which is the number of its GPU; None if torchrun has not started it."""
 
+    signal_pause = 0.0
+    """Seconds after a signal in which another one is taken for the same request."""
+
     @property
     def notes(self) -> list[str]:
         """Lines for the log."""

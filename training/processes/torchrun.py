@@ -35,6 +35,8 @@ _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_t
 class Group(Processes):
     """The workers of one torchrun launch."""
 
+    signal_pause = 3.0
+
     def __init__(self, rank: int, world: int, launch: Launch, ending: Ending) -> None:
         self.rank, self.world, self.launch, self.ending = rank, world, launch, ending
         self.local_rank = int(os.environ["LOCAL_RANK"])

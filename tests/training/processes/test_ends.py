@@ -15,7 +15,14 @@ from tests.training.processes.torchrun import command, torchrun
 
 TRAIN = ROOT / "train.py"
 
-SETTINGS = [*TINY, *RECIPES["gpt"], "model.dropout=0.1", "trainer.accumulate=2", "trainer.test=false"]
+SETTINGS = [
+    *TINY,
+    *RECIPES["gpt"],
+    "model.dropout=0.1",
+    "trainer.accumulate=2",
+    "trainer.test=false",
+    "trainer.limit_evaluations=false",
+]
 
 
 def workers(launcher: int) -> list[int]:
