@@ -39,7 +39,7 @@ class AttentionConfig:
 
     images: int | None = 50
     """The number of first evaluations that all draw their image. Up to twice this number every second evaluation draws
-    one, up to four times every fourth, …: an image takes 50 to 100 kB, and event files are never thinned. null: all."""
+    one, up to four times every fourth, …: an image takes about 20 kB, and event files are never thinned. null: all."""
 
 
 def problems(config: AttentionConfig) -> list[str]:

@@ -61,7 +61,7 @@ class LongRunSettings:
     evaluations: int = 40
     """Evaluations of each task, each with samples, maps, an image and a checkpoint."""
 
-    to: str = "benchmarks/results"
+    to: str = "benchmarks/results/long_run"
     """Output folder of the JSON file."""
 
     picture: str = "docs/images/long_run.svg"

@@ -157,7 +157,7 @@ def test_maps_that_are_not_the_models_own_are_reported(
 
 
 def test_images_of_a_long_run_grow_with_the_logarithm_of_its_evaluations() -> None:
-    """Guards against event files of hundreds of megabytes after a week."""
+    """Guards against event files that consist of pictures after a week."""
     assert [number for number in range(1, 41) if draws_image(number, 3)] == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]
     assert sum(draws_image(number, 50) for number in range(1, 1001)) == 156
     assert all(draws_image(number, None) for number in range(1, 1001))
