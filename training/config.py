@@ -86,7 +86,8 @@ class TrainerConfig:
 
     accumulate: int = 1
     """Micro-batches per optimiser step. The loss is averaged over all tokens of the step: 4 micro-batches of 1 sequence
-    give the same gradient as 1 micro-batch of 4."""
+    give the same gradient as 1 micro-batch of 4. With torchrun, all processes divide them among themselves; a new run
+    has at least one for each process."""
 
     label_smoothing: float = 0.0
     """Fraction of the target probability spread over the vocabulary (Szegedy et al. 2016); 0.1 is common for
