@@ -350,7 +350,7 @@ class Trainer:
         """Prepare this step's log line. A CPU writes the line at once, a GPU after the next step is queued."""
         interval, peak = self.since_log, self.hardware.peak_flops
         learning_rate = self.optimizer.optimizers[0].param_groups[0]["lr"]
-        mfu = interval.tokens_per_second * self.flops_per_token / peak if peak else None
+        mfu = interval.tokens_per_second * self.flops_per_token / (peak * self.processes.world) if peak else None
         self.report = StepReport(self.budget, interval, self.gradient_norm, learning_rate, mfu, self.stream.epoch)
         self.since_log = Interval()
         if not self.reports_late:
