@@ -91,7 +91,7 @@ def test_a_run_computes_there_what_it_computes_on_a_cpu(
         assert composed is not None
         assert not problems
         hardware = Hardware(where, torch.float32, None, name)
-        monkeypatch.setattr("training.hardware.device.choose_hardware", lambda *_, chosen=hardware: chosen)
+        monkeypatch.setattr("training.hardware.device.choose_hardware", lambda *_, chosen=hardware, **__: chosen)
         with there() if where is device else nullcontext():
             train(to_dataclass(composed, settings))
         folder = tmp_path / name
