@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import shutil
@@ -23,14 +24,16 @@ from configs.errors import UserError
 from tests.conftest import TINY, train_command
 from tests.test_resume import curve, start_and_stop
 from training.checkpoints.files import load_progress, load_weights
-from training.checkpoints.loading import checkpoint_path
+from training.checkpoints.loading import Checkpoint, checkpoint_path
 from training.run_folder import test_results
 from training.run_folder.name_and_lock import leavings
 from training.run_folder.tokenizers import load_tokenizers
+from training.trainer import Trainer
 
 Train = Callable[..., str]
 
 TEXT = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.evaluate_every=2"]
+TEXT += ["trainer.limit_evaluations=false"]  # also on a busy machine
 
 
 @pytest.fixture
@@ -176,6 +179,26 @@ def test_a_new_run_may_start_from_any_checkpoint(train: Train) -> None:
     first = {line["step"]: line["val/loss"] for line in curve(Path("runs/first"))}
     assert curve(Path("runs/second"))[0]["val/loss"] == pytest.approx(first[2], abs=1e-4)
     assert abs(first[2] - first[6]) > 1e-2
+
+
+@pytest.mark.slow
+def test_training_keeps_no_copy_of_the_checkpoint_it_started_from(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards against three copies of the weights that stay in memory during a resumed run."""
+    train(*TEXT, "name=run", "trainer.test=false")
+    kept: list[list[Path]] = []
+    step = Trainer.step
+
+    def observed(self: Trainer) -> None:
+        found = [each for each in gc.get_objects() if isinstance(each, Checkpoint)]
+        kept.append([each.path for each in found if each.weights or each.state])
+        step(self)
+
+    monkeypatch.setattr(Trainer, "step", observed)
+    train("resume=runs/run", "trainer.steps=7", "trainer.test=false")
+    train(*TEXT, "name=new", "init_from=runs/run", "trainer.steps=1", "trainer.test=false")
+    assert kept == [[], []]
 
 
 @pytest.mark.slow

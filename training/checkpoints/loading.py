@@ -28,6 +28,12 @@ class Checkpoint:
     damaged: tuple[tuple[Path, str], ...] = ()
     """Damaged checkpoints that were passed over, with the reasons."""
 
+    def forget_tensors(self) -> None:
+        """Free the memory of weights and state, once they are copied to where they are used."""
+        self.weights.clear()
+        if self.state is not None:
+            self.state.clear()
+
     def notes(self) -> list[str]:
         """Return a line for each damaged checkpoint that this one replaces."""
         return [

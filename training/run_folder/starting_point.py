@@ -123,11 +123,13 @@ def restore(start: StartingPoint, trainer: Trainer, data: Prepared, changes: Seq
     if start.checkpoint is None:
         return []
     if start.run is None or start.checkpoint.state is None:
+        start.checkpoint.forget_tensors()
         return start.checkpoint.notes()
     run, progress, step = start.run, trainer.progress, start.checkpoint.step
     with _fitting(start.checkpoint.path):
         trainer.restore(start.checkpoint.weights, start.checkpoint.state)
         saved_keys = start.checkpoint.state["data"].split()
+    start.checkpoint.forget_tensors()
     notes = [f"resumed with {', '.join(changes)}"] if changes else []
     for path, cause in start.checkpoint.damaged:
         renamed, used = set_aside(path).name, start.checkpoint.path.name

@@ -164,7 +164,7 @@ def command(tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 RECIPE = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.evaluate_every=2", "trainer.test=false"]
-RECIPE += ["schedule=constant"]
+RECIPE += ["schedule=constant", "trainer.limit_evaluations=false"]
 
 
 @pytest.mark.slow
