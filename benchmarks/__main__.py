@@ -28,6 +28,7 @@ Without peers:
   python -m benchmarks tab                                          Attention tab: files and server
   python -m benchmarks tab_drawing                                  Attention tab: redraw times in a browser
   python -m benchmarks many_runs                                    TensorBoard with a hundred runs
+  python -m benchmarks processes_equal                              several processes: losses and memory against one
   python -m benchmarks kftt run=RUN folder=KFTT                     alignment error rate of a run on KFTT
   python -m benchmarks long_run                                     20,000 steps: memory, open files, threads, step time
   python -m benchmarks torture kills=100                            training runs killed and resumed: is anything lost?
@@ -57,6 +58,7 @@ COMMANDS = {
     "torture": ("torture.torture", "torture", "TortureSettings"),
     "checkpoint_cost": ("training.checkpoint_cost", "checkpoint_cost", "CheckpointCostSettings"),
     "processes": ("training.processes", "processes", "ProcessesSettings"),
+    "processes_equal": ("training.processes_equal", "processes_equal", "ProcessesEqualSettings"),
     "peak": ("peak", "peak", "PeakSettings"),
     "gpu": ("gpu.run", "gpu", "GPUSettings"),
     "gpu_machine": ("gpu.machine", "machine", "StageSettings"),

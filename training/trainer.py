@@ -144,12 +144,12 @@ class Trainer:
         batches = self.only_batches
         if batches is None:
             batches = self.stream.share(self.config.trainer.accumulate, processes.rank, processes.world)
-        if self.weights.lockstep:
-            batches = in_lockstep(batches, -(-self.config.trainer.accumulate // processes.world), self.config.task)
         if self.config.trainer.overfit:
             self.only_batches = batches
         counted = sum(batch.target_tokens for batch in batches), sum(batch.tokens for batch in batches)
         targets, tokens = map(int, processes.sum_over_processes(*counted))
+        if self.weights.lockstep:
+            batches = in_lockstep(batches, -(-self.config.trainer.accumulate // processes.world), self.config.task)
         total = torch.zeros((), device=self.hardware.device)
         state = random_state(self.hardware.device) if self.config.trainer.find_nan else None
         with training_kernels(self.config, self.hardware.device):
@@ -170,7 +170,8 @@ class Trainer:
         self.progress.step += 1
         cause = None
         if state is not None and not self.optimizer.applied:
-            cause = first_non_finite(self.model, batches, targets, self.config.trainer.label_smoothing, state)
+            with self.weights.unaveraged():
+                cause = first_non_finite(self.model, batches, targets, self.config.trainer.label_smoothing, state)
         self.skipped.add(total, self.gradient_norm, targets, batches, cause)
         self.progress.tokens += tokens
         self.progress.seconds += seconds

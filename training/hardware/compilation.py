@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from configs.errors import UserError
 from data.batches.batch import Batch
 from model.gpt import GPT
 from model.size import count_parameters
@@ -54,6 +55,9 @@ class TrainingLoss:
     def __init__(self, config: TrainConfig, model: Model, hardware: Hardware, flops_per_token: float) -> None:
         self.model, self.smoothing = model, config.trainer.label_smoothing
         self.compiling, self.because = decide(config, hardware, flops_per_token)
+        self.sharded = is_sharded(model)
+        if self.sharded and config.trainer.compile == "auto":
+            self.compiling, self.because = False, "trainer.shard=weights compiles with trainer.compile=on only"
         self.compiled = False
         self.failed = False
         """Whether compilation has failed."""
@@ -78,6 +82,8 @@ class TrainingLoss:
             if is_out_of_memory(error):
                 raise
             reason = str(error).strip().splitlines() or [type(error).__name__]
+            if self.sharded:  # the other processes wait for this one's part of the blocks
+                raise UserError(f"torch.compile failed ({reason[0][:120]}): use trainer.compile=off") from error
             self.fall_back(reason[0][:120])
         self.model.zero_grad()
         return self._backward(batch, targets)
@@ -148,6 +154,11 @@ def compiled_loss(model: Model) -> BatchLoss:
     # for short vectors and recompiled for long ones write beyond their buffers.
     torch.compiler.config.cache_key_tag = allowed_kernels() if device.type == "cuda" else vectors()
     torch._dynamo.reset()  # drops the shapes of an earlier run of a sweep; torch's limit is eight
+    if is_sharded(model):
+        # Between the blocks, hooks collect the parameters, also those of norms inside a block: several graphs.
+        for block in blocks(model):
+            block.forward = torch.compile(block.forward, dynamic=not isinstance(model, GPT), options=options)
+        return partial(batch_loss, kernel=torch.compile(loss_and_gradient, dynamic=True))
     if isinstance(model, GPT):
         if not uses_graphs(model, device):
             return torch.compile(batch_loss, fullgraph=True, dynamic=False, options=options)
@@ -157,9 +168,19 @@ def compiled_loss(model: Model) -> BatchLoss:
     # Some lengths are specialised (1, multiples of 8 for some masks): 14 for 33 shapes in a trial. Reaching the limit
     # would end the run.
     torch._dynamo.config.recompile_limit = 64
-    for block in [*model.encoder, *model.decoder]:
+    for block in blocks(model):
         block.compile(fullgraph=True, dynamic=True, options=options)
     return partial(batch_loss, kernel=torch.compile(loss_and_gradient, dynamic=True))
+
+
+def is_sharded(model: Model) -> bool:
+    """Whether `fully_shard` has divided the parameters among processes."""
+    return hasattr(model, "reshard")
+
+
+def blocks(model: Model) -> list[nn.Module]:
+    """Return the blocks of a model."""
+    return list(model.blocks) if isinstance(model, GPT) else [*model.encoder, *model.decoder]
 
 
 def vectors() -> str:

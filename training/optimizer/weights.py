@@ -7,7 +7,7 @@ is then one call instead of one per parameter, which saves a quarter of the fixe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,6 +173,10 @@ class Weights:
         return torch.where(applied, weight, 0.0) if isinstance(applied, Tensor) else weight
 
     # --- evaluation and checkpoints
+
+    def unaveraged(self) -> AbstractContextManager[None]:
+        """Compute with the weights of the training steps inside the context, outside of a step."""
+        return nullcontext()
 
     @contextmanager
     def averaged(self) -> Iterator[None]:

@@ -11,14 +11,18 @@ from training.run_folder.loaded_run import Model
 
 def weights_for(config: TrainConfig, model: Model, hardware: Hardware, processes: Processes) -> Weights:
     """Return the weights of a run on its device, in the form of `trainer.shard`. One process divides nothing."""
-    shard, ema = config.trainer.shard, config.trainer.ema
-    if processes.world == 1 or shard == "none":
-        return Weights(model.to(hardware.device), hardware.dtype, ema)
-    if shard == "weights":
+    if processes.world == 1 or config.trainer.shard == "none":
+        return Weights(model.to(hardware.device), hardware.dtype, config.trainer.ema)
+    return divided_weights(config, model, hardware, processes)
+
+
+def divided_weights(config: TrainConfig, model: Model, hardware: Hardware, processes: Processes) -> Weights:
+    """Return the weights in a divided form, in a process group."""
+    if config.trainer.shard == "weights":
         from training.sharding.fully_sharded import FullyShardedWeights
 
-        return FullyShardedWeights(model, hardware.device, hardware.dtype, ema, processes)
+        return FullyShardedWeights(model, hardware.device, hardware.dtype, config.trainer.ema, processes)
     from training.sharding.zero import ZeroWeights
 
     muon = config.optim.kind == "muon"
-    return ZeroWeights(model.to(hardware.device), hardware.dtype, ema, processes, whole_matrices=muon)
+    return ZeroWeights(model.to(hardware.device), hardware.dtype, config.trainer.ema, processes, whole_matrices=muon)

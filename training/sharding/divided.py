@@ -1,9 +1,9 @@
 """Base of the forms of `Weights` of which each process keeps and updates only a part.
 
-A checkpoint does not show how the weights were divided: the first process collects all parts and saves the same format
+A checkpoint does not show how the weights were divided: the main process collects all parts and saves the same format
 as a single process, and every process loads its part from it. So a run may be resumed with another number of processes
 and another `trainer.shard`, a checkpoint stays one folder with checksums, and generate.py needs to know nothing. The
-cost is host memory in the first process for the whole state, 8 to 16 bytes per parameter. The format of
+cost is host memory in the main process for the whole state, 12 to 16 bytes per parameter with AdamW. The format of
 torch.distributed.checkpoint, which each process writes in parallel, is not used: its index is a pickle, and nothing of
 a run folder is ever unpickled.
 """
@@ -41,13 +41,13 @@ class DividedWeights(Weights):
         self.updates = 0
         self.gradient_is_old = True
         self.loaded: tuple[Named, Named] | None = None
-        """Whole masters and average that the first process has loaded, until `follow_first`."""
+        """Whole masters and average that the main process has loaded, until `follow_first`."""
         self.loaded_states: dict[OptimizerPart, list[State]] = {}
         """Whole optimiser states, likewise."""
 
     @abstractmethod
     def whole(self, kind: str, own: list[Tensor], *, matrices: bool = False) -> Named:
-        """Collect the parameters of a section on the CPU of the first process; elsewhere the result is empty.
+        """Collect the parameters of a section on the CPU of the main process; elsewhere the result is empty.
 
         own: tensors in the order of `updated(kind)`, or, with `matrices`, in that of `matrices()`.
         """
@@ -98,16 +98,16 @@ class DividedWeights(Weights):
         return self.processes.sum_over_processes(bad) == [0]
 
     def best(self) -> Named:
-        """As in Weights; empty except in the first process."""
+        """As in Weights; empty except in the main process."""
         return self._named(self.own_average or self.own_masters)
 
     def state_dict(self) -> dict[str, object]:
-        """As in Weights; complete only in the first process."""
+        """As in Weights; complete only in the main process."""
         masters = self._named(self.own_masters) if self.decay else None
         return {"updates": self.updates, "masters": masters, "starts": self.single.starts}
 
     def load_state_dict(self, state: dict, best: Named) -> None:
-        """As in Weights, in the first process; `follow_first` gives every process its part."""
+        """As in Weights, in the main process; `follow_first` gives every process its part."""
         check_layout(state, self.single)
         self.updates = state["updates"]
         self.loaded = state["masters"] or best, best
@@ -127,14 +127,14 @@ class DividedWeights(Weights):
         self.refresh()
 
     def _deal(self, kind: str, named: Named, into: list[Tensor], *, matrices: bool = False) -> None:
-        """Give each process its part of whole tensors, which the first process has. Collective.
+        """Give each process its part of whole tensors, which the main process has. Collective.
 
         into: tensors in the order of `updated(kind)`, or, with `matrices`, in that of `matrices()`.
         """
         parts_of = self.divided(kind, named, matrices=matrices) if named else None
 
         def part_of(rank: int) -> Tensor:
-            assert parts_of is not None, "called in the first process only"
+            assert parts_of is not None, "called in the main process only"
             return torch.cat([torch.empty(0), *(part.reshape(-1) for part in parts_of(rank))])
 
         sizes = [each.numel() for each in into]
@@ -150,7 +150,7 @@ class DividedWeights(Weights):
         return {name: found[name] for name in self.single.shapes if name in found}
 
     def saved_states(self, states: list[State], part: OptimizerPart) -> list[State]:
-        """As in Weights; empty except in the first process."""
+        """As in Weights; empty except in the main process."""
         found: list[State] = []
         for kind, own in self._by_kind(states, part).items():
             named = {
@@ -166,7 +166,7 @@ class DividedWeights(Weights):
         return found
 
     def load_states(self, optimizer: StatefulOptimizer, saved: list[State], part: OptimizerPart) -> None:
-        """As in Weights, in the first process; `follow_states` gives every process its part."""
+        """As in Weights, in the main process; `follow_states` gives every process its part."""
         count = len(self.single.names(part.kinds[0])) if part.whole_matrices else len(part.kinds)
         if len(saved) != count or any(not set(part.state) <= set(state) for state in saved):
             raise ValueError("the state is of another optimiser")

@@ -8,7 +8,7 @@ model's forward pass.
 
 The model that was passed in is the one that evaluation, samples and attention maps use. It has no parameters during
 training; inside `averaged` each process collects all of them in the compute dtype. So everything outside the training
-step works on plain tensors, also if only one process does it, and the definitions in `model/` do not contain a word
+step works on plain tensors, also if only one process does it, and the definitions in `model/` know nothing
 about processes. The price: for an evaluation the weights must fit one GPU in bf16, without gradients and optimiser
 state, and for the final test in float32.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 import torch.distributed as dist
@@ -91,7 +91,16 @@ class FullyShardedWeights(DividedWeights):
     @contextmanager
     def averaged(self) -> Iterator[None]:
         """As in Weights."""
-        parts = self.own_average or self.own_masters
+        with self._evaluating(self.own_average or self.own_masters):
+            yield
+
+    def unaveraged(self) -> AbstractContextManager[None]:
+        """As in Weights."""
+        return self._evaluating(self.own_masters)
+
+    @contextmanager
+    def _evaluating(self, parts: Parts) -> Iterator[None]:
+        """Collect all parameters of the evaluated model inside the context."""
         try:
             with torch.no_grad():
                 for kind in SECTIONS:

@@ -1,7 +1,8 @@
 """A script for torchrun: train small models in every form of `trainer.shard` and print JSON from the first process.
 
-Arguments: shards, tasks and optimisers (each joined by commas), micro-batches per step, steps. The result contains, by
-`shard task optimiser`, the loss of every step, and per process the bytes of tensors that persist between steps.
+Arguments: shards, tasks and optimisers (each joined by commas), micro-batches per step, steps, width. The result
+contains, by `shard task optimiser`, the loss of every step, the parameters, and per process the bytes of tensors that
+persist between steps.
 """
 
 import gc
@@ -14,8 +15,10 @@ from data.batches.batch import IGNORED, Batch
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.size import count_parameters
 from tests.training.tiny_trainer import CPU, Listed
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
+from training.hardware.device import Hardware
 from training.processes.processes import Processes, opened_processes
 from training.progress import Interval
 from training.trainer import Trainer
@@ -40,7 +43,15 @@ def batches(task: str) -> list[Batch]:
     return found
 
 
-def new_trainer(shard: str, task: str, kind: str, processes: Processes, **settings: object) -> Trainer:
+def new_trainer(
+    shard: str,
+    task: str,
+    kind: str,
+    processes: Processes,
+    width: int = 32,
+    hardware: Hardware = CPU,
+    **settings: object,
+) -> Trainer:
     """Return a trainer of a small model with tied embeddings and an average of the weights."""
     trainer = {"steps": 50, "log_every": 1, "evaluate_every": 50, "ema": 0.9, "shard": shard} | settings
     config = TrainConfig(
@@ -50,9 +61,9 @@ def new_trainer(shard: str, task: str, kind: str, processes: Processes, **settin
         optim=OptimConfig(kind=kind, lr=5e-4, muon_lr=1e-3, clip=0.5),
     )
     torch.manual_seed(1)
-    sizes = ModelConfig(layers=2, heads=2, width=32, context=16, qk_norm=True)
+    sizes = ModelConfig(layers=2, heads=2, width=width, context=16, qk_norm=True)
     model = GPT(sizes, VOCABULARY) if task == "gpt" else EncoderDecoder(sizes, VOCABULARY, VOCABULARY, shared=True)
-    return Trainer(config, model, Listed(batches(task)), CPU, 1.0, processes)
+    return Trainer(config, model, Listed(batches(task)), hardware, 1.0, processes)
 
 
 def losses(trainer: Trainer, steps: int) -> list[float]:
@@ -78,18 +89,22 @@ def tensor_bytes() -> int:
 
 def main() -> None:
     shards, tasks, kinds = (argument.split(",") for argument in sys.argv[1:4])
-    accumulate, steps = map(int, sys.argv[4:])
+    accumulate, steps, width = map(int, sys.argv[4:])
     result = {}
     with opened_processes() as processes:
         for shard in shards:
             for task in tasks:
                 for kind in kinds:
                     before = tensor_bytes()
-                    trainer = new_trainer(shard, task, kind, processes, accumulate=accumulate)
+                    trainer = new_trainer(shard, task, kind, processes, width, accumulate=accumulate)
                     found = losses(trainer, steps)
                     after = tensor_bytes()
                     sizes = processes.gather(lambda used=after - before: used)  # type: ignore[misc]
-                    result[f"{shard} {task} {kind}"] = {"losses": found, "bytes": sizes}
+                    result[f"{shard} {task} {kind}"] = {
+                        "losses": found,
+                        "bytes": sizes,
+                        "parameters": count_parameters(trainer.model),
+                    }
                     del trainer
         if processes.is_main:
             print(json.dumps(result))

@@ -15,7 +15,7 @@ SHARDS = ("optimizer", "weights")
 
 def trained(processes: int, shards: tuple[str, ...], folder: Path, *, accumulate: int, steps: int) -> dict:
     """Return the losses and the bytes of tensors in each process, by form, task and optimiser."""
-    arguments = ",".join(shards), "gpt,translate", "adamw,muon", str(accumulate), str(steps)
+    arguments = ",".join(shards), "gpt,translate", "adamw,muon", str(accumulate), str(steps), "32"
     done = torchrun(processes, SCRIPT, *arguments, folder=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -1,0 +1,56 @@
+"""train.py with weights divided among processes: evaluation, translation, maps, test, generation and resume."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, environment
+from tests.training.processes.test_program import RECIPES, STRAIGHT, losses, metrics
+from tests.training.processes.torchrun import torchrun
+
+TRAIN = ROOT / "train.py"
+
+
+def names(folder: Path) -> set[str]:
+    """Return the names of the files in a folder, except those of TensorBoard, which contain the time."""
+    return {path.name for path in folder.iterdir() if "tfevents" not in path.name}
+
+
+@pytest.mark.slow
+def test_a_run_with_divided_weights_is_the_run_of_one_process(tmp_path: Path) -> None:
+    """Guards against an evaluation, translation or map of empty or wrong weights, processes that wait for each other
+    where only one works, and a run folder that generate.py or a single process cannot read."""
+    settings = [*STRAIGHT, *RECIPES["translate"], "optim=muon", "trainer.evaluate_every=4"]
+    sharded = [*settings, "trainer.shard=weights", "trainer.recompute=true", "trainer.steps=8", "name=several"]
+    done = torchrun(2, TRAIN, *sharded, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run(str(TRAIN), *settings, "trainer.steps=8", "name=one")
+    one, several = tmp_path / "runs" / "one", tmp_path / "runs" / "several"
+    assert losses(several) == pytest.approx(losses(one), rel=1e-6)
+    assert metrics(several) == [pytest.approx(line, rel=1e-6) for line in metrics(one)]
+    tests = [json.loads((run / "test.json").read_text(encoding="utf-8")) for run in (one, several)]
+    assert tests[1] == pytest.approx(tests[0], rel=1e-4)
+    for folder in ("attention", "."):
+        names = [
+            {path.name for path in (run / folder).iterdir() if "tfevents" not in path.name} for run in (one, several)
+        ]
+        assert names[0] == names[1]
+    generate = str(ROOT / "generate.py")
+    assert run(generate, "run=runs/several", "prompt=The dog sleeps.") == run(
+        generate, "run=runs/one", "prompt=The dog sleeps."
+    )
+    run(str(TRAIN), "resume=runs/several", "trainer.steps=9")
+    assert len(losses(several)) == 9
