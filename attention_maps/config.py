@@ -45,6 +45,7 @@ class AttentionConfig:
 def problems(config: AttentionConfig) -> list[str]:
     """All invalid settings, as one sentence each that names the key; empty if there are none."""
     rules = (
+        ("probes", all(isinstance(probe, str) for probe in config.probes), "must be texts"),
         ("max_tokens", config.max_tokens > 0, "must be greater than 0"),
         ("keep", config.keep is None or config.keep > 0, "must be greater than 0"),
         ("images", config.images is None or config.images > 0, "must be greater than 0"),

@@ -103,8 +103,9 @@ def read_tensor(file: BinaryIO, tensor: Tensor) -> bytes:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open without blocking: a named pipe must not block the server until it has a writer."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    """Open without blocking: a named pipe must not block the server until it has a writer. A link is not followed: it
+    may lead to any file."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
 
 
 def _tensor(name: str, entry: Any, base: int) -> Tensor:

@@ -54,7 +54,7 @@ def save(recording: Recording, run_folder: str | Path) -> Path:
     Raises OSError that names the file, as does `save_generated`.
     """
     final = path(run_folder, recording.step)
-    final.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(final.parent)
     write_whole(final, _serialised(recording))
     return final
 
@@ -62,7 +62,7 @@ def save(recording: Recording, run_folder: str | Path) -> Path:
 def save_generated(recording: Recording, run_folder: str | Path) -> Path:
     """Write a recording of generated text under the next free number of the run; safe for concurrent writers."""
     folder = Path(run_folder) / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_folder(folder)
     content = _serialised(recording)
     for number in count(max(generated(run_folder), default=0) + 1):
         final = folder / f"generated_{number:05d}.safetensors"
@@ -72,6 +72,13 @@ def save_generated(recording: Recording, run_folder: str | Path) -> Path:
             continue
         return final
     raise AssertionError("numbers do not end")
+
+
+def _make_folder(folder: Path) -> None:
+    """Create the folder of the recordings. Raises OSError if it is a link, which may lead out of the run."""
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, "is a symbolic link, through which nothing is written", str(folder))
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def _serialised(recording: Recording) -> bytes:

@@ -136,12 +136,12 @@ def walked(root: str) -> Iterator[tuple[tuple[str, ...], str, dict[str, str]]]:
 
 def read_folder(folder: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Return the recordings of a folder, path by file name, and its inner folders, as (name, path). No file is opened.
-    Raises OSError."""
+    A link in place of a recording is skipped: it may lead to any file. Raises OSError."""
     files, inner = {}, []
     with os.scandir(folder) as entries:
         for entry in entries:
             if RECORDING.fullmatch(entry.name):
-                if _leads_to(entry.is_file):
+                if entry.is_file(follow_symlinks=False):
                     files[entry.name] = entry.path
             elif _leads_to(entry.is_dir):
                 inner.append((entry.name, entry.path))

@@ -90,11 +90,14 @@ def _asking_the_hub(config: DataConfig) -> Iterator[None]:
 def _unreachable() -> str:
     """Return the reason why the hub is unreachable, "" if it responds. Uses the library's session, with its proxies,
     mirrors and certificates."""
+    import datasets
     import huggingface_hub
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
         return "HF_HUB_OFFLINE is set"
+    if datasets.config.HF_HUB_OFFLINE:
+        return "HF_DATASETS_OFFLINE is set"
     try:
         huggingface_hub.get_session().head(constants.ENDPOINT, timeout=_TIMEOUT)
     except Exception as error:  # the type depends on the HTTP library, which has changed before

@@ -25,8 +25,10 @@ _home: Path | None = None
 
 
 def make(folder: Path) -> None:
-    """Train both runs in `folder`, in a child process: this process stays without threads, which a fork would lose."""
+    """Train both runs in `folder`, unless they exist, in a child process: a fork of this process loses its threads."""
     global _home
+    if _home is not None:
+        return
     folder.mkdir(parents=True)
     child = os.fork()
     if child == 0:

@@ -198,5 +198,17 @@ def test_a_link_out_of_the_log_folder_is_no_way_to_other_files(tab: type[Tab], l
     path = store.path(logdir / "translator", 1000)
     path.unlink()
     path.symlink_to(secret)
-    reason = tab(logdir).refused(422, "meta", run="translator", recording="step_00001000")
+    reason = tab(logdir).refused(404, "meta", run="translator", recording="step_00001000")
     assert "root" not in reason
+    assert tab(logdir).json("index")["runs"]["translator"]["steps"] == [0, 2000]
+
+
+def test_a_link_that_replaces_a_listed_recording_is_not_followed(tab: type[Tab], logdir: Path, tmp_path: Path) -> None:
+    """Guards the moment between the listing of a folder and the reading of its files, even to a valid recording."""
+    shown = tab(logdir)
+    arguments = {"run": "translator", "recording": "step_00001000"}
+    assert shown.get("meta", **arguments).status_code == 200
+    path = store.path(logdir / "translator", 1000)
+    path.rename(tmp_path / "elsewhere.safetensors")
+    path.symlink_to(tmp_path / "elsewhere.safetensors")
+    assert "cannot be read" in shown.refused(404, "meta", **arguments)
