@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,8 +28,8 @@ class _Found(Exception):
 
 def first_non_finite(
     model: Model, batches: Sequence[Batch], targets: int, smoothing: float, state: dict[str, Any]
-) -> str:
-    """Repeat the forward and backward passes of a step -> one sentence on the first non-finite value.
+) -> str | None:
+    """Repeat the forward and backward passes of a step -> one sentence on the first non-finite value, or None.
 
     batches: of this process, on the model's device or the CPU. targets: target tokens of the whole step, the divisor of
     the loss. state: `random_state` before the step, so that dropout is repeated. The model's gradients are dropped, and
@@ -37,7 +38,8 @@ def first_non_finite(
     device = next(model.parameters()).device
     kept = random_state(device)
     try:
-        with eagerly(True), watched(model):
+        with warnings.catch_warnings(), eagerly(True), watched(model):
+            warnings.filterwarnings("ignore", "Full backward hook is firing")  # token ids have no gradient
             restore_random_state(state, device)
             for number, batch in enumerate(batches, 1):
                 try:
@@ -50,9 +52,7 @@ def first_non_finite(
         restore_random_state(kept, device)
     if not norm.isfinite():
         return "all gradients are finite, but their norm exceeds the range of float32"
-    return (
-        "the uncompiled model computes finite values on this batch: only its compiled form, or another process, fails"
-    )
+    return None
 
 
 def search_batch(model: Model, batch: Batch, targets: int, smoothing: float) -> None:

@@ -37,7 +37,7 @@ class Step:
     targets: int
     batches: list[Batch]
     cause: str | None
-    """What `training.nan_search` has found."""
+    """What `training.nan_search` has found in this process."""
 
     def figures(self) -> dict[str, int | str]:
         """Return number, mean loss and gradient norm; the latter two as text, for JSON has no NaN."""
@@ -59,6 +59,7 @@ class SkippedSteps:
     def __init__(
         self, trainer: TrainerConfig, progress: Progress, queue: DeviceQueue, processes: Processes = SINGLE
     ) -> None:
+        self.find_nan = trainer.find_nan
         self.limit = 1 if trainer.find_nan else trainer.skip_limit
         """Skipped steps in a row that stop the run."""
         self.progress, self.queue, self.processes = progress, queue, processes
@@ -109,14 +110,15 @@ class SkippedSteps:
         if self.processes.is_main:
             content = first.figures() | {"batches": [batch for batches, _ in parts for batch in batches]}
             write_whole(run / BAD_BATCH, f"{json.dumps(content, allow_nan=False)}\n".encode())
-        causes = [f"process {rank}: {cause}" if len(parts) > 1 else cause for rank, (_, cause) in enumerate(parts)]
-        found = "; ".join(cause for cause in causes if cause)
-        raise UserError(
-            (
-                f"step {first.number}, {found}"
-                if found
-                else f"{self.progress.skipped_in_a_row} steps in a row, up to step {self.progress.step}, had a gradient"
-                f" that is not finite (trainer.skip_limit={self.limit}); +debug=nan names the module"
+        causes = [f"{cause}, in process {rank}" if cause and rank else cause for rank, (_, cause) in enumerate(parts)]
+        if self.find_nan:
+            nothing = "all values of the uncompiled model are finite on its batch: its compiled form fails"
+            what = f"step {first.number}, " + ("; ".join(cause for cause in causes if cause) or nothing)
+        else:
+            what = (
+                f"{self.progress.skipped_in_a_row} steps in a row, up to step {self.progress.step}, had a gradient that"
+                f" is not finite (trainer.skip_limit={self.limit}); +debug=nan names the module"
             )
-            + f"; the batch of step {first.number} is in {run / BAD_BATCH}; {DIVERGED}; {resume_hint(run)}"
+        raise UserError(
+            f"{what}; the batch of step {first.number} is in {run / BAD_BATCH}; {DIVERGED}; {resume_hint(run)}"
         )
