@@ -201,7 +201,8 @@ class Weights:
 
     def finite(self) -> bool:
         """Whether all master weights are finite numbers."""
-        return bool(self.flat_masters.isfinite().all())
+        extremes = self.flat_masters.aminmax()  # NaN if there is one; isfinite would need a second copy of the weights
+        return bool(torch.stack(extremes).isfinite().all())
 
     def best(self) -> dict[str, Tensor]:
         """Return the float32 weights for generation: the average if one is kept, else the master weights."""

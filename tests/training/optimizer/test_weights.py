@@ -152,3 +152,14 @@ def test_an_exception_at_any_point_of_the_swap_leaves_the_weights_as_they_are(
     while struck(evaluate, instant := instant + 1):
         assert all(torch.equal(a, b) for a, b in zip(before, copies(), strict=True)), instant
     assert instant > 50
+
+
+@pytest.mark.parametrize(("value", "finite"), [(3e38, True), (float("nan"), False), (float("inf"), False)])
+def test_one_value_that_is_not_finite_is_found(value: float, finite: bool) -> None:
+    """Guards against a checkpoint of weights that have diverged, and against large finite ones called diverged."""
+    weights = Weights(torch.nn.Linear(70, 50), torch.float32, 0.0)
+    weights.flat_masters[1234] = value
+    weights.flat_masters[1235] = -1.0
+    assert weights.finite() == finite
+    weights.flat_masters[1234] = -value
+    assert weights.finite() == finite
