@@ -52,7 +52,7 @@ def test_a_point_that_fails_does_not_end_the_sweep(
         train_command()
     assert left.value.code == 2
     said = capsys.readouterr()
-    assert "error: the training loss became nan" in said.err
+    assert "error: the validation loss became nan by step 2" in said.err, "the step after the first one is skipped"
     assert said.err.endswith("error: 4 of 6 runs failed\n")
     assert "run 3 of 6: optim.lr=0.001 model.feed_forward=64\n" in said.out
     header, *rows, best = said.out[said.out.index("\nlr ") :].splitlines()[1:]
