@@ -286,9 +286,12 @@ def _row_splits(
         split: datasets.IterableDataset.from_generator(_rows_of, gen_kwargs={"source": source})
         for split, source in sources.items()
     }
+    # One more pass over the text: empty rows are counted before the stream, which cannot report them, begins.
+    totals = {
+        split: sum(1 for _ in _without_empty_sides(source(), task, split, notes)) for split, source in sources.items()
+    }
     if shares:
-        whole = rows.pop("train")
-        total = sum(1 for _ in whole)
+        whole, total = rows.pop("train"), totals["train"]
         for split, (start, stop) in contiguous_bounds(total, shares).items():
             rows[split] = whole.skip(start).take(stop - start)
     if config.max_rows is not None:

@@ -114,3 +114,10 @@ def test_an_archive_is_refused_by_name(
     write(tmp_path / name, start + b"\xff" * 100)
     with pytest.raises(DataError, match=rf"{name}: is a {archive} archive, which is not read as data: unpack it first"):
         load_rows(text_config(tmp_path / name), "gpt")
+
+
+def test_empty_rows_of_a_stream_are_counted(tmp_path: Path, text_config: Config) -> None:
+    """Guards against rows that vanish without a note where text is streamed; the note is the same as without."""
+    write(tmp_path / "a.jsonl", "".join(json.dumps({"text": f"row {n}" if n % 5 else ""}) + "\n" for n in range(50)))
+    notes = [load(text_config(tmp_path / "a.jsonl", streaming=stream), "gpt").notes for stream in (False, True)]
+    assert notes == [["train: 10 empty rows were left out"]] * 2
