@@ -20,14 +20,14 @@ from configs.errors import UserError
 from tests.conftest import ROOT, environment
 from tests.crash_states import disk
 from tests.crash_states.scenarios import BOOK, VERSIONS
-from tests.crash_states.trace import Inodes, Op, traced
+from tests.crash_states.trace import Inodes, Op, can_trace, traced
 from training.checkpoints.folder import rewind
 from training.checkpoints.loading import read_checkpoint
 from training.run_folder.log import truncate_metrics
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: make strace"),
+    pytest.mark.skipif(not can_trace(), reason="strace is not installed (make strace), or not permitted"),
 ]
 
 Result = Hashable

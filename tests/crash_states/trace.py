@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,13 @@ class Inodes:
             if inode in self.links and number < len(parts) - 1:
                 inode = self.find((*parts[:number], self.links[inode]))
         return inode
+
+
+def can_trace() -> bool:
+    """Whether strace is installed and permitted: some containers forbid tracing."""
+    if shutil.which("strace") is None:
+        return False
+    return subprocess.run(["strace", "-f", "-o", "/dev/null", "true"], capture_output=True, check=False).returncode == 0
 
 
 def traced(command: list[str], base: Path, log: Path, env: dict[str, str]) -> dict[str, tuple[list[Op], Inodes]]:

@@ -3,16 +3,16 @@ a quota, a disk that becomes read-only or fails, no locks, no symbolic links."""
 
 import errno
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import TINY, Run
+from tests.crash_states.trace import can_trace
 from training.checkpoints.files import checkpoint_step, load_state, load_weights
 from training.checkpoints.loading import checkpoint_path
 
-pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: make strace")
+pytestmark = pytest.mark.skipif(not can_trace(), reason="strace is not installed (make strace), or not permitted")
 
 RECIPE = [*TINY, "data=text", "data.path=book.txt", "tokenizer=char", "trainer.test=false", "attention=off", "name=run"]
 
