@@ -99,7 +99,7 @@ def cache(folder: Path, final: Path) -> Result:
 
 
 def download(folder: Path, final: Path) -> Result:
-    """The version of the copy; the version that the server is told about must be that of the copy."""
+    """The version of the copy; the validators, if there are any, must be those of this version."""
     copies = list(folder.glob("downloads/*/book.txt"))
     if not copies:
         return None
@@ -108,7 +108,7 @@ def download(folder: Path, final: Path) -> Result:
         raise Wrong(f"the copy has {len(content)} characters of no version")
     note, version = copies[0].with_name("validators.json"), VERSIONS.index(content)
     if note.exists() and f'\\"{version}\\"' not in note.read_text(encoding="utf-8"):
-        raise Wrong("the server is told about another version than that of the copy")
+        raise Wrong("the validators belong to another version than the copy")
     return version
 
 

@@ -134,7 +134,7 @@ class CheckpointSaver:
 
 
 class Write(threading.Thread):
-    """Writes one checkpoint. Does not keep a process alive that is told again to stop."""
+    """Writes one checkpoint. A daemon thread: a second Ctrl-C ends the process without waiting for it."""
 
     def __init__(self, step: int, snapshot: Snapshot, write: Callable[[], object]) -> None:
         super().__init__(name=f"checkpoint of step {step}", daemon=True)
