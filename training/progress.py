@@ -159,9 +159,11 @@ def mean_loss(loss: float, targets: int, skipped_targets: float) -> float | None
 class Interrupted(BaseException):
     """Raised when a signal has stopped training and everything is saved; like KeyboardInterrupt, not an Exception."""
 
-    def __init__(self, received: signal.Signals) -> None:
+    def __init__(self, received: signal.Signals, *, by_all: bool = False) -> None:
+        """by_all: whether all processes of the run have agreed to stop. If not, the signal may come from torchrun,
+        which stops the remaining processes before it restarts all."""
         super().__init__(received.name)
-        self.exit_code = 128 + received
+        self.exit_code, self.by_all = 128 + received, by_all
 
 
 class StopRequest:

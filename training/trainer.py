@@ -135,7 +135,7 @@ class Trainer:
         if self.stopped_by:
             log.line(f"{self.stopped_by.name}: saved step {self.progress.step}; continue with resume={run}")
             self.processes.barrier()  # torchrun stops the others as soon as one has ended
-            raise Interrupted(self.stopped_by)
+            raise Interrupted(self.stopped_by, by_all=True)
 
     def step(self) -> None:
         """Run one optimiser step over `accumulate` micro-batches, of which each process takes its part. On a GPU, queue

@@ -52,7 +52,7 @@ class Ending:
         try:
             yield
         except Interrupted as interrupted:
-            self.set_code(interrupted.exit_code)
+            self.set_code(interrupted.exit_code, final=interrupted.by_all)
             raise
         except KeyboardInterrupt:
             self.set_code(130)
@@ -70,7 +70,7 @@ class Ending:
                     complain(message)
             else:
                 traceback.print_exc()
-            self.set_code(2 if fixable else 1)
+            self.set_code(2 if fixable else 1, final=fixable)  # a restart would meet the same problem
             raise SystemExit(2 if fixable else 1) from None
 
     def is_first(self) -> bool:
@@ -79,9 +79,9 @@ class Ending:
             return self.store.add("ended", 1) == 1
         return False
 
-    def set_code(self, code: int) -> None:
-        """Set the exit code of all processes, unless one is set."""
-        if code != 1:  # a restart would meet the same problem, or is not wanted
+    def set_code(self, code: int, *, final: bool = True) -> None:
+        """Set the exit code of all processes, unless one is set. final: torchrun shall not restart them."""
+        if final:
             self.launch.remember(exit_code=code)
         with suppress(RuntimeError):
             self.store.compare_set("code", "", str(code))

@@ -146,3 +146,26 @@ def test_a_worker_killed_before_the_first_checkpoint_begins_again_in_the_same_fo
     assert code == 0, output
     assert [path.name for path in tmp_path.glob("runs/*")] == ["gpt-text"]
     assert [line["step"] for line in metrics(tmp_path / "runs" / "gpt-text")] == [20]
+
+
+@pytest.mark.slow
+def test_a_worker_killed_during_an_evaluation_is_restarted(tmp_path: Path) -> None:
+    """Guards against taking the SIGTERM with which torchrun stops the remaining worker for a request to stop, which
+    excludes a restart."""
+    settings = [*TINY, "task=translate", "data.sentences=4000", "trainer.evaluate_sentences=80", "trainer.test=false"]
+    code, output = disturbed(
+        tmp_path,
+        *settings,
+        "trainer.steps=8",
+        "trainer.evaluate_every=4",
+        "trainer.limit_evaluations=false",
+        "name=killed",
+        after="step 4/",
+        worker=1,
+        number=signal.SIGKILL,
+        options=("--max-restarts=1",),
+    )
+    assert code == 0, output
+    assert "torchrun has restarted the processes (restart 1)" in output
+    assert [line["step"] for line in metrics(tmp_path / "runs" / "killed")] == [4, 8]
+    assert not list(tmp_path.glob("runs/.torchrun*"))
