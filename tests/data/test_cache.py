@@ -219,7 +219,7 @@ def test_an_interrupted_preparation_leaves_nothing_and_the_next_start_works(tmp_
             timeout=120,
         )
 
-    for stop in ("pick" if kind == "jsonl" else "lines", "_sample", "encode_batch"):
+    for stop in ("text_of" if kind == "jsonl" else "lines", "_sample", "encode_batch"):
         interrupted = start(stop)
         assert interrupted.returncode != 0
         assert interrupted.stderr.strip().endswith("KeyboardInterrupt")
