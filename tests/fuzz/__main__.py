@@ -21,6 +21,9 @@ class FuzzSettings:
     seed: int = 1
     """The same seed generates the same cases."""
 
+    quick: bool = False
+    """Mostly kinds whose cases take milliseconds."""
+
     kinds: str = "all"
     """Kinds of inputs, separated by commas, or `all`."""
 
@@ -35,7 +38,7 @@ def main() -> None:
     kinds = list(KINDS) if settings.kinds == "all" else settings.kinds.split(",")
     if unknown := set(kinds) - set(KINDS):
         raise UserError(f"kinds={settings.kinds}: no such kind: {', '.join(unknown)}; there are {', '.join(KINDS)}")
-    if campaign(kinds, settings.cases, settings.seed):
+    if campaign(kinds, settings.cases, settings.seed, settings.quick):
         raise SystemExit(1)
 
 

@@ -29,6 +29,8 @@ def make(folder: Path) -> None:
     global _home
     if _home is not None:
         return
+    for module in _MODULES:  # once here, not in every child
+        import_module(module)
     folder.mkdir(parents=True)
     child = os.fork()
     if child == 0:
@@ -47,8 +49,6 @@ def make(folder: Path) -> None:
     if os.waitpid(child, 0)[1]:
         raise RuntimeError("the runs to damage could not be trained")
     _home = folder
-    for module in _MODULES:  # once here, not in every child
-        import_module(module)
 
 
 def copy_runs(folder: Path) -> None:
