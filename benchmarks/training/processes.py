@@ -34,6 +34,9 @@ class ProcessesSettings:
     accumulate: int = 2
     """Micro-batches per step; several processes divide them among themselves."""
 
+    cache: str = ".cache/chumoku"
+    """Folder of the prepared data."""
+
 
 def processes(settings: ProcessesSettings) -> None:
     """Print the training speed with one and two processes on two cores, and the duration of an all-reduce."""
@@ -72,6 +75,7 @@ def tokens_per_second(count: int, task: list[str], settings: ProcessesSettings) 
                 "trainer.log_every=1",
                 "attention=off",
                 "data.valid_tokens=1000",
+                f"data.cache={Path(settings.cache).absolute()}",
                 "name=run",
             ],
             Path(folder),
