@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.harness import ROOT, environment
+from benchmarks.machine import cpu_seconds
 from benchmarks.torture.recipes import RUN
 
 INSIDE = Path(__file__).parent / "inside"
@@ -43,13 +44,14 @@ class Start:
     killed: bool
     code: int
     output: str
-    seconds: float
+    cpu_seconds: float
 
 
-def start(folder: Path, recipe: list[str], place: str, chance: random.Random, seconds: float = math.inf) -> Start:
+def start(folder: Path, recipe: list[str], place: str, chance: random.Random, longest: float = math.inf) -> Start:
     """Start or resume the run in `folder` as a user does, and kill it in a place.
 
-    seconds: the longest time until a kill at a random instant. If the process ends before its kill, nothing is killed.
+    longest: the most CPU time until a kill at a random instant, in seconds. If the process ends before its kill,
+    nothing is killed.
     """
     arguments = [f"resume={RUN}"] if (folder / RUN / "checkpoints" / "last").exists() else recipe
     variables = {"OMP_NUM_THREADS": "1"}
@@ -58,7 +60,6 @@ def start(folder: Path, recipe: list[str], place: str, chance: random.Random, se
         count = int(math.exp(chance.uniform(0, math.log(calls)))) - 1  # near the file operation more often than far
         variables |= {"CHUMOKU_KILL": f"{pattern} {chance.randint(1, times)} {count}"}
     full = environment(variables)
-    began = time.monotonic()
     with (folder / "output.txt").open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, str(ROOT / "train.py"), *arguments],
@@ -68,31 +69,46 @@ def start(folder: Path, recipe: list[str], place: str, chance: random.Random, se
             stderr=subprocess.STDOUT,
         )
         try:
-            if place not in HOOKED and wait_for(process, folder, place, chance, seconds):
-                process.kill()
-            process.wait()
+            used = wait_for(process, folder, place, chance, longest)
         finally:
             process.kill()
+            process.wait()
     text = (folder / "output.txt").read_text(encoding="utf-8", errors="replace")
-    return Start(process.returncode == -signal.SIGKILL, process.returncode, text, time.monotonic() - began)
+    return Start(process.returncode == -signal.SIGKILL, process.returncode, text, used)
 
 
-def wait_for(process: subprocess.Popen, folder: Path, place: str, chance: random.Random, seconds: float) -> bool:
-    """Wait until the place is reached, and a random time more; return whether the process is still running."""
+def wait_for(process: subprocess.Popen, folder: Path, place: str, chance: random.Random, longest: float) -> float:
+    """Wait until the place is reached and random CPU time more is used, or until the process ends -> its CPU time.
+
+    CPU time, because a busy machine slows a process down several times, and not evenly. Without Linux's /proc a clock.
+    """
+    used, reached, until = 0.0, False, math.inf
+    began, before, has_proc = time.monotonic(), finished_lines(folder), Path("/proc/self/stat").exists()
+    while process.poll() is None and used < until:
+        used = cpu_seconds(process.pid) if has_proc else time.monotonic() - began
+        if not reached and is_reached(place, folder, before):
+            reached = True
+            until = used + delay(place, chance, longest)
+        time.sleep(0.002)
+    if used >= until:
+        time.sleep(chance.uniform(0, 0.01))  # the system counts in steps of 10 ms; also hits waiting for the disk
+    return used
+
+
+def is_reached(place: str, folder: Path, before: int) -> bool:
+    """Whether the work of a place has begun; `before`: the number of `finished_lines` at the start."""
+    if place in WATCHED:
+        return any(folder.glob(WATCHED[place]))
+    return finished_lines(folder) > before if place == FINAL_TEST else True
+
+
+def delay(place: str, chance: random.Random, longest: float) -> float:
+    """Return the CPU time between reaching a place and the kill."""
+    if place in HOOKED or (place == RANDOM and longest == math.inf):
+        return math.inf  # the process kills itself, or nothing does
     if place == RANDOM:
-        delay = math.inf if seconds == math.inf else chance.uniform(0, seconds)
-    else:
-        delay = chance.uniform(0, 1) ** 2 * (2.0 if place == FINAL_TEST else 0.3)
-        before = finished_lines(folder)
-        while not (any(folder.glob(WATCHED[place])) if place in WATCHED else finished_lines(folder) > before):
-            if process.poll() is not None:
-                return False
-            time.sleep(0.002)
-    try:
-        process.wait(None if delay == math.inf else delay)
-    except subprocess.TimeoutExpired:
-        return True
-    return False
+        return chance.uniform(0, longest)
+    return chance.uniform(0, 1) ** 2 * (2.0 if place == FINAL_TEST else 0.3)
 
 
 def finished_lines(folder: Path) -> int:

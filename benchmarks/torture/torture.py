@@ -82,7 +82,6 @@ def torture_task(task: str, kills: int, chance: random.Random, root: Path, plan:
     undisturbed = start(reference, recipe, RANDOM, chance)
     if undisturbed.code:
         raise UserError(f"the undisturbed run of {task} fails:\n{undisturbed.output}")
-    seconds = undisturbed.seconds
     turns = {places: itertools.cycle(chance.sample(places, len(places))) for places in plan}
     with tqdm(total=kills, desc=task, unit="kill", disable=None) as bar:
         while sum(tally.places.values()) < kills:
@@ -90,7 +89,7 @@ def torture_task(task: str, kills: int, chance: random.Random, root: Path, plan:
             killed: list[str] = []
             for places in plan[: kills - sum(tally.places.values())]:
                 place = next(turns[places])
-                done = start(folder, recipe, place, chance, seconds)
+                done = start(folder, recipe, place, chance, undisturbed.cpu_seconds)
                 if not done.killed:
                     break
                 killed.append(place)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import ROOT, environment
-from benchmarks.machine import describe_machine, versions
+from benchmarks.machine import cpu_seconds, describe_machine, versions
 from configs.errors import UserError
 from configs.program import expanded
 
@@ -179,12 +179,6 @@ def reported_steps(process: subprocess.Popen, log: Path, every: int) -> Iterator
             last = int(steps[-1])
             yield last
         time.sleep(0.02)
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process in seconds (Linux). Unlike wall-clock time it depends little on other load."""
-    numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def usage(pid: int) -> dict[str, float]:

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from benchmarks.torture.compare import differences
-from benchmarks.torture.kills import ANY, INSIDE, PREPARING, RANDOM, TESTING, WRITING, start
+from benchmarks.torture.kills import ANY, INSIDE, PREPARING, RANDOM, TESTING, WRITING, start, wait_for
 from benchmarks.torture.recipes import RECIPES, RUN
 from benchmarks.torture.torture import torture_task
 
@@ -110,3 +110,15 @@ def test_a_process_is_killed_within_the_chosen_work(calls: int, written: range, 
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=os.environ | variables, check=False)
     assert done.returncode == -signal.SIGKILL
     assert len((tmp_path / "a.txt").read_text().splitlines()) in written
+
+
+@pytest.mark.parametrize(("program", "killed"), [("import time; time.sleep(1)", False), ("while True: pass", True)])
+def test_a_random_instant_is_a_time_of_work_not_of_waiting(program: str, killed: bool, tmp_path: Path) -> None:
+    """Guards against kills that all hit the start of a process which other programs slow down."""
+    process = subprocess.Popen([sys.executable, "-S", "-c", program])
+    try:
+        used = wait_for(process, tmp_path, RANDOM, random.Random(1), 3.0)  # 0.4 s of them
+        assert (process.poll() is None, used > 0.4) == (killed, killed)
+    finally:
+        process.kill()
+        process.wait()
