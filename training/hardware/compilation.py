@@ -83,6 +83,10 @@ class TrainingLoss:
                 raise
             reason = str(error).strip().splitlines() or [type(error).__name__]
             if self.sharded:  # the other processes wait for this one's part of the blocks
+                from training.processes.ending import is_broken_connection
+
+                if is_broken_connection(error):
+                    raise
                 raise UserError(f"torch.compile failed ({reason[0][:120]}): use trainer.compile=off") from error
             self.fall_back(reason[0][:120])
         self.model.zero_grad()

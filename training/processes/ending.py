@@ -28,6 +28,11 @@ class Lost(BaseException):
         self.code = code
 
 
+def is_broken_connection(error: Exception) -> bool:
+    """Whether an exchange has failed, because another process or the network is gone."""
+    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "/gloo/" in str(error))
+
+
 class Ending:
     """The reason why a launch ends, shared through the store of torchrun."""
 
@@ -35,12 +40,14 @@ class Ending:
         self.store, self.launch = store, launch
 
     @contextmanager
-    def connected(self) -> Iterator[None]:
+    def connected(self, *, only_exchanges: bool = True) -> Iterator[None]:
         """Inside the context, convert the error of a broken connection to Interrupted, if a signal has ended the other
-        process, or to Lost."""
+        process, or to Lost. only_exchanges: every RuntimeError is such an error."""
         try:
             yield
         except RuntimeError as error:
+            if not (only_exchanges or is_broken_connection(error)):
+                raise
             code = self.code()
             if code is not None and code > 128:
                 raise Interrupted(signal.Signals(code - 128)) from None
@@ -50,7 +57,8 @@ class Ending:
     def one_for_all(self) -> Iterator[None]:
         """If the work inside fails in one process, end all with its exit code, and with one message."""
         try:
-            yield
+            with self.connected(only_exchanges=False):  # the exchanges of `fully_shard`
+                yield
         except Interrupted as interrupted:
             self.set_code(interrupted.exit_code, final=interrupted.by_all)
             raise

@@ -73,11 +73,13 @@ class Group(Processes):
 
     def reduce_scatter(self, flat: Tensor) -> None:
         """As in Processes."""
-        _reduce_scatter(self._share(flat), flat)
+        with self.ending.connected():
+            _reduce_scatter(self._share(flat), flat)
 
     def all_gather(self, flat: Tensor) -> None:
         """As in Processes."""
-        _all_gather(flat, self._share(flat))
+        with self.ending.connected():
+            _all_gather(flat, self._share(flat))
 
     def _share(self, flat: Tensor) -> Tensor:
         return flat.view(self.world, -1)[self.rank]

@@ -110,6 +110,7 @@ class DividedWeights(Weights):
         """As in Weights, in the main process; `follow_first` gives every process its part."""
         check_layout(state, self.single)
         self.updates = state["updates"]
+        best = dict(best)  # the caller clears its own, to free the memory
         self.loaded = state["masters"] or best, best
 
     @torch.no_grad()
