@@ -139,7 +139,7 @@ class TrainerConfig:
 
     find_nan: bool = False
     """Stop at the first step whose gradient contains NaN or infinity, repeat it uncompiled, and name the first module
-    that makes such a value; set by `+debug=nan`."""
+    that makes such a value; set by `+debug=nan`. For one start: it is not saved, so that a resume trains as before."""
 
     patience: int | None = None
     """Stop after this many evaluations without a lower validation loss; null disables early stopping. Skipped

@@ -1,5 +1,6 @@
 """Composing the config of one run: its budget, the changes that a resume allows, and what `init_from` inherits."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -208,3 +209,12 @@ def test_the_search_for_nan_can_be_switched_on_for_a_new_and_a_resumed_run(run: 
         assert found.problems == []
         assert found.config.trainer.find_nan
     assert composed(f"resume={run}", "+debug=overfit").problems
+
+
+@pytest.mark.slow
+def test_a_search_for_nan_does_not_change_the_saved_recipe(run: Path) -> None:
+    """Guards against a run that stops at its first skipped step for good because it was debugged once."""
+    save(run, **STEPS)
+    before = (run / "config.yaml").read_bytes()
+    save_config(replace(composed(f"resume={run}", "+debug=nan").config, resume=None), run)
+    assert (run / "config.yaml").read_bytes() == before

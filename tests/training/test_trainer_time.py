@@ -2,6 +2,7 @@
 
 import re
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,24 @@ def test_a_budget_of_time_ends_the_run_and_anneals_the_rate(tmp_path: Path) -> N
     assert timed.budget.end_of_training() == "the time is up (trainer.minutes=0.02)"
     log = (tmp_path / "timed" / "log.txt").read_text(encoding="utf-8")
     assert re.search(r"^step 1 +[\d.]+ % of 0\.02 min \| loss", log, re.MULTILINE)
+
+
+def test_a_clock_that_jumps_ahead_spends_no_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against a run that ends, or an evaluation that is due or skipped, because the date was corrected."""
+    each = trainer(pairs(), steps=6, minutes=30, evaluate_minutes=20)
+    date, step = time.time, each.step
+
+    def step_in_another_year() -> None:
+        jump = 366 * 86400 * each.progress.step
+        monkeypatch.setattr(time, "time", lambda: date() + jump)
+        step()
+
+    each.step = step_in_another_year  # type: ignore[method-assign]
+    evaluated: list[int] = []
+    train(each, tmp_path / "run", lambda step, record: evaluated.append(step) or 1.0)
+    assert evaluated == [6]
+    assert each.progress.seconds < 1200
+    assert len(EventAccumulator(str(tmp_path / "run")).Reload().Scalars("loss")) == 6
 
 
 def test_an_evaluation_that_takes_much_of_the_time_is_told_once(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import difflib
 import os
 import stat
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import yaml
@@ -37,7 +37,8 @@ def to_omegaconf(config: TrainConfig) -> DictConfig:
 
 
 def save_config(config: TrainConfig, run: Path) -> None:
-    """Write the complete config, atomically replacing an older one."""
+    """Write the complete config, atomically replacing an older one; `find_nan` is a request for one start only."""
+    config = replace(config, trainer=replace(config.trainer, find_nan=False))
     write_whole(run / "config.yaml", f"format: {FORMAT}\n{to_yaml(config)}".encode())
 
 
