@@ -177,7 +177,8 @@ class PreparedText(Prepared):
     def training(self, batch_size: int, seed: int | None = None) -> WindowStream:
         """Stream shuffled windows of the training split, [batch_size, context]."""
         seed = self._seed if seed is None else seed
-        return WindowStream(self._tokens["train"], batch_size, self._context, seed)
+        eos_id = self.tokenizer.eos_id
+        return WindowStream(self._tokens["train"], batch_size, self._context, seed, eos_id)
 
     def evaluation(self, split: str, batch_size: int, rank: int = 0, world: int = 1) -> Iterator[Batch]:
         """Yield one pass over a split: every token is predicted exactly once, except the eos before the text. If a

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from data.batches.batch import Batch, BatchStream
+from data.batches.documents import ShuffledDocuments, document_starts
 from data.tokens.token_file import Tokens
 
 
@@ -16,17 +17,22 @@ class WindowStream(BatchStream):
     """Shuffled windows of `context` tokens; an epoch contains each token in exactly one window, except for a remainder
     shorter than a window.
 
-    The first window of each epoch starts at a different random token, so that over the epochs a token appears at all
-    positions. The order takes 8 bytes per window. The text is a ring: its last token is followed by the eos at
-    its beginning, which is predicted and read like any other eos. Batches always have `batch_size` rows: a batch may
-    hold the end of an epoch and the start of the next. The position counts windows.
+    In each epoch the documents are permuted, so that a document is preceded by another one, and the first window starts
+    at a different random token, so that over the epochs a token appears at all positions. The order takes 8 bytes per
+    window and 24 per document. The text is a ring: its last token is followed by the eos at its beginning, which is
+    predicted and read like any other eos. Batches always have `batch_size` rows: a batch may hold the end of an epoch
+    and the start of the next. The position counts windows.
     """
 
-    def __init__(self, tokens: Tokens, batch_size: int, context: int, seed: int) -> None:
+    def __init__(self, tokens: Tokens, batch_size: int, context: int, seed: int, eos_id: int | None = None) -> None:
+        """eos_id: the token that begins each document; None if the text is a single one."""
         super().__init__(seed)
         self._tokens, self._batch_size, self._context = tokens, batch_size, context
         self._windows = len(tokens) // context
         self._order: tuple[tuple[int, int], NDArray[np.int64]] | None = None
+        self._eos_id = eos_id
+        self._document_starts: NDArray[np.int64] | None = None
+        self._documents: ShuffledDocuments | None = None
 
     @property
     def epoch_batches(self) -> int:
@@ -40,33 +46,53 @@ class WindowStream(BatchStream):
 
     def next_batch(self) -> Batch:
         """Return the next batch, as in BatchStream."""
-        return window_batch(self._tokens, np.concatenate(list(self._take(self._batch_size))), self._context)
+        places = np.concatenate(list(self._places(self._batch_size)))
+        return windows_at(self._tokens, places)
 
     def skip_batch(self) -> None:
         """Advance by one batch, as in BatchStream."""
         for _ in self._take(self._batch_size):
             pass
 
+    def _places(self, count: int) -> Iterator[NDArray[np.int64]]:
+        """Yield the positions in the text of the next `count` windows and the token after each, [.., context + 1]."""
+        for starts in self._take(count):
+            places = (starts[:, None] + np.arange(self._context + 1)) % len(self._tokens)
+            yield places if self._documents is None else self._documents.positions(places)
+
     def _take(self, count: int) -> Iterator[NDArray[np.int64]]:
+        """Advance by `count` windows and yield where they begin in this epoch's text, not yet wrapped around."""
         while count > 0:
             if self._position >= self._windows:
                 self._epoch, self._position = self._epoch + 1, 0
             taken = self._starts(self._epoch)[self._position : self._position + count]
             self._position += len(taken)
             count -= len(taken)
-            yield taken % len(self._tokens)
+            yield taken
 
     def _starts(self, epoch: int) -> NDArray[np.int64]:
         """Return the first tokens of all windows in the epoch's order, not yet wrapped around."""
         if self._order is None or self._order[0] != (self.seed, epoch):
-            self._order = None  # free the previous order first
+            self._order = self._documents = None  # free the previous order first
             random = np.random.default_rng((self.seed, epoch))
             first = random.integers(len(self._tokens))
             starts = random.permutation(self._windows)
             starts *= self._context  # in place: the order of a large text takes as much memory as all else
             starts += first
+            self._documents = self._shuffled(epoch)
             self._order = (self.seed, epoch), starts
         return self._order[1]
+
+    def _shuffled(self, epoch: int) -> ShuffledDocuments | None:
+        """Permute the documents; None if there is only one."""
+        if self._eos_id is None:
+            return None
+        if self._document_starts is None:
+            self._document_starts = document_starts(self._tokens, self._eos_id)
+        if len(self._document_starts) == 1:
+            return None
+        random = np.random.default_rng((self.seed, epoch, 1))
+        return ShuffledDocuments(self._document_starts, len(self._tokens), random)
 
 
 def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batch:
@@ -74,9 +100,13 @@ def window_batch(tokens: Tokens, starts: NDArray[np.int64], length: int) -> Batc
 
     The text wraps around: the first token follows the last.
     """
-    places = (starts[:, None] + np.arange(length + 1)) % len(tokens)
+    return windows_at(tokens, (starts[:, None] + np.arange(length + 1)) % len(tokens))
+
+
+def windows_at(tokens: Tokens, places: NDArray[np.int64]) -> Batch:
+    """Batch the windows that consist of the tokens at `places` [B, length + 1]; inputs and targets are [B, length]."""
     rows = torch.from_numpy(tokens[places].astype(np.int64))
-    return Batch(inputs=rows[:, :-1].contiguous(), targets=rows[:, 1:].contiguous(), rows=starts)
+    return Batch(inputs=rows[:, :-1].contiguous(), targets=rows[:, 1:].contiguous(), rows=places[:, 0])
 
 
 def evaluation_windows(

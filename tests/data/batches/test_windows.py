@@ -46,10 +46,11 @@ def test_targets_are_the_inputs_one_further() -> None:
 @pytest.mark.parametrize("done", [0, 5, 11, 12, 13, 40])
 def test_a_resumed_stream_goes_on_exactly(done: int) -> None:
     """Guards against other batches after a resume, also across an epoch boundary (here after 12.4 batches)."""
-    stream = WindowStream(numbered(1005), 10, 8, seed=1)
+    tokens = np.where(np.arange(1005) % 17 == 0, 0, numbered(1005))
+    stream = WindowStream(tokens, 10, 8, seed=1, eos_id=0)
     for _ in range(done):
         stream.next_batch()
-    resumed = WindowStream(numbered(1005), 10, 8, seed=99)
+    resumed = WindowStream(tokens, 10, 8, seed=99, eos_id=0)
     resumed.load_state_dict(stream.state_dict())
     assert resumed.epoch == stream.epoch
     for _ in range(30):
@@ -67,6 +68,26 @@ def test_epochs_differ_and_seeds_differ() -> None:
     assert order(1, 0) == order(1, 0)
     assert order(1, 0) != order(1, 1)
     assert order(1, 0) != order(2, 0)
+
+
+def test_documents_are_permuted_in_every_epoch_and_stay_whole() -> None:
+    """Guards against a document that always follows the same one, torn documents and lost tokens."""
+    eos, bounds = 0, [0, 4, 12, 14, 27, 33, 43, 46, 58]
+    text = np.arange(bounds[-1], dtype=np.uint16)
+    text[bounds[:-1]] = eos
+    documents = [text[a + 1 : b].tolist() for a, b in itertools.pairwise(bounds)]
+    stream = WindowStream(text, 1, len(text) - 1, seed=4, eos_id=eos)
+    followers = set()
+    for _ in range(8):
+        batch = stream.next_batch()  # together with the last target, this window is the whole ring
+        ring = [*batch.inputs[0].tolist(), int(batch.targets[0, -1])]
+        assert batch.rows is not None
+        assert text[batch.rows[0]] == ring[0]
+        ends = [*(place for place, token in enumerate(ring) if token == eos), len(ring) + ring.index(eos)]
+        found = [(ring + ring)[a + 1 : b] for a, b in itertools.pairwise(ends)]
+        assert sorted(found) == sorted(documents)
+        followers |= {(found + found)[found.index(documents[0]) + 1][0]}
+    assert len(followers) > 3
 
 
 def test_processes_share_an_epoch_without_overlap() -> None:
