@@ -116,8 +116,9 @@ class TokenizerConfig:
     """Translation: use one vocabulary for both languages (allows three-way tying) instead of one per language."""
 
     sampling: float = 0.0
-    """Translation with unigram: subword regularisation (Kudo 2018), which samples a new segmentation every epoch. The
-    value is the exponent alpha of the probabilities: 0.1-0.5 is common, smaller is more random, 0 disables it."""
+    """Translation: sample a new segmentation of every sentence in every epoch; 0 disables it. With `bpe`, the
+    probability with which each merge is dropped (BPE-dropout, Provilkov et al. 2020; 0.1 is common). With `unigram`,
+    the exponent alpha of the probabilities (Kudo 2018): 0.1-0.5 is common, smaller is more random."""
 
 
 def problems(config: DataConfig) -> list[str]:
@@ -154,10 +155,9 @@ def tokenizer_problems(config: TokenizerConfig) -> list[str]:
         found.append(f"tokenizer.character_coverage={config.character_coverage}: must be above 0 and at most 1")
     if not 0 <= config.sampling <= 1:
         found.append(f"tokenizer.sampling={config.sampling}: must be between 0 (off) and 1; 0.1 is common")
-    if config.sampling and config.kind != "unigram":
+    if config.sampling and config.kind == "char":
         found.append(
-            "tokenizer.sampling: needs tokenizer.kind=unigram, which has several segmentations of a word;"
-            f" {config.kind} has one"
+            "tokenizer.sampling: needs tokenizer.kind=bpe or unigram, which have several segmentations of a word"
         )
     return found
 

@@ -68,7 +68,7 @@ def prepare(
     common = (folder, list(tokenizers), data, context, seed, notes, rows, keys)
     if task == "gpt":
         return PreparedText(*common, {split: size["bytes"] for split, size in meta["splits"].items()})
-    return PreparedPairs(*common, tokenizer.sampling)
+    return PreparedPairs(*common, tokenizer)
 
 
 def _train_tokenizers(task: str, rows: Rows, config: TokenizerConfig, folder: Path) -> None:

@@ -16,9 +16,10 @@ from data.batches.batch import Batch, BatchStream
 from data.batches.buckets import Ints, sorted_batches
 from data.batches.pairs import Pairs, PairStream
 from data.batches.windows import WindowStream, evaluation_windows, spread
-from data.config import DataConfig
+from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.sources.sources import Rows
+from data.tokens.bpe_dropout import BPEDropout
 from data.tokens.subword_sampling import SegmentationSampler
 from data.tokens.token_file import Tokens, open_tokens
 from data.tokens.token_rows import open_token_rows
@@ -210,7 +211,7 @@ class PreparedPairs(Prepared):
 
     unit = "pairs"
 
-    _sampling: float
+    _tokenizer_config: TokenizerConfig
 
     def __post_init__(self) -> None:
         self.source_tokenizer, self.target_tokenizer = self.tokenizers[0], self.tokenizers[-1]
@@ -295,7 +296,7 @@ class PreparedPairs(Prepared):
         return np.arange(size) if most is None or tokens <= most else spread(size, max(1, size * most // tokens))
 
     def _epoch_pairs(self, seed: int, epoch: int) -> tuple[Pairs, Ints]:
-        if not self._sampling:
+        if not self._tokenizer_config.sampling:
             return self._pairs["train"], self._kept
         source, target = self._samplers
         most = self._context - 1
@@ -303,7 +304,9 @@ class PreparedPairs(Prepared):
         return drawn, np.arange(len(self._kept))
 
     @cached_property
-    def _samplers(self) -> list[SegmentationSampler]:
+    def _samplers(self) -> list[BPEDropout | SegmentationSampler]:
         rows = self._rows["train"].select(self._kept)
         sides = (("source", self.source_tokenizer), ("target", self.target_tokenizer))
-        return [SegmentationSampler(tokenizer, rows[side][:], self._sampling) for side, tokenizer in sides]
+        config = self._tokenizer_config
+        sampler = BPEDropout if config.kind == "bpe" else SegmentationSampler
+        return [sampler(tokenizer, rows[side][:], config.sampling) for side, tokenizer in sides]

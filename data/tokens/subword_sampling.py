@@ -1,4 +1,4 @@
-"""Subword regularisation (Kudo 2018): a new segmentation of every sentence in every epoch."""
+"""Subword regularisation (Kudo 2018): a new segmentation of every sentence in every epoch, for unigram models."""
 
 from __future__ import annotations
 

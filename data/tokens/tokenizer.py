@@ -32,6 +32,7 @@ _TO_MODEL = str.maketrans(
 )
 _ESCAPED = re.compile("\ufdd0([0-4]?)|([\ufdd1-\ufdd4])")
 _LABELS = {"\n": "\u21b5", "\t": "\u21e5", "\r": "\u240d", "\0": "\u2400"}  # ↵ ⇥ ␍ ␀: a label stays on one line
+_WORD = re.compile("\n|\u2581?[^\u2581\n]+|\u2581")  # no piece spans the boundary before a space or around a newline
 _LONG_LINE = 4096  # characters; a longer line is split before a space, which no piece spans
 
 
@@ -141,6 +142,30 @@ class Tokenizer:
         """Return up to `count` segmentations of each text and their log-probabilities, best first (unigram only)."""
         found = self._processor.NBestEncode([_escape(text) for text in texts], nbest_size=count, out_type=int)
         return [[(ids, sum(map(self._scores.__getitem__, ids))) for ids in best] for best in found]
+
+    def mergeable_pieces(self) -> dict[str, int]:
+        """Return the ids of all pieces that are text, by their spelling inside the model, the best first (BPE: in the
+        order in which they are merged)."""
+        tokens = [
+            token for token in range(len(self.special_ids), self.vocab_size) if not self._processor.is_byte(token)
+        ]
+        tokens.sort(key=lambda token: -self._scores[token])
+        return {self._processor.id_to_piece(token): token for token in tokens}
+
+    def character_ids(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
+        """Encode each character by itself -> the token ids of each word, and the number of words of each text. No piece
+        spans the boundary between two words."""
+        words, counts = [], []
+        ids: dict[str, list[int]] = {}
+        for text in texts:
+            found = _WORD.findall(self._processor.normalize(_escape(text)))
+            counts.append(len(found))
+            for word in found:
+                for character in word:
+                    if character not in ids:
+                        ids[character] = self._processor.encode(character, out_type=int)
+                words.append([token for character in word for token in ids[character]])
+        return words, counts
 
     @cached_property
     def _scores(self) -> list[float]:

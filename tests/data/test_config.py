@@ -41,7 +41,6 @@ def test_the_defaults_have_no_problem(task: str) -> None:
         ({}, {"character_coverage": 0.0}, "gpt", "tokenizer.character_coverage"),
         ({}, {"sampling": 2.0, "kind": "unigram"}, "translate", "tokenizer.sampling"),
         ({}, {"sampling": 0.1}, "translate", "tokenizer.sampling"),
-        ({}, {"sampling": 0.1, "kind": "bpe"}, "translate", "tokenizer.sampling"),
         ({}, {"sampling": 0.1, "kind": "unigram"}, "gpt", "tokenizer.sampling"),
     ],
 )

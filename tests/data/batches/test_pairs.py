@@ -21,12 +21,18 @@ CONTEXT = 24
 
 
 def prepared(
-    tmp_path: Path, pairs_config, context: int = CONTEXT, sampling: float = 0.0, shared: bool = True, **more
+    tmp_path: Path,
+    pairs_config,
+    context: int = CONTEXT,
+    sampling: float = 0.0,
+    shared: bool = True,
+    kind: str = "unigram",
+    **more,
 ) -> PreparedPairs:
     for name, chosen in (("train", made_pairs()), ("valid", made_pairs(40))):
         (tmp_path / f"{name}.tsv").write_text("".join(f"{en}\t{ja}\n" for en, ja in chosen), "utf-8")
     config = pairs_config(tmp_path, batch_tokens=256, **more)
-    tokenizer = TokenizerConfig(kind="unigram", vocab_size=100 if shared else 45, sampling=sampling, shared=shared)
+    tokenizer = TokenizerConfig(kind=kind, vocab_size=100 if shared else 45, sampling=sampling, shared=shared)
     return prepare("translate", config, tokenizer, context, seed=3)
 
 
@@ -77,10 +83,10 @@ def test_inputs_start_with_bos_and_targets_end_with_eos(tmp_path: Path, pairs_co
         assert batch.inputs.shape[1] % 4 == 0
 
 
-@pytest.mark.parametrize("sampling", [0.0, 0.3])
-def test_a_resumed_stream_goes_on_exactly(tmp_path: Path, pairs_config, sampling: float) -> None:
+@pytest.mark.parametrize(("sampling", "kind"), [(0.0, "unigram"), (0.3, "unigram"), (0.1, "bpe")])
+def test_a_resumed_stream_goes_on_exactly(tmp_path: Path, pairs_config, sampling: float, kind: str) -> None:
     """Guards against other batches after a resume, also across an epoch boundary and with subword sampling."""
-    data = prepared(tmp_path, pairs_config, sampling=sampling)
+    data = prepared(tmp_path, pairs_config, sampling=sampling, kind=kind)
     stream = data.training()
     for done in (stream.epoch_batches - 3, 3, 5):
         for _ in range(done):
