@@ -21,9 +21,10 @@ NOT_A_SETTING = "not understood; settings are written key=value without dashes, 
 
 
 def read_settings(schema: type[Settings], arguments: Sequence[str]) -> tuple[Settings, list[str]]:
-    """Parse arguments into `schema`, a dataclass with defaults -> (settings, problems)."""
-    kinds = get_type_hints(schema)
-    values: dict[str, Any] = {}
+    """Parse arguments into `schema`, a dataclass with defaults -> (settings, problems). A field that is a dataclass has
+    the keys `field.key`."""
+    settings, kinds = schema(), key_types(schema)
+    given: set[str] = set()
     found = []
     for argument in arguments:
         key, separator, text = argument.partition("=")
@@ -33,15 +34,27 @@ def read_settings(schema: type[Settings], arguments: Sequence[str]) -> tuple[Set
             near = difflib.get_close_matches(key, kinds, n=1)
             guess = f" (did you mean {near[0]}?)" if near else ""
             found.append(f"{key}: unknown setting{guess}; there are {', '.join(kinds)}")
-        elif key in values:
+        elif key in given:
             found.append(f"{key}= is given twice")
         else:
+            given.add(key)
+            group, _, name = key.rpartition(".")
             try:
-                values[key] = convert(utf8(text), kinds[key])
+                setattr(getattr(settings, group) if group else settings, name, convert(utf8(text), kinds[key]))
             except ValueError:
-                values[key] = getattr(schema, key)
                 found.append(f"{key}={text}: must be {' or '.join(expected(kinds[key]))}")
-    return schema(**values), found
+    return settings, found
+
+
+def key_types(schema: type) -> dict[str, Any]:
+    """Return the type of each key of a dataclass, including the keys of fields that are dataclasses."""
+    found: dict[str, Any] = {}
+    for name, kind in get_type_hints(schema).items():
+        if isinstance(kind, type) and is_dataclass(kind):
+            found |= {f"{name}.{key}": one for key, one in key_types(kind).items()}
+        else:
+            found[name] = kind
+    return found
 
 
 def convert(text: str, kind: Any) -> Any:
