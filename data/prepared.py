@@ -15,7 +15,7 @@ import numpy as np
 from data.batches.batch import Batch, BatchStream
 from data.batches.buckets import Ints, sorted_batches
 from data.batches.pairs import Pairs, PairStream
-from data.batches.windows import WindowStream, evaluation_windows, spread
+from data.batches.windows import WindowStream, evaluation_windows, sliding_windows, spread
 from data.config import DataConfig, TokenizerConfig
 from data.errors import DataError
 from data.sources.sources import Rows
@@ -186,6 +186,10 @@ class PreparedText(Prepared):
         validation split is large, only evenly spaced windows are used (`data.valid_tokens`)."""
         most = self._most_tokens(split)
         return evaluation_windows(self._tokens[split], batch_size, self._context, most, rank, world)
+
+    def sliding(self, split: str, batch_size: int, stride: int) -> Iterator[Batch]:
+        """Yield one pass over a whole split in windows that overlap, `stride` tokens apart (see `sliding_windows`)."""
+        return sliding_windows(self._tokens[split], batch_size, self._context, stride)
 
     def texts(self, split: str, count: int, length: int | None = None) -> list[str]:
         """Return the beginnings of `count` documents, or passages spread over the text if it has fewer documents; at

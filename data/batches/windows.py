@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from data.batches.batch import Batch, BatchStream
+from data.batches.batch import IGNORED, Batch, BatchStream
 from data.batches.documents import ShuffledDocuments, document_starts
 from data.tokens.token_file import Tokens
 
@@ -125,6 +126,24 @@ def evaluation_windows(
         yield window_batch(tokens, chosen[first : first + batch_size] * context, context)
     if len(chosen) == full and (rest := predictions % context) and len(starts) % world == rank:
         yield window_batch(tokens, np.array([full * context]), rest)
+
+
+def sliding_windows(tokens: Tokens, batch_size: int, context: int, stride: int) -> Iterator[Batch]:
+    """Yield overlapping windows, `stride` tokens apart: every token is predicted exactly once, except the very first.
+
+    The first window predicts all its tokens, each other one its last `stride`; all other targets are IGNORED. So every
+    token after the first window is predicted from at least `context - stride` tokens.
+    """
+    predictions = len(tokens) - 1
+    context = min(context, predictions)
+    starts = np.arange(1 + -(-(predictions - context) // stride)) * stride
+    offsets = np.arange(context)
+    for first in range(0, len(starts), batch_size):
+        rows = starts[first : first + batch_size, None]
+        batch = window_batch(tokens, rows[:, 0], context)
+        known = (rows > 0) & (offsets < context - stride)  # predicted by the window before
+        unused = torch.from_numpy(known | (rows + offsets >= predictions))
+        yield replace(batch, targets=batch.targets.masked_fill(unused, IGNORED))
 
 
 def spread(size: int, count: int) -> NDArray[np.int64]:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from data.batches.windows import WindowStream, evaluation_windows
+from data.batches.batch import IGNORED
+from data.batches.windows import WindowStream, evaluation_windows, sliding_windows
 
 
 def numbered(count: int) -> np.ndarray:
@@ -131,6 +132,25 @@ def test_evaluation_predicts_every_token_once(length: int, batch_size: int) -> N
         for token in batch.targets.flatten().tolist()
     ]
     assert targets == list(range(1, length))
+
+
+@pytest.mark.parametrize(("length", "context", "stride"), [(101, 8, 3), (102, 8, 8), (97, 16, 1), (6, 8, 4), (9, 8, 5)])
+def test_overlapping_windows_predict_every_token_once_from_enough_context(
+    length: int, context: int, stride: int
+) -> None:
+    """Guards against tokens that count twice or never, and against the context of windows that do not overlap."""
+    tokens = numbered(length)
+    found: dict[int, int] = {}
+    for batch in sliding_windows(tokens, 4, context, stride):
+        assert batch.rows is not None
+        for start, inputs, targets in zip(batch.rows, batch.inputs, batch.targets, strict=True):
+            for place in (targets != IGNORED).nonzero().flatten().tolist():
+                assert inputs[: place + 1].tolist() == list(range(start, start + place + 1))
+                assert int(targets[place]) not in found
+                found[int(targets[place])] = place + 1
+    assert sorted(found) == list(range(1, length))
+    least = min(context, length - 1) - stride
+    assert all(seen > least or seen == token for token, seen in found.items())
 
 
 def test_a_part_of_a_text_is_spread_over_all_of_it() -> None:
