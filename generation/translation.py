@@ -11,6 +11,7 @@ from itertools import chain, islice
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from data.batches.pairs import SourceBatch, encode_sources
 from data.tokens.tokenizer import Tokenizer
@@ -131,7 +132,9 @@ def translate_part(
     model copy prepared for decoding."""
     ready = prepare(model, "bf16" if next(model.parameters()).dtype == torch.bfloat16 else "float32")
     found = translate(ready, tokenizers, [sentences], config, rank=rank, world=world)
-    return {index: best[0].text for index, best in found}
+    count = len(sentences) if world == 1 else None
+    bar = tqdm(found, desc="translating", unit="line", total=count, leave=False, disable=None, delay=2)
+    return {index: best[0].text for index, best in bar}
 
 
 def best_translations(

@@ -73,6 +73,14 @@ def generate_command() -> None:
     run_guarded(generate.main)
 
 
+def evaluate_command() -> None:
+    """Run `python evaluate.py` with `sys.argv` in this process."""
+    import evaluate
+    from configs.program import run_guarded
+
+    run_guarded(evaluate.main)
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Run:
     """Return a function that runs one of the programs in `tmp_path` as a user does: `program("train.py", "key=value",

@@ -12,10 +12,11 @@ from generation.command_line import parse_command
 from tests.conftest import ROOT
 from training.composed_run import compose_run
 from training.config import TrainConfig
+from training.evaluation.reports.settings import parse_settings
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-COMMAND = re.compile(r"python (train|generate)\.py ([^#`\n]*)")
+COMMAND = re.compile(r"python (train|generate|evaluate)\.py ([^#`\n]*)")
 """A command in a code block or within a line, up to a comment."""
 
 SETTING = re.compile(r"`\+?([a-z_]+(?:\.[a-z_]+)?)(?:=([^`\s]*))?[^`]*`")
@@ -48,6 +49,12 @@ def test_every_training_command_of_a_page_is_valid(page: str, arguments: list[st
 def test_every_generating_command_of_a_page_is_valid(page: str, arguments: list[str]) -> None:
     """Guards against a documented setting of generate.py that has been renamed."""
     parse_command(["run=runs/NAME", *(argument for argument in arguments if not argument.startswith("run="))])
+
+
+@pytest.mark.parametrize(("page", "arguments"), commands("evaluate"))
+def test_every_evaluating_command_of_a_page_is_valid(page: str, arguments: list[str]) -> None:
+    """Guards against a documented setting of evaluate.py that has been renamed."""
+    parse_settings(["run=runs/NAME", *(argument for argument in arguments if not argument.startswith("run="))])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

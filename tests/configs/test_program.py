@@ -13,7 +13,7 @@ from configs.program import complain, exit_code_of, expanded, importing, speak_u
 from tests.conftest import ROOT, TINY, environment, train_command
 from training.run_folder.terminal import print_line
 
-TRAIN, GENERATE = (str(ROOT / "train.py"), str(ROOT / "generate.py"))
+TRAIN, GENERATE, EVALUATE = (str(ROOT / f"{name}.py") for name in ("train", "generate", "evaluate"))
 
 
 def run(folder: Path, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
@@ -37,7 +37,7 @@ def test_an_error_that_quotes_a_huge_value_stays_readable(capsys: pytest.Capture
     assert " […] " in shown
 
 
-@pytest.mark.parametrize("script", [TRAIN, GENERATE])
+@pytest.mark.parametrize("script", [TRAIN, GENERATE, EVALUATE])
 def test_windows_is_refused_in_one_line(script: str, tmp_path: Path) -> None:
     """Guards against a traceback about `signal.SIGHUP` on Windows, or about links after an hour of training."""
     as_windows = (
@@ -55,6 +55,7 @@ def test_windows_is_refused_in_one_line(script: str, tmp_path: Path) -> None:
     [
         ([TRAIN, "--help"], "…"),
         ([GENERATE, "--help"], ""),
+        ([EVALUATE, "--help"], ""),
         (["-m", "attention_maps", "--help"], ""),
         (["-m", "benchmarks", "--help"], "…"),
         (["-m", "data.primer", "--pairs", "3"], "。"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from torch import Tensor
 from tqdm import tqdm
 
 from data.batches.batch import Batch
@@ -49,16 +50,24 @@ class HeldOutLoss:
 
 
 def held_out_loss(
-    model: Model, batches: Iterable[Batch], split_bytes: int, processes: Processes = SINGLE
+    model: Model,
+    batches: Iterable[Batch],
+    split_bytes: int,
+    processes: Processes = SINGLE,
+    each: Callable[[Batch, Tensor], None] | None = None,
 ) -> HeldOutLoss:
-    """Compute the loss of one full pass, which counts each token once. batches: this process's part of the split."""
+    """Compute the loss of one full pass, which counts each token once. batches: this process's part of the split. each:
+    called with every batch and the losses of its tokens in nats, [B, T]."""
     device = next(model.parameters()).device
 
     def part() -> tuple[list[float], int]:
         losses, tokens = [], 0
         for batch in tqdm(batches, desc="validation", leave=False, disable=None, delay=2, unit="batch"):
             here = batch.to(device)
-            losses.append(HostCopy(token_losses(model, here.model_inputs, here.targets).sum()))
+            of_tokens = token_losses(model, here.model_inputs, here.targets)
+            losses.append(HostCopy(of_tokens.sum()))
+            if each is not None:
+                each(batch, of_tokens)
             tokens += batch.target_tokens
         return [loss.values() for loss in losses], tokens
 

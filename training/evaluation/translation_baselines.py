@@ -15,7 +15,14 @@ REMEMBERED = 200_000
 
 
 def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]) -> dict[str, Scores]:
-    """Return baseline scores from the training split, limited to `REMEMBERED` evenly spaced pairs."""
+    """Return the scores of `baseline_translations`."""
+    found = baseline_translations(prepared, sources)
+    return {name: score(hypotheses, references) for name, hypotheses in found.items()}
+
+
+def baseline_translations(prepared: PreparedPairs, sources: list[str]) -> dict[str, list[str]]:
+    """Return translations from the training split, limited to `REMEMBERED` evenly spaced pairs: by name of the
+    baseline."""
     train = prepared.rows("train")
     kept = train.select(range(0, len(train), -(-len(train) // REMEMBERED)))
     targets = kept["target"][:]
@@ -23,10 +30,7 @@ def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]
     which = "training sentence" if len(kept) == len(train) else f"of {len(kept):,} training sentences"
     bar = tqdm(sources, desc="translation memory", leave=False, disable=None, delay=2)
     nearest = [memory.translate(source) for source in bar]
-    return {
-        f"nearest {which}": score(nearest, references),
-        "most frequent sentence": score([constant_sentence(targets)] * len(references), references),
-    }
+    return {f"nearest {which}": nearest, "most frequent sentence": [constant_sentence(targets)] * len(sources)}
 
 
 class TranslationMemory:

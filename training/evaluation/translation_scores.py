@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from data.prepared import PreparedPairs
 from generation.config import TranslationConfig
@@ -23,26 +24,26 @@ class Scores:
     """Percentage of translations identical to the reference."""
 
 
-def score(hypotheses: list[str], references: list[str]) -> Scores:
-    """Score translations against one reference each."""
+def metrics() -> dict[str, Any]:
+    """Return sacreBLEU's metrics of every test, by the name of their field in `Scores`."""
     from sacrebleu.metrics import BLEU, CHRF  # 6 MB, needed only for translation
 
+    return {"bleu": BLEU(tokenize="char"), "chrf": CHRF()}
+
+
+def score(hypotheses: list[str], references: list[str]) -> Scores:
+    """Score translations against one reference each."""
+    found = {name: metric.corpus_score(hypotheses, [references]).score for name, metric in metrics().items()}
     exact = sum(h == r for h, r in zip(hypotheses, references, strict=True)) / max(1, len(references))
-    return Scores(
-        BLEU(tokenize="char").corpus_score(hypotheses, [references]).score,
-        CHRF().corpus_score(hypotheses, [references]).score,
-        100 * exact,
-    )
+    return Scores(**found, exact=100 * exact)
 
 
 def signatures() -> str:
     """Return the sacreBLEU signatures, which make the scores reproducible."""
-    from sacrebleu.metrics import BLEU, CHRF
-
-    bleu, chrf = BLEU(tokenize="char"), CHRF()
-    bleu.corpus_score(["あ"], [["あ"]])
-    chrf.corpus_score(["あ"], [["あ"]])
-    return f"BLEU {bleu.get_signature()} · chrF {chrf.get_signature()}"
+    used = metrics()
+    for metric in used.values():
+        metric.corpus_score(["あ"], [["あ"]])
+    return f"BLEU {used['bleu'].get_signature()} · chrF {used['chrf'].get_signature()}"
 
 
 COLUMNS = ["source", "reference", "hypothesis"]

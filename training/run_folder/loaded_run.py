@@ -30,17 +30,20 @@ class LoadedRun:
     model: Model
     tokenizers: list[Tokenizer]
     step: int
+    checkpoint: Path
+    """Folder of the loaded checkpoint."""
 
 
 def load_run(run: Path, which: str = "best") -> LoadedRun:
-    """Load a run for inference: float32 on the CPU, in evaluation mode. Reports a damaged checkpoint on stderr."""
+    """Load a run for inference: float32 on the CPU, in evaluation mode. Reports a damaged checkpoint on stderr. which:
+    `best`, `last` or the name of a step."""
     config, tokenizers = load_config(run), load_tokenizers(run)
     checkpoint = read_checkpoint(run, which)
     for note in checkpoint.notes():
         print(note, file=sys.stderr)
     model = build_model(config, tokenizers)
     load_into(model, checkpoint.weights, checkpoint.path)
-    return LoadedRun(run, config, model.eval(), tokenizers, checkpoint.step)
+    return LoadedRun(run, config, model.eval(), tokenizers, checkpoint.step, checkpoint.path)
 
 
 def build_model(config: TrainConfig, tokenizers: list[Tokenizer]) -> Model:

@@ -1,0 +1,72 @@
+"""Evaluate a trained run: `python evaluate.py run=runs/NAME split=test`. `--help` lists every setting."""
+
+from __future__ import annotations
+
+import sys
+
+from configs.program import check_system, importing, run_guarded
+
+check_system()
+with importing():
+    from training.evaluation.reports.settings import EvaluateSettings, evaluate_help, parse_settings, run_problems
+
+
+def main() -> None:
+    """Evaluate the run that the command line names, or print the help."""
+    arguments = sys.argv[1:]
+    if {"--help", "-h"} & set(arguments):
+        print(evaluate_help())
+    else:
+        evaluate(parse_settings(arguments))
+
+
+def evaluate(settings: EvaluateSettings) -> None:
+    """Load the run and the split, score it, print a table and write the result. Raises UserError."""
+    with importing():  # late, so that --help and errors need not wait a second for torch
+        from configs.errors import UserError
+        from configs.program import expanded
+        from training.evaluation.reports.result import result_path, save_result, wrapped
+        from training.evaluation.reports.subject import load_subject, moved, with_data
+        from training.evaluation.reports.text import text_report
+        from training.evaluation.reports.translation import translation_report, tuning_report
+        from training.hardware.device import choose_hardware
+        from training.hardware.gpu_attention import evaluation_kernels
+        from training.hardware.out_of_memory import advised
+        from training.run_folder.loaded_run import load_run
+        from training.run_folder.saved_config import load_config, run_and_checkpoint
+
+    # What is wrong is reported before anything is loaded.
+    name, split = str(settings.run), str(settings.split)
+    folder, checkpoint = run_and_checkpoint(expanded(name), settings.checkpoint)
+    config = load_config(folder)
+    configs = [config]
+    if settings.compare:
+        place = run_and_checkpoint(expanded(settings.compare), settings.checkpoint)
+        configs.append(load_config(place[0]))
+    if found := run_problems(settings, [each.task for each in configs], [each.model.context for each in configs]):
+        raise UserError(*found)
+    path = result_path(settings, folder)
+
+    # The model and the split, tokenised with its tokenizer; the same texts for the second run.
+    device = choose_hardware(settings.device, "float32", None, key="device").device
+    subject, other = load_subject(name, checkpoint, split, settings.data, device), None
+    if settings.compare:
+        texts = moved(config.data, settings.data)
+        other = with_data(settings.compare, load_run(*place), texts, split, device)
+
+    # The scores.
+    with advised(lambda: "choose device=cpu, or a smaller beam_size"), evaluation_kernels(device):
+        if settings.tune:
+            result = tuning_report(subject, settings)
+        elif config.task == "gpt":
+            result = text_report(subject, other, settings)
+        else:
+            result = translation_report(subject, other, settings)
+
+    notes = dict.fromkeys(subject.notes + (other.notes if other else []))
+    print(*wrapped([*result.lines, *notes]), sep="\n")
+    print(*save_result(path, result, subject), sep="\n")
+
+
+if __name__ == "__main__":
+    run_guarded(main)

@@ -1,0 +1,1 @@
+"""Reports of `evaluate.py`: scores of a split with intervals, comparisons of two runs, and their files."""

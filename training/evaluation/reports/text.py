@@ -1,0 +1,229 @@
+"""Report on a language model: loss, perplexity, bits per byte and, on the built-in stories, pronouns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import Tensor
+
+from configs.errors import check_finite
+from data.batches.batch import IGNORED, Batch
+from data.prepared import PreparedText
+from data.tokens.tokenizer import Tokenizer
+from model.gpt import GPT
+from training.evaluation.held_out import HeldOutLoss, held_out_loss
+from training.evaluation.pronouns import pronoun_report
+from training.evaluation.reports.bootstrap import Figure, Numbers, interval, p_value, resampled, verdict
+from training.evaluation.reports.result import Result
+from training.evaluation.reports.settings import EvaluateSettings
+from training.evaluation.reports.subject import Subject
+from training.run_folder.log import table
+
+LEAST_DOCUMENTS = 100
+"""With fewer documents, the bootstrap draws passages."""
+
+PASSAGE = 1000
+"""Largest size of a passage in bytes: the same text whatever the tokenizer and the context."""
+
+SHOWN = {
+    "loss": ("loss, nats per token", "{:.4f}"),
+    "perplexity": ("perplexity per token", "{:.3f}"),
+    "bits_per_byte": ("bits per byte", "{:.4f}"),
+    "word_perplexity": ("perplexity per word", "{:.2f}"),
+    "pronouns": ("pronouns: only meaning decides", "{:.1f} %"),
+    "pronouns_contested": ("pronouns: more than one noun agrees", "{:.1f} %"),
+}
+"""Label and number format of each score."""
+
+
+@dataclass
+class TokenLosses:
+    """The loss of each predicted token, in the order of the text."""
+
+    positions: list[np.ndarray] = field(default_factory=list)
+    nats: list[np.ndarray] = field(default_factory=list)
+    tokens: list[np.ndarray] = field(default_factory=list)
+
+    def add(self, batch: Batch, losses: Tensor) -> None:
+        """Store the losses [B, T] of a batch."""
+        assert batch.rows is not None
+        counted = (batch.targets != IGNORED).cpu().numpy()
+        positions = batch.rows[:, None] + np.arange(counted.shape[1])
+        self.positions.append(positions[counted])
+        self.nats.append(losses.cpu().numpy()[counted])
+        self.tokens.append(batch.targets.cpu().numpy()[counted])
+
+    def units(self, tokenizer: Tokenizer) -> Units:
+        """Sum the losses over documents, or over passages if there are few documents."""
+        order = np.concatenate(self.positions).argsort()
+        nats = np.concatenate(self.nats)[order].astype(np.float64)
+        tokens = np.concatenate(self.tokens)[order]
+        ends = tokens == tokenizer.eos_id
+        lengths = np.where(ends, 1, tokenizer.byte_lengths[tokens])  # an eos counts as one byte, as in `held_out_loss`
+        kind, unit = "documents", np.cumsum(ends) - ends
+        if unit[-1] + 1 < LEAST_DOCUMENTS:
+            size = min(PASSAGE, max(50, int(lengths.sum()) // LEAST_DOCUMENTS))
+            kind, unit = f"passages of {size:,} bytes", (np.cumsum(lengths) - lengths) // size
+        sums = [np.bincount(unit, each).astype(np.float64) for each in (nats, np.ones_like(nats), lengths)]
+        return Units(kind, *sums)
+
+
+@dataclass(frozen=True)
+class Units:
+    """Sums over each of the units that the bootstrap draws."""
+
+    kind: str
+    nats: Numbers
+    tokens: Numbers
+    bytes: Numbers
+
+
+@dataclass(frozen=True)
+class TextScores:
+    """Scores of one model on a split."""
+
+    loss: HeldOutLoss
+    units: Units
+    words: int
+    figures: dict[str, Figure]
+    pronouns: str
+    """Table of the pronoun scores, or an empty string."""
+
+
+def score_text(subject: Subject, stride: int | None, resamples: int) -> TextScores:
+    """Score a language model. stride: None for the windows of the training's evaluations."""
+    prepared, model, split = subject.prepared, subject.model, subject.split
+    assert isinstance(prepared, PreparedText)
+    assert isinstance(model, GPT)
+    size = subject.config.trainer.batch_size
+    batches = prepared.evaluation(split, size) if stride is None else prepared.sliding(split, size, stride)
+    losses = TokenLosses()
+    loss = held_out_loss(model, batches, prepared.bytes(split), each=losses.add)
+    check_finite("loss", loss.per_token, subject.run.step)
+    units, words = losses.units(prepared.tokenizer), count_words(prepared.rows(split)["text"])
+    figures = text_figures(loss, units, words, resamples)
+    report = ""
+    stories = prepared.gold(split)
+    if stories is not None:
+        _, report, accuracies = pronoun_report(model, prepared.tokenizer, stories, split)
+        figures |= {name: Figure(value) for name, value in accuracies.items()}
+    return TextScores(loss, units, words, figures, report)
+
+
+def count_words(texts: Iterable[str]) -> int:
+    """Count words as for WikiText-2: those between white space, and one end of line for each line."""
+    return sum(len(text.split()) + text.count("\n") + (not text.endswith("\n")) for text in texts)
+
+
+def text_figures(loss: HeldOutLoss, units: Units, words: int, resamples: int) -> dict[str, Figure]:
+    """Return the scores with their intervals. Perplexity per word: exp(nats of the text / words of the text)."""
+    values = loss.metrics() | {"word_perplexity": exponential(loss.nats / words)}
+    if not resamples:
+        return {name: Figure(value) for name, value in values.items()}
+    drawn = list(resampled([units.nats, units.tokens, units.bytes], resamples))
+    rate = units.nats.sum() / units.bytes.sum()  # nats per byte
+    bounds = {
+        "loss": interval([nats / tokens for nats, tokens, _ in drawn]),
+        "bits_per_byte": interval([loss.bits_per_byte * (nats / size) / rate for nats, _, size in drawn]),
+        "word_perplexity": interval([exponential(loss.nats / words * (nats / size) / rate) for nats, _, size in drawn]),
+    }
+    low, high = bounds["loss"]
+    bounds["perplexity"] = exponential(low), exponential(high)
+    return {name: Figure(value, *bounds[name]) for name, value in values.items()}
+
+
+def exponential(nats: float) -> float:
+    """Return a perplexity; infinite on overflow."""
+    return math.exp(nats) if nats < 700 else math.inf
+
+
+def text_report(subject: Subject, other: Subject | None, settings: EvaluateSettings) -> Result:
+    """Score a language model, and compare it with another one if there is one."""
+    context, stride = subject.config.model.context, settings.stride
+    found = score_text(subject, stride, settings.resamples)
+    columns = {subject.name: found.figures}
+    more: dict = {}
+    words: list[str] = []
+    if other is not None:
+        theirs = score_text(other, stride, settings.resamples)
+        columns[other.name] = theirs.figures
+        words, more = compared(subject, other, found, theirs, settings.resamples)
+    header = [f"{subject.split}: step {subject.run.step}"]
+    for name in columns:
+        header += [name, "95 % interval"] if settings.resamples else [name]
+    rows = []
+    for key in found.figures:
+        label, form = SHOWN[key]
+        cells = [label]
+        for figures in columns.values():
+            figure = figures.get(key)
+            cells.append(form.format(figure.value) if figure else "")
+            if settings.resamples:
+                cells.append(bounds_of(figure, form) if figure else "")
+        rows.append(cells)
+    overlap = "do not overlap" if stride is None else f"start {stride} tokens apart; each predicts its last {stride}"
+    lines = [
+        table(header, rows),
+        "",
+        *words,
+        f"windows of {context} tokens, which {overlap}; {found.loss.tokens:,} tokens, {found.loss.bytes:,} bytes,"
+        f" {found.words:,} words",
+        "words: separated by white space, plus one end of line per line, as for WikiText-2",
+    ]
+    if settings.resamples:
+        few = " (few: the intervals are unreliable)" if len(found.units.nats) < 20 else ""
+        lines.append(
+            f"intervals: bootstrap over {len(found.units.nats):,} {found.units.kind}{few},"
+            f" {settings.resamples:,} resamples"
+        )
+    if found.pronouns:
+        lines += ["", found.pronouns]
+    protocol = {
+        "context": context,
+        "stride": stride or context,
+        "resamples": settings.resamples,
+        "interval_units": found.units.kind,
+        "batch_size": subject.config.trainer.batch_size,
+        "tokens": found.loss.tokens,
+        "bytes": found.loss.bytes,
+        "words": found.words,
+    }
+    return Result(lines, protocol, found.figures, more)
+
+
+def bounds_of(figure: Figure, form: str) -> str:
+    """Format the interval of a figure, if it has one."""
+    if figure.low is None or figure.high is None:
+        return ""
+    return f"{form.format(figure.low)} to {form.format(figure.high)}"
+
+
+def compared(
+    subject: Subject, other: Subject, mine: TextScores, theirs: TextScores, resamples: int
+) -> tuple[list[str], dict]:
+    """Compare bits per byte, which do not depend on the tokenizer, in a paired test -> (lines, entry of the file)."""
+    size = max(len(mine.units.nats), len(theirs.units.nats))  # passages of unknown characters may add one
+    sums = [
+        np.pad(values, (0, size - len(values)))
+        for values in (mine.units.nats, mine.units.bytes, theirs.units.nats, theirs.units.bytes)
+    ]
+    differences = [(b / d - a / c) / math.log(2) for a, c, b, d in resampled(sums, resamples)]
+    better = theirs.loss.bits_per_byte - mine.loss.bits_per_byte
+    probability = p_value(better, differences)
+    low, high = interval(differences)
+    lines = [
+        verdict("bits per byte", subject.name, other.name, better, "bits", probability),
+        f"the paired difference is {better:.4f}, 95 % interval {low:.4f} to {high:.4f}; bootstrap over the same"
+        f" {mine.units.kind}",
+    ]
+    if subject.prepared.tokenizers[0].fingerprint != other.prepared.tokenizers[0].fingerprint:
+        lines.append("the tokenizers differ: loss and perplexity per token cannot be compared, the other scores can")
+    figures = {
+        name: {"value": figure.value, "low": figure.low, "high": figure.high} for name, figure in theirs.figures.items()
+    }
+    entry = {"model": other.identity(), "scores": figures}
+    entry |= {"bits_per_byte": {"better_by": better, "low": low, "high": high, "p_value": probability}}
+    return lines, {"compared_with": entry}
