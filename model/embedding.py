@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
@@ -10,7 +11,8 @@ from model.positions import LearnedPositions, RotaryPositions, SinusoidalPositio
 
 
 class Embedding(nn.Module):
-    """Token embeddings plus additive positions, if the configuration uses them; dropout on the sum.
+    """Token embeddings, of which word dropout zeroes whole vectors, plus additive positions, if the configuration uses
+    them; dropout on the sum.
 
     Sinusoidal positions have entries of magnitude 1, so token vectors are scaled by √C (Vaswani et al. 2017, section
     3.4): tied to the output projection they are small, and the positions would dominate them.
@@ -27,6 +29,7 @@ class Embedding(nn.Module):
         elif config.position == "sinusoidal":
             self.positions = SinusoidalPositions(config.context, config.width)
             self.scale = config.width**0.5
+        self.word_dropout = Dropout(config.word_dropout)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, tokens: Tensor, start: Start = 0, length: int | None = None) -> Tensor:
@@ -37,6 +40,8 @@ class Embedding(nn.Module):
         x = self.tokens(tokens)  # [B, T, C]
         if self.scale != 1.0:
             x = x * self.scale
+        if self.training and self.word_dropout.p > 0:
+            x = x * self.word_dropout(torch.ones_like(x[..., :1]))  # one draw for each token
         if self.positions is not None:
             x = x + self.positions(start, tokens.shape[1] if length is None else length).to(x.dtype)
         return self.dropout(x)

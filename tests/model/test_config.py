@@ -32,6 +32,7 @@ def test_the_default_configuration_has_no_problems() -> None:
         ({"activation": "tanh"}, "model.activation"),
         ({"dropout": 1.0}, "model.dropout"),
         ({"attention_dropout": -0.1}, "model.attention_dropout"),
+        ({"word_dropout": 1.0}, "model.word_dropout"),
         ({"width": 130}, "model.width"),
         ({"kv_heads": 3}, "model.kv_heads"),
         ({"width": 20, "heads": 4}, "model.width"),

@@ -94,7 +94,8 @@ def locked_start(config: TrainConfig) -> Iterator[StartingPoint]:
             raise UserError(
                 f"init_from={config.init_from}: was trained with task={trained.task}, not task={config.task}"
             )
-        model = replace(trained.model, dropout=mine.dropout, attention_dropout=mine.attention_dropout)
+        own = ("dropout", "word_dropout", "attention_dropout")
+        model = replace(trained.model, **{name: getattr(mine, name) for name in own})
         config = replace(config, model=model, tokenizer=trained.tokenizer)
         yield StartingPoint(config, read_checkpoint(origin, which), load_tokenizers(origin))
     else:
