@@ -25,7 +25,7 @@ def evaluate(settings: EvaluateSettings) -> None:
     with importing():  # late, so that --help and errors need not wait a second for torch
         from configs.errors import UserError
         from configs.program import expanded
-        from training.evaluation.reports.result import result_path, save_result, wrapped
+        from training.evaluation.reports.result import result_path, save_result
         from training.evaluation.reports.subject import load_subject, moved, with_data
         from training.evaluation.reports.text import text_report
         from training.evaluation.reports.translation import translation_report, tuning_report
@@ -33,6 +33,7 @@ def evaluate(settings: EvaluateSettings) -> None:
         from training.hardware.gpu_attention import evaluation_kernels
         from training.hardware.out_of_memory import advised
         from training.run_folder.loaded_run import load_run
+        from training.run_folder.log import wrapped
         from training.run_folder.saved_config import load_config, run_and_checkpoint
 
     # What is wrong is reported before anything is loaded.

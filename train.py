@@ -53,6 +53,7 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
         from training.hardware.out_of_memory import advised, training_advice
         from training.hardware.reproducibility import set_deterministic
         from training.processes.same import check_same
+        from training.reference_curves.curve import closing_lines
         from training.run_folder.loaded_run import build_model
         from training.run_folder.log import opened_log
         from training.run_folder.starting_point import opened_folder, restore, save_inputs, starting_point
@@ -107,7 +108,8 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
             if config.trainer.test:
                 evaluator.final_test(hardware.device, trainer.compiled)
 
-            for line in (*final_lines(trainer.progress), f"everything is in {run}"):
+            compared = closing_lines(config, data.keys, trainer.progress)
+            for line in (*final_lines(trainer.progress), *compared, f"everything is in {run}"):
                 log.line(line)
     return trainer.progress.best_loss
 

@@ -200,6 +200,13 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     )
 
 
+def wrapped(lines: list[str]) -> list[str]:
+    """Wrap lines to 100 columns, except those of tables."""
+    parts = [part for line in lines for part in line.split("\n")]
+    wrap = textwrap.TextWrapper(100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False).wrap
+    return [piece for part in parts for piece in ([part] if part.startswith("|") else wrap(part) or [""])]
+
+
 def short(number: float) -> str:
     """Format 12345 as 12.3k and 1234567 as 1.23M."""
     for size, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):

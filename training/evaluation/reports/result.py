@@ -6,7 +6,6 @@ import json
 import math
 import os
 import platform
-import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -110,13 +109,6 @@ def plain(content: Any) -> Any:
         return [plain(value) for value in content]
     number = float(content) if isinstance(content, np.floating) else content
     return None if isinstance(number, float) and not math.isfinite(number) else number
-
-
-def wrapped(lines: list[str]) -> list[str]:
-    """Wrap lines to 100 columns, except those of tables."""
-    parts = [part for line in lines for part in line.split("\n")]
-    wrap = textwrap.TextWrapper(100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False).wrap
-    return [piece for part in parts for piece in ([part] if part.startswith("|") else wrap(part) or [""])]
 
 
 def free_name(path: Path, step: int) -> Path:

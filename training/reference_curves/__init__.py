@@ -1,0 +1,1 @@
+"""Reference curves: which validation loss a recipe's run should have at each step."""
