@@ -1,4 +1,4 @@
-"""A script for torchrun: the gradient of the last process is not finite in step 2. Print what all do, as JSON.
+"""A script for two processes: the gradient of the last process is not finite in step 2. Print what all do, as JSON.
 
 Argument: the folder of the run.
 """

@@ -1,4 +1,5 @@
-"""A script for torchrun: train small models for a few more steps in run folders that other numbers of processes began.
+"""A script for several processes: train small models for a few more steps in run folders that other numbers of
+processes began.
 
 Arguments: the folder of all runs, the steps at which this launch ends, and `name=shard` for each form of the runs.
 """
@@ -41,14 +42,18 @@ def go_on(folder: Path, trainer: Trainer, processes: Processes) -> None:
         log.close()
 
 
+def go_on_all(runs: Path, steps: int, forms: list[str], processes: Processes) -> None:
+    """Train both tasks in every form, until `steps`."""
+    for form in forms:
+        name, shard = form.split("=")
+        for task, kind in (("gpt", "muon"), ("translate", "adamw")):
+            trainer = new_trainer(shard, task, kind, processes, accumulate=3, steps=steps, evaluate_every=3)
+            go_on(runs / f"{name}-{task}", trainer, processes)
+
+
 def main() -> None:
-    runs, steps = Path(sys.argv[1]), int(sys.argv[2])
     with opened_processes() as processes:
-        for form in sys.argv[3:]:
-            name, shard = form.split("=")
-            for task, kind in (("gpt", "muon"), ("translate", "adamw")):
-                trainer = new_trainer(shard, task, kind, processes, accumulate=3, steps=steps, evaluate_every=3)
-                go_on(runs / f"{name}-{task}", trainer, processes)
+        go_on_all(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:], processes)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
-"""A script for torchrun: train small models in every form of `trainer.shard` and print JSON from the first process.
+"""A script for several processes: train small models in every form of `trainer.shard`, print JSON from the first one.
 
-Arguments: shards, tasks and optimisers (each joined by commas), micro-batches per step, steps, width. The result
-contains, by `shard task optimiser`, the loss of every step, the parameters, and per process the bytes of tensors that
-persist between steps.
+Arguments: shards (or `alone`: the first process without the others), tasks and optimisers (each joined by commas),
+micro-batches per step, steps, width. The result contains, by `shard task optimiser`, the loss of every step, the
+parameters, and per process the bytes of tensors that persist between steps.
 """
 
 import gc
 import json
 import sys
+from itertools import product
 
 import torch
 
@@ -19,7 +20,7 @@ from model.size import count_parameters
 from tests.training.tiny_trainer import CPU, Listed
 from training.config import OptimConfig, ScheduleConfig, TrainConfig, TrainerConfig
 from training.hardware.device import Hardware
-from training.processes.processes import Processes, opened_processes
+from training.processes.processes import SINGLE, Processes, opened_processes
 from training.progress import Interval
 from training.trainer import Trainer
 
@@ -87,25 +88,26 @@ def tensor_bytes() -> int:
     return sum(storages.values())
 
 
+def measured(shard: str, task: str, kind: str, processes: Processes, accumulate: int, steps: int, width: int) -> dict:
+    """Train a new model and return the result for one entry."""
+    before = tensor_bytes()
+    trainer = new_trainer(shard, task, kind, processes, width, accumulate=accumulate)
+    found = losses(trainer, steps)
+    used = tensor_bytes() - before
+    return {"losses": found, "bytes": processes.gather(lambda: used), "parameters": count_parameters(trainer.model)}
+
+
 def main() -> None:
-    shards, tasks, kinds = (argument.split(",") for argument in sys.argv[1:4])
-    accumulate, steps, width = map(int, sys.argv[4:])
+    forms = list(product(*(argument.split(",") for argument in sys.argv[1:4])))
+    sizes = list(map(int, sys.argv[4:]))
     result = {}
+    gc.freeze()  # the objects of all imports, which `tensor_bytes` need not visit
     with opened_processes() as processes:
-        for shard in shards:
-            for task in tasks:
-                for kind in kinds:
-                    before = tensor_bytes()
-                    trainer = new_trainer(shard, task, kind, processes, width, accumulate=accumulate)
-                    found = losses(trainer, steps)
-                    after = tensor_bytes()
-                    sizes = processes.gather(lambda used=after - before: used)  # type: ignore[misc]
-                    result[f"{shard} {task} {kind}"] = {
-                        "losses": found,
-                        "bytes": sizes,
-                        "parameters": count_parameters(trainer.model),
-                    }
-                    del trainer
+        for shard, task, kind in forms:
+            if shard != "alone":
+                result[f"{shard} {task} {kind}"] = measured(shard, task, kind, processes, *sizes)
+            elif processes.is_main:
+                result[f"{shard} {task} {kind}"] = measured("none", task, kind, SINGLE, *sizes)
         if processes.is_main:
             print(json.dumps(result))
 

@@ -1,29 +1,35 @@
-"""A script for torchrun: print the loss of every step of a small trainer, as JSON.
+"""A script for several processes: print the loss of every step of a small trainer, as JSON.
 
-Arguments: task, micro-batches per step, steps.
+Arguments: steps, micro-batches per step (several trainers, one after the other).
 """
 
 import json
 import sys
 
 from tests.training.tiny_trainer import pairs, trainer
-from training.processes.processes import opened_processes
+from training.processes.processes import SINGLE, Processes, opened_processes
 from training.progress import Interval
 
 
+def step_losses(accumulate: int, steps: int, processes: Processes = SINGLE) -> list[list[float]]:
+    """Return loss and gradient norm of every step."""
+    each = trainer(pairs(), processes=processes, accumulate=accumulate)
+    for group in each.optimizer.optimizers[0].param_groups:
+        group["peak"] = 1e-3  # 1e-2, the tiny trainer's, amplifies rounding errors
+    found = []
+    for _ in range(steps):
+        each.step()
+        found.append([each.since_log.mean_loss or 0.0, float(each.gradient_norm)])
+        each.since_log = Interval()
+    return found
+
+
 def main() -> None:
-    accumulate, steps = map(int, sys.argv[1:])
+    steps, *counts = map(int, sys.argv[1:])
     with opened_processes() as processes:
-        each = trainer(pairs(), processes=processes, accumulate=accumulate)
-        for group in each.optimizer.optimizers[0].param_groups:
-            group["peak"] = 1e-3  # 1e-2, the tiny trainer's, amplifies rounding errors
-        losses = []
-        for _ in range(steps):
-            each.step()
-            losses.append(each.since_log.mean_loss)
-            each.since_log = Interval()
+        found = [step_losses(accumulate, steps, processes) for accumulate in counts]
         if processes.is_main:
-            print(json.dumps(losses))
+            print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -6,24 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.processes.torchrun import torchrun
+from tests.training.processes.sharded_resume import go_on_all
+from tests.training.processes.torchrun import forked
 from tests.training.tiny_trainer import curve
+from training.processes.processes import SINGLE
 
 SCRIPT = Path(__file__).with_name("sharded_resume.py")
-CHAINS = {
-    "zero": ("optimizer", "optimizer"),
-    "fsdp": ("weights", "weights"),
-    "from-zero-to-fsdp": ("optimizer", "weights"),
-    "from-fsdp-to-all": ("weights", "none"),
-}
+CHAINS = {"from-zero-to-fsdp": ("optimizer", "weights"), "from-fsdp-to-zero": ("weights", "optimizer")}
 """Forms in 2 and then in 4 processes; one process then ends the run."""
-
-
-def train(processes: int, forms: dict[str, str], steps: int, runs: Path) -> None:
-    """Train both tasks until `steps`, in run folders named after `forms`."""
-    arguments = [f"{name}={shard}" for name, shard in forms.items()]
-    done = torchrun(processes, SCRIPT, str(runs), str(steps), *arguments, folder=runs.parent)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
@@ -33,8 +23,10 @@ def test_a_run_continues_with_another_number_of_processes_and_another_form(tmp_p
     runs = tmp_path / "runs"
     runs.mkdir()
     for processes, phase, steps in ((2, 0, 3), (4, 1, 6)):
-        train(processes, {name: forms[phase] for name, forms in CHAINS.items()}, steps, runs)
-    train(1, {"straight": "none", **dict.fromkeys(CHAINS, "none")}, 9, runs)
+        forms = [f"{name}={shards[phase]}" for name, shards in CHAINS.items()]
+        done = forked(processes, SCRIPT, str(runs), str(steps), *forms, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+    go_on_all(runs, 9, ["straight=none", *(f"{name}=none" for name in CHAINS)], SINGLE)
     for task in ("gpt", "translate"):
         straight = curve(runs / f"straight-{task}" / "metrics.jsonl")
         assert [line["step"] for line in straight] == [3, 6, 9]

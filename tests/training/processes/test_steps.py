@@ -7,35 +7,34 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.processes.torchrun import torchrun
+from tests.training.processes.step_losses import step_losses
+from tests.training.processes.torchrun import forked
 
 SCRIPT = Path(__file__).with_name("step_losses.py")
-
-
-def losses(processes: int, folder: Path, *, accumulate: int, steps: int = 50) -> list[float]:
-    """Return the loss of each step."""
-    done = torchrun(processes, SCRIPT, str(accumulate), str(steps), folder=folder)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+STEPS = 50
 
 
 @pytest.mark.slow
 def test_the_number_of_processes_does_not_change_the_steps(tmp_path: Path) -> None:
     """Guards against gradients that are averaged per process instead of per token (the batches have targets of
-    different lengths), summed twice, or left over where a process has no micro-batch: 4 micro-batches are shared by 1,
-    2, 3 and 4 processes, 2 micro-batches by 3."""
-    for accumulate, counts in ((4, (2, 3, 4)), (2, (3,))):
-        alone = losses(1, tmp_path, accumulate=accumulate)
-        assert alone[-1] < 0.9 * alone[0]
-        for count in counts:
-            assert losses(count, tmp_path, accumulate=accumulate) == pytest.approx(alone, rel=1e-6)
+    different lengths), summed twice, or left over where a process has no micro-batch: 4 micro-batches are shared by 2
+    and 3 processes, 2 micro-batches by 3."""
+    for processes, accumulated in ((2, (4,)), (3, (4, 2))):
+        done = forked(processes, SCRIPT, str(STEPS), *map(str, accumulated), folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        for accumulate, found in zip(accumulated, json.loads(done.stdout), strict=True):
+            alone = step_losses(accumulate, STEPS)
+            assert alone[-1][0] < 0.9 * alone[0][0], "the model learns"
+            for step, expected in zip(found, alone, strict=True):
+                assert step[0] == pytest.approx(expected[0], rel=1e-6)
+                assert step[1] == pytest.approx(expected[1], rel=1e-4), "gradient norm"
 
 
 @pytest.mark.slow
 def test_a_gradient_that_is_bad_in_one_process_is_skipped_in_all(tmp_path: Path) -> None:
     """Guards against processes with different weights, or one that waits for ever for the others, and against a bad
     batch or a cause that only the process of the batch knows."""
-    done = torchrun(2, SCRIPT.with_name("bad_step.py"), str(tmp_path), folder=tmp_path)
+    done = forked(2, SCRIPT.with_name("bad_step.py"), str(tmp_path), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert [(skipped, unchanged) for skipped, unchanged, _ in found] == [(1, True), (1, True)]
