@@ -20,6 +20,7 @@ from selenium.webdriver.chrome.service import Service
 from attention_maps.files import store
 from attention_maps.record.recording import Recording, Score
 from tests.attention_maps.tensorboard.browser import known
+from tests.attention_maps.tensorboard.browser.hostile import RUN, hostile_recording
 from tests.attention_maps.tensorboard.browser.page import WAIT, Page
 from tests.attention_maps.tensorboard.browser.recordings import ENGLISH, JAPANESE, STORY, recording, sample, translation
 from tests.conftest import ROOT, environment
@@ -64,6 +65,9 @@ def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store.save(Recording(100, (sample(["</s>", *words], None, 100, layers=1, heads=2, length=600),)), folder / "long")
     store.save(recording(100, sample(STORY, None, 100)), folder / "growing")
     store.save(recording(100, sample(STORY, None, 100)), folder / ODD)
+    for step in (100, 200):
+        store.save(hostile_recording(step), folder / RUN)
+    store.save_generated(hostile_recording(200), folder / RUN)
     store.save_generated(recording(900, sample(JAPANESE, ENGLISH, 900)), folder / "generated")
     store.save(recording(100, sample(["▁Kate"], None, 100)), folder / "token")
     store.save(Recording(100, (), {"entropy": {"cross": [[1.0, 0.5]]}}, {}, PRONOUNS), folder / "scores")
