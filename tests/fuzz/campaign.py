@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import sys
@@ -88,6 +89,7 @@ def campaign(kinds: Sequence[str], cases: int, seed: int, quick: bool = False) -
             module = import_module(f"tests.fuzz.kinds.{kind}")
             if hasattr(module, "make_ready"):
                 module.make_ready(Path(folder, kind))
+            gc.freeze()  # the objects of this process are not copied when a child collects garbage
             started = time.monotonic()
             share = max(1, round(cases * KINDS[kind][quick] / whole))
             for number in itertools.count():

@@ -51,10 +51,10 @@ def make(folder: Path) -> None:
     _home = folder
 
 
-def copy_runs(folder: Path) -> None:
-    """Copy both runs to `folder/runs`, and the cache of their prepared data."""
-    assert _home is not None
-    shutil.copytree(_home, folder, symlinks=True, dirs_exist_ok=True)
+def copy_run(folder: Path, task: str, cache: bool = False) -> None:
+    """Copy the run of a task to `folder/runs`, and the cache of the prepared data for a case that trains."""
+    for place in (f"runs/{task}", *([".cache"] if cache else [])):
+        shutil.copytree(home() / place, folder / place, symlinks=True)
 
 
 def home() -> Path:

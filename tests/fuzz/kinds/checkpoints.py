@@ -36,7 +36,7 @@ class DamagedCheckpoint:
 
     def prepare(self, folder: Path) -> None:
         """Damage the file."""
-        trained.copy_runs(folder)
+        trained.copy_run(folder, self.task, self.resume)
         place = (folder / "runs" / self.task / "checkpoints" / "last").resolve()
         if self.place < 0.8:  # without checksums, as in older versions, damage is only found by reading the contents
             summary = json.loads((place / "state.json").read_text("utf-8"))
@@ -54,7 +54,7 @@ class DamagedCheckpoint:
             path.symlink_to(self.file)
         elif self.change == "other task":
             other = "gpt" if self.task == "translate" else "translate"
-            path.write_bytes((folder / "runs" / other / "checkpoints" / "last" / self.file).read_bytes())
+            path.write_bytes((trained.home() / "runs" / other / "checkpoints" / "last" / self.file).read_bytes())
         elif self.change == "tree" and self.file == "state.json":
             path.write_text(json.dumps(changed(json.loads(content), self.tree)), "utf-8")
         elif self.change == "tree" and self.file == "state.pt":

@@ -25,7 +25,7 @@ class Prompt:
 
     def prepare(self, folder: Path) -> None:
         """Copy the runs."""
-        trained.copy_runs(folder)
+        trained.copy_run(folder, self.task)
 
     def act(self) -> None:
         """Generate."""

@@ -42,7 +42,7 @@ class DamagedRecording:
 
     def prepare(self, folder: Path) -> None:
         """Damage the recording."""
-        trained.copy_runs(folder)
+        trained.copy_run(folder, "translate")
         path = folder / "runs" / "translate" / "attention" / "step_00000004.safetensors"
         path.write_bytes(DAMAGES[self.damage][0](path.read_bytes(), random.Random(self.seed)))
 

@@ -94,7 +94,7 @@ class DamagedRun:
 
     def prepare(self, folder: Path) -> None:
         """Damage the folder."""
-        trained.copy_runs(folder)
+        trained.copy_run(folder, self.task, self.command in ("resume", "init_from"))
         run = folder / "runs" / self.task
         path = next(run.glob("events*")) if self.file == "events" else run / self.file
         if self.file == "config.yaml" and self.change in ("tree", "bytes"):

@@ -49,7 +49,7 @@ class DamagedTokenizer:
 
     def prepare(self, folder: Path) -> None:
         """Damage the file."""
-        trained.copy_runs(folder)
+        trained.copy_run(folder, self.task, self.resume)
         path = folder / "runs" / self.task / "tokenizer.model"
         content = path.read_bytes()
         if self.change == "bytes":
