@@ -26,6 +26,7 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     ordered, order = logits.sort(descending=True, stable=True)
     probabilities = ordered.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities  # [..., V]: total probability of all more likely tokens
+    p = max(p, torch.finfo(before.dtype).tiny)  # a smaller p is rounded to 0
     ordered = ordered.masked_fill(before >= p, float("-inf"))  # the most likely token has 0 before it and is kept
     return torch.empty_like(logits).scatter_(-1, order, ordered)
 
