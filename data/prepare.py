@@ -24,7 +24,7 @@ from data.sources.sources import Rows, load
 from data.tokens.token_file import TokenWriter
 from data.tokens.token_rows import TokenRowWriter
 from data.tokens.tokenizer import Tokenizer
-from data.tokens.tokenizer_training import LARGEST_FITTED, marked
+from data.tokens.tokenizer_training import LARGEST_FITTED, SAMPLE_CHARACTERS, marked
 
 _CHUNK = 1 << 21  # characters encoded together: enough to occupy all cores, few enough for memory
 _FRAGMENT = 1 << 16  # characters per fragment of a document
@@ -52,6 +52,7 @@ def prepare(
         key = content_key(task=task, rows=rows.key, tokenizer=settings)
         folder = cached_folder(cache_folder(data, "tokenizers"), key, partial(_train_tokenizers, task, rows, tokenizer))
         tokenizers = [Tokenizer.load(path) for path in sorted(folder.glob("*.model"))]  # source comes before target
+        notes += read_prepared(folder / "notes.json") if (folder / "notes.json").exists() else []
         notes += _fitted_notes(tokenizer, tokenizers)
     fingerprints = [one.fingerprint for one in tokenizers]
     key = content_key(task=task, rows=rows.key, tokenizers=fingerprints)
@@ -80,14 +81,32 @@ def _train_tokenizers(task: str, rows: Rows, config: TokenizerConfig, folder: Pa
         training = {"tokenizer.model": _column_texts(train, config, "source", "target")}
     else:
         training = {f"tokenizer.{side}.model": _column_texts(train, config, side) for side in ("source", "target")}
+    notes = []
     for name, texts in training.items():
+        read = _Counted(_progress(texts, "reading text for the tokenizer"))
         try:
-            read = _progress(texts, "reading text for the tokenizer")
             with uncollected() if task == "translate" else nullcontext():  # because of the word spans
                 Tokenizer.train(read, config).save(folder / name)
         except DataError as error:
             side = name.split(".")[1]
             raise DataError(f"{side} side: {error}" if len(training) > 1 else str(error)) from error
+        if read.characters > SAMPLE_CHARACTERS:
+            part = f"at most {SAMPLE_CHARACTERS:,} of {read.characters:,} characters"
+            notes.append(f"{name}: trained on evenly spaced lines, {part}")
+    (folder / "notes.json").write_text(json.dumps(notes), "utf-8")
+
+
+class _Counted:
+    """Texts, and the number of characters read so far."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = texts
+        self.characters = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self._texts:
+            self.characters += len(text)
+            yield text
 
 
 def _write_tokens(task: str, rows: Rows, tokenizers: Sequence[Tokenizer], folder: Path) -> None:

@@ -58,6 +58,7 @@ def translate_lines(
     ):
         for number, found in enumerate(results, 1):
             print(printed(number, found, config.n_best), end="", flush=True)
+            notes.check_translation(number, found[0])
             bar.update()
             yield waiting.popleft(), found[0]
     notes.close()

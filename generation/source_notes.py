@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from data.tokens.alphabet import foreign_characters
 from data.tokens.tokenizer import Tokenizer
+from generation.translation import Translation
 
 SHOWN = 5
 """Maximum number of notes of each kind, and of characters in a note."""
@@ -45,6 +46,12 @@ class SourceNotes:
                     f"line {self.lines} has {len(ids)} tokens, but the model reads at most {self.longest}: "
                     "the rest of the line is not translated",
                 )
+
+    def check_translation(self, line: int, translation: Translation) -> None:
+        """Print a note if the translation of a line, counted from 1, is cut."""
+        if translation.cut:
+            length = len(translation.tokens)
+            self._add("whose translation is cut", f"the translation of line {line} is cut: no end in {length} tokens")
 
     def close(self) -> None:
         """Print the number of omitted notes."""

@@ -31,6 +31,8 @@ class Translation:
     """Log-probability in nats / length ** length_penalty; higher is better."""
     tokens: list[int] = field(default_factory=list)
     """Target ids without eos; encoding the text again may give different ids."""
+    cut: bool = False
+    """Whether it reached its maximal length before its end."""
 
 
 Found = list[tuple[int, list[Translation]]]
@@ -59,6 +61,7 @@ def translate(
     context = model.config.context
 
     def search(places: list[int], batch: SourceBatch) -> Found:
+        limits = longest_targets(batch.lengths, context)
         hypotheses = beam_search(
             model,
             batch.source.to(device),
@@ -66,12 +69,15 @@ def translate(
             bos_id=target.bos_id,
             eos_id=target.eos_id,
             beam_size=config.beam_size,
-            max_length=longest_targets(batch.lengths, context),
+            max_length=limits,
             length_penalty=config.length_penalty,
             n_best=config.n_best,
             banned_ids=target.never_written,
         )
-        found = ([decoded(hypothesis, target) for hypothesis in best] for best in hypotheses)
+        found = (
+            [decoded(hypothesis, target, limit) for hypothesis in best]
+            for best, limit in zip(hypotheses, limits.tolist(), strict=True)
+        )
         return list(zip(places, found, strict=True))
 
     def searches() -> Iterator[Callable[[], Found]]:
@@ -127,14 +133,14 @@ def translate_part(
     config: TranslationConfig,
     rank: int = 0,
     world: int = 1,
-) -> dict[int, str]:
-    """Return the best translations of this process's part of the sentences (see `translate`), as text by index, with a
-    model copy prepared for decoding."""
+) -> dict[int, Translation]:
+    """Return the best translations of this process's part of the sentences (see `translate`), by index, with a model
+    copy prepared for decoding."""
     ready = prepare(model, "bf16" if next(model.parameters()).dtype == torch.bfloat16 else "float32")
     found = translate(ready, tokenizers, [sentences], config, rank=rank, world=world)
     count = len(sentences) if world == 1 else None
     bar = tqdm(found, desc="translating", unit="line", total=count, leave=False, disable=None, delay=2)
-    return {index: best[0].text for index, best in bar}
+    return {index: best[0] for index, best in bar}
 
 
 def best_translations(
@@ -153,7 +159,7 @@ def longest_targets(source_lengths: Tensor, context: int) -> Tensor:
     return (3 * source_lengths + 10).clamp(max=context - 1)
 
 
-def decoded(hypothesis: Hypothesis, tokenizer: Tokenizer) -> Translation:
-    """Decode a hypothesis to text, always on a single line."""
+def decoded(hypothesis: Hypothesis, tokenizer: Tokenizer, limit: int) -> Translation:
+    """Decode a hypothesis of at most `limit` tokens to text, always on a single line."""
     text = " ".join(tokenizer.decode(hypothesis.tokens).split("\n"))
-    return Translation(text, hypothesis.score, list(hypothesis.tokens))
+    return Translation(text, hypothesis.score, list(hypothesis.tokens), cut=len(hypothesis.tokens) == limit)

@@ -128,7 +128,7 @@ class TrainerConfig:
     """Translation: hypotheses are ranked by log-probability / length ** length_penalty."""
 
     samples: int = 2
-    """Number of sample texts (GPT) or sample translations shown at each evaluation."""
+    """Number of sample texts (GPT, up to 200 tokens each) or sample translations shown at each evaluation."""
 
     log_every: int = 10
     """Steps between log lines."""

@@ -45,11 +45,10 @@ def paragraphs(files: Sequence[TextFile]) -> Iterator[str]:
 
 
 def text_lines(files: Sequence[TextFile]) -> Iterator[str]:
-    """Yield lines without their newline; empty lines are skipped."""
+    """Yield lines without their newline; an empty line is an empty row."""
     for file in files:
         for line in lines(file.path):
-            if text := line.rstrip("\n"):
-                yield text
+            yield line.rstrip("\n")
 
 
 def chunks(items: Iterable[T], size: Callable[[T], int], most: int, count: int | None = None) -> Iterator[list[T]]:

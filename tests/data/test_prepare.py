@@ -196,6 +196,31 @@ def test_what_is_left_out_is_told(tmp_path: Path, pairs_config: Config, caplog: 
     assert caplog.messages == []
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+def test_empty_lines_are_counted(tmp_path: Path, text_config: Config, streaming: bool) -> None:
+    """Guards against lines that are no documents and are left out silently."""
+    (tmp_path / "book.txt").write_text("\n".join(made_text(90).splitlines()) + "\n\n\n", "utf-8")
+    config = text_config(tmp_path / "book.txt", rows="line", streaming=streaming)
+    assert "train: 2 empty rows were left out" in prepare("gpt", config, CHAR, 8, 0).notes
+
+
+def test_a_tokenizer_trained_on_a_part_of_the_text_says_so(
+    tmp_path: Path, pairs_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards against text that is sampled silently, also where the tokenizer comes from the cache."""
+    write_pairs(tmp_path, made_pairs(), made_pairs(9))
+    read, limit = (sum(map(len, side)) for side in zip(*made_pairs(), strict=True))
+    assert read > limit
+    for module in ("data.prepare", "data.tokens.tokenizer_training"):
+        monkeypatch.setattr(f"{module}.SAMPLE_CHARACTERS", limit)
+    config = TokenizerConfig(kind="char", shared=False)
+    for _ in range(2):
+        notes = prepare("translate", pairs_config(tmp_path), config, 80, 0).notes
+        part = f"at most {limit:,} of {read:,} characters"
+        assert f"tokenizer.source.model: trained on evenly spaced lines, {part}" in notes
+        assert not any(note.startswith("tokenizer.target.model") for note in notes)
+
+
 def test_preparing_is_quiet_without_a_terminal(
     tmp_path: Path, text_config: Config, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,7 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
+from generation.config import TranslationConfig
+from generation.line_translation import translate_lines
 from generation.source_notes import SourceNotes
 from training.run_folder.loaded_run import load_run
 from training.run_folder.tokenizers import load_source_alphabet
@@ -50,6 +53,27 @@ def test_many_lines_of_a_kind_are_counted(trained: Path, capsys: pytest.CaptureF
     assert found[6].startswith("note: line 9 has ")
     assert "line 10: the model has never seen ☃ (SNOWMAN)" in found[7]
     assert found[8:] == ["note: 2 more lines in other characters"]
+
+
+def test_translations_that_do_not_end_are_told(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards against a translation that is cut silently; where the model ends a translation, nothing is told."""
+    run = load_run(trained / "runs/translate")
+    lines = ["Emi likes apples."] * 3 + [""]
+
+    def translated() -> list[str]:
+        found = SourceNotes(run.tokenizers[0], run.config.model.context, None)
+        list(translate_lines(run.model, run.tokenizers, TranslationConfig(beam_size=1), lines, None, found))
+        return capsys.readouterr().err.splitlines()
+
+    with torch.no_grad():
+        head = run.model.head
+        head.bias = torch.nn.Parameter(torch.zeros(head.out_features))
+        head.bias[run.tokenizers[-1].eos_id] = 99
+        assert translated() == []
+        head.bias[run.tokenizers[-1].eos_id] = -99
+        limit = 3 * (len(run.tokenizers[0].encode(lines[0])) + 1) + 10
+        limit = min(limit, run.config.model.context - 1)
+    assert translated() == [f"note: the translation of line {n} is cut: no end in {limit} tokens" for n in (1, 2, 3)]
 
 
 def test_a_run_without_an_alphabet_still_translates(

@@ -32,6 +32,12 @@ from training.run_folder.loaded_run import Model, load_into
 from training.run_folder.log import RunLog, code_block, table
 from training.run_folder.test_results import tested_step, write_test
 
+SHOWN = 20
+"""Number of test translations in TensorBoard's Text tab; all are in a file."""
+
+LONGEST = 300
+"""Maximum number of characters of a sample in the log."""
+
 
 class Evaluator(ABC):
     """Base of both tasks: held-out loss, and attention maps of the same few examples at every evaluation."""
@@ -165,7 +171,8 @@ class TextEvaluator(Evaluator):
             length = min(200, 2 * self.config.model.context)
             texts = write_samples(self.model, self.prepared.tokenizer, "", count, self.config.seed, length)
             self.log.markdown("samples", "\n\n---\n\n".join(code_block(text, 100) for text in texts), step)
-            self.log.line("sample: " + texts[0].strip().replace("\n", " / ")[:300])
+            first = texts[0].strip().replace("\n", " / ")
+            self.log.line(f"sample: {first if len(first) <= LONGEST else first[:LONGEST] + ' …'}")
 
     def test_split(self, split: str, step: int) -> dict[str, float]:
         """Return loss, perplexity and bits per byte, plus pronoun accuracies if the split has gold labels."""
@@ -199,7 +206,14 @@ class PairEvaluator(Evaluator):
         if not rows["source"]:
             return None
         greedy = TranslationConfig(beam_size=1)
-        scores, examples = translate_rows(self.model, self.prepared, rows, greedy, self.processes)
+        scores, examples, cut = translate_rows(self.model, self.prepared, rows, greedy, self.processes)
+        whole = self.prepared.size("valid")
+        if len(examples) < whole:
+            self.attention.tell_once(
+                f"valid: BLEU, chrF and exact matches are of the first {len(examples):,} of {whole:,} pairs"
+                " (trainer.evaluate_sentences)"
+            )
+        self.tell_cut("valid", cut, len(examples))
         shown = examples[: self.config.trainer.samples]
         self.log.markdown("samples", f"{table(COLUMNS, shown)}\n\n{signatures()}", step)
         for source, reference, hypothesis in shown:
@@ -211,9 +225,10 @@ class PairEvaluator(Evaluator):
         trainer = self.config.trainer
         options = TranslationConfig(trainer.beam_size, trainer.length_penalty)
         rows = self.prepared.rows(split)[:]
-        scores, examples = translate_rows(self.model, self.prepared, rows, options, self.processes)
+        scores, examples, cut = translate_rows(self.model, self.prepared, rows, options, self.processes)
         if not self.processes.is_main:
             return asdict(scores)
+        self.tell_cut(split, cut, len(examples))
         compared = {f"this model (beam {trainer.beam_size})": scores}
         compared |= baselines(self.prepared, rows["source"], rows["target"])
         lines = [[name, f"{s.bleu:.1f}", f"{s.chrf:.1f}", f"{s.exact:.1f} %"] for name, s in compared.items()]
@@ -221,10 +236,17 @@ class PairEvaluator(Evaluator):
         self.log.line(f"\n{report}\n")
         self.log.detail(signatures())
         self.log.markdown(f"tables/scores.{split}", f"{report}\n\n{signatures()}", step)
-        self.log.markdown(f"tables/translations.{split}", table(COLUMNS, examples[:20]), step)
+        rest = f"\n\nThe first {SHOWN} of {len(examples):,}; all are in `translations.{split}.tsv`."
+        shown = table(COLUMNS, examples[:SHOWN]) + rest * (len(examples) > SHOWN)
+        self.log.markdown(f"tables/translations.{split}", shown, step)
         tsv = "".join("\t".join(row) + "\n" for row in [COLUMNS, *examples])
         write_whole(self.run / f"translations.{split}.tsv", tsv.encode())
         return asdict(scores)
+
+    def tell_cut(self, split: str, cut: int, count: int) -> None:
+        """Log the number of translations that did not end."""
+        if cut:
+            self.log.line(f"{split}: {cut:,} of {count:,} translations did not end and are cut at their maximal length")
 
 
 def evaluator_for(

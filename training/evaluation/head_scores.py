@@ -58,6 +58,8 @@ class HeadScores:
     measures: Measures
     count: int
     """Number of pairs or pronouns."""
+    left_out: int
+    """Number of rows longer than the model's context."""
 
     def best(self) -> list[Score]:
         """Return the best score of each measure, excluding baselines."""
@@ -127,10 +129,10 @@ def alignment_scores(
     source, target = tokenizers[0], tokenizers[-1]
     tally, diagonal = AlignmentTally(), AlignmentTally()
     hits, drawn = 0.0, 0  # of a random baseline that links every target word to any source word
-    cases = (
+    cases = [
         Case(row, [*source.encode(row["source"]), source.eos_id], [target.bos_id, *target.encode(row["target"])])
         for row in rows
-    )
+    ]
     for row, weights in maps(model, cases, "cross", source.pad_id):
         (_, source_spans), (_, target_spans) = source.spans(row["source"]), target.spans(row["target"])
         words = row["words"]
@@ -160,13 +162,12 @@ def alignment_scores(
     scores.append(_best_head(each, "alignment_error", "best head, argmax", "cross", chosen))
     scores.append(Score("alignment_error", "along the diagonal", float(diagonal.error_rates()[0, 0])))
     scores.append(Score("alignment_error", "chance", 100 * (1 - hits / drawn)))
-    return HeadScores(scores, {"alignment_error": {"cross": _listed(each)}}, tally.pairs)
+    return HeadScores(scores, {"alignment_error": {"cross": _listed(each)}}, tally.pairs, len(cases) - tally.pairs)
 
 
 def maps(model: Model, cases: Iterable[Case], kind: str, padding: int) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
     """Yield each row and its attention weights [L,H,Q,K] of one kind, skipping rows longer than the context."""
-    context = model.config.context
-    fitting = [case for case in cases if max(len(case.source), len(case.target)) <= context]
+    fitting = [case for case in cases if _fits(model, case)]
     fitting.sort(key=lambda case: len(case.target))  # reduces padding
     device = next(model.parameters()).device
     for start in range(0, len(fitting), BATCH):
@@ -182,6 +183,10 @@ def maps(model: Model, cases: Iterable[Case], kind: str, padding: int) -> Iterat
         for number, (row, source, target) in enumerate(batch):
             queries, keys = len(source if kind == "encoder" else target), len(target if kind == "decoder" else source)
             yield row, np.stack([layer[number, :, :queries, :keys] for layer in layers])
+
+
+def _fits(model: Model, case: Case) -> bool:
+    return max(len(case.source), len(case.target)) <= model.config.context
 
 
 def _listed(heads: np.ndarray) -> list[list[float]]:
@@ -202,7 +207,7 @@ def antecedent_scores(
     chosen: as in `alignment_scores`."""
     tallies = {(rows, measure): AntecedentTally() for rows in ROWS for measure in AMONG}
     asked: dict[str, list[Pronoun]] = {measure: [] for measure in AMONG}
-    cases = (Case(story, [], [tokenizer.eos_id, *tokenizer.encode(story["text"])]) for story in stories)
+    cases = [Case(story, [], [tokenizer.eos_id, *tokenizer.encode(story["text"])]) for story in stories]
     for story, weights in maps(model, cases, "decoder", tokenizer.pad_id):
         spans = [(-1, -1), *tokenizer.spans(story["text"])[1]]  # the leading eos covers no characters
         for agreeing in pronouns(story, story["text"]):
@@ -228,7 +233,7 @@ def antecedent_scores(
     # Each head is reported by its better row.
     better = {m: np.maximum(*(tallies[rows, m].accuracies()[:-1, :-1] for rows in ROWS)) for m in AMONG}
     measures = {measure: {"decoder": _listed(heads)} for measure, heads in better.items()}
-    return HeadScores(scores, measures, len(asked["antecedent"]))
+    return HeadScores(scores, measures, len(asked["antecedent"]), sum(not _fits(model, case) for case in cases))
 
 
 def _best_head(heads: np.ndarray, measure: str, name: str, kind: str, chosen: HeadScores | None) -> Score:

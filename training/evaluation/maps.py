@@ -18,7 +18,7 @@ from data.batches.batch import Batch
 from data.prepared import Prepared, PreparedPairs, PreparedText
 from model.encoder_decoder import EncoderDecoder
 from training.config import TrainConfig
-from training.evaluation.head_importance import head_importance
+from training.evaluation.head_importance import BATCHES, head_importance
 from training.evaluation.head_scores import HeadScores, alignment_scores, antecedent_scores, head_table
 from training.evaluation.recorded_examples import pair_examples, text_examples
 from training.run_folder.loaded_run import Model
@@ -40,6 +40,8 @@ class AttentionRecorder:
 
     def __init__(self, config: TrainConfig, prepared: Prepared, model: Model, run: Path, log: RunLog) -> None:
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
+        self.told: set[str] = set()
+        """Notes that the log has."""
 
     def record(self, step: int) -> None:
         """Save the maps, their measures as curves, and one image; skipped if there are no examples and no scores."""
@@ -54,8 +56,11 @@ class AttentionRecorder:
                 " kernel"
             )
         store.save(recording, self.run)
-        if attention.keep is not None:
-            store.thin(self.run, attention.keep)
+        if attention.keep is not None and store.thin(self.run, attention.keep):
+            self.tell_once(
+                f"more than {attention.keep} steps have attention maps: from now on some are deleted, so that the rest"
+                " is evenly spaced (attention.keep)"
+            )
         # The prefix sorts these many charts after the main curves.
         self.log.scalars({f"val_{tag}": value for tag, value in scalars(recording.measures).items()}, step)
         if attention.image and recording.samples and draws_image(self.log.evaluations + 1, attention.images):
@@ -97,8 +102,23 @@ class AttentionRecorder:
             return None
         rows = islice(gold, count)
         if isinstance(self.model, EncoderDecoder):
-            return alignment_scores(self.model, self.prepared.tokenizers, rows, chosen=chosen)
-        return antecedent_scores(self.model, self.prepared.tokenizers[0], rows, chosen=chosen)
+            found = alignment_scores(self.model, self.prepared.tokenizers, rows, chosen=chosen)
+        else:
+            found = antecedent_scores(self.model, self.prepared.tokenizers[0], rows, chosen=chosen)
+        if found is None or found.left_out:
+            size = len(gold) if count is None else min(count, len(gold))
+            number = "all" if found is None else f"{found.left_out:,}"
+            self.tell_once(
+                f"{split}: heads are scored without {number} of {size:,} rows, which are longer than"
+                f" model.context={self.model.config.context}"
+            )
+        return found
+
+    def tell_once(self, note: str) -> None:
+        """Log a note that holds for all evaluations."""
+        if note not in self.told:
+            self.told.add(note)
+            self.log.line(f"note: {note}")
 
     def test(self, split: str, step: int) -> dict[str, float]:
         """Score the heads on a split; write a summary to the log and all scores to `heads.<split>.txt`; return the
@@ -121,8 +141,10 @@ class AttentionRecorder:
 
     def measure_importance(self, step: int, batches: Iterable[Batch]) -> None:
         """Log the importance of each head, and save it with newly recorded maps of `step`."""
-        importance = head_importance(self.model, batches)
-        tables = [head_table(f"{kind}: nats lost without the head", of, "+.4f") for kind, of in importance.items()]
+        every = list(batches)
+        importance = head_importance(self.model, every)
+        title = f"nats lost without the head, on {min(BATCHES, len(every))} of {len(every)} validation batches"
+        tables = [head_table(f"{kind}: {title}", of, "+.4f") for kind, of in importance.items()]
         store.save(self.recording(step, {"importance": importance}), self.run)
         path = self.log.table("heads.importance", "\n\n".join(tables), step)
         rises = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from data.prepared import PreparedPairs
 from generation.config import TranslationConfig
-from generation.translation import translate_part
+from generation.translation import Translation, translate_part
 from model.encoder_decoder import EncoderDecoder
 from training.processes.processes import SINGLE, Processes
 
@@ -56,16 +56,18 @@ def translate_rows(
     rows: dict[str, list[str]],
     config: TranslationConfig,
     processes: Processes = SINGLE,
-) -> tuple[Scores, list[list[str]]]:
-    """Translate `rows` (columns source and target) and return the scores and the translations with `COLUMNS`.
+) -> tuple[Scores, list[list[str]], int]:
+    """Translate `rows` (columns source and target) and return the scores, the translations with `COLUMNS`, and the
+    number of translations that are cut at their maximal length.
 
     The processes divide the batches among themselves.
     """
     sources, references = rows["source"], rows["target"]
 
-    def part() -> dict[int, str]:
+    def part() -> dict[int, Translation]:
         return translate_part(model, prepared.tokenizers, sources, config, processes.rank, processes.world)
 
-    found = {index: text for of_process in processes.gather(part) for index, text in of_process.items()}
-    hypotheses = [found[index] for index in range(len(sources))]
-    return score(hypotheses, references), list(map(list, zip(sources, references, hypotheses, strict=True)))
+    found = {index: one for of_process in processes.gather(part) for index, one in of_process.items()}
+    hypotheses = [found[index].text for index in range(len(sources))]
+    examples = list(map(list, zip(sources, references, hypotheses, strict=True)))
+    return score(hypotheses, references), examples, sum(one.cut for one in found.values())

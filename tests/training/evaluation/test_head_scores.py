@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import itertools
 from typing import Any
 
 import numpy as np
@@ -175,6 +174,7 @@ def test_the_best_read_out_is_the_lowest_error_and_the_highest_accuracy() -> Non
         ],
         {},
         1,
+        0,
     )
     assert [score.name for score in scores.best()] == ["grown", "written"]
 
@@ -209,23 +209,17 @@ def test_rows_longer_than_the_context_are_left_out(tokenizer: Tokenizer, pairs: 
     short = EncoderDecoder(
         ModelConfig(layers=1, heads=2, width=16, context=8), tokenizer.vocab_size, tokenizer.vocab_size
     )
-    scores = alignment_scores(
-        short,
-        [tokenizer],
-        itertools.chain(
-            pairs,
-            [
-                {
-                    **pairs[0],
-                    "source": "I run.",
-                    "target": "走る。",
-                    "words": [[[0, 1], [2, 5], [5, 6]], [[0, 2], [2, 3]]],
-                    "alignment": [[2, 5, 0, 2]],
-                }
-            ],
-        ),
-    )
-    assert scores is None or scores.count < len(pairs)
+    brief = {
+        **pairs[0],
+        "source": "I run.",
+        "target": "走る。",
+        "words": [[[0, 1], [2, 5], [5, 6]], [[0, 2], [2, 3]]],
+        "alignment": [[2, 5, 0, 2]],
+    }
+    long = [row for row in pairs if len(row["source"]) > 40]
+    scores = alignment_scores(short, [tokenizer], [*long, brief])
+    assert scores is not None
+    assert (scores.count, scores.left_out) == (1, len(long))
     assert alignment_scores(short, [tokenizer], [row for row in pairs if len(row["source"]) > 40]) is None
 
 

@@ -85,13 +85,18 @@ def test_settings_switch_parts_off(make: Make, tmp_path: Path) -> None:
     assert "images" not in events(tmp_path).Tags() or not events(tmp_path).Tags()["images"]
 
 
-def test_old_steps_are_thinned_to_the_number_kept(make: Make, tmp_path: Path) -> None:
-    """Guards against a disk filled by a long run."""
+def test_old_steps_are_thinned_to_the_number_kept(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards against a disk filled by a long run, and against steps that are deleted without a word."""
     recorder = make("gpt", keep=3, scored=0)
     for step in range(0, 60, 10):
         recorder.record(step)
     assert len(store.steps(tmp_path)) == 3
     assert {0, 50} < set(store.steps(tmp_path))
+    assert (
+        capsys.readouterr().out.count("note: more than 3 steps have attention maps: from now on some are deleted") == 1
+    )
     recorder.forget_after(20)
     assert max(store.steps(tmp_path)) <= 20
 
@@ -118,6 +123,27 @@ def test_scores_are_counted_on_as_many_rows_as_asked_for(make: Make) -> None:
     recorder = make("translate")
     counts = [recorder.head_scores("valid", count) for count in (3, 5)]
     assert [scores.count for scores in counts if scores] == [3, 5]
+
+
+@pytest.mark.parametrize("task", ["gpt", "translate"])
+def test_rows_that_are_too_long_to_score_heads_are_counted_once(
+    make: Make, task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards against scores on a part of the rows, or none, without a word."""
+    recorder = make(task)
+    encode = recorder.prepared.tokenizers[0].encode
+    rows = recorder.prepared.rows("valid")[:5]
+    sides = [rows[side] for side in (("source", "target") if task == "translate" else ("text",))]
+    lengths = [1 + max(len(encode(text)) for text in row) for row in zip(*sides, strict=True)]
+    recorder.model.config.context = sorted(lengths)[2]
+    long = sum(length > sorted(lengths)[2] for length in lengths)
+    assert long
+    for _ in range(2):
+        recorder.head_scores("valid", 5)
+    assert capsys.readouterr().out.count(f"note: valid: heads are scored without {long} of 5 rows, ") == 1
+    recorder.model.config.context = 2
+    assert recorder.head_scores("valid", 5) is None
+    assert "note: valid: heads are scored without all of 5 rows, " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("importance", [False, True])
