@@ -63,11 +63,10 @@ def export(run: str, settings: ExportSettings, problems: Sequence[str]) -> None:
         name, title, recording = load(folder, settings.step)
         asked = list(questions(title, recording, settings))
     writer = WRITERS.get(to.suffix.lower())
-    content = writer(asked, settings) if writer else _html(folder, name, title, settings, asked)
+    content, steps = (writer(asked, settings), 0) if writer else _html(folder, name, title, settings, asked)
     write_whole(to, content, durable=False)
     what = f"{asked[0].origin} · {asked[0].subject}" if len(asked) == 1 else title
     if not writer:
-        steps = len(store.steps(folder)) if settings.steps == "all" else settings.steps
         what = f"steps: {steps}, examples: {len(recording.samples)}, all maps; opens at {what}"
     print(f"{to}: {_size(len(content))} · {what}")
 
@@ -133,7 +132,10 @@ def _pharaoh(asked: Sequence[ChosenMap], settings: ExportSettings) -> bytes:
     return "".join(pharaoh(pairs) + "\n" for pairs in found).encode()
 
 
-def _html(folder: Path, name: str, title: str, settings: ExportSettings, asked: Sequence[ChosenMap]) -> bytes:
+def _html(
+    folder: Path, name: str, title: str, settings: ExportSettings, asked: Sequence[ChosenMap]
+) -> tuple[bytes, int]:
+    """Return a page, and the number of training steps in it: recordings without the sample are left out."""
     from attention_maps.ask.page import page
     from attention_maps.ask.page_data import page_data, thinned
     from attention_maps.files.errors import Refusal
@@ -152,7 +154,8 @@ def _html(folder: Path, name: str, title: str, settings: ExportSettings, asked: 
     chosen = {key: getattr(asked[0], key) for key in ("kind", "layer", "head")}
     state = {"run": run, "recording": name, **chosen, "rows": settings.rows}
     given = {key: value for key, value in state.items() if value is not None}
-    return page(f"{title} · attention", content, given).encode("utf-8", "replace")
+    count = len(content["index"]["runs"][run]["steps"])
+    return page(f"{title} · attention", content, given).encode("utf-8", "replace"), count
 
 
 WRITERS: dict[str, Callable[[Sequence[ChosenMap], ExportSettings], bytes]] = {

@@ -70,8 +70,8 @@ class RecordingReader:
             return header.tensors[name], read_tensor(file, header.tensors[name])
 
     def curves(self, paths: Mapping[int, str]) -> dict[str, Any]:
-        """Read the measures of recordings by step: {"steps": [step, …], "measures": {measure: {kind: [per step]}}}, for
-        each step a matrix [[number per head] per layer] or None. Unreadable recordings are skipped."""
+        """Read the measures of recordings by step: {"steps": [step, …], "measures": {measure: {kind: [per step]}},
+        "unreadable": [step, …]}, for each readable step a matrix [[number per head] per layer] or None."""
         read: dict[int, Measures] = {}
         for step, path in paths.items():
             try:
@@ -82,7 +82,7 @@ class RecordingReader:
         for number, measures in enumerate(read.values()):
             for measure, kind, matrix in measures.unpacked():
                 curves.setdefault(measure, {}).setdefault(kind, [None] * len(read))[number] = matrix
-        return {"steps": list(read), "measures": curves}
+        return {"steps": list(read), "measures": curves, "unreadable": [step for step in paths if step not in read]}
 
     def _measures_of(self, path: str) -> Measures:
         with opened(path) as file:

@@ -116,14 +116,18 @@ def test_a_run_whose_name_is_no_text_is_named_as_in_the_tab(lesson: Recording, t
     assert "p.attention.run=caf%EF%BF%BD&" in page.scripts["plain"]
 
 
-def test_steps_without_the_sample_are_left_out(lesson: Recording, tmp_path: Path) -> None:
-    """Guards against failing on runs resumed with more examples, or with none before."""
+def test_steps_without_the_sample_are_left_out(
+    lesson: Recording, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards against failing on runs resumed with more examples, or with none before, and against counting their
+    steps."""
     measures = {"entropy": {kind: [[0.5, 1.0], [1.0, 1.0]] for kind in ("encoder", "decoder", "cross")}}
     for step, count in ((0, 0), (100, 1), (200, 2)):
         store.save(Recording(step, lesson.samples * count, measures), tmp_path)
     for settings, steps in (([], [100, 200]), (["sample=0"], [100, 200]), (["sample=1"], [200])):
         archive = exported(tmp_path, "steps=all", *settings).archive
         assert archive["index"]["runs"][tmp_path.name]["steps"] == steps
+        assert f"steps: {len(steps)}, " in capsys.readouterr().out
         assert len(archive["meta"]) == len(steps)
         assert archive["curves"][tmp_path.name]["steps"] == [0, 100, 200]
 

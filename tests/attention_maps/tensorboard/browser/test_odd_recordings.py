@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 from selenium.webdriver.common.keys import Keys
 
 from tests.attention_maps.tensorboard.browser.conftest import ODD
-from tests.attention_maps.tensorboard.browser.page import Page
+from tests.attention_maps.tensorboard.browser.page import Page, wait_for
+from tests.attention_maps.tensorboard.browser.recordings import maps
 
 VIEWS = ("map", "lines", "sentence", "strength", "alignment", "curves", "steps")
 
@@ -63,6 +65,19 @@ def test_512_tokens_are_drawn_and_zoomed(page: Page) -> None:
     assert page.picture(".cells") != whole
     page.press("0")
     assert page.picture(".cells") == whole
+
+
+def test_lists_that_are_cut_count_the_rest(page: Page) -> None:
+    """Guards against the strongest few of many weights that look like all of them, and curves that skip a file."""
+    here = {"run": "long", "recording": "step_00000100", "layer": 0, "head": 0, "token": "r200"}
+    rest = int(np.count_nonzero(maps("decoder", 0, 2, 1024, 1024, 100)[0, 200])) - 6
+    assert rest > 100
+    page.show(**here)
+    assert page.text(".readout").endswith(f" · and {rest} more")
+    page.show(**here, view="sentence")
+    assert f"and {rest} more" in page.text(".sentence-panel")
+    page.show(run="damaged", recording="step_00000100", view="curves")
+    wait_for(page, ".view-note", "cannot be read: step 200. ")
 
 
 def test_a_run_can_have_any_name(page: Page) -> None:

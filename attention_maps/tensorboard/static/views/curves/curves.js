@@ -21,6 +21,7 @@ export const view = {
 
 const NAME = 11; // size of the name at the end of the selected line
 const RIGHT = 24; // right margin in pixels without a name
+const LISTED = 5; // heads in a tooltip
 const REACH = 14; // pixels from a line within which the pointer hits it
 
 class Curves {
@@ -80,7 +81,8 @@ class Curves {
     this.canvas.hidden = false;
     const wanted = state.now.measure === this.name ? '' : `There is no ${measureOf(state.now.measure).title} of ${kind} heads. `;
     const about = [meaning, better(this.name)].filter(Boolean).join('; ');
-    this.note.textContent = `${wanted}${[title, about].filter(Boolean).join(': ')}. ${view.hint}`;
+    const missing = curves.unreadable?.length ? `Not shown, because their files cannot be read: step ${curves.unreadable.join(', ')}. ` : '';
+    this.note.textContent = `${missing}${wanted}${[title, about].filter(Boolean).join(': ')}. ${view.hint}`;
     this.paint();
   }
 
@@ -190,14 +192,13 @@ class Curves {
     const i = this.nearestStep(event);
     const y = event.clientY - this.canvas.getBoundingClientRect().top;
     const distance = ({values}) => Math.abs(this.scale.y(values[i]) - y);
-    const near = this.lines
-      .filter((line) => distance(line) <= REACH)
-      .sort((a, b) => distance(a) - distance(b))
-      .slice(0, 5);
+    const all = this.lines.filter((line) => distance(line) <= REACH).sort((a, b) => distance(a) - distance(b));
+    const near = all.slice(0, LISTED);
     const chosen = this.chosen();
     if (!near.length && chosen) near.push(chosen);
     const describe = (line) => `${nameOf(line)}: ${this.text(line.values[i])}`;
-    showTooltip(event, `step ${this.steps[i].toLocaleString('en')}`, ...near.map(describe));
+    const more = all.length > LISTED ? `and ${all.length - LISTED} more heads` : '';
+    showTooltip(event, `step ${this.steps[i].toLocaleString('en')}`, ...near.map(describe), more);
   }
 
   text(value) {

@@ -22,6 +22,8 @@ export const view = {
 };
 
 const STEP = 1.5; // zoom factor of + and −
+const LISTED = 6; // weights of the selected token below the map
+const PIECES = 3; // tokens of a word in a tooltip
 
 class HeatMap {
   constructor(context) {
@@ -158,13 +160,16 @@ class HeatMap {
     const width = frame.columns.length;
     const found =
       side === 'row'
-        ? strongest(frame, index, {top: 6}).map((column) => [frame.columns[column].text, frame.weights[index * width + column]])
+        ? strongest(frame, index, {top: LISTED}).map((column) => [frame.columns[column].text, frame.weights[index * width + column]])
         : frame.rows
             .map(({text}, row) => [text, frame.weights[row * width + index]])
             .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]))
-            .slice(0, 6);
+            .slice(0, LISTED);
     const weights = found.map(([name, weight]) => `${name} ${short(weight)}`).join(' · ');
-    const text = `${own} ${side === 'row' ? 'attends to' : 'is attended to by'}: ${weights}`;
+    const others = side === 'row' ? frame.columns : frame.rows;
+    const all = others.filter((_, place) => frame.weights[side === 'row' ? index * width + place : place * width + index]).length;
+    const more = all > LISTED ? ` · and ${all - LISTED} more` : '';
+    const text = `${own} ${side === 'row' ? 'attends to' : 'is attended to by'}: ${weights}${more}`;
     this.readout.textContent = text;
     this.readout.lang = languageOf(text);
   }
@@ -190,7 +195,8 @@ function linesAt(frame, {row, column, hidden}) {
 /** What a row reads and predicts, the most likely predictions of the model, and its loss. */
 function aboutRow({kind, rows, sample}, row) {
   if (kind === 'encoder') return [];
-  return rows[row].positions.slice(0, 3).flatMap((position) => {
+  const {positions} = rows[row];
+  const lines = positions.slice(0, PIECES).flatMap((position) => {
     const wanted = sample.predicts.pieces[position];
     const loss = sample.losses?.[position];
     const likely = (sample.predictions?.[position] ?? [])
@@ -202,4 +208,5 @@ function aboutRow({kind, rows, sample}, row) {
       loss === undefined ? '' : `loss ${loss === null ? 'nan' : loss.toFixed(3)} nats`,
     ];
   });
+  return positions.length > PIECES ? [...lines, `and ${positions.length - PIECES} more tokens of this word`] : lines;
 }

@@ -20,7 +20,9 @@ export function panel(frame, unit, chosen, palette) {
   if (!unit) return [element('p', {class: 'muted'}, 'Click a token, or move through the text with the arrow keys.')];
   const nodes = [titled('h3', unit.label.text), element('p', {class: 'muted'}, place(frame, unit, chosen))];
   nodes.push(...verdict(frame, chosen));
-  nodes.push(element('h4', {}, chosen.side === 'row' ? 'attends to' : 'is attended to by'), list(strongestOf(frame, chosen), palette));
+  const strongest = strongestOf(frame, chosen);
+  nodes.push(element('h4', {}, chosen.side === 'row' ? 'attends to' : 'is attended to by'), list(strongest.slice(0, LISTED), palette));
+  if (strongest.length > LISTED) nodes.push(element('p', {class: 'muted'}, `and ${strongest.length - LISTED} more`));
   const hidden = chosen.side === 'row' ? frame.hidden?.[chosen.index] : 0;
   if (hidden > 0.0005)
     nodes.push(
@@ -72,10 +74,7 @@ function strongestOf(frame, {side, index}) {
     side === 'row'
       ? frame.columns.map((label, column) => [label, frame.weights[index * width + column]])
       : frame.rows.map((label, row) => [label, frame.weights[row * width + index]]);
-  const strongest = weights
-    .filter(([, weight]) => weight)
-    .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]))
-    .slice(0, LISTED);
+  const strongest = weights.filter(([, weight]) => weight).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
   const colour = (weight) => (palette) => hex(frame.difference ? palette.difference(Math.sign(weight) * 0.7) : palette.weight(0.65));
   return strongest.map(([{text}, weight]) => ({
     text,
