@@ -9,6 +9,11 @@ pronoun class of each referent (he, she, it, they); `names`, the noun used for e
 - *turns*: two rivals, each the antecedent in half of the stories of a plot; only the meaning of the sentence
   identifies the antecedent ("Emi lent Anna the book because she was kind", or "… because she wanted to read it"). These
   are the schemas of Winograd (1972), proposed as a test by Levesque et al. (2012).
+
+Some stories end with questions ("Who was kind? Emi was."). The column `questions` has a list of integers for each: the
+start of the question, the start of its answer, the end of the noun in the answer, start and end of the mention in the
+story that it repeats, the referent of the answer, and all referents of its kind in the story (people and animals, or
+things). The heuristics are baselines for the answers too.
 """
 
 from __future__ import annotations
@@ -78,6 +83,22 @@ def turns(row: dict[str, Any], text: str) -> list[Pronoun]:
         with_candidates(row, text, (start, end), antecedent, {antecedent, rival})
         for start, end, antecedent, rival in row["turns"]
     ]
+
+
+def told(row: dict[str, Any], text: str) -> str:
+    """Return the story of a row without the questions at its end, which reveal antecedents."""
+    return text[: row["questions"][0][0] - 1] if row["questions"] else text
+
+
+def answers(row: dict[str, Any], text: str) -> list[Pronoun]:
+    """Return the answers to the questions of a row, from the start of the answer to the end of its noun; candidates are
+    the referents of its kind, with their mentions in the story."""
+    end = len(told(row, text))
+    found = []
+    for _, start, stop, _, _, referent, *kind in row["questions"]:
+        candidates = with_candidates(row, text, (end, end), referent, set(kind)).candidates
+        found.append(Pronoun(start, stop, referent, candidates))
+    return found
 
 
 Mentions = list[Mention]

@@ -151,5 +151,11 @@ def test_a_run_on_the_stories_tells_which_pronouns_it_understands(
         assert 0 <= figures[f"{split}/pronouns_contested"] <= 100
         report = (run / f"pronouns.{split}.txt").read_text(encoding="utf-8")
         assert report.startswith(f"| {split}: right antecedents | only meaning decides (")
+        assert 0 <= figures[f"{split}/answers"] <= 100
+        answers = (run / f"answers.{split}.txt").read_text(encoding="utf-8")
+        assert answers.startswith(f"| {split}: right answers")
         for name in ("this model", "nearest noun", "first noun", "most frequent noun", "last subject", "any candidate"):
             assert re.search(rf"^\| {name} +\| +[\d.]+ %", report, re.MULTILINE)
+            assert re.search(rf"^\| {name} +\| +[\d.]+ %", answers, re.MULTILINE)
+    evaluated = json.loads((run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+    assert 0 <= evaluated["val/answers"] <= 100

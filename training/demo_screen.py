@@ -12,6 +12,8 @@ from pathlib import Path
 
 from training.run_folder.log import METRICS
 
+QUESTION = "Lisa had to carry a big box. Emi came. Emi helped Lisa because she was kind. Who was kind?"
+
 
 def demo_screen(gpt: Path, translator: Path, texts: list[str]) -> list[str]:
     """Return the lines of the screen: the three shortest of `texts`, stories by the GPT run, and eight evenly spaced
@@ -20,9 +22,10 @@ def demo_screen(gpt: Path, translator: Path, texts: list[str]) -> list[str]:
     evaluations = (gpt / METRICS).read_text(encoding="utf-8").splitlines()
     loss = min(json.loads(line)["val/loss"] for line in evaluations)
     lines = [
-        f"Stories by {gpt}: validation loss {loss:.2f} nats per token; right antecedent for"
-        f" {of_stories['test/pronouns']:.0f} %",
-        "of the pronouns that only meaning can resolve (chance: 50 %)",
+        f"Stories by {gpt}: validation loss {loss:.2f} nats per token; right answers to"
+        f" {of_stories['test/answers']:.0f} % of the",
+        "questions about unseen stories, right antecedents for"
+        f" {of_stories['test/pronouns']:.0f} % of the pronouns that only meaning resolves",
     ]
     for text in sorted(texts, key=len)[:3]:
         lines += ["", *textwrap.wrap(text, 100, initial_indent="  ", subsequent_indent="  ")]
@@ -41,7 +44,8 @@ def demo_screen(gpt: Path, translator: Path, texts: list[str]) -> list[str]:
         "",
         f"Curves, samples, maps  make tensorboard  (tensorboard --logdir {gpt.parent})",
         f"Your own text          python generate.py run={gpt} prompt='Ken had a small dog.'",
-        f"Tables                 {gpt}/pronouns.*.txt, {gpt}/heads.*.txt, {translator}/heads.*.txt",
+        f"Your own question      python generate.py run={gpt} temperature=0 prompt='{QUESTION}'",
+        f"Tables                 {gpt}/*.test.txt, {translator}/heads.*.txt",
     ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from operator import itemgetter
-from typing import NamedTuple
 
 from tqdm import tqdm
 
@@ -50,12 +49,14 @@ def sides(row: Row) -> tuple[str, str]:
 def sentence_row(chooser: Chooser) -> Drawn:
     """Derive a sentence; return its row and its combinations of words."""
     sentence = derive(chooser)
-    return sentence_columns(sentence), sentence.combinations
+    row = sentence_columns(sentence)
+    return row, sentence.combinations, sides(row)
 
 
-def distinct(draw: Callable[[], Drawn], count: int, source: str, target: str) -> Iterator[tuple[int, Row]]:
-    """Yield `count` rows that differ in column `source`, each split up to its quota, with the draw number of each row;
-    the rows of each split are in draw order.
+def distinct(draw: Callable[[], Drawn], count: int) -> Iterator[tuple[int, Row]]:
+    """Yield `count` rows that differ in their English text, each split up to its quota, with the draw number of each
+    row; the rows of each split are in draw order. The text of a story does not include the question at its end, so no
+    story is in two splits with two questions.
 
     A text that two constructions assign to different splits (a few in 100,000) stays in the first split. Novel rows
     come last, and only if all their parts occur in the training split. Raises ValueError if there are too few rows.
@@ -72,11 +73,11 @@ def distinct(draw: Callable[[], Drawn], count: int, source: str, target: str) ->
             if len(fit) >= novel:
                 yield from fit[:novel]
                 return
-        row, combinations = draw()
+        row, combinations, (english, japanese) = draw()
         name = row["split"]
-        if row[source] in seen or home.setdefault(row[target], name) != name or not left.get(name, 1):
+        if english in seen or home.setdefault(japanese, name) != name or not left.get(name, 1):
             continue
-        seen.add(row[source])
+        seen.add(english)
         if name == "novel":
             candidates.append((number, row, parts(combinations)))
             continue
@@ -87,15 +88,8 @@ def distinct(draw: Callable[[], Drawn], count: int, source: str, target: str) ->
     raise ValueError(f"the built-in corpus has fewer than {count} distinct rows; it has at least {len(seen)}")
 
 
-class Kind(NamedTuple):
-    """Draw function of a kind of row, and the names of the columns with the English and Japanese text."""
-
-    draw: Draw
-    source: str
-    target: str
-
-
-KINDS = {"sentences": Kind(sentence_row, "source", "target"), "stories": Kind(story_row, "text", "japanese")}
+KINDS: dict[str, Draw] = {"sentences": sentence_row, "stories": story_row}
+"""Draw function of each kind of row."""
 
 
 def numbered(kind: str, count: int, seed: int, processes: int | None = None) -> Iterator[tuple[int, Row]]:
@@ -105,11 +99,11 @@ def numbered(kind: str, count: int, seed: int, processes: int | None = None) -> 
     """
     if kind not in KINDS:
         raise ValueError(f"no kind of rows {kind!r}; there are {' and '.join(map(repr, KINDS))}")
-    draw, source, target = KINDS[kind]
+    draw = KINDS[kind]
     if processes is None:
         processes = workers() if count >= MANY else 0
     with closing(drawn(kind, draw, seed, processes)) as found:
-        chosen = distinct(lambda: next(found), count, source, target)
+        chosen = distinct(lambda: next(found), count)
         yield from tqdm(chosen, f"drawing {kind}", count, disable=None, delay=2, leave=False)
 
 

@@ -4,21 +4,68 @@ from __future__ import annotations
 
 from typing import Any
 
+from data.primer.asking import Asked, choose, first_word, in_words
 from data.primer.grammar.choice import Chooser
-from data.primer.grammar.tree import Written, alignment, antecedents, segments, write
-from data.primer.plots import PLOTS
+from data.primer.grammar.tree import Word, Written, alignment, antecedents, referents, segments, write
+from data.primer.plots import PLOTS, WITH_PEOPLE
 from data.primer.splits import split
-from data.primer.telling import Teller
+from data.primer.stream import Drawn
+from data.primer.telling import Figure, Teller
+
+TWO_ACTS = 0.25
+"""Fraction of the stories about people that have two acts with the same people."""
+LONGEST = 12
+"""Maximum number of sentences of a story, without questions."""
+QUESTIONS = (0.75, 0.4)
+"""Probabilities of a question at the end, and of another one after it."""
 
 
-def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
-    """Generate a story row and its combinations of words. Columns: text, japanese, alignment, words (spans of both
-    sides), antecedents (spans in the text), mentions, referents, names and turns (see `data.coreference`), construction
-    (the name of the plot), split."""
-    name, plot = chooser.pick(PLOTS)
-    teller = Teller(chooser)
-    combination = ("story", name, *plot(teller, chooser))
-    source, target = write(teller.english, english=True), write(teller.japanese, english=False)
+def tell(chooser: Chooser) -> tuple[Teller, str, list[tuple[str, ...]]]:
+    """Tell a story; return it with the names of its plots and its combinations of words."""
+    while True:
+        name, plot = chooser.pick(PLOTS)
+        acts = [(name, plot)]
+        if name in WITH_PEOPLE and chooser.chance(TWO_ACTS):
+            following = chooser.pick(WITH_PEOPLE)
+            if following == name:
+                continue
+            acts.append((following, dict(PLOTS)[following]))
+        teller = Teller(chooser, len(acts))
+        combinations: list[tuple[str, ...]] = [("story", name, *plot(teller, chooser))]
+        if len(acts) > 1:
+            name, plot = acts[1]
+            teller.next_act()
+            combinations.append(("story", name, *plot(teller, chooser)))
+            if teller.sentences > LONGEST or ambiguous(teller):
+                continue
+        return teller, " ".join(name for name, _ in acts), combinations
+
+
+def ambiguous(teller: Teller) -> bool:
+    """Whether a noun of the story means two things: nobody would know which of two balls 'the ball' is."""
+    entries = [figure.entry for figure in teller.figures]
+    named = {(one.again, one.name) for one in referents(teller.english)}
+    return len(set(entries)) < len(entries) or len({again for again, _ in named}) < len(named)
+
+
+def story_row(chooser: Chooser) -> Drawn:
+    """Generate a story row, its combinations of words, and both sides without questions. Columns: text, japanese,
+    alignment, words (spans of both sides), antecedents (spans in the text), mentions, referents, names and turns (see
+    `data.coreference`), questions (see `question_columns`), construction (the names of the plots), split."""
+    teller, names, combinations = tell(chooser)
+    asked: list[Asked] = []
+    for probability in QUESTIONS:
+        question = choose(chooser, teller) if chooser.chance(probability) else None
+        if question is None or question.wording in [other.question.wording for other in asked]:
+            break
+        asked.append(in_words(chooser, question))
+    source = write([*teller.english, *(part for one in asked for part in one.english)], english=True)
+    target = write([*teller.japanese, *(part for one in asked for part in one.japanese)], english=False)
+    found = question_columns(source, asked, teller.figures)
+    story, told = source.text, target.text
+    if asked:
+        story = story[: found[0][0] - 1]
+        told = told[: place(target, first_word(asked[0].japanese))]
     row = {
         "text": source.text,
         "japanese": target.text,
@@ -26,10 +73,38 @@ def story_row(chooser: Chooser) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
         "words": [segments(source), segments(target)],
         "antecedents": antecedents(source),
         **mention_columns(source),
-        "construction": name,
-        "split": split(target.text, [combination]),
+        "questions": found,
+        "construction": names,
+        "split": split(told, combinations),
     }
-    return row, [combination]
+    return row, combinations, (story, told)
+
+
+def place(written: Written, word: Word) -> int:
+    """Return the start of a word in a text."""
+    return next(start for other, start, _ in written.words if other is word)
+
+
+def question_columns(written: Written, asked: list[Asked], figures: list[Figure]) -> list[list[int]]:
+    """Return [start of the question, start of the answer, end of the noun in it, start, end of the mention in the story
+    that the answer repeats, referent, all referents of its kind] of each question (see `data.coreference`). The mention
+    is the last one by a noun up to the sentence that tells the answer."""
+    known: dict[str, int] = {}
+    mentions = sorted(written.mentions, key=lambda mention: (mention.start, mention.end))
+    for mention in mentions:
+        known.setdefault(mention.referent.name, len(known))
+    stops = [end for word, _, end in written.words if word.text == "."]
+    rows = []
+    for one in asked:
+        start, answer = place(written, first_word(one.english)), place(written, first_word(one.answer.english))
+        referent, last = one.question.answer.referent, stops[one.question.fact.sentence]
+        told = [m for m in mentions if m.referent is referent and not m.pronoun]
+        spoken = next(m for m in told if m.start == answer)
+        source = [m for m in told if m.end <= last][-1]
+        kind = {f.referent.name for f in figures if f.animate == one.question.answer.animate}
+        alike = sorted(known[name] for name in kind)
+        rows.append([start, answer, spoken.end, source.start, source.end, known[referent.name], *alike])
+    return rows
 
 
 def mention_columns(written: Written) -> dict[str, Any]:

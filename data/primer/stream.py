@@ -22,8 +22,8 @@ from data.primer.grammar.choice import Chooser
 
 Row = dict[str, Any]
 Combinations = Sequence[tuple[str, ...]]
-Drawn = tuple[Row, Combinations]
-"""A row and its combinations of words."""
+Drawn = tuple[Row, Combinations, tuple[str, str]]
+"""A row, its combinations of words, and the English and Japanese text that no other row has, nor another split."""
 Share = tuple[list[int], list[Drawn], int]
 """Rows of a chunk: start position of each row, the rows, and the position after the last row."""
 Draw = Callable[[Chooser], Drawn]

@@ -80,14 +80,40 @@ class Said:
     mentioned: tuple[Figure, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """An affirmative clause of a story, which a question can ask about."""
+
+    who: Figure
+    action: str
+    """The verb, or the adjective of a state."""
+    what: Figure | None = None
+    to: Figure | None = None
+    toward: str | None = None
+    modality: str = ""
+    state: bool = False
+    too: bool = False
+    turn: bool = False
+    """Whether the clause has a pronoun with a rival as its subject."""
+    sentence: int = 0
+
+
 class Teller:
     """Builds a story sentence by sentence, in both languages at once."""
 
-    def __init__(self, chooser: Chooser) -> None:
+    def __init__(self, chooser: Chooser, acts: int = 1) -> None:
         self.chooser = chooser
         self.english: list[Part] = []
         self.japanese: list[Part] = []
         self.sentences = 0
+        self.cast: tuple[Figure, Figure] | None = None
+        self.figures: list[Figure] = []
+        """All figures in the order of their introduction."""
+        self.facts: list[Fact] = []
+        self._turn = False
+        self._acts = acts
+        self._later = False
+        """Whether the second act has begun, but no sentence says so yet."""
         self._topic: Figure | None = None
         self._entered: Figure | None = None
         self._recent: list[Figure] = []
@@ -95,6 +121,11 @@ class Teller:
         self._called: dict[Figure, tuple[bool, Referent | None]] = {}
         self._last_lead = ""
         self._since_yesterday = False
+
+    def next_act(self) -> None:
+        """Begin the second act: the first mention of each person is a name again."""
+        self._later = True
+        self._topic, self._entered, self._recent, self._called = None, None, [], {}
 
     # Mentions
 
@@ -120,6 +151,7 @@ class Teller:
     def _mention(self, figure: Figure) -> None:
         if not figure.introduced:
             figure.introduced, figure.since = True, self.sentences
+            self.figures.append(figure)
             if figure.owner:
                 self._mention(figure.owner)
         if figure not in self._now:
@@ -141,6 +173,7 @@ class Teller:
             and ((again and continuing) or self.chooser.chance(0.95 if continuing else 0.6))
         )
         use_pronoun, rival = self._called.pop(figure, (by_itself, None))
+        self._turn = rival is not None
         full = figure.full()
         phrase = pronoun(figure.pronoun, figure.referent, False, full.japanese, rival) if use_pronoun else full
         self._mention(figure)
@@ -191,6 +224,7 @@ class Teller:
         """Build a clause with a verb. `to`: recipient; `toward`: goal; `again`: a later clause of the same sentence;
         `favor`: てくれた."""
         subject, topic = self.subject(who, again)
+        turn = self._turn
         complements: list[Complement] = list(more)
         if toward:
             one = verb(action, noun(toward))
@@ -201,6 +235,8 @@ class Teller:
             complements.append(marked(self.object(what, action), "", one.particle, 0, 7))
         if to:
             complements.append(marked(self.object(to), "to", "に", 1, 6))
+        if not negative:
+            self.facts.append(Fact(who, action, what, to, toward, modality, turn=turn, sentence=self.sentences))
         head = verb_head(one, ja.favor(one.predicate) if favor else None)
         clause = Clause(head, subject, Mode("past", negative, modality), tuple(complements))
         return self._said(who, clause, topic)
@@ -208,11 +244,8 @@ class Teller:
     def being(self, who: Figure, quality: str, *, very: bool = False, too: bool = False) -> Said:
         """Build a clause with an adjective, optionally preceded by 'very' or 'too'."""
         subject, topic = self.subject(who)
-        said, ending, link = adjective(quality), Link(), Link()
-        head = very_head(said) if very else adjective_head(said)
-        if too:
-            english = (Word("too", ending), Word(said.english, link, True))
-            head = Head(ja.excess(said.predicate), None, english, link=link)
+        self.facts.append(Fact(who, quality, state=True, too=too, turn=self._turn, sentence=self.sentences))
+        head, ending = quality_head(quality, very=very, too=too)
         return self._said(who, Clause(head, subject, Mode("past"), ending=ending), topic and "は")
 
     def becoming(self, who: Figure, quality: str) -> Said:
@@ -249,6 +282,8 @@ class Teller:
         self._mention(first)
         self._mention(second)
         complements = (*more, marked(both, "", "を", 0, 7))
+        for what in (first, second):
+            self.facts.append(Fact(who, action, what, sentence=self.sentences))
         one = verb(action, first.entry if isinstance(first.entry, Noun) else None)
         return self._said(who, Clause(verb_head(one), subject, Mode("past"), complements), topic)
 
@@ -266,13 +301,15 @@ class Teller:
     def tell(self, said: Said, *leads: str) -> None:
         """Add a clause as a sentence, optionally after a connective chosen from `leads` ('then', 'one day')."""
         lead = self.chooser.pick(leads) if len(leads) > 1 else "".join(leads)
+        lead = self._scene(lead) if leads else lead
         opening, start = self._lead(lead)
-        topic = "は" if lead == "one day" and said.topic is None else said.topic  # a new scene repeats the subject
+        new = lead in ("one day", LATER) and said.topic is None
+        topic = "は" if new else said.topic  # a new scene repeats the subject
         self.add((*opening, *said.clause.english()), (*start, *said.clause.japanese(topic=topic)))
 
     def joined(self, first: Said, word: str, second: Said, lead: str = "") -> None:
         """Add two clauses joined by 'so' or 'but'."""
-        opening, start = self._lead(lead)
+        opening, start = self._lead(self._scene(lead))
         link = Link()
         form, particle = {"so": (ja.before_node, "ので"), "but": (None, "が")}[word]
         known = tuple(c for c in second.clause.complements if c.of is first.who.referent)
@@ -318,6 +355,13 @@ class Teller:
         self.add((*clause.english(), Word("because", link), *why.clause.english()), japanese)
         self._follow(main.who, (*main.mentioned, *why.mentioned))
 
+    def _scene(self, lead: str) -> str:
+        """Return the connective, or the one that opens the second act."""
+        if self._later:
+            self._later = False
+            return LATER
+        return "one day" if lead == "yesterday" and self._acts > 1 else lead
+
     def _lead(self, lead: str) -> tuple[Parts, Parts]:
         """Build the connective: never the previous sentence's connective, nor 'the next day' after 'yesterday'."""
         if lead and lead == self._last_lead:
@@ -340,6 +384,15 @@ class Teller:
         self.sentences += 1
 
 
+def quality_head(quality: str, *, very: bool = False, too: bool = False) -> tuple[Head, Link]:
+    """Return the head of a clause with an adjective, and the link of its ending."""
+    said, ending, link = adjective(quality), Link(), Link()
+    if too:
+        english = (Word("too", ending), Word(said.english, link, True))
+        return Head(ja.excess(said.predicate), None, english, link=link), ending
+    return very_head(said) if very else adjective_head(said), ending
+
+
 NAMED = 0.35
 """Fraction of the turns that use a name instead of the pronoun, except in reasons."""
 PLAIN_ENOUGH = frozenset(("look for", "find"))
@@ -349,7 +402,10 @@ NEVER_BARE = frozenset(("visit", "draw"))
 LOOKS = frozenset(("beautiful", "pretty", "cute"))
 """Qualities of things that can also describe a person."""
 
+LATER = "a week later"
+"""Connective that opens the second act."""
 LEADS = {
+    LATER: "一週間後",
     "one day": "ある日",
     "then": "それから",
     "after that": "その後",

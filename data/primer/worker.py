@@ -19,7 +19,7 @@ def main() -> None:
     try:
         with uncollected():
             for number in count(first, every):
-                send(sys.stdout.buffer, share(KINDS[kind].draw, stream, number))
+                send(sys.stdout.buffer, share(KINDS[kind], stream, number))
     except BrokenPipeError:
         os._exit(0)  # without flushing into the closed pipe
 

@@ -333,7 +333,7 @@ def _primer_rows(config: DataConfig, task: str, notes: list[str], scratch: Path 
 
     spans = pyarrow.list_(pyarrow.list_(pyarrow.int64()))
     others = {"words": pyarrow.list_(spans)} | dict.fromkeys(("referents", "names"), pyarrow.list_(pyarrow.string()))
-    others |= dict.fromkeys(("alignment", "antecedents", "mentions", "turns"), spans)
+    others |= dict.fromkeys(("alignment", "antecedents", "mentions", "turns", "questions"), spans)
     shares: dict[str, list[Row]] = defaultdict(list)
     tables: dict[str, list[pyarrow.Table]] = defaultdict(list)
 

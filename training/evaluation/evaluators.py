@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -19,12 +20,13 @@ from model.gpt import GPT
 from training.checkpoints.files import checkpoint_step, load_weights
 from training.checkpoints.loading import checkpoint_path
 from training.config import TrainConfig
+from training.evaluation.answers import answer_report, score_answers
 from training.evaluation.held_out import HeldOutLoss, held_out_loss
 from training.evaluation.maps import AttentionRecorder
 from training.evaluation.pronouns import pronoun_report
 from training.evaluation.samples import write_samples
 from training.evaluation.translation_baselines import baselines
-from training.evaluation.translation_scores import COLUMNS, Scores, signatures, translate_rows
+from training.evaluation.translation_scores import COLUMNS, signatures, translate_rows
 from training.hardware.compilation import eagerly
 from training.hardware.gpu_attention import evaluation_kernels
 from training.processes.processes import SINGLE, Processes
@@ -37,6 +39,15 @@ SHOWN = 20
 
 LONGEST = 300
 """Maximum number of characters of a sample in the log."""
+SCORES = {
+    "bleu": "char-BLEU {:.1f}",
+    "chrf": "chrF {:.1f}",
+    "exact": "exact {:.1f} %",
+    "answers": "right answers {:.1f} %",
+}
+"""Scores in the log line of an evaluation."""
+ANSWERED = 200
+"""Number of validation stories whose questions are asked at each evaluation."""
 
 
 class Evaluator(ABC):
@@ -68,12 +79,11 @@ class Evaluator(ABC):
         check_finite("validation loss", loss.per_token, step)
         measured: dict[str, float | None] = {f"val/{name}": value for name, value in loss.metrics().items()}
         shown = str(loss)
-        scores = None
+        scores: dict[str, float] = {}
         with self.log.attempt(self.shown):
             scores = self.show(step)
-        if scores:
-            measured |= {f"val/{name}": value for name, value in asdict(scores).items()}
-            shown += f" | char-BLEU {scores.bleu:.1f} | chrF {scores.chrf:.1f} | exact {scores.exact:.1f} %"
+        measured |= {f"val/{name}": value for name, value in scores.items()}
+        shown += "".join(" | " + form.format(scores[name]) for name, form in SCORES.items() if name in scores)
         self.log.line(f"validation at step {step}: {shown}")
         self.log.scalars(measured, step)
         metrics |= measured
@@ -144,8 +154,8 @@ class Evaluator(ABC):
         """Return the batches of the whole split, in order; of several processes, each gets every `world`-th batch."""
 
     @abstractmethod
-    def show(self, step: int) -> Scores | None:
-        """Log samples or translations; return scores if there are references."""
+    def show(self, step: int) -> dict[str, float]:
+        """Log samples or translations; return their scores, if there are gold labels or references."""
 
     @abstractmethod
     def test_split(self, split: str, step: int) -> dict[str, float]:
@@ -164,8 +174,8 @@ class TextEvaluator(Evaluator):
         """Return windows over the whole split, as in Evaluator."""
         return self.prepared.evaluation(split, self.config.trainer.batch_size, rank=rank, world=world)
 
-    def show(self, step: int) -> None:
-        """Write samples to TensorBoard's Text tab, and the first one to the log."""
+    def show(self, step: int) -> dict[str, float]:
+        """Write samples to TensorBoard's Text tab, and the first one to the log; answer questions about stories."""
         count = self.config.trainer.samples
         if count and self.processes.is_main:
             length = min(200, 2 * self.config.model.context)
@@ -173,6 +183,11 @@ class TextEvaluator(Evaluator):
             self.log.markdown("samples", "\n\n---\n\n".join(code_block(text, 100) for text in texts), step)
             first = texts[0].strip().replace("\n", " / ")
             self.log.line(f"sample: {first if len(first) <= LONGEST else first[:LONGEST] + ' …'}")
+        stories = self.prepared.gold("valid") if self.processes.is_main else None
+        if stories is None:
+            return {}
+        scores = score_answers(self.model, self.prepared.tokenizer, islice(stories, ANSWERED))
+        return {"answers": scores.model} if scores else {}
 
     def test_split(self, split: str, step: int) -> dict[str, float]:
         """Return loss, perplexity and bits per byte, plus pronoun accuracies if the split has gold labels."""
@@ -185,6 +200,11 @@ class TextEvaluator(Evaluator):
             where = f"; table: {self.log.table(f'pronouns.{split}', report, step)}" if report else ""
             self.log.line(summary + where)
             figures |= accuracies
+            answered = score_answers(self.model, self.prepared.tokenizer, stories)
+            if answered:
+                summary, report = answer_report(answered, split)
+                self.log.line(f"{summary}; table: {self.log.table(f'answers.{split}', report, step)}")
+                figures["answers"] = answered.model
         return figures
 
 
@@ -200,11 +220,11 @@ class PairEvaluator(Evaluator):
         """Return all pairs of the split, bucketed by length, as in Evaluator."""
         return self.prepared.evaluation(split, self.config.data.batch_tokens, rank=rank, world=world)
 
-    def show(self, step: int) -> Scores | None:
+    def show(self, step: int) -> dict[str, float]:
         """Translate the first validation sentences greedily and show the first few with their references."""
         rows = self.prepared.rows("valid")[: self.config.trainer.evaluate_sentences]
         if not rows["source"]:
-            return None
+            return {}
         greedy = TranslationConfig(beam_size=1)
         scores, examples, cut = translate_rows(self.model, self.prepared, rows, greedy, self.processes)
         whole = self.prepared.size("valid")
@@ -218,7 +238,7 @@ class PairEvaluator(Evaluator):
         self.log.markdown("samples", f"{table(COLUMNS, shown)}\n\n{signatures()}", step)
         for source, reference, hypothesis in shown:
             self.log.line(f"  {source} → {hypothesis}  (reference: {reference})")
-        return scores
+        return asdict(scores)
 
     def test_split(self, split: str, step: int) -> dict[str, float]:
         """Log scores and baselines as a table; write all translations to `translations.<split>.tsv`."""

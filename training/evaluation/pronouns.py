@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from data.batches.batch import IGNORED
-from data.coreference import HEURISTICS, Pronoun, pronouns, share, turns
+from data.coreference import HEURISTICS, Pronoun, pronouns, share, told, turns
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
 from training.loss import token_losses
@@ -46,8 +46,8 @@ class Choice:
 
 
 def choice(story: dict[str, Any], pronoun: Pronoun) -> Choice:
-    """Substitute each candidate for a pronoun of a story row."""
-    text, texts = story["text"], {}
+    """Substitute each candidate for a pronoun of a story row, without its questions: they reveal the antecedent."""
+    text, texts = told(story, story["text"]), {}
     for referent in pronoun.candidates:
         name = story["names"][referent]
         name = name[0].upper() + name[1:] if text[pronoun.start].isupper() else name

@@ -17,10 +17,13 @@ from model.encoder_decoder import EncoderDecoder
 
 
 def text_examples(attention: AttentionConfig, prepared: PreparedText, gold: bool) -> list[Example]:
-    """Return the text examples; texts of the built-in corpus (`gold`) include the antecedents of their pronouns."""
+    """Return the text examples; texts of the built-in corpus (`gold`) include the antecedents of their pronouns, and
+    the mentions that the answers to their questions repeat."""
     valid: list[tuple[str, Sequence[Sequence[int]] | None]]
     if gold:
-        valid = [(story["text"], story["antecedents"]) for story in _rows(prepared, attention.examples)]
+        stories = _rows(prepared, attention.examples)
+        answered = [[question[1:5] for question in story["questions"]] for story in stories]
+        valid = [(s["text"], [*s["antecedents"], *links]) for s, links in zip(stories, answered, strict=True)]
     else:
         valid = [(text, None) for text in prepared.texts("valid", attention.examples)]
     return [

@@ -104,6 +104,15 @@ def words(parts: Iterable[Part]) -> Iterator[Word]:
             yield from words(part.parts)
 
 
+def referents(parts: Iterable[Part]) -> Iterator[Referent]:
+    """Yield the referent of each mention of a sequence, those of a longer mention first."""
+    for part in parts:
+        if isinstance(part, Phrase):
+            if part.referent is not None:
+                yield part.referent
+            yield from referents(part.parts)
+
+
 def text(parts: Iterable[Part]) -> str:
     """Return the Japanese spelling of a sequence."""
     return "".join(word.text for word in words(parts))

@@ -3,4 +3,8 @@
 from data.primer.plots import living, people, things
 from data.primer.plots.casting import PLOTS
 
-__all__ = ["PLOTS", "living", "people", "things"]
+ANIMALS = ("chase", "race")
+WITH_PEOPLE = tuple(name for name, _ in PLOTS if name not in ANIMALS)
+"""Plots about two people, which can be the acts of a story."""
+
+__all__ = ["PLOTS", "WITH_PEOPLE", "living", "people", "things"]

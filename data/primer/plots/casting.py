@@ -33,13 +33,17 @@ def plot(function: Plot) -> Plot:
 # Casting and places
 
 
-def people(chooser: Chooser) -> tuple[Figure, Figure]:
-    """Choose two people, most often with the same pronoun."""
+def people(t: Teller, chooser: Chooser) -> tuple[Figure, Figure]:
+    """Choose two people, most often with the same pronoun; the second act of a story keeps them, in either role."""
+    if t.cast:
+        first, second = t.cast
+        return (first, second) if chooser.chance(0.5) else (second, first)
     wanted = chooser.chance(0.8)
-    first, second = chooser.pair(CALLED)
-    while (first.pronoun == second.pronoun) != wanted:
-        first, second = chooser.pair(CALLED)
-    return Figure(first), Figure(second)
+    one, other = chooser.pair(CALLED)
+    while (one.pronoun == other.pronoun) != wanted:
+        one, other = chooser.pair(CALLED)
+    t.cast = Figure(one), Figure(other)
+    return t.cast
 
 
 COLORS = frozenset(("red", "blue", "white", "black", "yellow"))

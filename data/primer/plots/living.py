@@ -13,7 +13,7 @@ PETS = ("dog", "cat", "puppy", "kitten", "rabbit", "hamster", "turtle", "bird")
 @plot
 def runaway(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A pet runs away and its owner looks for it."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     pet = thing(c, noun(c.pick(PETS)))
     place = c.pick(("park", "forest", "river", "garden"))
     t.tell(t.doing(hero, "have", pet))
@@ -58,7 +58,7 @@ RECIPES = [(dish, bought) for dish, ingredients in INGREDIENTS.items() for bough
 @plot
 def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A hungry person cooks, and a friend shares the meal."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     entry, bought = (noun(name) for name in c.pick(RECIPES))
     action = "bake" if "baked" in entry.kinds else "make"
     dish = Figure(entry)
@@ -85,7 +85,7 @@ def cooking(t: Teller, c: Chooser) -> tuple[str, ...]:
 @plot
 def garden(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody grows a plant and others admire it."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     plant = thing(c, noun(c.pick(("flower", "rose"))), 0.2, COLORS | {"small"})
     t.tell(t.doing(hero, "plant", plant, at("garden", "に")), "", "one day")
     if c.chance(0.6):
@@ -181,7 +181,7 @@ def race(t: Teller, c: Chooser) -> tuple[str, ...]:
 @plot
 def climbing(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A thirsty climber meets somebody with a drink."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     drink = Figure(noun(c.pick(("water", "tea", "milk", "juice", "coffee", "cocoa"))))
     mountain = known("mountain")
     t.tell(t.doing(hero, "climb", mountain), "", "one day", "yesterday")

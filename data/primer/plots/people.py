@@ -14,7 +14,7 @@ PRACTICE = {"study": ("library", "classroom", "room"), "sport": ("park", "school
 @plot
 def homework(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody has to learn something difficult, and a friend helps."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     entry = c.pick(nouns("study", "sport", "instrument"))
     subject = Figure(entry)
     subject.introduced = "instrument" in entry.kinds
@@ -39,7 +39,7 @@ def homework(t: Teller, c: Chooser) -> tuple[str, ...]:
 @plot
 def waiting(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody waits for a friend, who comes or does not."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     place = c.pick(("station", "park", "library", "school"))
     goal = c.pick(("zoo", "museum", "movie theater", "lake", "pool"))
     t.tell(t.doing(hero, "go to", toward=goal, modality="want"), "", "one day", "yesterday")
@@ -66,7 +66,7 @@ def waiting(t: Teller, c: Chooser) -> tuple[str, ...]:
 @plot
 def ill(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A friend visits somebody who is ill and brings something."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     shops = {"fruit": "supermarket", "book": "bookstore", "plant": "flower shop"}
     while (entry := c.pick(nouns(*shops))).english in ("lemon", "tree", "dictionary"):
         pass
@@ -92,7 +92,7 @@ def ill(t: Teller, c: Chooser) -> tuple[str, ...]:
 @plot
 def quarrel(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody hides a thing for fun and apologises."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     it = Figure(noun(c.pick("hat bag ball notebook pen umbrella key diary doll camera".split())), owner=friend)
     first, second = c.pair((c.pick(("room", "classroom", "kitchen")), "garden", "library", "park"))
     t.tell(t.doing(hero, "hide", it, at(first, "に", 8)), "", "one day", "yesterday")
@@ -111,7 +111,7 @@ LOADS = ("box", "bag", "desk", "chair", "piano", "table")
 @plot
 def carrying(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Two people carry something heavy."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     load = thing(c, noun(c.pick(LOADS)))
     t.tell(t.doing(hero, "carry", load, modality="have to"), "", "one day", "yesterday")
     failed = t.doing(hero, "carry", load, negative=True, modality="can")

@@ -12,7 +12,7 @@ from data.primer.telling import NAMED, Figure, Teller
 @plot
 def lost_and_found(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody loses a thing and looks for it in several places; the owner or a friend finds it."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     it = thing(c, noun(c.pick(FINDABLE)))
     if c.chance(0.5):
         t.tell(t.doing(hero, "have", it))
@@ -62,7 +62,7 @@ TASTES = frozenset(("delicious", "sweet", "acidic", "sour", "bitter", "old"))
 @plot
 def shopping(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody prefers one of two things in a shop, buys it, and takes it home or uses it."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     shop, kind = c.pick(SHOPS)
     options = [entry for entry in nouns(kind) if entry.plural and entry.english not in ("toy", "strawberry")]
     options = [entry for entry in options if "plant" not in entry.kinds and entry.kinds & {"goods", "food"}]
@@ -104,7 +104,7 @@ ERRANDS = (
 @plot
 def errands(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody buys two things; a later action identifies the antecedent of a pronoun."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     (action, some), (other_action, others) = c.pair(ERRANDS)
     one, other = thing(c, noun(c.pick(some.split())), 0.6), thing(c, noun(c.pick(others.split())), 0.6)
     place = c.pick(("station", "department store", "supermarket"))
@@ -127,7 +127,7 @@ PACKED = ("ball", "doll", "toy", "book", "dictionary", "camera", "radio", "clock
 @plot
 def packing(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A thing does not fit into a container: one of them is too big or too small."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     it, into = thing(c, noun(c.pick(PACKED)), 0.5), thing(c, noun(c.pick(("box", "bag"))), 0.5)
     t.tell(t.doing(hero, "have", it))
     action = c.pick(("give", "lend"))
@@ -150,7 +150,7 @@ BLUNT = ("book", "dictionary", "ball", "radio", "clock", "camera", "box")
 @plot
 def dropped(t: Teller, c: Chooser) -> tuple[str, ...]:
     """One thing falls and breaks another; an apology and a replacement follow."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     brittle = Figure(c.pick(nouns("fragile")), owner=friend)
     t.tell(t.doing(hero, "visit", friend), "", "one day", "yesterday")
     if c.chance(0.5):
@@ -172,7 +172,7 @@ def dropped(t: Teller, c: Chooser) -> tuple[str, ...]:
 @plot
 def present(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody chooses a present for a friend for a reason."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     good = ("cheap", "pretty", "cute", "useful", "beautiful")
     entry = c.pick([entry for entry in nouns("gift") if suiting(entry, good)])
     if FEMALE & entry.kinds and friend.pronoun != "she":
@@ -204,7 +204,7 @@ def present(t: Teller, c: Chooser) -> tuple[str, ...]:
 @plot
 def borrowed(t: Teller, c: Chooser) -> tuple[str, ...]:
     """Somebody lends a book or a tool; the friend uses and returns it."""
-    owner, reader = people(c)
+    owner, reader = people(t, c)
     entry = c.pick([entry for entry in nouns("book", "tool") if "dishes" not in entry.kinds])
     it = thing(c, entry)
     action = "use" if "tool" in entry.kinds else "read"
@@ -232,7 +232,7 @@ def borrowed(t: Teller, c: Chooser) -> tuple[str, ...]:
 @plot
 def broken(t: Teller, c: Chooser) -> tuple[str, ...]:
     """A friend's thing breaks and somebody repairs it."""
-    hero, friend = people(c)
+    hero, friend = people(t, c)
     goods = [entry for entry in nouns("machine", "toy") if "goods" in entry.kinds]
     entry = c.pick([entry for entry in goods if not is_a(entry, ("drive", "ball"))])
     it = Figure(entry, owner=friend)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from data.coreference import told
 from data.primer import rows
 from data.primer.corpus import ENOUGH, distinct, sentence_row
 from data.primer.grammar import english as en
@@ -20,7 +21,7 @@ from data.primer.grammar.tree import write
 from data.primer.lexicon import ADJECTIVES, CITIES, NAMES, NOUNS, TIMES, VERBS
 from data.primer.plots import PLOTS
 from data.primer.splits import SPLITS, held_out, parts, quotas
-from data.primer.stream import Combinations
+from data.primer.stream import Combinations, Drawn
 from data.primer.telling import Teller
 
 Row = dict[str, Any]
@@ -93,11 +94,37 @@ def test_one_english_sentence_has_one_translation() -> None:
         assert known.setdefault(source.text, target.text) == target.text, source.text
 
 
-def test_stories_have_three_to_eight_sentences() -> None:
+def test_stories_have_four_to_twelve_sentences() -> None:
     """Guards against plots whose branches add up to more than the context of a small model."""
-    lengths = [row["text"].count(".") for row in some("stories", 1500)]
-    assert min(lengths) >= 3
-    assert max(lengths) <= 8
+    lengths = Counter(told(row, row["text"]).count(".") for row in some("stories", 1500))
+    assert set(lengths) == set(range(4, 13))
+    assert sum(lengths[count] for count in range(9, 13)) > 0.1 * len(some("stories", 1500))
+
+
+def test_nobody_helps_himself() -> None:
+    """Guards against 'Alice helped Alice': no clause of a story has a person as both its subject and its object."""
+    names = {name.english for name in NAMES}
+    clauses = 0
+    for row in some("stories", 1500):
+        for clause in re.split(r"[.?,] |\b(?:because|but|so) ", row["text"]):
+            said = [word for word in re.findall(r"\w+(?!'s)\b", clause) if word in names]
+            assert len(set(said)) == len(said), (clause, row["text"])
+            clauses += len(said) > 1
+    assert clauses > 1000
+
+
+def test_two_acts_have_the_same_people_and_different_things() -> None:
+    """Guards against a second act about strangers, or about another ball that 'the ball' could mean."""
+    names = {name.english for name in NAMES}
+    acts = [row for row in some("stories", 1500) if " " in row["construction"]]
+    assert len(acts) > 150
+    for row in acts:
+        _, later, _ = row["text"].partition("A week later, ")
+        assert later, row["text"]
+        assert "yesterday" not in row["text"].lower(), row["text"]
+        assert {name for name in row["names"] if name in names} == set(re.findall(r"\w+", row["text"])) & names
+        assert len(set(re.findall(r"\w+", row["text"])) & names) <= 2, row["text"]
+        assert len(set(row["names"])) == len(row["names"]), row["text"]
 
 
 @pytest.mark.slow
@@ -110,16 +137,23 @@ def test_a_reason_never_brings_in_somebody_new() -> None:
     assert [text for text in texts if re.search(r"\b(because|but) an? ", text)] == []
 
 
+def text(row: Row, kind: str) -> list[str]:
+    """Return both sides of a row; of a story without the questions at its end: a story in two splits could have two."""
+    english, japanese = (row[side] for side in SIDES[kind])
+    if kind == "sentences" or not row["questions"]:
+        return [english, japanese]
+    return [told(row, english), re.split(r"(?<=。)[^。]*か。", japanese)[0]]
+
+
 @pytest.mark.parametrize("kind", ["sentences", "stories"])
 def test_no_text_is_in_two_splits_and_none_twice(kind: str) -> None:
     """Guards against leakage, which would make the test score measure memorisation."""
-    source, target = SIDES[kind]
     data = some(kind, 6000 if kind == "sentences" else 1500)
-    assert len({row[source] for row in data}) == len(data)
-    for column in (source, target):
+    assert len({text(row, kind)[0] for row in data}) == len(data)
+    for side in (0, 1):
         homes = defaultdict(set)
         for row in data:
-            homes[row[column]].add(row["split"])
+            homes[text(row, kind)[side]].add(row["split"])
         assert max(map(len, homes.values())) == 1
     assert Counter(row["split"] for row in data) == quotas(len(data))
 
@@ -138,12 +172,12 @@ def test_novel_combinations_are_new_but_their_parts_are_not() -> None:
     chooser = Chooser(random.Random(3))
     made_of: dict[str, Combinations] = {}
 
-    def draw() -> tuple[Row, Combinations]:
-        row, combinations = sentence_row(chooser)
+    def draw() -> Drawn:
+        row, combinations, texts = sentence_row(chooser)
         made_of[row["source"]] = combinations
-        return row, combinations
+        return row, combinations, texts
 
-    data = [row for _, row in sorted(distinct(draw, ENOUGH, "source", "target"), key=itemgetter(0))]
+    data = [row for _, row in sorted(distinct(draw, ENOUGH), key=itemgetter(0))]
     trained = {found for row in data if row["split"] == "train" for found in made_of[row["source"]]}
     novel = [made_of[row["source"]] for row in data if row["split"] == "novel"]
     assert len(novel) == quotas(ENOUGH)["novel"]

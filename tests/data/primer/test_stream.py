@@ -31,7 +31,7 @@ def test_the_rows_are_the_same_however_many_processes_draw_them(kind: str, count
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_drawn_from_anywhere_fall_into_step(kind: str) -> None:
     """Guards speed: without synchronisation, the calling process would draw every row again."""
-    draw = KINDS[kind].draw
+    draw = KINDS[kind]
     starts, _, _ = share(draw, Stream(3), 1)
     stream = Stream(3)
     stream.skip(SHARE // 2)

@@ -17,6 +17,7 @@ from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT
 from training.evaluation import translation_baselines
+from training.evaluation.answers import score_answers
 from training.evaluation.head_importance import head_importance
 from training.evaluation.head_scores import antecedent_scores
 from training.evaluation.held_out import held_out_loss
@@ -25,7 +26,7 @@ from training.evaluation.translation_baselines import baselines
 from training.hardware import chunks
 
 STORIES = rows("stories", 8, seed=3)
-WIDE = 20_000
+WIDE = 40_000
 """Entries of the vocabulary: more than the largest attention map of these models has."""
 
 
@@ -59,11 +60,12 @@ def windows() -> list[Batch]:
         lambda model, tokenizer: held_out_loss(model, windows(), 1),
         lambda model, tokenizer: head_importance(model, windows()),
         lambda model, tokenizer: antecedent_scores(model, tokenizer, STORIES),
+        lambda model, tokenizer: score_answers(model, tokenizer, STORIES),
         lambda model, tokenizer: score_pronouns(
             model, tokenizer, [choice(row, p) for row in STORIES for p in pronouns(row, row["text"])]
         ),
     ],
-    ids=["validation loss", "head importance", "head scores", "pronouns"],
+    ids=["validation loss", "head importance", "head scores", "answers", "pronouns"],
 )
 def test_no_evaluation_holds_the_logits_of_a_whole_batch(
     evaluate: Callable[[GPT, Tokenizer], object], tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch

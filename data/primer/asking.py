@@ -1,0 +1,157 @@
+"""End a story with a question about it and its answer: "Who was kind? Emi was."
+
+The plot knows who did what. No rule about positions answers the questions: the answer is drawn first, with equal
+probability for everybody that the story says something about, and then a question to which it is the only answer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from data.primer.grammar.choice import Chooser
+from data.primer.grammar.clauses import Clause, Complement, Mode, marked, verb_head
+from data.primer.grammar.noun_phrases import NounPhrase, asked
+from data.primer.grammar.tree import Link, Parts, Word, words
+from data.primer.lexicon import Noun, noun, verb
+from data.primer.telling import Fact, Figure, Teller, quality_head
+
+OTHER_NAMED = 0.15
+"""Fraction of the questions about somebody that name somebody else: whoever is not in the question answers them."""
+TURN = 3.0
+"""Weight of a question about a turn, relative to other questions with the same answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a story, not yet in words."""
+
+    fact: Fact
+    of_subject: bool
+    """Whether it asks for the subject of the clause rather than for its object."""
+
+    @property
+    def answer(self) -> Figure:
+        """The figure that answers the question."""
+        if self.of_subject:
+            return self.fact.who
+        assert self.fact.what is not None
+        return self.fact.what
+
+    @property
+    def named(self) -> tuple[Figure, ...]:
+        """The figures that the question names."""
+        fact = self.fact
+        return tuple(figure for figure in (fact.who, fact.what, fact.to) if figure and figure is not self.answer)
+
+    @property
+    def wording(self) -> tuple[object, ...]:
+        """What two questions share if they are the same."""
+        fact = self.fact
+        asked_for = (None, fact.what) if self.of_subject else (fact.who, None)
+        return fact.state, fact.action, fact.modality, fact.to, fact.toward, *asked_for
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question in both languages, with the words at which it and its answer begin."""
+
+    question: Question
+    english: Parts
+    japanese: Parts
+    answer: NounPhrase
+
+
+def questions(teller: Teller) -> list[Question]:
+    """Return all questions about a story that have one answer."""
+    names: dict[str, list[Figure]] = defaultdict(list)
+    for figure in teller.figures:
+        names[figure.referent.again].append(figure)
+    alone = {figure for found in names.values() if len(found) == 1 for figure in found}
+    found = [Question(fact, True) for fact in teller.facts]
+    found += [Question(fact, False) for fact in teller.facts if fact.what]
+    answers: dict[tuple[object, ...], set[Figure]] = defaultdict(set)
+    for question in found:
+        answers[question.wording].add(question.answer)
+    return [
+        question
+        for question in found
+        if len(answers[question.wording]) == 1 and alone.issuperset((question.answer, *question.named))
+    ]
+
+
+def choose(chooser: Chooser, teller: Teller) -> Question | None:
+    """Draw a question: first its answer, then one of the questions with this answer; None if a single person, or a
+    single thing, could be the answer."""
+    people: dict[Figure, list[Question]] = defaultdict(list)
+    naming: dict[Figure, list[Question]] = defaultdict(list)
+    things: dict[Figure, list[Question]] = defaultdict(list)
+    for question in questions(teller):
+        if not question.answer.animate:
+            things[question.answer].append(question)
+        elif any(figure.animate for figure in question.named):
+            naming[question.answer].append(question)
+        else:
+            people[question.answer].append(question)
+    kinds = [found for found in (people, naming, things) if len(found) > 1]
+    weights = {id(people): 1.0 - OTHER_NAMED, id(naming): OTHER_NAMED, id(things): 0.5}
+    if not kinds:
+        return None
+    options = chooser.weighted([(found, weights[id(found)]) for found in kinds])
+    answer = chooser.pick(sorted(options, key=teller.figures.index))
+    return chooser.weighted([(question, TURN if question.fact.turn else 1.0) for question in options[answer]])
+
+
+def in_words(chooser: Chooser, question: Question) -> Asked:
+    """Write a question and its answer in both languages."""
+    fact, answer = question.fact, question.answer
+    person = answer.animate
+    answered = answer.full()
+    stop, end, said = Link(), Link(), Link()
+    if question.of_subject:
+        clause, _ = _clause(chooser, fact, asked("who" if person else "what", "誰" if person else "何", person), None)
+        english, japanese = clause.english(), clause.japanese(topic="が")
+        be = fact.state or fact.modality == "progressive"
+        helper: Parts = (Word(("were" if answer.plural else "was") if be else "did", said),)
+        copula: Parts = (Word("です", said),)
+    else:
+        what = asked("whom" if person else "what", "誰" if person else "何", person)
+        clause, gap = _clause(chooser, fact, fact.who.full(), what)
+        assert gap is not None
+        english, japanese = (*gap.english, *clause.english(gap=gap)), clause.japanese()
+        helper, copula = (), (Word("です"),)
+    return Asked(
+        question,
+        (*english, Word("?", stop), *answered.english, *helper, Word(".", end)),
+        (*japanese, Word("か", stop), Word("。", stop), *answered.japanese, *copula, Word("。", end)),
+        answered,
+    )
+
+
+def _clause(
+    chooser: Chooser, fact: Fact, subject: NounPhrase, what: NounPhrase | None
+) -> tuple[Clause, Complement | None]:
+    """Return the clause of a fact with another subject or object, and the complement that asks."""
+    if fact.state:
+        head, ending = quality_head(fact.action, too=fact.too)
+        return Clause(head, subject, Mode("past"), ending=ending), None
+    complements: list[Complement] = []
+    entry = fact.what.entry if fact.what else None
+    if fact.toward:
+        one = verb(fact.action, noun(fact.toward))
+        complements.append(marked(chooser.goal(noun(fact.toward)), "", one.particle, 0, 7))
+    else:
+        one = verb(fact.action, entry if isinstance(entry, Noun) else None)
+    gap = None
+    if fact.what:
+        complements.append(marked(what or fact.what.full(), "", one.particle, 0, 7))
+        gap = complements[-1] if what else None
+    if fact.to:
+        complements.append(marked(fact.to.full(), "to", "に", 1, 6))
+    clause = Clause(verb_head(one), subject, Mode("past", False, fact.modality), tuple(complements), bool(what))
+    return clause, gap
+
+
+def first_word(parts: Parts) -> Word:
+    """Return the first word of a side."""
+    return next(words(parts))
