@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import islice
@@ -29,10 +30,15 @@ TOLERANCE = 0.05
 rounds to 1 in 256, and a sum of many such values deviates by a few times that."""
 
 
-def draws_image(number: int, images: int | None) -> bool:
-    """Whether the evaluation of this number, from 1, draws an image: all of the first `images`, then every second, then
-    every fourth, … each time their number doubles."""
-    return images is None or number % (1 << (-(-number // images) - 1).bit_length()) == 0
+CURVES = 200
+"""Number of first evaluations that all write the curves of attention, about six for each attention layer. TensorBoard
+shows at most 1,000 points of a curve."""
+
+
+def is_chosen(number: int, first: int | None) -> bool:
+    """Whether the evaluation of this number, from 1, is one of the `first`, then of every second, then of every fourth,
+    … each time their number doubles."""
+    return first is None or number % (1 << (-(-number // first) - 1).bit_length()) == 0
 
 
 class AttentionRecorder:
@@ -61,12 +67,17 @@ class AttentionRecorder:
                 f"more than {attention.keep} steps have attention maps: from now on some are deleted, so that the rest"
                 " is evenly spaced (attention.keep)"
             )
-        # The prefix sorts these many charts after the main curves.
-        self.log.scalars({f"val_{tag}": value for tag, value in scalars(recording.measures).items()}, step)
-        if attention.image and recording.samples and draws_image(self.log.evaluations + 1, attention.images):
+        number = self.log.evaluations + 1
+        if is_chosen(number, CURVES):
+            # The prefix sorts these many charts after the main curves.
+            self.log.scalars({f"val_{tag}": value for tag, value in scalars(recording.measures).items()}, step)
+        else:
+            self.tell_once(f"after {CURVES} evaluations, curves of attention have a point at every second, later fewer")
+        if attention.image and recording.samples and is_chosen(number, attention.images):
             from attention_maps.draw.canvas import Canvas  # imported late: matplotlib takes 30 MB and 0.3 s
 
             self.log.image("maps", for_images(recording).draw(Canvas), step)
+            gc.collect()  # a figure is full of reference cycles: several MB until Python's next full collection
 
     def recording(self, step: int, measured: Measures | None = None) -> Recording:
         """Record the maps of all examples and score the heads; `measured` is added to the measures."""

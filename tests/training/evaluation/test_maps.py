@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from attention_maps.files import store
@@ -17,7 +19,7 @@ from data.prepare import prepare
 from model.config import ModelConfig
 from training.config import TrainConfig
 from training.evaluation.evaluators import evaluator_for
-from training.evaluation.maps import AttentionRecorder, draws_image
+from training.evaluation.maps import AttentionRecorder, is_chosen
 from training.run_folder.loaded_run import build_model
 from training.run_folder.log import RunLog
 
@@ -184,13 +186,16 @@ def test_maps_that_are_not_the_models_own_are_reported(
 
 def test_images_of_a_long_run_grow_with_the_logarithm_of_its_evaluations() -> None:
     """Guards against event files that consist of pictures after a week."""
-    assert [number for number in range(1, 41) if draws_image(number, 3)] == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]
-    assert sum(draws_image(number, 50) for number in range(1, 1001)) == 156
-    assert all(draws_image(number, None) for number in range(1, 1001))
+    assert [number for number in range(1, 41) if is_chosen(number, 3)] == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]
+    assert sum(is_chosen(number, 50) for number in range(1, 1001)) == 156
+    assert all(is_chosen(number, None) for number in range(1, 1001))
 
 
-def test_which_evaluation_draws_an_image_is_counted_over_resumes(make: Make, tmp_path: Path) -> None:
+def test_which_evaluation_draws_an_image_or_curves_is_counted_over_resumes(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Guards against a run that draws all images again after every resume."""
+    monkeypatch.setattr("training.evaluation.maps.CURVES", 3)
     recorder = make("gpt", images=1)
     (tmp_path / "metrics.jsonl").write_text("".join(f'{{"step": {step}}}\n' for step in (2, 4, 6, 8, 10)))
     recorder.log = RunLog(tmp_path, 6, 6)
@@ -198,4 +203,18 @@ def test_which_evaluation_draws_an_image_is_counted_over_resumes(make: Make, tmp
         recorder.record(step)
         recorder.log.metrics({"step": step})
     recorder.log.close()
-    assert [image.step for image in events(tmp_path).Images("maps")] == [8], "the fourth evaluation, not 5 and 6"
+    drawn = events(tmp_path)
+    assert [image.step for image in drawn.Images("maps")] == [8], "the fourth evaluation, not 5 and 6"
+    assert [point.step for point in drawn.Scalars("val_attention/decoder/0/entropy")] == [8, 12], "every second"
+
+
+def test_a_drawn_figure_is_freed_at_once(make: Make) -> None:
+    """Guards against memory that rises for many evaluations, until Python collects the cycles of matplotlib."""
+
+    def figures() -> set[int]:
+        return {id(each) for each in gc.get_objects() if type(each) is Figure}
+
+    recorder = make("gpt", scored=0)
+    before = figures()
+    recorder.record(1)
+    assert figures() <= before
