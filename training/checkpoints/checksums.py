@@ -21,15 +21,21 @@ class Checksum:
     size: int
     crc32: int
 
-    def difference(self, path: Path) -> str | None:
-        """Return how the file differs, or None if its content has this checksum. Raises OSError if it is unreadable."""
-        buffer, found, size = memoryview(bytearray(_CHUNK)), 0, 0
+    @classmethod
+    def of(cls, path: Path) -> Checksum:
+        """Read a file. Raises OSError if it is unreadable."""
+        buffer, crc32, size = memoryview(bytearray(_CHUNK)), 0, 0
         with path.open("rb", buffering=0) as file:
             while count := file.readinto(buffer):
-                found, size = zlib.crc32(buffer[:count], found), size + count
-        if size != self.size:
-            return f"it has {size:,} bytes, but {self.size:,} were written"
-        return None if found == self.crc32 else "its content is not what was written: the checksum differs"
+                crc32, size = zlib.crc32(buffer[:count], crc32), size + count
+        return cls(size, crc32)
+
+    def difference(self, path: Path) -> str | None:
+        """Return how the file differs, or None if its content has this checksum. Raises OSError if it is unreadable."""
+        found = Checksum.of(path)
+        if found.size != self.size:
+            return f"it has {found.size:,} bytes, but {self.size:,} were written"
+        return None if found == self else "its content is not what was written: the checksum differs"
 
     def to_json(self) -> dict:
         """Return the content of the entry in state.json."""

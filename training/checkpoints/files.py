@@ -42,32 +42,29 @@ class Damaged(UserError):
 def write_files(folder: Path, step: int, snapshot: Snapshot, progress: dict) -> None:
     """Write the three files of a checkpoint; a random id stored in two of them identifies files of the same save.
 
-    The state is written first: the next optimiser step waits for it (see Snapshot).
+    The state is written first, without its checksum: the next optimiser step waits for it (see Snapshot).
     """
     save = secrets.token_hex(8)
-    checksums = {
-        STATE: write_state(snapshot.state | {"save": save}, folder / STATE),
-        WEIGHTS: write_weights(snapshot, folder / WEIGHTS, {"step": str(step), "save": save}),
-    }
+    write_state(snapshot.state | {"save": save}, folder / STATE)
+    weights = write_weights(snapshot, folder / WEIGHTS, {"step": str(step), "save": save})
+    checksums = {STATE: Checksum.of(folder / STATE), WEIGHTS: weights}
     (folder / SUMMARY).write_bytes(summary(progress, checksums))
     for name in (WEIGHTS, STATE, SUMMARY):
         flush(folder / name)
 
 
-def write_state(state: dict, path: Path) -> Checksum:
+def write_state(state: dict, path: Path) -> None:
     """Run `torch.save` on a file opened here, so that system errors are raised as OSError and the file is closed.
 
     On a path, torch reports `unexpected pos 640 vs 534` or `iostream error` for any cause.
     """
     with path.open("wb") as file:
-        writer = ChecksumWriter(file)
         try:
-            torch.save(state, writer)  # type: ignore[arg-type]
+            torch.save(state, file)
         except RuntimeError as error:  # `unexpected pos` while closing the archive after a failed write
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from None
             raise
-        return writer.checksum
 
 
 def write_weights(snapshot: Snapshot, path: Path, metadata: dict[str, str]) -> Checksum:

@@ -39,10 +39,10 @@ def save_checkpoint(folder: Path, step: int, snapshot: Snapshot, progress: dict,
     partial = folder / f".tmp-{final.name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        flush(folder.parent)
         remove_left_overs(folder)
         partial.mkdir()
         write_files(partial, step, snapshot, progress)
+        flush(folder.parent)  # not before the files: training may be waiting for them
         flush(partial)
         partial.rename(final)
         point(folder / "last", final.name)
