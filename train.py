@@ -9,7 +9,7 @@ from configs.program import check_system, importing, run_guarded
 
 check_system()
 with importing():
-    from training.command_line import requested_runs
+    from training.command_line import requested_runs, swept_by_hydra
     from training.config import TrainConfig
     from training.processes.processes import SINGLE, Processes, opened_processes
     from training.progress import Interrupted
@@ -20,7 +20,9 @@ def main() -> None:
     try:
         with opened_processes() as group:  # the workers of torchrun, or this process alone
             # Reports all errors before the slow import of torch.
-            runs = group.broadcast(lambda: requested_runs(group.arguments(sys.argv[1:]), group.world))
+            if swept_by_hydra(arguments := group.arguments(sys.argv[1:]), train):
+                return
+            runs = group.broadcast(lambda: requested_runs(arguments, group.world))
             if len(runs) == 1:
                 train(runs[0].config, runs[0].changes, group)
             elif runs:

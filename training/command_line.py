@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import hydra
@@ -12,6 +12,7 @@ from tqdm import tqdm
 from configs.compose import CONFIGS, normalise
 from configs.errors import UserError
 from configs.help import train_help
+from configs.program import importing
 from configs.sweep_points import as_settings, sweep_points
 from training.composed_run import ComposedRun, compose_run
 from training.config import TrainConfig
@@ -79,6 +80,37 @@ def split_flags(arguments: Sequence[str], found: list[str]) -> tuple[list[str], 
     if set(CFG_FLAGS) & set(flags) and not {"--cfg", "-c"} & set(flags):
         found.append(f"{', '.join(CFG_FLAGS)}: only affect the output of `--cfg job`; add --cfg job or remove the flag")
     return flags, settings
+
+
+def is_for_hydra(setting: str) -> bool:
+    """Whether an argument sets Hydra itself: one of its sweepers or launchers, which then runs the sweep."""
+    return setting.lstrip("+").startswith(("hydra/", "hydra."))
+
+
+def swept_by_hydra(arguments: Sequence[str], train: Callable[[TrainConfig], object]) -> bool:
+    """Run a sweep with Hydra's plugins and return True, if the command line requests that. Raises UserError."""
+    settings = hydra_settings(arguments)
+    if settings:
+        with importing():
+            from training.hydra_sweep import hydra_sweep
+        hydra_sweep(settings, train)
+    return bool(settings)
+
+
+def hydra_settings(arguments: Sequence[str]) -> list[str]:
+    """Return the settings of a sweep that Hydra's plugins run; [] if the command line requests none. Raises
+    UserError."""
+    if not any(map(is_for_hydra, arguments)) or {"--help", "-h"} & set(arguments):
+        return []
+    found: list[str] = []
+    flags, settings = split_flags(arguments, found)
+    if not set(SWEEP_FLAGS) & set(flags):
+        found.append("hydra/sweeper, hydra/launcher: choose how a sweep is run; add -m")
+    found += [f"{flag}: cannot be combined with a sweep by Hydra's plugins" for flag in flags if flag in FLAGS]
+    found += sweep_problems(flags, settings)
+    if found:
+        raise UserError(*found)
+    return [setting if is_for_hydra(setting) else normalise(setting) for setting in settings]
 
 
 def sweep_problems(flags: list[str], settings: list[str]) -> list[str]:
