@@ -24,42 +24,38 @@ def evaluate(settings: EvaluateSettings) -> None:
     """Load the run and the split, score it, print a table and write the result. Raises UserError."""
     with importing():  # late, so that --help and errors need not wait a second for torch
         from configs.errors import UserError
-        from configs.program import expanded
         from training.evaluation.reports.result import result_path, save_result
-        from training.evaluation.reports.subject import load_subject, moved, with_data
+        from training.evaluation.reports.subject import load_subject, moved
         from training.evaluation.reports.text import text_report
         from training.evaluation.reports.translation import translation_report, tuning_report
         from training.hardware.device import choose_hardware
         from training.hardware.gpu_attention import evaluation_kernels
         from training.hardware.out_of_memory import advised
-        from training.run_folder.loaded_run import load_run
+        from training.run_folder.loaded_run import named_runs
         from training.run_folder.log import wrapped
-        from training.run_folder.saved_config import load_config, run_and_checkpoint
+        from training.run_folder.saved_config import load_config
 
     # What is wrong is reported before anything is loaded.
-    name, split = str(settings.run), str(settings.split)
-    folder, checkpoint = run_and_checkpoint(expanded(name), settings.checkpoint)
-    config = load_config(folder)
-    configs = [config]
-    if settings.compare:
-        place = run_and_checkpoint(expanded(settings.compare), settings.checkpoint)
-        configs.append(load_config(place[0]))
-    if found := run_problems(settings, [each.task for each in configs], [each.model.context for each in configs]):
+    name, other_name, split = str(settings.run), settings.compare, str(settings.split)
+    runs = named_runs(name, settings.checkpoint)
+    others = named_runs(other_name, settings.checkpoint) if other_name else []
+    configs = [load_config(run) for run, _ in (*runs, *others)]
+    tasks = [each.task for each in (configs[0], *configs[len(runs) :][:1])]
+    if found := run_problems(settings, tasks, [each.model.context for each in configs]):
         raise UserError(*found)
-    path = result_path(settings, folder)
+    path = result_path(settings, runs[0][0], len(runs))
 
     # The model and the split, tokenised with its tokenizer; the same texts for the second run.
     device = choose_hardware(settings.device, "float32", None, key="device").device
-    subject, other = load_subject(name, checkpoint, split, settings.data, device), None
-    if settings.compare:
-        texts = moved(config.data, settings.data)
-        other = with_data(settings.compare, load_run(*place), texts, split, device)
+    texts = moved(configs[0].data, settings.data)
+    subject = load_subject(name, settings.checkpoint, texts, split, device)
+    other = load_subject(other_name, settings.checkpoint, texts, split, device) if other_name else None
 
     # The scores.
     with advised(lambda: "choose device=cpu, or a smaller beam_size"), evaluation_kernels(device):
         if settings.tune:
             result = tuning_report(subject, settings)
-        elif config.task == "gpt":
+        elif configs[0].task == "gpt":
             result = text_report(subject, other, settings)
         else:
             result = translation_report(subject, other, settings)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from configs.program import check_system, expanded, importing, run_guarded
+from configs.program import check_system, importing, run_guarded
 
 check_system()
 with importing():
@@ -40,16 +40,16 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
         from training.hardware.device import choose_hardware
         from training.hardware.number_format import decoding_format
         from training.hardware.out_of_memory import advised
-        from training.run_folder.loaded_run import load_run
+        from training.run_folder.loaded_run import load_named, named_runs
         from training.run_folder.saved_config import load_config
         from training.run_folder.tokenizers import load_source_alphabet
 
-    folder = expanded(str(config.run))
-    task = load_config(folder).task
-    if found := task_problems(config, given, task):
+    named = named_runs(str(config.run), config.checkpoint)
+    task = load_config(named[0][0]).task
+    if found := task_problems(config, given, task, len(named)):
         raise UserError(*found)
     with advised(lambda: memory_advice(config, task)):
-        run = load_run(folder, config.checkpoint)
+        run = load_named(str(config.run), config.checkpoint)
         device = choose_hardware(config.device, "float32", None, key="device").device
         run.model.to(device)
         weights = config.quantize or decoding_format(device, count_parameters(run.model))

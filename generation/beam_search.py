@@ -10,6 +10,7 @@ from torch import Tensor
 from generation.beam_step import Hypothesis, beam_step
 from generation.cuda.beam_search import GraphBeamSearch
 from model.encoder_decoder import EncoderDecoder
+from model.ensemble import Ensemble
 
 
 @torch.inference_mode()
@@ -48,7 +49,8 @@ def beam_search(
     limits = _limits(model, source, max_length, beam_size, n_best)
     banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=source.device)
     if static_shapes is None:
-        static_shapes = GraphBeamSearch.applies(source.device, max(limits), model.config.context)
+        applies = GraphBeamSearch.applies(source.device, max(limits), model.config.context)
+        static_shapes = applies and not isinstance(model, Ensemble)
     if static_shapes:
         search = GraphBeamSearch(
             model, source, source_mask, bos_id=bos_id, eos_id=eos_id, limits=limits, beam_size=beam_size, banned=banned

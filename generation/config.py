@@ -12,7 +12,9 @@ class RunConfig:
     """The trained run and its input."""
 
     run: str | None = None
-    """Folder of a trained run, runs/NAME. The path is taken literally, except that a leading ~ is expanded."""
+    """Folder of a trained run, runs/NAME, or one of its checkpoints, runs/NAME/checkpoints/step-00000500. Several,
+    separated by commas, form an ensemble: the probabilities of the next token are averaged, which needs the same
+    tokenizer. The path is taken literally, except that a leading ~ is expanded."""
 
     prompt: str | None = None
     """Text to continue, or sentences to translate, one per line; used verbatim. If not given, standard input is read.
@@ -138,10 +140,14 @@ def sampling_problems(config: SamplingConfig) -> list[str]:
     return [f"{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
 
 
-def task_problems(config: GenerateConfig, given: set[str], task: str) -> list[str]:
-    """Return one sentence for each key in `given`, those on the command line, that does not apply to the run's task."""
+def task_problems(config: GenerateConfig, given: set[str], task: str, models: int = 1) -> list[str]:
+    """Return one sentence for each key in `given`, those on the command line, that does not apply to the run's task, or
+    to an ensemble of several models."""
     foreign, does = (ONLY_TRANSLATION, "generates text") if task == "gpt" else (ONLY_GPT, "translates")
-    return [f"{key}: {config.run} {does} and has no such setting (task={task})" for key in sorted(given & foreign)]
+    found = [f"{key}: {config.run} {does} and has no such setting (task={task})" for key in sorted(given & foreign)]
+    if config.attention and models > 1:
+        found.append("attention=true: an ensemble has no attention maps; record one run at a time")
+    return found
 
 
 def memory_advice(config: GenerateConfig, task: str) -> str:

@@ -11,6 +11,7 @@ from generation.config import SamplingConfig, sampling_problems
 from generation.cuda.sampling import GraphSampling
 from generation.next_token import UniformDraws, next_token
 from generation.sequences import Sequences
+from model.ensemble import Ensemble
 from model.gpt import GPT
 
 
@@ -49,7 +50,8 @@ def generate(
         raise ValueError("; ".join(found))
     device = next(model.parameters()).device
     draws = UniformDraws(len(prompts), seed)
-    static_shapes = GraphSampling.applies(device) if static_shapes is None else static_shapes
+    if static_shapes is None:
+        static_shapes = GraphSampling.applies(device) and not isinstance(model, Ensemble)
     # Otherwise on the CPU: `next_token` accumulates in float64, which Apple's GPUs do not support.
     sampling_device = device if static_shapes else torch.device("cpu")
     banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=sampling_device)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from configs.errors import UserError
+from configs.program import expanded
 from data.tokens.tokenizer import Tokenizer
 from model.encoder_decoder import EncoderDecoder
+from model.ensemble import GPTEnsemble, TranslatorEnsemble
 from model.gpt import GPT
 from training.checkpoints.loading import read_checkpoint
 from training.config import TrainConfig
-from training.run_folder.saved_config import load_config
+from training.run_folder.saved_config import load_config, run_and_checkpoint
 from training.run_folder.tokenizers import load_tokenizers
 
 Model = GPT | EncoderDecoder
@@ -32,6 +34,8 @@ class LoadedRun:
     step: int
     checkpoint: Path
     """Folder of the loaded checkpoint."""
+    members: tuple[LoadedRun, ...] = ()
+    """The runs of an ensemble, otherwise none."""
 
 
 def load_run(run: Path, which: str = "best") -> LoadedRun:
@@ -44,6 +48,38 @@ def load_run(run: Path, which: str = "best") -> LoadedRun:
     model = build_model(config, tokenizers)
     load_into(model, checkpoint.weights, checkpoint.path)
     return LoadedRun(run, config, model.eval(), tokenizers, checkpoint.step, checkpoint.path)
+
+
+def named_runs(name: str, checkpoint: str) -> list[tuple[Path, str]]:
+    """Return the run folder and the checkpoint of each model that the user names: a run, one of its checkpoints, or
+    several of them separated by commas."""
+    names = [name] if "," not in name or expanded(name).exists() else name.split(",")
+    return [run_and_checkpoint(expanded(each), checkpoint) for each in names]
+
+
+def load_named(name: str, checkpoint: str = "best") -> LoadedRun:
+    """Load a run, or several as an ensemble (see `named_runs`), whose folder, config and step are those of the first.
+
+    Raises UserError if they are not models of the same tokens.
+    """
+    members = [load_run(*one) for one in named_runs(name, checkpoint)]
+    first = members[0]
+    if len(members) == 1:
+        return first
+    for other in members[1:]:
+        if other.config.task != first.config.task:
+            raise UserError(f"run={name}: {other.folder} has task={other.config.task}, not task={first.config.task}")
+        if [each.fingerprint for each in other.tokenizers] != [each.fingerprint for each in first.tokenizers]:
+            reason = "an ensemble averages the probabilities of the same tokens"
+            raise UserError(f"run={name}: {other.folder} has another tokenizer than {first.folder}: {reason}")
+    models = [each.model for each in members]
+    ensemble: Model
+    if isinstance(first.model, GPT):
+        ensemble = GPTEnsemble([model for model in models if isinstance(model, GPT)])
+    else:
+        ensemble = TranslatorEnsemble([model for model in models if isinstance(model, EncoderDecoder)])
+    config = replace(first.config, model=ensemble.config)
+    return replace(first, config=config, model=ensemble.eval(), members=tuple(members))
 
 
 def build_model(config: TrainConfig, tokenizers: list[Tokenizer]) -> Model:

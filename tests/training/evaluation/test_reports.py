@@ -18,7 +18,7 @@ from sacrebleu.significance import PairedTest
 from data.batches.batch import IGNORED, Batch
 from data.config import TokenizerConfig
 from data.tokens.tokenizer import Tokenizer
-from tests.conftest import TINY, evaluate_command, train_command
+from tests.conftest import TINY, evaluate_command, generate_command, train_command
 from training.evaluation.reports.bootstrap import interval, p_value, resampled
 from training.evaluation.reports.settings import EvaluateSettings, evaluate_help, parse_settings
 from training.evaluation.reports.text import TokenLosses, count_words
@@ -157,14 +157,14 @@ def test_losses_are_summed_over_documents_or_passages_in_the_order_of_the_text()
         targets[0, 0] = IGNORED if start == 100 else a
         nats = torch.arange(100.0).view(2, 50) + start
         losses.add(Batch(targets, targets, rows=np.array([start, start + 50])), nats)
-    units = losses.units(tokenizer)
+    units = losses.units(tokenizer, 199)
     assert units.kind == "passages of 50 bytes"
     assert units.nats.tolist() == [sum(range(50)), sum(range(50, 100)), sum(range(101, 151)), sum(range(151, 200))]
     assert units.tokens.tolist() == units.bytes.tolist() == [50, 50, 50, 49]
     documents = TokenLosses()
     targets = torch.tensor([[a, tokenizer.eos_id]] * 150)
     documents.add(Batch(targets, targets, rows=np.arange(150) * 2), torch.ones(150, 2))
-    units = documents.units(tokenizer)
+    units = documents.units(tokenizer, 300)
     assert (units.kind, units.nats.tolist(), units.bytes.tolist()) == ("documents", [2.0] * 150, [2.0] * 150)
 
 
@@ -291,6 +291,46 @@ def test_the_length_penalty_is_tuned_on_the_validation_split(folder: Path, evalu
 
 
 @pytest.mark.slow
+def test_an_ensemble_of_runs_is_evaluated_and_generates(
+    folder: Path, evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards the loss of an ensemble, its own output file, and what an ensemble cannot do."""
+    names = [f"runs/chars/checkpoints/step-0000000{step}" for step in (3, 6)]
+    code, out, _ = evaluate(f"run={','.join(names)}", "compare=runs/chars")
+    assert code == 0
+    assert "test: step 3, 6" in out
+    found = result(folder, "chars", "test.ensemble")
+    assert [member["step"] for member in found["model"]["members"]] == [3, 6]
+    text = (folder / "book.txt").read_text(encoding="utf-8")
+    runs = [load_run(folder / "runs" / "chars", Path(name).name) for name in names]
+    ids = torch.tensor([runs[0].tokenizers[0].eos_id, *runs[0].tokenizers[0].encode(text[len(text) * 9 // 10 :])])
+    nats = 0.0
+    with torch.no_grad():
+        for start in range(0, len(ids) - 1, 32):
+            window, targets = ids[start : start + 32][: len(ids) - 1 - start], ids[start + 1 : start + 33]
+            mean = torch.stack([run.model(window.unsqueeze(0))[0].softmax(-1) for run in runs]).mean(0)
+            nats -= float(mean.gather(1, targets.unsqueeze(1)).log().sum())
+    assert found["scores"]["loss"]["value"] == pytest.approx(nats / (len(ids) - 1), rel=1e-4)
+
+    def generate(*arguments: str) -> Evaluated:
+        capsys.readouterr()
+        code = command(monkeypatch, generate_command, *arguments)
+        return code, *capsys.readouterr()
+
+    code, text, _ = generate(f"run={','.join(names)}", "prompt=the ", "max_tokens=5")
+    assert (code, text[:4]) == (0, "the ")
+    for argument, problem in (
+        ("run=runs/chars,runs/pieces", "runs/pieces has another tokenizer than runs/chars"),
+        ("run=runs/chars,runs/pairs", "runs/pairs has task=translate, not task=gpt"),
+    ):
+        for answer in (evaluate(argument), generate(argument, "prompt=x")):
+            assert (answer[0], answer[2].count("\n")) == (2, 1)
+            assert problem in answer[2]
+    code, _, err = generate(f"run={','.join(names)}", "prompt=x", "attention=true")
+    assert (code, err) == (2, "error: attention=true: an ensemble has no attention maps; record one run at a time\n")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -298,6 +338,7 @@ def test_the_length_penalty_is_tuned_on_the_validation_split(folder: Path, evalu
         (["run=runs/none"], "runs/none: no such run folder"),
         (["run=runs/chars", "split=novel"], "the data of runs/chars has no such split; there is: valid, test"),
         (["run=runs/chars", "compare=runs/pairs"], "runs/pairs: has task=translate, but runs/chars has task=gpt"),
+        (["run=runs/chars", "compare=runs/chars"], "compare=runs/chars: is the run itself"),
         (["run=runs/chars", "beam_size=2"], "beam_size: runs/chars is a language model and has no such setting"),
         (["run=runs/pairs", "stride=2"], "stride: runs/pairs translates and has no such setting"),
         (["run=runs/chars", "stride=33"], "stride=33: must not exceed model.context=32"),

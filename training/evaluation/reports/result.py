@@ -39,14 +39,13 @@ class Result:
     """Further entries of the file: baselines, a comparison, translations."""
 
 
-def result_path(settings: EvaluateSettings, run: Path) -> Path:
-    """Return the output file, before the work. Raises UserError if it cannot be written or is not a result."""
-    name = f"{settings.split}.{settings.tune}.json" if settings.tune else f"{settings.split}.json"
+def result_path(settings: EvaluateSettings, run: Path, members: int) -> Path:
+    """Return the output file, before the work. run: the folder of the run, or of the first of several `members`. Raises
+    UserError if it cannot be written or is not a result."""
+    name = ".".join(filter(None, (settings.split, settings.tune, "ensemble" if members > 1 else None, "json")))
     path = expanded(settings.json) if settings.json else run / "evaluation" / name
     if not settings.json:
         check_inside(run)
-        if path.parent.is_symlink():
-            raise UserError(f"{path.parent}: is a link; replace it by a folder, or set json=FILE")
     elif not path.parent.is_dir():
         raise UserError(f"json={settings.json}: there is no folder {path.parent}")
     existing = next(folder for folder in path.parents if folder.exists())

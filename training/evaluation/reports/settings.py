@@ -50,7 +50,8 @@ class EvaluateSettings:
     """Evaluate a run on a split."""
 
     run: str | None = None
-    """A run folder, runs/NAME, or one of its checkpoints, runs/NAME/checkpoints/step-00000500."""
+    """A run folder, runs/NAME, or one of its checkpoints, runs/NAME/checkpoints/step-00000500. Several, separated by
+    commas, form an ensemble: the probabilities of the next token are averaged, which needs the same tokenizer."""
 
     split: Literal["valid", "test", "novel"] | None = None
     """`test`, `valid`, or `novel` (built-in corpus). Default: test; with `tune`, valid."""
@@ -85,7 +86,8 @@ class EvaluateSettings:
     """`cpu`, `cuda`, `cuda:N`, `mps`, or `auto`: a CUDA GPU if there is one, else the CPU."""
 
     json: str | None = None
-    """Output file. Default: evaluation/SPLIT.json in the run folder. An earlier result of another checkpoint or other
+    """Output file. Default: evaluation/SPLIT.json in the run folder; for an ensemble evaluation/SPLIT.ensemble.json in
+    that of its first run. An earlier result of another checkpoint or other
     settings is renamed, not overwritten."""
 
     data: DataPlace = field(default_factory=DataPlace)
@@ -117,6 +119,7 @@ def problems(settings: EvaluateSettings) -> list[str]:
         ("length_penalty", penalty is None or 0 <= penalty <= 10, "must be from 0 to 10"),
         ("resamples", settings.resamples == 0 or 100 <= settings.resamples <= 10**6, "must be 0, or from 100 to 10**6"),
         ("split", not tuning or settings.split == "valid", "tune= chooses on the validation split only: split=valid"),
+        ("compare", settings.compare is None or settings.compare != settings.run, "is the run itself"),
         ("compare", not tuning or settings.compare is None, "cannot be combined with tune"),
         ("length_penalty", not tuning or penalty is None, "cannot be combined with tune=length_penalty"),
         ("resamples", settings.resamples > 0 or settings.compare is None, "compare= needs resamples above 0"),

@@ -10,15 +10,13 @@ import torch
 
 import data.config
 from configs.errors import UserError
-from configs.program import expanded
 from data.config import DataConfig
 from data.prepare import prepare
 from data.prepared import Prepared
 from training.checkpoints.files import load_state
 from training.config import TrainConfig
 from training.evaluation.reports.settings import DataPlace
-from training.run_folder.loaded_run import LoadedRun, Model, load_run
-from training.run_folder.saved_config import run_and_checkpoint
+from training.run_folder.loaded_run import LoadedRun, Model, load_named
 
 
 @dataclass(frozen=True)
@@ -45,12 +43,24 @@ class Subject:
 
     def identity(self) -> dict[str, object]:
         """Return what identifies the weights."""
-        return {
-            "run": self.name,
-            "checkpoint": self.run.checkpoint.name,
-            "step": self.run.step,
-            "weights_sha256": weights_hash(self.model),
-        }
+        found: dict[str, object]
+        found = {"run": self.name, "checkpoint": self.run.checkpoint.name, "step": self.run.step}
+        found |= {"weights_sha256": weights_hash(self.model)}
+        if self.run.members:
+            found["members"] = [
+                {"run": str(each.folder), "step": each.step, "weights_sha256": weights_hash(each.model)}
+                for each in self.run.members
+            ]
+        return found
+
+    def label(self, role: str) -> str:
+        """Return the name for a table of 100 columns: that of the run or, if it is long, its role."""
+        return self.name if len(self.name) <= 18 else role
+
+    @property
+    def steps(self) -> str:
+        """Return the step of the checkpoint, or those of an ensemble."""
+        return "step " + ", ".join(str(each.step) for each in self.run.members or (self.run,))
 
 
 def moved(config: DataConfig, place: DataPlace) -> DataConfig:
@@ -65,14 +75,10 @@ def moved(config: DataConfig, place: DataPlace) -> DataConfig:
     return config
 
 
-def load_subject(name: str, checkpoint: str, split: str, place: DataPlace, device: torch.device) -> Subject:
-    """Load a run, or one of its checkpoints, and prepare its data. Raises UserError."""
-    run = load_run(*run_and_checkpoint(expanded(name), checkpoint))
-    return with_data(name, run, moved(run.config.data, place), split, device)
-
-
-def with_data(name: str, run: LoadedRun, texts: DataConfig, split: str, device: torch.device) -> Subject:
-    """Return the subject whose split comes from `texts`, which may be the data of another run."""
+def load_subject(name: str, checkpoint: str, texts: DataConfig, split: str, device: torch.device) -> Subject:
+    """Load a run, one of its checkpoints or an ensemble, and tokenise `texts`, which may be the data of another run.
+    Raises UserError."""
+    run = load_named(name, checkpoint)
     config = run.config
     sizes = config.model.context, config.seed
     prepared = prepare(config.task, texts, config.tokenizer, *sizes, run.tokenizers)
@@ -81,7 +87,9 @@ def with_data(name: str, run: LoadedRun, texts: DataConfig, split: str, device: 
         raise UserError(f"split={split}: the data of {name} has no such split; there is: {there}")
     run.model.to(device)
     notes = [note for note in prepared.notes if note.startswith(f"{split}:") or note.startswith(f"{split} ")]
-    return Subject(name, run, prepared, split, notes + data_notes(name, run, prepared, split))
+    for member in run.members or (run,):
+        notes += data_notes(str(member.folder), member, prepared, split)
+    return Subject(name, run, prepared, split, notes)
 
 
 def data_notes(name: str, run: LoadedRun, prepared: Prepared, split: str) -> list[str]:

@@ -30,9 +30,9 @@ PASSAGE = 1000
 
 SHOWN = {
     "loss": ("loss, nats per token", "{:.4f}"),
-    "perplexity": ("perplexity per token", "{:.3f}"),
+    "perplexity": ("perplexity per token", "{:.4g}"),
     "bits_per_byte": ("bits per byte", "{:.4f}"),
-    "word_perplexity": ("perplexity per word", "{:.2f}"),
+    "word_perplexity": ("perplexity per word", "{:.4g}"),
     "pronouns": ("pronouns: only meaning decides", "{:.1f} %"),
     "pronouns_contested": ("pronouns: more than one noun agrees", "{:.1f} %"),
 }
@@ -56,8 +56,9 @@ class TokenLosses:
         self.nats.append(losses.cpu().numpy()[counted])
         self.tokens.append(batch.targets.cpu().numpy()[counted])
 
-    def units(self, tokenizer: Tokenizer) -> Units:
-        """Sum the losses over documents, or over passages if there are few documents."""
+    def units(self, tokenizer: Tokenizer, split_bytes: int) -> Units:
+        """Sum the losses over documents, or over passages if there are few documents. split_bytes: of the whole text,
+        whatever the tokenizer."""
         order = np.concatenate(self.positions).argsort()
         nats = np.concatenate(self.nats)[order].astype(np.float64)
         tokens = np.concatenate(self.tokens)[order]
@@ -65,7 +66,7 @@ class TokenLosses:
         lengths = np.where(ends, 1, tokenizer.byte_lengths[tokens])  # an eos counts as one byte, as in `held_out_loss`
         kind, unit = "documents", np.cumsum(ends) - ends
         if unit[-1] + 1 < LEAST_DOCUMENTS:
-            size = min(PASSAGE, max(50, int(lengths.sum()) // LEAST_DOCUMENTS))
+            size = min(PASSAGE, max(50, split_bytes // LEAST_DOCUMENTS))
             kind, unit = f"passages of {size:,} bytes", (np.cumsum(lengths) - lengths) // size
         sums = [np.bincount(unit, each).astype(np.float64) for each in (nats, np.ones_like(nats), lengths)]
         return Units(kind, *sums)
@@ -103,7 +104,7 @@ def score_text(subject: Subject, stride: int | None, resamples: int) -> TextScor
     losses = TokenLosses()
     loss = held_out_loss(model, batches, prepared.bytes(split), each=losses.add)
     check_finite("loss", loss.per_token, subject.run.step)
-    units, words = losses.units(prepared.tokenizer), count_words(prepared.rows(split)["text"])
+    units, words = losses.units(prepared.tokenizer, loss.bytes), count_words(prepared.rows(split)["text"])
     figures = text_figures(loss, units, words, resamples)
     report = ""
     stories = prepared.gold(split)
@@ -144,14 +145,14 @@ def text_report(subject: Subject, other: Subject | None, settings: EvaluateSetti
     """Score a language model, and compare it with another one if there is one."""
     context, stride = subject.config.model.context, settings.stride
     found = score_text(subject, stride, settings.resamples)
-    columns = {subject.name: found.figures}
+    columns = {subject.label("run"): found.figures}
     more: dict = {}
     words: list[str] = []
     if other is not None:
         theirs = score_text(other, stride, settings.resamples)
-        columns[other.name] = theirs.figures
+        columns[other.label("compare")] = theirs.figures
         words, more = compared(subject, other, found, theirs, settings.resamples)
-    header = [f"{subject.split}: step {subject.run.step}"]
+    header = [f"{subject.split}: {subject.steps}"]
     for name in columns:
         header += [name, "95 % interval"] if settings.resamples else [name]
     rows = []
@@ -168,6 +169,7 @@ def text_report(subject: Subject, other: Subject | None, settings: EvaluateSetti
     lines = [
         table(header, rows),
         "",
+        *(f"{role}: {each.name}" for role, each in (("run", subject), ("compare", other)) if each and role in columns),
         *words,
         f"windows of {context} tokens, which {overlap}; {found.loss.tokens:,} tokens, {found.loss.bytes:,} bytes,"
         f" {found.words:,} words",

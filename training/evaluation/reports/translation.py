@@ -127,18 +127,17 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     resamples = fewer(settings.resamples, len(references))
     mine = Translated(subject.name, hypotheses, references, used)
     figures = mine.figures(resamples)
-    rows = [row(subject.name, figures)]
+    rows = [row(subject.label("run"), figures)]
     more: dict[str, Any] = {}
     words: list[str] = []
     if other is not None:
         their_config = options(other, settings)
         their = Translated(other.name, [text for _, _, text in translate_split(other, their_config)], references, used)
         scored = their.figures(resamples)
-        rows.append(row(other.name, scored))
+        rows.append(row(other.label("compare"), scored))
         words, tests = compared(mine, their, figures, scored, resamples)
         more["compared_with"] = {"model": other.identity(), "scores": values_of(scored), "tests": tests}
-        if their_config != config:
-            words.append(f"{other.name}: {described(their_config)}")
+        words = [described(other, "compare", their_config), *words]
     assert isinstance(subject.prepared, PreparedPairs)
     of_baselines = {
         name: Translated(name, texts, references, used).figures(0)
@@ -146,8 +145,7 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     }
     rows += [row(name, found) for name, found in of_baselines.items()]
     header = [f"{subject.split}: {len(references):,} pairs", *(LABELS[name] for name in figures)]
-    lines = [table(header, rows), "", *words]
-    lines.append(f"{subject.name}: step {subject.run.step}, {described(config)}")
+    lines = [table(header, rows), "", described(subject, "run", config), *words]
     if resamples:
         lines.append(f"±: 95 % interval, bootstrap over sentences, {resamples:,} resamples")
     lines += [f"{LABELS[name]}: {figure.signature}" for name, figure in figures.items() if figure.signature]
@@ -157,9 +155,10 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     return Result([*lines, *notes], protocol | {"sentences": len(references)}, figures, more)
 
 
-def described(config: TranslationConfig) -> str:
-    """Describe how was decoded."""
-    return f"beam_size={config.beam_size}, length_penalty={config.length_penalty:g}"
+def described(subject: Subject, role: str, config: TranslationConfig) -> str:
+    """Describe a row of the table: the run, the step and how it decodes."""
+    name = subject.name if subject.label(role) != role else f"{role}: {subject.name}"
+    return f"{name}: {subject.steps}, beam_size={config.beam_size}, length_penalty={config.length_penalty:g}"
 
 
 def row(name: str, figures: dict[str, Figure]) -> list[str]:
@@ -245,7 +244,7 @@ def tuning_report(subject: Subject, settings: EvaluateSettings) -> Result:
         table(header, rows),
         "",
         advice,
-        f"{subject.name}: step {subject.run.step}, beam_size={now.beam_size}, {len(references):,} validation pairs;"
+        f"{subject.name}: {subject.steps}, beam_size={now.beam_size}, {len(references):,} validation pairs;"
         " * highest chrF",
     ]
     protocol = {"beam_size": now.beam_size, "length_penalties": penalties, "sentences": len(references)}
