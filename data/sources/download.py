@@ -137,6 +137,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         """Refuse other schemes: the library would also follow one to ftp."""
         if not is_url(newurl):
             raise urllib.error.HTTPError(newurl, code, "with a redirect that is not http(s)", headers, fp)
+        fp.close()  # otherwise the library reads the rest of the response, of any length, into memory
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

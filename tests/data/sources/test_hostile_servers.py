@@ -99,6 +99,14 @@ def test_a_redirect_to_anything_but_http_is_refused(tmp_path: Path, serve: Serve
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_body_of_a_redirect_is_not_read(tmp_path: Path, serve: Serve) -> None:
+    """Guards against a redirect with a body that never ends or is larger than the memory."""
+    place = serve(response("Content-Length: 4", body=b"text"))
+    redirect = response(f"Location: {place}/b.txt", f"Content-Length: {10**14}", status="301 Moved")
+    address = serve(redirect, b"x", pause=0.1, repeat=True)
+    assert download(f"{address}/a.txt", tmp_path).read_bytes() == b"text"
+
+
 @pytest.mark.parametrize("length", ["9" * 5000, "-5", "²", "1e3"])
 def test_a_length_that_is_no_number_is_ignored(tmp_path: Path, serve: Serve, length: str) -> None:
     """Guards against a traceback for a number of 5,000 digits."""
