@@ -20,14 +20,14 @@ from hypothesis.errors import HypothesisException
 from tests.fuzz.isolation import Verdict, judge
 
 KINDS = {
-    "settings": (20, 50),
-    "data_files": (20, 20),
+    "settings": (20, 20),
+    "data_files": (20, 35),
     "tokenizers": (8, 1),
     "checkpoints": (12, 2),
     "run_folders": (12, 2),
     "prompts": (8, 1),
-    "recordings": (10, 6),
-    "tab": (10, 14),
+    "recordings": (10, 10),
+    "tab": (10, 25),
     "remote": (8, 4),
 }
 """Kinds of inputs, the modules of `tests.fuzz.kinds`, with their shares of the cases in a full and in a quick campaign,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import datasets  # noqa: F401 - half a second, once instead of in every child
 import pyarrow
 import pyarrow.parquet
 from hypothesis import strategies as st

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
+import datasets  # noqa: F401 - half a second, once instead of in every child
 from hypothesis import strategies as st
 
 from configs.errors import UserError

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from hypothesis import strategies as st
 
+from attention_maps.__main__ import COMMANDS as TABLE
+from attention_maps.__main__ import HELP
+from configs.commands import run_command
 from configs.compose import GROUPS, all_keys
+from generation.command_line import generate_help, parse_command
 from generation.config import GenerateConfig
 from tests.fuzz.values import texts
+from training.command_line import requested_runs
 from training.config import TrainConfig
 
 TRAIN_KEYS = (*all_keys(TrainConfig), *GROUPS, "experiment", "debug")
@@ -79,6 +85,9 @@ FLAGS += (
 )
 COMMANDS = ("list", "heads", "show", "export", "", "--help", "delete", "show\n", "../x")
 
+for module, *_ in TABLE.values():  # once here, not in every child
+    import_module(f"attention_maps.{module}")
+
 
 @dataclass(frozen=True)
 class CommandLine:
@@ -97,21 +106,14 @@ class CommandLine:
         """Compose the config, as the program does before any work."""
         sys.argv = [f"{self.program}.py", *self.arguments]
         if self.program == "train":
-            from training.command_line import requested_runs
-
             requested_runs(sys.argv[1:])
         elif self.program == "generate":
-            from generation.command_line import generate_help, parse_command
-
             if {"--help", "-h"} & set(self.arguments):
                 print(generate_help())
             else:
                 parse_command(list(self.arguments))
         else:
-            from attention_maps.__main__ import COMMANDS, HELP
-            from configs.commands import run_command
-
-            run_command("attention_maps", HELP, COMMANDS, self.arguments, subject="runs/NAME")
+            run_command("attention_maps", HELP, TABLE, self.arguments, subject="runs/NAME")
 
 
 def _settings(keys: tuple[str, ...]) -> st.SearchStrategy[str]:

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
 from hypothesis import strategies as st
+from tensorboard.backend.application import TensorBoardWSGI
+from tensorboard.plugins.base_plugin import TBContext
+from werkzeug.test import Client
 
+from attention_maps.tensorboard.plugin import AttentionPlugin
 from tests.fuzz import trained
 from tests.fuzz.values import PATHS, SCRIPTS
 
 make_ready = trained.make
+
+logging.getLogger("tensorboard").setLevel(logging.ERROR)  # it logs a path that it does not know in full
 
 
 class Tab:
     """The plugin behind TensorBoard's routing, in this process."""
 
     def __init__(self, logdir: str) -> None:
-        from tensorboard.backend.application import TensorBoardWSGI
-        from tensorboard.plugins.base_plugin import TBContext
-        from werkzeug.test import Client
-
-        from attention_maps.tensorboard.plugin import AttentionPlugin
-
         flags = argparse.Namespace(logdir_spec=None)
         self.client = Client(TensorBoardWSGI([AttentionPlugin(TBContext(logdir=logdir, flags=flags))]))
 
