@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -201,6 +202,18 @@ def test_translation_scores_are_those_of_sacrebleu() -> None:
     assert figures["exact"].value == pytest.approx(100 / 3)
     assert list(all_metrics(["Er geht nach Hause."] * 3)[0]) == ["chrf", "bleu", "bleu_13a"]
     assert "bleu_tokens" not in all_metrics(["彼は本を読んだ。"])[0]
+
+
+@pytest.mark.slow
+def test_translations_that_are_cut_are_counted(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against scores of translations without their ends that say nothing of it."""
+    limit = "generation.translation.longest_targets"
+    monkeypatch.setattr(limit, lambda lengths, context: torch.ones_like(lengths))
+    code, out, _ = evaluate("run=runs/pairs", "resamples=0")
+    assert code == 0
+    pairs = re.search(r"test: (\d+) pairs", out)
+    assert pairs
+    assert f"{pairs[1]} of {pairs[1]} translations did not end and are cut" in " ".join(out.split())
 
 
 @pytest.mark.slow

@@ -104,12 +104,17 @@ def options(subject: Subject, settings: EvaluateSettings) -> TranslationConfig:
     return TranslationConfig(beam, penalty)
 
 
-def translate_split(subject: Subject, config: TranslationConfig) -> list[list[str]]:
-    """Translate the split -> source, reference and hypothesis of each row."""
+def translate_split(subject: Subject, config: TranslationConfig, notes: list[str] | None = None) -> list[list[str]]:
+    """Translate the split -> source, reference and hypothesis of each row. `notes` gets the number of cut
+    translations."""
     assert isinstance(subject.model, EncoderDecoder)
     assert isinstance(subject.prepared, PreparedPairs)
     rows = subject.prepared.rows(subject.split)[:]
-    return translate_rows(subject.model, subject.prepared, rows, config)[1]
+    _, examples, cut = translate_rows(subject.model, subject.prepared, rows, config)
+    if cut and notes is not None:
+        count = f"{cut:,} of {len(examples):,} translations"
+        notes.append(f"{subject.name}: {count} did not end and are cut at their maximal length")
+    return examples
 
 
 def fewer(resamples: int, sentences: int) -> int:
@@ -121,7 +126,8 @@ def fewer(resamples: int, sentences: int) -> int:
 def translation_report(subject: Subject, other: Subject | None, settings: EvaluateSettings) -> Result:
     """Score a translator and the baselines, and compare it with another translator if there is one."""
     config = options(subject, settings)
-    examples = translate_split(subject, config)
+    cut: list[str] = []
+    examples = translate_split(subject, config, cut)
     sources, references, hypotheses = (list(column) for column in zip(*examples, strict=True))
     used, notes = all_metrics(references)
     resamples = fewer(settings.resamples, len(references))
@@ -132,7 +138,8 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     words: list[str] = []
     if other is not None:
         their_config = options(other, settings)
-        their = Translated(other.name, [text for _, _, text in translate_split(other, their_config)], references, used)
+        texts = [text for _, _, text in translate_split(other, their_config, cut)]
+        their = Translated(other.name, texts, references, used)
         scored = their.figures(resamples)
         rows.append(row(other.label("compare"), scored))
         words, tests = compared(mine, their, figures, scored, resamples)
@@ -152,7 +159,7 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     more["baselines"] = {name: values_of(found) for name, found in of_baselines.items()}
     more["translations"] = [dict(zip(("source", "reference", "hypothesis"), each, strict=True)) for each in examples]
     protocol = {"beam_size": config.beam_size, "length_penalty": config.length_penalty, "resamples": resamples}
-    return Result([*lines, *notes], protocol | {"sentences": len(references)}, figures, more)
+    return Result([*lines, *notes, *cut], protocol | {"sentences": len(references)}, figures, more)
 
 
 def described(subject: Subject, role: str, config: TranslationConfig) -> str:
