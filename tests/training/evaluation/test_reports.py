@@ -356,6 +356,7 @@ def test_an_ensemble_of_runs_is_evaluated_and_generates(
         (["run=runs/pairs", "stride=2"], "stride: runs/pairs translates and has no such setting"),
         (["run=runs/chars", "stride=33"], "stride=33: must not exceed model.context=32"),
         (["run=runs/chars", "checkpoint=step-4"], "no such checkpoint; available: step-00000003, step-00000006"),
+        (["run=runs/chars", "checkpoint=../../x"], "checkpoint=../../x: must be best, last or the name of a step"),
         (["run=runs/chars", "json=none/x.json"], "json=none/x.json: there is no folder none"),
         (["run=runs/chars", "data.pth=x"], "data.pth: unknown setting (did you mean data.path?)"),
         (["run=runs/chars", "split=train"], "split=train: must be valid or test or novel"),

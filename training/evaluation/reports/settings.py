@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -113,6 +114,7 @@ def problems(settings: EvaluateSettings) -> list[str]:
     tuning = settings.tune is not None
     rules = (
         ("run", bool(settings.run), "run=runs/NAME is needed: the folder of a trained model"),
+        ("checkpoint", is_checkpoint(settings.checkpoint), "must be best, last or the name of a step, step-00000500"),
         ("device", is_device(settings.device), f"must be one of {DEVICES}"),
         ("stride", settings.stride is None or settings.stride >= 1, "must be at least 1"),
         ("beam_size", beam is None or 1 <= beam <= 1000, "must be from 1 to 1000"),
@@ -126,6 +128,11 @@ def problems(settings: EvaluateSettings) -> list[str]:
     )
     broken = [(key, rule) for key, holds, rule in rules if not holds]
     return [rule if key == "run" else f"{key}={getattr(settings, key)}: {rule}" for key, rule in broken]
+
+
+def is_checkpoint(name: str) -> bool:
+    """Whether `name` is the name of a checkpoint, not a path."""
+    return re.fullmatch(r"best|last|step-\d+(-\d+)?", name) is not None
 
 
 def run_problems(settings: EvaluateSettings, tasks: Sequence[str], contexts: Sequence[int]) -> list[str]:
