@@ -10,6 +10,7 @@ Weights and state of a checkpoint never change. `last` is set as soon as a check
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import shutil
 from contextlib import suppress
@@ -60,7 +61,7 @@ def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) ->
     The counters contain the best step: after a kill between both writes, `rewind` repairs the link on resume. Raises
     NotSaved, with the checkpoint unchanged, if writing fails.
     """
-    checkpoint = (folder / "last").resolve()
+    checkpoint = target(folder / "last")
     try:
         _, checksums = read_summary(checkpoint)
         write_whole(checkpoint / SUMMARY, summary(progress, checksums))
@@ -71,11 +72,16 @@ def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) ->
     drop_old(folder, keep)
 
 
-def point(link: Path, target: str) -> None:
-    """Set the symbolic link `link` to `target`, atomically replacing an older one."""
+def target(link: Path) -> Path:
+    """Return where a path leads; Path.resolve raises an error for a link to itself."""
+    return Path(os.path.realpath(link))
+
+
+def point(link: Path, name: str) -> None:
+    """Set the symbolic link `link` to the checkpoint `name`, atomically replacing an older one."""
     temporary = link.with_name(f".tmp-{link.name}")
     temporary.unlink(missing_ok=True)
-    temporary.symlink_to(target)
+    temporary.symlink_to(name)
     if link.is_dir() and not link.is_symlink():  # the run was copied with links resolved
         link.rename(link.with_name(f".tmp-copied-{link.name}"))
     temporary.replace(link)
@@ -87,8 +93,8 @@ def drop_old(folder: Path, keep: int) -> None:
         flush(folder)  # persist the links first
     except OSError:
         return  # until the new links are on disk, keep the old targets; the next save retries
-    used = {(folder / name).resolve() for name in ("last", "best")}
-    old = sorted(path for path in folder.glob("step-*") if path.resolve() not in used)
+    used = {target(folder / name) for name in ("last", "best")}
+    old = sorted(path for path in folder.glob("step-*") if target(path) not in used)
     drop(old[: max(0, len(old) - keep)])
 
 
@@ -118,12 +124,12 @@ def rewind(checkpoint: Path, best_step: int | None) -> list[str]:
     there is no best checkpoint until the next evaluation.
     """
     folder, step = checkpoint.parent, checkpoint_step(checkpoint)
-    if (folder / "last").resolve() != checkpoint:
+    if target(folder / "last") != checkpoint:
         point(folder / "last", checkpoint.name)
     best = best_until(folder, step, best_step)
     if best is None:
         drop([folder / "best"])
-    elif (folder / "best").resolve() != best:
+    elif target(folder / "best") != best:
         point(folder / "best", best.name)
     names = {path: re.fullmatch(r"step-(\d+)(-\d+)?", path.name) for path in sorted(folder.glob("step-*"))}
     later = [path for path, match in names.items() if match and int(match[1]) > step]
@@ -137,5 +143,5 @@ def best_until(folder: Path, step: int, best_step: int | None) -> Path | None:
     if (linked / SUMMARY).exists():
         linked_step = checkpoint_step(linked)
         if linked_step == best_step or (best_step is None and linked_step <= step):
-            return linked.resolve()
-    return named.resolve() if best_step is not None and (named / SUMMARY).exists() else None
+            return target(linked)
+    return target(named) if best_step is not None and (named / SUMMARY).exists() else None

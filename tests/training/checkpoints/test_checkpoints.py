@@ -205,6 +205,19 @@ def test_going_back_to_where_the_best_is_gone_leaves_none(tmp_path: Path) -> Non
     assert names(tmp_path) == ["last", "step-00000020"]
 
 
+@pytest.mark.parametrize("name", ["last", "best"])
+def test_a_link_to_itself_is_replaced(tmp_path: Path, name: str) -> None:
+    """Guards against a traceback where a link leads nowhere: the newest checkpoint is found without it."""
+    save(tmp_path, 10, best=True, keep=5)
+    save(tmp_path, 20, best_step=10, keep=5)
+    link = tmp_path / "checkpoints" / name
+    link.unlink()
+    link.symlink_to(name)
+    assert rewind(checkpoint_path(tmp_path, "last"), 10) == []
+    assert checkpoint_step(checkpoint_path(tmp_path, "last")) == 20
+    assert checkpoint_step(checkpoint_path(tmp_path, "best")) == 10
+
+
 def test_a_run_of_an_older_version_keeps_its_best_on_resume(tmp_path: Path) -> None:
     """Guards against losing `best` if the counters do not contain its step."""
     save(tmp_path, 10, best=True)
