@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from configs.errors import UserError
 from tests.conftest import TINY, train_command
 from training.composed_run import compose_run
 from training.config import DataConfig, TrainConfig, TrainerConfig
@@ -72,6 +74,39 @@ def test_a_curve_is_read_as_it_was_written(tmp_path: Path, monkeypatch: pytest.M
     assert reference("r") == written
     assert reference("../r") is None
     assert reference(None) is None
+
+
+def test_a_finished_run_of_a_recipe_becomes_its_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards what is written: losses, machine, commit and time; and a reference that ends early."""
+    folder = tmp_path / "curves"  # which does not exist before the first curve
+    monkeypatch.setattr(curves, "CURVES", folder)
+    monkeypatch.setattr(command, "CURVES", folder)
+    config = compose_run(["+experiment=shakespeare_cpu", "data.path=x"]).config
+    lines = [{"step": step, "seconds": step / 20, "val/loss": 1600 / step} for step in (500, 1000, 1999)]
+    announced = (
+        "runs/x: gpt, 0.8M parameters, char vocabulary of 69, cpu (2 threads, AMX), bfloat16, attention by sdpa\n"
+    )
+    (tmp_path / "log.txt").write_text(announced, encoding="utf-8")
+    (tmp_path / "metrics.jsonl").touch()
+
+    def save() -> None:
+        points = [Point(int(line["step"]), line["seconds"], line["val/loss"]) for line in lines]
+        mine = Curve("shakespeare_cpu", points, effective_settings(config), {"train": "a", "valid": "b"}, {})
+        command.save(tmp_path, config, mine, lines)
+
+    with pytest.raises(UserError, match="is not finished: 99 % of its budget"):
+        save()
+    lines[-1]["step"] = 2000
+    save()
+    assert str(folder) in capsys.readouterr().out
+    found = reference("shakespeare_cpu")
+    assert found is not None
+    assert found.points[1] == Point(1000, 50, 1.6)
+    assert found.about["hardware"] == "cpu (2 threads, AMX), bfloat16"
+    assert (found.about["steps"], found.about["seconds"]) == (2000, pytest.approx(100, abs=0.1))
+    assert re.fullmatch(r"[0-9a-f]{10}|unknown", found.about["commit"])
 
 
 @pytest.mark.parametrize("recipe", SHIPPED)

@@ -154,7 +154,7 @@ def save(run: Path, config: TrainConfig, curve: Curve, evaluations: Sequence[dic
     trainer = config.trainer
     done = last.step / trainer.steps if trainer.steps else last.seconds / (60 * (trainer.minutes or 1))
     if done < 1:
-        raise UserError(f"{run}: is not finished: {100 * done:.0f} % of its budget")
+        raise UserError(f"{run}: is not finished: {int(100 * done)} % of its budget")
     text = (run / "log.txt").read_text(encoding="utf-8", errors="replace")
     hardware = re.findall(r"vocabulary of [\d +]+, (.*), attention by ", text)
     about = {
@@ -168,6 +168,7 @@ def save(run: Path, config: TrainConfig, curve: Curve, evaluations: Sequence[dic
     }
     path = CURVES / f"{config.experiment}.json"
     saved = Curve(curve.recipe, curve.points, curve.settings, curve.data, about)
+    path.parent.mkdir(exist_ok=True)
     write_whole(path, to_json(saved, evaluations).encode())
     print(f"written to {path}")
 
