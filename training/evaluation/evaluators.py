@@ -20,11 +20,11 @@ from model.gpt import GPT
 from training.checkpoints.files import checkpoint_step, load_weights
 from training.checkpoints.loading import checkpoint_path
 from training.config import TrainConfig
-from training.evaluation.answers import answer_report, score_answers
+from training.evaluation.answers import score_answers
 from training.evaluation.held_out import HeldOutLoss, held_out_loss
 from training.evaluation.maps import AttentionRecorder
-from training.evaluation.pronouns import pronoun_report
 from training.evaluation.samples import write_samples
+from training.evaluation.story_scores import story_scores
 from training.evaluation.translation_baselines import baselines
 from training.evaluation.translation_scores import COLUMNS, signatures, translate_rows
 from training.hardware.compilation import eagerly
@@ -195,16 +195,10 @@ class TextEvaluator(Evaluator):
         self.log.line(f"{split}: {loss} ({loss.tokens} tokens, checkpoint of step {step})")
         figures = loss.metrics()
         stories = self.prepared.gold(split) if self.processes.is_main else None
-        if stories is not None:
-            summary, report, accuracies = pronoun_report(self.model, self.prepared.tokenizer, stories, split)
-            where = f"; table: {self.log.table(f'pronouns.{split}', report, step)}" if report else ""
-            self.log.line(summary + where)
-            figures |= accuracies
-            answered = score_answers(self.model, self.prepared.tokenizer, stories)
-            if answered:
-                summary, report = answer_report(answered, split)
-                self.log.line(f"{summary}; table: {self.log.table(f'answers.{split}', report, step)}")
-                figures["answers"] = answered.model
+        for score in story_scores(self.model, self.prepared.tokenizer, stories, split):
+            where = f"; table: {self.log.table(f'{score.kind}.{split}', score.table, step)}" if score.table else ""
+            self.log.line(score.summary + where)
+            figures |= score.percent
         return figures
 
 

@@ -1,4 +1,4 @@
-"""Report on a language model: loss, perplexity, bits per byte and, on the built-in stories, pronouns."""
+"""Report on a language model: loss, perplexity, bits per byte, and scores on the built-in stories."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from data.prepared import PreparedText
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
 from training.evaluation.held_out import HeldOutLoss, held_out_loss
-from training.evaluation.pronouns import pronoun_report
 from training.evaluation.reports.bootstrap import Figure, Numbers, interval, p_value, resampled, verdict
 from training.evaluation.reports.result import Result
 from training.evaluation.reports.settings import EvaluateSettings
 from training.evaluation.reports.subject import Subject
+from training.evaluation.story_scores import story_scores
 from training.run_folder.log import table
 
 LEAST_DOCUMENTS = 100
@@ -35,6 +35,7 @@ SHOWN = {
     "word_perplexity": ("perplexity per word", "{:.4g}"),
     "pronouns": ("pronouns: only meaning decides", "{:.1f} %"),
     "pronouns_contested": ("pronouns: more than one noun agrees", "{:.1f} %"),
+    "answers": ("right answers to questions", "{:.1f} %"),
 }
 """Label and number format of each score."""
 
@@ -90,8 +91,8 @@ class TextScores:
     units: Units
     words: int
     figures: dict[str, Figure]
-    pronouns: str
-    """Table of the pronoun scores, or an empty string."""
+    tables: list[str]
+    """Scores on the built-in stories beside their baselines."""
 
 
 def score_text(subject: Subject, stride: int | None, resamples: int) -> TextScores:
@@ -106,12 +107,10 @@ def score_text(subject: Subject, stride: int | None, resamples: int) -> TextScor
     check_finite("loss", loss.per_token, subject.run.step)
     units, words = losses.units(prepared.tokenizer, loss.bytes), count_words(prepared.rows(split)["text"])
     figures = text_figures(loss, units, words, resamples)
-    report = ""
-    stories = prepared.gold(split)
-    if stories is not None:
-        _, report, accuracies = pronoun_report(model, prepared.tokenizer, stories, split)
-        figures |= {name: Figure(value) for name, value in accuracies.items()}
-    return TextScores(loss, units, words, figures, report)
+    of_stories = story_scores(model, prepared.tokenizer, prepared.gold(split), split)
+    for score in of_stories:
+        figures |= {name: Figure(value) for name, value in score.percent.items()}
+    return TextScores(loss, units, words, figures, [score.table for score in of_stories if score.table])
 
 
 def count_words(texts: Iterable[str]) -> int:
@@ -157,7 +156,7 @@ def text_report(subject: Subject, other: Subject | None, settings: EvaluateSetti
         header += [name, "95 % interval"] if settings.resamples else [name]
     rows = []
     for key in found.figures:
-        label, form = SHOWN[key]
+        label, form = SHOWN.get(key, (key, "{:.4g}"))
         cells = [label]
         for figures in columns.values():
             figure = figures.get(key)
@@ -181,8 +180,7 @@ def text_report(subject: Subject, other: Subject | None, settings: EvaluateSetti
             f"intervals: bootstrap over {len(found.units.nats):,} {found.units.kind}{few},"
             f" {settings.resamples:,} resamples"
         )
-    if found.pronouns:
-        lines += ["", found.pronouns]
+    lines += [line for each in found.tables for line in ("", each)]
     protocol = {
         "context": context,
         "stride": stride or context,
