@@ -170,7 +170,7 @@ class Teller:
         by_itself = (
             figure.introduced
             and (continuing or self._clear(figure))
-            and ((again and continuing) or self.chooser.chance(0.95 if continuing else 0.6))
+            and ((again and continuing) or self.chooser.chance(AGAIN_BY_PRONOUN[continuing]))
         )
         use_pronoun, rival = self._called.pop(figure, (by_itself, None))
         self._turn = rival is not None
@@ -334,7 +334,7 @@ class Teller:
         known = isinstance(why.who.entry, Name) or why.who.since < self.sentences  # not 'because a duck ate it'
         rivals = any(other is not why.who and other.pronoun == why.who.pronoun for other in main.mentioned)
         # Half of the main clauses already have a pronoun as subject; the reason then has the same pronoun.
-        if names and known and rivals and self.chooser.chance(0.2 if why.who is main.who else 0.1):
+        if names and known and rivals and self.chooser.chance(REASONS_NAMED[why.who is main.who]):
             why = replace(why, clause=replace(why.clause, subject=names[0]))
         words = reason(why.clause, link)
         shared = why.who is main.who
@@ -395,6 +395,12 @@ def quality_head(quality: str, *, very: bool = False, too: bool = False) -> tupl
 
 NAMED = 0.35
 """Fraction of the turns that use a name instead of the pronoun, except in reasons."""
+AGAIN_BY_PRONOUN = (0.6, 0.95)
+"""Fraction of the subjects that are pronouns where a pronoun is clear: of other subjects, and of the same subject as in
+the sentence before."""
+REASONS_NAMED = (0.1, 0.2)
+"""Fraction of the reasons at turns that use a name, if their subject is another one than that of the main clause, or the
+same."""
 PLAIN_ENOUGH = frozenset(("look for", "find"))
 """Verbs whose object Japanese omits when the object was just mentioned."""
 NEVER_BARE = frozenset(("visit", "draw"))
