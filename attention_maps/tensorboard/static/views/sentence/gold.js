@@ -21,7 +21,7 @@ export function goldOf(frame, {side, index}) {
   };
 }
 
-/** Links {row: of a pronoun, column: of its antecedent}, null if the recording has none for this text. */
+/** Links {row: of a pronoun, or of an answer to a question, column: of the noun that it repeats}, null if the recording has none for this text. */
 export function antecedentLinks(frame) {
   const {antecedents} = frame.sample;
   if (!antecedents || antecedents.side !== {encoder: 'source', decoder: 'reads'}[frame.kind]) return null;

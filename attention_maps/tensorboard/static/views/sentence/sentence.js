@@ -165,7 +165,7 @@ class Sentence {
     else
       notes.push(
         antecedentLinks(frame)
-          ? 'Dotted tokens are pronouns with a gold antecedent; select one.'
+          ? 'Dotted tokens are pronouns with a gold antecedent, or answers; select one.'
           : 'This recording contains no gold antecedents for this text.',
       );
     this.note.textContent = notes.join(' ');
