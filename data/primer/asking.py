@@ -16,7 +16,7 @@ from data.primer.grammar.tree import Link, Parts, Word, words
 from data.primer.lexicon import Noun, noun, verb
 from data.primer.telling import Fact, Figure, Teller, quality_head
 
-OTHER_NAMED = 0.15
+OTHER_NAMED = 0.12
 """Fraction of the questions about somebody that name somebody else: whoever is not in the question answers them."""
 TURN = 3.0
 """Weight of a question about a turn, relative to other questions with the same answer."""

@@ -16,7 +16,7 @@ TWO_ACTS = 0.25
 """Fraction of the stories about people that have two acts with the same people."""
 LONGEST = 12
 """Maximum number of sentences of a story, without questions."""
-QUESTIONS = (0.75, 0.4)
+QUESTIONS = (0.9, 0.6)
 """Probabilities of a question at the end, and of another one after it."""
 
 

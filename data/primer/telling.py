@@ -134,8 +134,8 @@ class Teller:
         of the sentence identifies the antecedent.
 
         Used for turns, in which each of the two figures is the antecedent equally often. A figure with another pronoun
-        is not counted as a rival. With probability `named`, the mention is the name instead (`because` has its own
-        probability): such stories provide the training signal for the pronouns.
+        is not counted as a rival. With probability `named`, the mention is the name instead (`because` draws it
+        itself): such stories provide the training signal for the pronouns.
         """
         self.by_pronoun(figure)
         spelled = self.chooser.chance(named)
@@ -334,7 +334,7 @@ class Teller:
         known = isinstance(why.who.entry, Name) or why.who.since < self.sentences  # not 'because a duck ate it'
         rivals = any(other is not why.who and other.pronoun == why.who.pronoun for other in main.mentioned)
         # Half of the main clauses already have a pronoun as subject; the reason then has the same pronoun.
-        if names and known and rivals and self.chooser.chance(REASONS_NAMED[why.who is main.who]):
+        if names and known and rivals and self.chooser.chance(NAMED if why.who is main.who else NAMED / 2):
             why = replace(why, clause=replace(why.clause, subject=names[0]))
         words = reason(why.clause, link)
         shared = why.who is main.who
@@ -394,13 +394,10 @@ def quality_head(quality: str, *, very: bool = False, too: bool = False) -> tupl
 
 
 NAMED = 0.35
-"""Fraction of the turns that use a name instead of the pronoun, except in reasons."""
-AGAIN_BY_PRONOUN = (0.6, 0.95)
+"""Fraction of the turns that use a name instead of the pronoun: they tell a model who is kind, the one who helps."""
+AGAIN_BY_PRONOUN = (0.55, 0.85)
 """Fraction of the subjects that are pronouns where a pronoun is clear: of other subjects, and of the same subject as in
 the sentence before."""
-REASONS_NAMED = (0.1, 0.2)
-"""Fraction of the reasons at turns that use a name, if their subject is another one than that of the main clause, or the
-same."""
 PLAIN_ENOUGH = frozenset(("look for", "find"))
 """Verbs whose object Japanese omits when the object was just mentioned."""
 NEVER_BARE = frozenset(("visit", "draw"))

@@ -61,7 +61,7 @@ def test_an_answer_counts_only_if_every_token_is_right(tokenizer: Tokenizer) -> 
     """Guards against credit for 'Emi did.' where the answer is 'Emi was.', or for half of a name."""
     perfect = score_answers(Told(tokenizer, 256, set()), tokenizer, STORIES)  # type: ignore[arg-type]
     assert perfect is not None
-    assert perfect.model == 100.0
+    assert perfect.model == pytest.approx(100)
     assert perfect.count == sum(len(row["questions"]) for row in STORIES)
     (was,) = set(tokenizer.encode("Emi was")) - set(tokenizer.encode("Emi"))
     spoiled = score_answers(Told(tokenizer, 256, {was}), tokenizer, STORIES)  # type: ignore[arg-type]

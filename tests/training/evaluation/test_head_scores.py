@@ -252,7 +252,7 @@ def test_a_silenced_head_adds_nothing_and_comes_back(
 
 def test_importance_is_the_rise_of_the_loss(gpt: GPT, tokenizer: Tokenizer, stories: Rows) -> None:
     """Guards sign and place of the importance: a head that outputs noise is the one whose removal lowers the loss."""
-    text = torch.tensor([tokenizer.encode(stories[3]["text"])[:40]])
+    text = torch.tensor([tokenizer.encode(" ".join(story["text"] for story in stories[:3]))[:200]])
     batch = Batch(inputs=text[:, :-1], targets=text[:, 1:])
     loud = copy.deepcopy(gpt)
     with torch.no_grad():
