@@ -17,7 +17,7 @@ from tests.data.conftest import load_rows, made_pairs, made_text, write
 
 PREPARED = {
     "text": "c2b6fb66c235128c",
-    "lines": "de9124c961bf70ed",
+    "lines": "f9d08ffe54a63eda",
     "pairs": "bce6aa23b54880e9",
     "sentences": "3f86b7f843770d24",
     "stories": "2361b98e8e6e0719",
