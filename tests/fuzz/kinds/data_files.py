@@ -75,6 +75,8 @@ class DataFiles:
         odd = place / f"train.{'txt' if self.task == 'gpt' else 'tsv'}"
         if odd.exists() or odd.is_symlink():
             odd = place / f"valid{odd.suffix}"
+        if self.odd:
+            odd.unlink(missing_ok=True)
         match self.odd:
             case "fifo":
                 os.mkfifo(odd)
