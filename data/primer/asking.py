@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from data.primer.figures import Fact, Figure
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.clauses import Clause, Complement, Mode, marked, verb_head
 from data.primer.grammar.noun_phrases import NounPhrase, asked
 from data.primer.grammar.tree import Link, Parts, Word, words
 from data.primer.lexicon import Noun, noun, verb
-from data.primer.telling import Fact, Figure, Teller, quality_head
+from data.primer.telling import Teller, quality_head
 
 OTHER_NAMED = 0.12
 """Fraction of the questions about somebody that name somebody else: whoever is not in the question answers them."""

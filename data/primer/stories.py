@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from data.primer.asking import Asked, choose, first_word, in_words
+from data.primer.figures import Figure
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.tree import Word, Written, alignment, antecedents, referents, segments, write
 from data.primer.plots import PLOTS, WITH_PEOPLE
 from data.primer.splits import split
 from data.primer.stream import Drawn
-from data.primer.telling import Figure, Teller
+from data.primer.telling import Teller
 
 TWO_ACTS = 0.25
 """Fraction of the stories about people that have two acts with the same people."""
