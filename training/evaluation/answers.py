@@ -13,27 +13,14 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from data.coreference import HEURISTICS, Pronoun, answers, share
+from data.coreference import Pronoun, answers
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
+from training.evaluation.accuracy import Accuracy, accuracy
 from training.run_folder.log import table
 
 BATCH = 32
 """Stories per forward pass."""
-
-
-@dataclass(frozen=True)
-class AnswerScores:
-    """Percentage of right answers."""
-
-    count: int
-    left_out: int
-    """Questions of stories longer than the model's context, excluded from all figures."""
-    model: float
-    guesses: dict[str, float]
-    """Accuracies of baselines that ignore the meaning."""
-    chance: float
-    """Accuracy of a random referent of the right kind."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +50,7 @@ def asked(tokenizer: Tokenizer, story: dict[str, Any]) -> list[Asked]:
 
 
 @torch.no_grad()
-def score_answers(model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]]) -> AnswerScores | None:
+def score_answers(model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, Any]]) -> Accuracy | None:
     """Answer the questions of stories; None if there are no questions to score. The caller sets `eval()`."""
     everything = [questions for story in stories if (questions := asked(tokenizer, story))]
     fitting = [questions for questions in everything if len(questions[0].document) <= model.config.context]
@@ -82,13 +69,10 @@ def score_answers(model: GPT, tokenizer: Tokenizer, stories: Iterable[dict[str, 
                 written = model.logits(features[row, one.start - 1 : one.stop - 1]).argmax(-1).cpu()
                 right += int(torch.equal(written, tokens[row, one.start : one.stop]))
     scored = [one.answer for questions in fitting for one in questions]
-    percent = 100 / len(scored)
-    guesses = {name: percent * sum(share(answer, rank) for answer in scored) for name, rank in HEURISTICS.items()}
-    chance = percent * sum(1 / len(answer.candidates) for answer in scored)
-    return AnswerScores(len(scored), sum(map(len, everything)) - len(scored), percent * right, guesses, chance)
+    return accuracy(scored, right, sum(map(len, everything)) - len(scored))
 
 
-def answer_report(scores: AnswerScores, split: str) -> tuple[str, str]:
+def answer_report(scores: Accuracy, split: str) -> tuple[str, str]:
     """Return a log line, and a table with the baselines."""
     lines = {"this model": scores.model} | scores.guesses | {"any candidate": scores.chance}
     rows = [[name, f"{percent:.1f} %"] for name, percent in lines.items()]

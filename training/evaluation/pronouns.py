@@ -16,25 +16,12 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from data.batches.batch import IGNORED
-from data.coreference import HEURISTICS, Pronoun, pronouns, share, told, turns
+from data.coreference import HEURISTICS, Pronoun, pronouns, told, turns
 from data.tokens.tokenizer import Tokenizer
 from model.gpt import GPT
+from training.evaluation.accuracy import Accuracy, accuracy
 from training.loss import token_losses
 from training.run_folder.log import table
-
-
-@dataclass(frozen=True)
-class PronounScores:
-    """Accuracies of pronoun resolution, in percent."""
-
-    count: int
-    left_out: int
-    """Pronouns of stories longer than the model's context, excluded from all figures."""
-    model: float
-    guesses: dict[str, float]
-    """Accuracies of baselines that ignore the meaning."""
-    chance: float
-    """Accuracy of a random candidate."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +64,7 @@ def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, s
     return scores
 
 
-def score_pronouns(model: GPT, tokenizer: Tokenizer, choices: Iterable[Choice]) -> PronounScores | None:
+def score_pronouns(model: GPT, tokenizer: Tokenizer, choices: Iterable[Choice]) -> Accuracy | None:
     """Resolve pronouns of stories; None if there are no pronouns to score. The caller sets `eval()`.
 
     Candidates with the same English name (the plate that broke and the new one) count as one answer.
@@ -95,10 +82,7 @@ def score_pronouns(model: GPT, tokenizer: Tokenizer, choices: Iterable[Choice]) 
             right += one.texts[answer] == one.texts[one.pronoun.antecedent]
     if not fitting:
         return None
-    percent = 100 / len(fitting)
-    guesses = {name: percent * sum(share(one.pronoun, r) for one in fitting) for name, r in HEURISTICS.items()}
-    chance = percent * sum(1 / len(one.texts) for one in fitting)
-    return PronounScores(len(fitting), len(asked) - len(fitting), percent * right, guesses, chance)
+    return accuracy([one.pronoun for one in fitting], right, len(asked) - len(fitting))
 
 
 def pronoun_report(
