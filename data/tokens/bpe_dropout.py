@@ -7,8 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from data.tokens.token_file import token_dtype
-from data.tokens.token_rows import Ints, TokenRows, token_rows_of
+from data.tokens.token_rows import Ints, TokenRows, gathered, token_rows_of
 from data.tokens.tokenizer import Tokenizer
 
 _NONE = np.iinfo(np.int64).max
@@ -24,16 +23,15 @@ class BPEDropout:
 
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], probability: float) -> None:
         self._probability = probability
-        self._dtype = token_dtype(tokenizer.vocab_size)
         self._unknown = tokenizer.unk_id
         self._pairs, self._merged, self._ranks = _merges(tokenizer)
         self._vocabulary = tokenizer.vocab_size
         self._usual = token_rows_of(tokenizer.encode_batch(texts), tokenizer.vocab_size)
         words, counts = tokenizer.character_ids(texts)
         self._characters: Ints = np.fromiter(chain.from_iterable(words), dtype=np.int64)
+        # The word of each character, and the text of each word.
         self._words: Ints = np.repeat(np.arange(len(words)), [len(word) for word in words])
         self._texts: Ints = np.repeat(np.arange(len(texts)), counts)
-        """The word of each character, and the text of each word."""
 
     def draw(self, seed: Sequence[int], longest: int) -> TokenRows:
         """Sample a segmentation of every text; a text longer than `longest` tokens gets its usual segmentation."""
@@ -55,7 +53,7 @@ class BPEDropout:
         """Apply the best remaining merge of each word -> tokens, their words, and whether their word is finished."""
         count = len(ids)
         pairs = ids[:-1] * self._vocabulary + ids[1:]
-        place = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
+        place = np.searchsorted(self._pairs, pairs)
         possible = (self._pairs[place] == pairs) & (words[:-1] == words[1:])
         possible &= random.random(count - 1) >= self._probability
         # Of equal merges the leftmost comes first, as in SentencePiece.
@@ -76,17 +74,12 @@ class BPEDropout:
         """Return the rows of all texts, which `texts` assigns to the tokens."""
         repeated = (ids[1:] == self._unknown) & (ids[:-1] == self._unknown) & (texts[1:] == texts[:-1])
         kept = np.append(True, ~repeated)[: len(ids)]  # SentencePiece writes one <unk> for a row of unknown characters
-        ids, texts = ids[kept], texts[kept]
-        drawn = np.bincount(texts, minlength=len(self._usual.lengths))
-        usual = drawn > longest
-        kept = ~usual[texts]
-        instead = np.repeat(usual, self._usual.lengths)
-        ids = np.concatenate([ids[kept], self._usual.tokens[instead]])
-        order = np.argsort(
-            np.concatenate([texts[kept], np.repeat(np.arange(len(usual)), self._usual.lengths)[instead]]), kind="stable"
-        )
-        lengths = np.where(usual, self._usual.lengths, drawn)
-        return TokenRows(ids[order].astype(self._dtype), np.append(0, np.cumsum(lengths)))
+        ids, usual = ids[kept], self._usual
+        drawn = np.bincount(texts[kept], minlength=len(usual.lengths))
+        over = drawn > longest
+        starts = np.where(over, len(ids) + usual.offsets[:-1], np.cumsum(drawn) - drawn)
+        tokens = np.concatenate([ids.astype(usual.tokens.dtype), usual.tokens])
+        return gathered(tokens, starts, np.where(over, usual.lengths, drawn), np.arange(len(drawn) + 1))
 
 
 def _merges(tokenizer: Tokenizer) -> tuple[Ints, Ints, Ints]:
@@ -100,5 +93,6 @@ def _merges(tokenizer: Tokenizer) -> tuple[Ints, Ints, Ints]:
         for cut in range(1, len(name))
         if name[:cut] in names and name[cut:] in names
     ]
-    pairs, merged, rank = np.array(sorted(found), dtype=np.int64).reshape(-1, 3).T
+    beyond = tokenizer.vocab_size**2, 0, 0  # no pair: every search ends at or before it
+    pairs, merged, rank = np.array([*sorted(found), beyond], dtype=np.int64).T
     return pairs, merged, rank

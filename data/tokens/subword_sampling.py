@@ -10,7 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 from data.tokens.token_file import token_dtype
-from data.tokens.token_rows import Ints, TokenRows
+from data.tokens.token_rows import Ints, TokenRows, gathered
 from data.tokens.tokenizer import Tokenizer
 
 CANDIDATES = 32
@@ -56,11 +56,7 @@ class SegmentationSampler:
         chosen = np.minimum(np.searchsorted(self._cumulative, points), self._first[self._words + 1] - 1)
         over = np.repeat(self._row_lengths(chosen) > longest, np.diff(self._offsets))
         chosen[over] = self._first[self._words[over]]
-        starts, lengths = self._starts[chosen], np.diff(self._starts)[chosen]
-        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return TokenRows(
-            self._tokens[np.repeat(starts, lengths) + within], np.append(0, np.cumsum(self._row_lengths(chosen)))
-        )
+        return gathered(self._tokens, self._starts[chosen], np.diff(self._starts)[chosen], self._offsets)
 
     def _row_lengths(self, chosen: Ints) -> Ints:
         ends = np.append(0, np.cumsum(np.diff(self._starts)[chosen]))

@@ -38,6 +38,16 @@ class TokenRows:
         return np.where(real, self.tokens[flat].astype(np.int64), 0)
 
 
+def gathered(tokens: Tokens, starts: Ints, lengths: Ints, rows: Ints) -> TokenRows:
+    """Concatenate parts of a flat array: part i is tokens[starts[i] : starts[i] + lengths[i]].
+
+    rows: the first part of each row, and the number of parts at the end.
+    """
+    ends = np.append(0, np.cumsum(lengths))
+    within = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
+    return TokenRows(tokens[np.repeat(starts, lengths) + within], ends[rows])
+
+
 class TokenRowWriter(TokenWriter):
     """Writes `<name>.bin` and `<name>.offsets.npy`; a context manager."""
 
