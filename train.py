@@ -20,7 +20,7 @@ def main() -> None:
     try:
         with opened_processes() as group:  # the workers of torchrun, or this process alone
             # Reports all errors before the slow import of torch.
-            if swept_by_hydra(arguments := group.arguments(sys.argv[1:]), train):
+            if swept_by_hydra(arguments := group.arguments(sys.argv[1:]), train, group.world):
                 return
             runs = group.broadcast(lambda: requested_runs(arguments, group.world))
             if len(runs) == 1:

@@ -27,6 +27,8 @@ FLAGS_WITH_VALUE = {"--cfg": _CFG, "-c": _CFG, "--info": _INFO, "-i": _INFO, "--
 """Hydra flags that are passed through; those in FLAGS_WITH_VALUE consume the next argument, one of these choices (none:
 any text)."""
 
+ONE_PROCESS = "a sweep trains with one process: start torchrun once for each run, without -m"
+
 
 def requested_runs(arguments: Sequence[str], processes: int = 1) -> list[ComposedRun]:
     """Compose and check the requested runs: one, or all runs of a sweep. If help or the config is requested, print it
@@ -41,7 +43,7 @@ def requested_runs(arguments: Sequence[str], processes: int = 1) -> list[Compose
     if len(points) > 1:
         found += sweep_problems(flags, settings)
         if processes > 1:
-            found.append("a sweep trains with one process: start torchrun once for each run, without -m")
+            found.append(ONE_PROCESS)
     bar = tqdm(points, desc="checking", unit="run", disable=None if len(points) > 1 else True, delay=2, leave=False)
     runs = [replace(compose_run(point.settings), varied=point.varied) for point in bar]
     found += [problem for run in runs for problem in run.problems]
@@ -87,9 +89,10 @@ def is_for_hydra(setting: str) -> bool:
     return setting.lstrip("+").startswith(("hydra/", "hydra."))
 
 
-def swept_by_hydra(arguments: Sequence[str], train: Callable[[TrainConfig], object]) -> bool:
-    """Run a sweep with Hydra's plugins and return True, if the command line requests that. Raises UserError."""
-    settings = hydra_settings(arguments)
+def swept_by_hydra(arguments: Sequence[str], train: Callable[[TrainConfig], object], processes: int = 1) -> bool:
+    """Run a sweep with Hydra's plugins and return True, if the command line requests that. Raises UserError.
+    processes: those that train together."""
+    settings = hydra_settings(arguments, processes)
     if settings:
         with importing():
             from training.hydra_sweep import hydra_sweep
@@ -97,7 +100,7 @@ def swept_by_hydra(arguments: Sequence[str], train: Callable[[TrainConfig], obje
     return bool(settings)
 
 
-def hydra_settings(arguments: Sequence[str]) -> list[str]:
+def hydra_settings(arguments: Sequence[str], processes: int = 1) -> list[str]:
     """Return the settings of a sweep that Hydra's plugins run; [] if the command line requests none. Raises
     UserError."""
     if not any(map(is_for_hydra, arguments)) or {"--help", "-h"} & set(arguments):
@@ -106,6 +109,8 @@ def hydra_settings(arguments: Sequence[str]) -> list[str]:
     flags, settings = split_flags(arguments, found)
     if not set(SWEEP_FLAGS) & set(flags):
         found.append("hydra/sweeper, hydra/launcher: choose how a sweep is run; add -m")
+    if processes > 1:
+        found.append(ONE_PROCESS)
     found += [f"{flag}: cannot be combined with a sweep by Hydra's plugins" for flag in flags if flag in FLAGS]
     found += sweep_problems(flags, settings)
     if found:

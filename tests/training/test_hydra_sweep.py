@@ -63,9 +63,11 @@ def test_an_error_of_the_user_is_one_line(tmp_path: Path, book: Path) -> None:
 
 
 def test_settings_of_hydra_need_a_sweep() -> None:
-    """Guards against plugins that are silently ignored without -m."""
+    """Guards against plugins that are silently ignored without -m, and a sweep in every process of torchrun."""
     assert hydra_settings(["-m", "optim.lr=1e-3,1e-2"]) == []
     with pytest.raises(UserError, match="add -m"):
         hydra_settings(["hydra/launcher=joblib", "optim.lr=1e-3,1e-2"])
     with pytest.raises(UserError, match="resume"):
         hydra_settings(["-m", "hydra/launcher=joblib", "resume=runs/x"])
+    with pytest.raises(UserError, match="start torchrun once for each run"):
+        hydra_settings(["-m", "hydra/launcher=joblib", "optim.lr=1e-3,1e-2"], processes=2)
