@@ -55,8 +55,8 @@ def test_many_lines_of_a_kind_are_counted(trained: Path, capsys: pytest.CaptureF
     assert found[8:] == ["note: 2 more lines in other characters"]
 
 
-def test_translations_that_do_not_end_are_told(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Guards against a translation that is cut silently; where the model ends a translation, nothing is told."""
+def test_translations_that_do_not_end_are_reported(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards against a translation that is cut silently; no note is printed where the model ends a translation."""
     run = load_run(trained / "runs/translate")
     lines = ["Emi likes apples."] * 3 + [""]
 

@@ -88,7 +88,7 @@ class Ending:
         return False
 
     def set_code(self, code: int, *, final: bool = True) -> None:
-        """Set the exit code of all processes, unless one is set. final: torchrun shall not restart them."""
+        """Set the exit code of all processes, unless one is set. final: torchrun does not restart them."""
         if final:
             self.launch.remember(exit_code=code)
         with suppress(RuntimeError):
