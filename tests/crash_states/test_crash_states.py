@@ -66,7 +66,7 @@ def checkpoints(folder: Path, final: Path) -> Result:
     progress = found.state["progress"]
     if progress["best_step"] is not None:
         before = read_checkpoint(run, "best")  # of the evaluation before, until a resume repairs the link
-        rewind(found.path, progress["best_step"])
+        rewind(found.path, progress["best_step"], keep=0)
         best = read_checkpoint(run, "best")
         if before.damaged or best.damaged or best.step != progress["best_step"]:
             raise Wrong(f"the best step is {progress['best_step']}; the link says {before.step}, then {best.step}")

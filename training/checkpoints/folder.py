@@ -117,8 +117,10 @@ def remove_left_overs(folder: Path) -> None:
                 left_over.unlink()
 
 
-def rewind(checkpoint: Path, best_step: int | None) -> list[str]:
+def rewind(checkpoint: Path, best_step: int | None, *, keep: int) -> list[str]:
     """Set `last` to `checkpoint` and `best` to the best checkpoint up to it, delete later ones -> their names.
+
+    Also deletes what the last save would have deleted: a kill may have come before, and training may be complete.
 
     best_step: target of `best` at that time; None if unknown (older runs did not save it). If that checkpoint is gone,
     there is no best checkpoint until the next evaluation.
@@ -134,6 +136,7 @@ def rewind(checkpoint: Path, best_step: int | None) -> list[str]:
     names = {path: re.fullmatch(r"step-(\d+)(-\d+)?", path.name) for path in sorted(folder.glob("step-*"))}
     later = [path for path, match in names.items() if match and int(match[1]) > step]
     drop(later)
+    drop_old(folder, keep)
     return [path.name for path in later]
 
 

@@ -135,7 +135,7 @@ def restore(start: StartingPoint, trainer: Trainer, data: Prepared, changes: Seq
     for path, cause in start.checkpoint.damaged:
         renamed, used = set_aside(path).name, start.checkpoint.path.name
         notes.append(f"warning: {path} is damaged ({cause}): renamed to {renamed}; training resumes from {used}")
-    if dropped := rewind(start.checkpoint.path, progress.best_step):
+    if dropped := rewind(start.checkpoint.path, progress.best_step, keep=trainer.config.trainer.keep):
         notes.append(f"back to step {step}: later checkpoints, metrics and maps are dropped ({', '.join(dropped)})")
     forget_test_after(run, step)
     if progress.evaluated_step and not (run / "checkpoints" / "best").exists():

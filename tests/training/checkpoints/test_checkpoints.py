@@ -163,7 +163,7 @@ def test_a_copy_that_followed_the_links_goes_on(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "run", copy)
     assert not (copy / "checkpoints" / "last").is_symlink()
     assert checkpoint_step(checkpoint_path(copy, "best")) == 10
-    assert rewind(checkpoint_path(copy, "last"), 10) == []
+    assert rewind(checkpoint_path(copy, "last"), 10, keep=5) == []
     save(copy, 20, best_step=10)
     assert checkpoint_step(checkpoint_path(copy, "last")) == 20
     assert checkpoint_step(checkpoint_path(copy, "best")) == 10
@@ -190,7 +190,7 @@ def test_going_back_drops_what_is_later_and_the_best_is_the_one_up_to_then(tmp_p
     save(tmp_path, 20, best_step=10, keep=5)
     save(tmp_path, 30, best=True, keep=5)
     save(tmp_path, 40, best_step=30, keep=5)
-    assert rewind(checkpoint_path(tmp_path, "step-00000020"), 10) == ["step-00000030", "step-00000040"]
+    assert rewind(checkpoint_path(tmp_path, "step-00000020"), 10, keep=5) == ["step-00000030", "step-00000040"]
     assert names(tmp_path) == ["best", "last", "step-00000010", "step-00000020"]
     assert checkpoint_step(checkpoint_path(tmp_path, "last")) == 20
     assert checkpoint_step(checkpoint_path(tmp_path, "best")) == 10
@@ -201,7 +201,7 @@ def test_going_back_to_where_the_best_is_gone_leaves_none(tmp_path: Path) -> Non
     save(tmp_path, 10, best=True, keep=1)
     save(tmp_path, 20, best_step=10, keep=1)
     save(tmp_path, 30, best=True, keep=1)
-    assert rewind(checkpoint_path(tmp_path, "step-00000020"), 10) == ["step-00000030"]
+    assert rewind(checkpoint_path(tmp_path, "step-00000020"), 10, keep=5) == ["step-00000030"]
     assert names(tmp_path) == ["last", "step-00000020"]
 
 
@@ -213,7 +213,7 @@ def test_a_link_to_itself_is_replaced(tmp_path: Path, name: str) -> None:
     link = tmp_path / "checkpoints" / name
     link.unlink()
     link.symlink_to(name)
-    assert rewind(checkpoint_path(tmp_path, "last"), 10) == []
+    assert rewind(checkpoint_path(tmp_path, "last"), 10, keep=5) == []
     assert checkpoint_step(checkpoint_path(tmp_path, "last")) == 20
     assert checkpoint_step(checkpoint_path(tmp_path, "best")) == 10
 
@@ -222,7 +222,7 @@ def test_a_run_of_an_older_version_keeps_its_best_on_resume(tmp_path: Path) -> N
     """Guards against losing `best` if the counters do not contain its step."""
     save(tmp_path, 10, best=True)
     save(tmp_path, 20)
-    assert rewind(checkpoint_path(tmp_path, "last"), None) == []
+    assert rewind(checkpoint_path(tmp_path, "last"), None, keep=5) == []
     assert checkpoint_step(checkpoint_path(tmp_path, "best")) == 10
 
 
@@ -338,7 +338,8 @@ def test_a_kill_at_any_moment_of_a_save_loses_neither_last_nor_best(tmp_path: Pa
         assert checkpoint_step(last) in (20, 30)
         assert checkpoint_step(checkpoint_path(run, "best")) in (10, 30)
         best_step = load_progress(last)["best_step"]
-        rewind(last, best_step)  # as a resume does
+        rewind(last, best_step, keep=0)  # as a resume does
+        assert steps(run) == sorted({best_step, checkpoint_step(last)})
         assert checkpoint_step(checkpoint_path(run, "best")) == best_step
         save(run, 40, best_step=best_step)
         assert steps(run) == [best_step, 40]
