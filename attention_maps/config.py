@@ -45,7 +45,7 @@ class AttentionConfig:
 def problems(config: AttentionConfig) -> list[str]:
     """All invalid settings, as one sentence each that names the key; empty if there are none."""
     rules = (
-        ("probes", all(isinstance(probe, str) for probe in config.probes), "must be texts"),
+        ("probes", _are_texts(config.probes), "must be a list of texts"),
         ("max_tokens", config.max_tokens > 0, "must be greater than 0"),
         ("keep", config.keep is None or config.keep > 0, "must be greater than 0"),
         ("images", config.images is None or config.images > 0, "must be greater than 0"),
@@ -53,3 +53,7 @@ def problems(config: AttentionConfig) -> list[str]:
         ("scored", config.scored >= 0, "must not be negative"),
     )
     return [f"attention.{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)  # a reference ${…} may be anything

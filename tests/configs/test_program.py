@@ -27,9 +27,10 @@ def run(folder: Path, *arguments: str, **changes: str) -> subprocess.CompletedPr
     )
 
 
-def test_an_error_that_quotes_a_huge_value_stays_readable(capsys: pytest.CaptureFixture[str]) -> None:
-    """Guards against a screen full of one mistyped value; the beginning and the end are shown."""
-    complain("data.path=" + "x" * 100_000 + ": no such file")
+@pytest.mark.parametrize("value", ["x" * 100_000, "x\0\n" * 1_000])
+def test_an_error_that_quotes_a_huge_value_stays_readable(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards against a screen full of one mistyped value, or of codes; the beginning and the end are shown."""
+    complain(f"data.path=xxx{value}xxx: no such file")
     shown = capsys.readouterr().err
     assert len(shown) < 2100
     assert shown.startswith("error: data.path=xxx")
