@@ -11,21 +11,25 @@ from training.hardware.number_format import bf16_is_fast
 
 
 @pytest.mark.parametrize(
-    ("flags", "allowed", "fast"),
+    ("vendor", "flags", "allowed", "fast"),
     [
-        ("avx512f avx512_bf16 amx_bf16 amx_tile", None, True),
-        ("avx512f avx512_bf16 amx_bf16 amx_tile", "AVX512_CORE_AMX", True),
-        ("avx512f avx512_bf16 amx_bf16 amx_tile", "avx512_core_bf16", False),
-        ("avx512f avx512_bf16 amx_bf16 amx_tile", "AVX2", False),
-        ("avx512f avx512_bf16", None, False),
+        ("GenuineIntel", "avx512f avx512_bf16 amx_bf16 amx_tile", None, True),
+        ("GenuineIntel", "avx512f avx512_bf16 amx_bf16 amx_tile", "AVX512_CORE_AMX", True),
+        ("GenuineIntel", "avx512f avx512_bf16 amx_bf16 amx_tile", "avx512_core_bf16", False),
+        ("GenuineIntel", "avx512f avx512_bf16 amx_bf16 amx_tile", "AVX2", False),
+        ("GenuineIntel", "avx512f avx512_bf16", None, False),
+        ("AuthenticAMD", "avx512f avx512_bf16", None, True),
+        ("AuthenticAMD", "avx512f avx512_bf16", "avx512_core_bf16", True),
+        ("AuthenticAMD", "avx512f avx512_bf16", "AVX512_CORE", False),
+        ("AuthenticAMD", "avx512f", None, False),
     ],
 )
-def test_bf16_is_chosen_where_matrix_units_may_be_used(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: str, allowed: str | None, fast: bool
+def test_bf16_is_chosen_where_it_is_faster(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vendor: str, flags: str, allowed: str | None, fast: bool
 ) -> None:
-    """Guards against emulated bfloat16 if the library is restricted to an older instruction set than the processor
-    has."""
-    (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
+    """Guards against bfloat16 on a processor whose float32 is faster, and against emulated bfloat16 if the library is
+    restricted to an older instruction set than the processor has."""
+    (tmp_path / "cpuinfo").write_text(f"vendor_id : {vendor}\nflags : {flags}\n")
     monkeypatch.setattr(number_format, "CPUINFO", tmp_path / "cpuinfo")
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     if allowed is not None:
