@@ -35,7 +35,7 @@ def amx_is_used() -> bool:
 
 
 def amd_bf16_is_used() -> bool:
-    """Whether this is an AMD processor with AVX-512 instructions for bf16 (Zen 4 and later), and oneDNN may use them."""
+    """Whether this is an AMD processor with AVX-512 instructions for bf16 (since Zen 4), and oneDNN may use them."""
     processor = _processor()
     return _onednn_may_use("BF16", "FP16", "AMX") and "AuthenticAMD" in processor and "avx512_bf16" in processor
 
