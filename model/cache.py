@@ -29,6 +29,7 @@ class KVCache:
         """[B, S] bool, True = real source token; None if there is no padding."""
         self._keys: list[Tensor] = []  # per layer [B, Hkv, capacity, D]
         self._values: list[Tensor] = []  # per layer [B, Hkv, capacity, D]
+        self._inputs: Tensor | None = None  # [B, 1 + capacity, C], after a zero vector
         self._mask: Tensor | None = None  # the mask that `append` returns during the current step
 
     def positions(self, tokens: int) -> tuple[int | Tensor, int]:
@@ -43,9 +44,7 @@ class KVCache:
         counted by `advance`, which the model calls after its last layer. Raises ValueError if they do not fit.
         """
         batch, heads, tokens, width = key.shape
-        end = self.length + tokens
-        if end > self.capacity:
-            raise ValueError(f"the cache holds {self.capacity} tokens per row, but {end} are needed")
+        end = self._end(tokens)
         if layer == len(self._keys):
             self._keys.append(key.new_empty(batch, heads, self.capacity, width))
             self._values.append(value.new_empty(batch, heads, self.capacity, width))
@@ -66,6 +65,19 @@ class KVCache:
             self._mask = self._make_mask(tokens)
         return keys.narrow(2, 0, end), values.narrow(2, 0, end), self._mask  # narrow: twice as fast as indexing
 
+    def before(self, x: Tensor) -> Tensor:
+        """Add the input vectors [B, T, C] of T new tokens; return that of the token before each, 0 for the first."""
+        batch, tokens, width = x.shape
+        self._end(tokens)
+        if self._inputs is None:
+            self._inputs = x.new_zeros(batch, 1 + self.capacity, width)
+        if self.row_lengths is None:
+            self._inputs.narrow(1, self.length + 1, tokens).copy_(x)
+            return self._inputs.narrow(1, self.length, tokens)
+        rows = torch.arange(batch, device=x.device)
+        self._inputs[rows, self.row_lengths + 1] = x[:, 0]
+        return self._inputs[rows, self.row_lengths].unsqueeze(1)
+
     def advance(self, tokens: int) -> None:
         """Count the tokens that every layer has appended."""
         self.length += tokens
@@ -82,6 +94,8 @@ class KVCache:
         """Replace row i, including its source, by row `rows[i]`; `rows` [B'] int64 omits finished rows."""
         self._keys = [self._rows_of(store, rows) for store in self._keys]
         self._values = [self._rows_of(store, rows) for store in self._values]
+        if self._inputs is not None:
+            self._inputs = self._inputs[rows]
         if self.row_lengths is not None:
             self.row_lengths = self.row_lengths[rows]
         self.memory = [(key[rows], value[rows]) for key, value in self.memory]
@@ -92,6 +106,15 @@ class KVCache:
         """Overwrite rows [B'] with the rows of another cache of B' rows; `set_lengths` must follow."""
         for mine, theirs in zip(self._keys + self._values, other._keys + other._values, strict=True):
             mine[rows, :, : other.length] = theirs[:, :, : other.length]
+        if self._inputs is not None and other._inputs is not None:
+            self._inputs[rows, : other.length + 1] = other._inputs[:, : other.length + 1]
+
+    def _end(self, tokens: int) -> int:
+        """Return the length with `tokens` more tokens."""
+        end = self.length + tokens
+        if end > self.capacity:
+            raise ValueError(f"the cache holds {self.capacity} tokens per row, but {end} are needed")
+        return end
 
     def _make_mask(self, tokens: int) -> Tensor | None:
         if self.row_lengths is None:

@@ -44,6 +44,11 @@ class ModelConfig:
     """GPT: tokens attend only to their own document, not to earlier documents in the same window. Useful if documents
     are shorter than windows (`data.rows` defines a document)."""
 
+    token_shift: bool = False
+    """GPT: add to the vector of each token that of the token before it, times a trained gain for each channel (Peng et
+    al. 2023). Heads that copy then need one layer instead of two, and are learned in fewer steps. Not part of the plain
+    transformer."""
+
     norm: str = "rms"
     """`rms` (Zhang & Sennrich 2019) or `layer` (Ba et al. 2016). Blocks are always pre-norm."""
 

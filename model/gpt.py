@@ -11,6 +11,7 @@ from model.embedding import Embedding, make_rotary
 from model.initialisation import initialise
 from model.layers import make_norm
 from model.masks import document_mask
+from model.token_shift import TokenShift
 
 
 class GPT(nn.Module):
@@ -30,6 +31,7 @@ class GPT(nn.Module):
         self.eos_id = eos_id
         rows = config.padded_vocab(vocab_size)
         self.embedding = Embedding(config, rows)
+        self.token_shift = TokenShift(config.width) if config.token_shift else None
         self.rotary = make_rotary(config)
         self.blocks = nn.ModuleList([DecoderBlock(config, layer) for layer in range(config.layers)])
         self.norm = make_norm(config)
@@ -54,6 +56,8 @@ class GPT(nn.Module):
         """
         start, length = (0, tokens.shape[1]) if cache is None else cache.positions(tokens.shape[1])
         x = self.embedding(tokens, start, length)  # [B, T, C]
+        if self.token_shift is not None:
+            x = self.token_shift(x, tokens == self.eos_id if self.config.mask_documents else None, cache)
         rotation = None if self.rotary is None else self.rotary(start, length)
         documents = self._documents(tokens) if cache is None else None
         for block in self.blocks:

@@ -21,6 +21,7 @@ def initialise(model: nn.Module, head: nn.Linear, config: ModelConfig) -> None:
     linear layers                          fan_in^-½              preserves activation scale at any width
     last linear layer of a residual branch fan_in^-½ · N^-½       the sum of the N branches of a stack keeps scale 1
     norm gains, biases                     constants 1 and 0
+    gain of the token shift                constant ½
 
     N counts two branches per block, three with cross-attention; the scaling is GPT-2's.
     """

@@ -26,6 +26,7 @@ RECIPES = {
         "data.path=book.txt",
         "tokenizer=char",
         "trainer.accumulate=2",
+        "model.token_shift=true",
         "trainer.ema=0.9",
         "trainer.steps=160",
     ],

@@ -344,4 +344,6 @@ def task_problems(config: TrainConfig) -> list[str]:
         if config.model.mask_documents:
             what = "only windows of a GPT hold several documents; leave it out for task=translate"
             found.append(f"model.mask_documents: {what}")
+        if config.model.token_shift:
+            found.append("model.token_shift: is for language models; leave it out for task=translate")
     return found

@@ -33,6 +33,9 @@ class StaticCache(KVCache):
         """Number of keys that attention covers."""
         self._keys = [self._copied(store, max(lengths)) for store in filled._keys]
         self._values = [self._copied(store, max(lengths)) for store in filled._values]
+        if filled._inputs is not None:
+            self._inputs = filled._inputs.new_zeros(len(lengths), 1 + self.capacity, filled._inputs.shape[2])
+            self._inputs[:, : max(lengths) + 1] = filled._inputs[:, : max(lengths) + 1]
         device = self._keys[0].device
         self.row_lengths: Tensor = torch.tensor(lengths, device=device)
         self._rows = torch.arange(len(lengths), device=device)
