@@ -253,13 +253,13 @@ class Teller:
         cannot describe a person (安かったので、エミは本を買いました).
         """
         link, clause = Link(), main.clause
-        named_before = [clause.subject, *(complement.phrase for complement in clause.complements if complement.phrase)]
-        names = [phrase for phrase in named_before if phrase.entry and phrase.referent is why.who.referent]
         known = isinstance(why.who.entry, Name) or why.who.since < self.sentences  # not 'because a duck ate it'
         rivals = any(other is not why.who and other.pronoun == why.who.pronoun for other in main.mentioned)
-        # Half of the main clauses already have a pronoun as subject; the reason then has the same pronoun.
-        if names and known and rivals and self.chooser.chance(NAMED if why.who is main.who else NAMED / 2):
-            why = replace(why, clause=replace(why.clause, subject=names[0]))
+        if known and rivals and self.chooser.chance(NAMED):
+            spelled = why.who.full()
+            why = replace(why, clause=replace(why.clause, subject=spelled))
+            if why.who is main.who:  # not 'she helped Lisa because Emi was kind'
+                clause = replace(clause, subject=spelled)
         words = reason(why.clause, link)
         shared = why.who is main.who
         # The subject of the main clause is repeated: a reason without a subject is ambiguous; a new subject takes が.
@@ -317,7 +317,7 @@ def quality_head(quality: str, *, very: bool = False, too: bool = False) -> tupl
     return very_head(said) if very else adjective_head(said), ending
 
 
-NAMED = 0.35
+NAMED = 0.5
 """Fraction of the turns that use a name instead of the pronoun: they tell a model who is kind, the one who helps."""
 AGAIN_BY_PRONOUN = (0.55, 0.85)
 """Fraction of the subjects that are pronouns where a pronoun is clear: of other subjects, and of the same subject as in
