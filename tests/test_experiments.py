@@ -144,7 +144,7 @@ def test_a_run_on_the_stories_tells_which_pronouns_it_understands(
     """Guards against a run on the stories whose pronoun accuracy is not reported alongside its baselines, or not
     stored."""
     monkeypatch.chdir(tmp_path)
-    run = compose_and_train("+experiment=demo_gpt", *SHRUNK, "model.context=96")
+    run = compose_and_train("+experiment=demo_gpt", *SHRUNK, "model.context=96", "data.stories=400")
     figures = json.loads((run / "test.json").read_text())
     for split in ("test", "novel"):
         assert 0 <= figures[f"{split}/pronouns"] <= 100

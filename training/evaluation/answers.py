@@ -44,7 +44,8 @@ def asked(tokenizer: Tokenizer, story: dict[str, Any]) -> list[Asked]:
     questions = []
     for answer in found:
         end = text.index(".", answer.end) + 1
-        inside = [place for place, (start, stop) in enumerate(spans, 1) if stop > answer.start and start < end]
+        # From the space before the answer on: it may be a token of its own, which no prompt ends with.
+        inside = [place for place, (start, stop) in enumerate(spans, 1) if stop >= answer.start and start < end]
         questions.append(Asked(answer, document, inside[0], inside[-1] + 1))
     return questions
 

@@ -57,9 +57,8 @@ class Optimizer:
             # Decoupled decay is scaled by the learning rate, which is larger for Muon: reduce the factor accordingly.
             decay = config.weight_decay * config.lr / config.muon_lr
             group = {"params": weights.matrices(), "weight_decay": decay, "peak": config.muon_lr}
-            self.optimizers.append(
-                Muon([group], lr=config.muon_lr, dtype=fast_format(device), exchange=weights.exchange)
-            )
+            dtype = torch.float32 if weights.dtype == torch.float32 else fast_format(device)
+            self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=dtype, exchange=weights.exchange))
             self.parts.append(OptimizerPart((HIDDEN,), whole_matrices=True, state=Muon.state_names))
 
     def step(self, factor: float) -> Tensor:

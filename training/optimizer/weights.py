@@ -50,6 +50,8 @@ class Weights:
 
     training_model: Any
     """The model of the training steps: `model` itself, except if its parameters are divided."""
+    dtype: torch.dtype
+    """Of the forward and backward pass."""
     lockstep = False
     """Whether all processes must run the same number of micro-batches, since each one exchanges parameters."""
     exchange: Exchange | None = None
@@ -65,6 +67,7 @@ class Weights:
         with torch.no_grad():
             torch._foreach_copy_(self.masters, list(named.values()))
         model.to(dtype)
+        self.dtype = dtype
         self.separate = dtype != torch.float32
         self.flat_computing = self.flat_masters.to(dtype)  # the same tensor in float32
         self.computing = [parameter for parameter in model.parameters() if parameter.requires_grad]

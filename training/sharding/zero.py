@@ -39,6 +39,7 @@ class ZeroWeights(DividedWeights):
         with torch.no_grad():
             torch._foreach_copy_(self.layout.parts(flat), list(named.values()))
         model.to(dtype)
+        self.dtype = dtype
         self.separate = dtype != torch.float32
         self.flat_computing = flat.to(dtype)  # the same tensor in float32
         self.computing = [parameter for parameter in model.parameters() if parameter.requires_grad]

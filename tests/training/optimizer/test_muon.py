@@ -52,10 +52,14 @@ def test_both_forms_of_the_iteration_agree() -> None:
     )
 
 
-def test_products_are_in_bfloat16_only_where_that_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guards against emulated bfloat16, 40 times as slow as float32 on a CPU with AVX2."""
-    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
-    weights = Weights(torch.nn.Linear(8, 8, bias=False), torch.float32, 0.0)
+@pytest.mark.parametrize(("dtype", "allowed"), [(torch.float32, "ALL"), (torch.bfloat16, "AVX2")])
+def test_products_are_in_bfloat16_only_in_bf16_training_and_where_that_is_fast(
+    dtype: torch.dtype, allowed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards against rounding in a run with trainer.precision=float32, and against emulated bfloat16, 40 times as slow
+    as float32 on a CPU with AVX2."""
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", allowed)
+    weights = Weights(torch.nn.Linear(8, 8, bias=False), dtype, 0.0)
     muon = Optimizer(OptimConfig(kind="muon"), weights).optimizers[1]
     assert isinstance(muon, Muon)
     assert muon.dtype == torch.float32
