@@ -8,6 +8,7 @@ parameters, and per process the bytes of tensors that persist between steps.
 import gc
 import json
 import sys
+import time
 from itertools import product
 
 import torch
@@ -93,6 +94,8 @@ def measured(shard: str, task: str, kind: str, processes: Processes, accumulate:
     before = tensor_bytes()
     trainer = new_trainer(shard, task, kind, processes, width, accumulate=accumulate)
     found = losses(trainer, steps)
+    processes.barrier()  # gloo's threads may still hold the buffers of the last exchange
+    time.sleep(0.05)
     used = tensor_bytes() - before
     return {"losses": found, "bytes": processes.gather(lambda: used), "parameters": count_parameters(trainer.model)}
 
