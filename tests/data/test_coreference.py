@@ -20,7 +20,7 @@ BY_NOUN = ("nearest noun", "first noun", "most frequent noun")
 @cache
 def stories() -> list[dict[str, Any]]:
     """Return stories of all plots."""
-    return rows("stories", 3000, seed=13)
+    return rows("stories", 5000, seed=13)
 
 
 def contested(row: dict[str, Any]) -> list[Pronoun]:
@@ -138,7 +138,7 @@ def test_every_plot_has_a_turn_that_goes_either_way(plot: str) -> None:
         if row["construction"] == plot
         for turn in turns(row, row["text"])
     ]
-    assert len(right) >= 10
+    assert len(right) >= 12
     assert 0.25 <= sum(right) / len(right) <= 0.75
 
 
