@@ -1,9 +1,12 @@
 """Batched Muon compared with torch.optim.Muon, which processes one matrix at a time."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from training.config import OptimConfig
+from training.hardware import number_format
 from training.optimizer.muon import Muon, orthogonalised
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.weights import Weights
@@ -52,14 +55,23 @@ def test_both_forms_of_the_iteration_agree() -> None:
     )
 
 
-@pytest.mark.parametrize(("dtype", "allowed"), [(torch.float32, "ALL"), (torch.bfloat16, "AVX2")])
+@pytest.mark.parametrize(
+    ("dtype", "allowed", "used"),
+    [
+        (torch.bfloat16, "ALL", torch.bfloat16),
+        (torch.bfloat16, "AVX2", torch.float32),
+        (torch.float32, "ALL", torch.float32),
+    ],
+)
 def test_products_are_in_bfloat16_only_in_bf16_training_and_where_that_is_fast(
-    dtype: torch.dtype, allowed: str, monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype, allowed: str, used: torch.dtype, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Guards against rounding in a run with trainer.precision=float32, and against emulated bfloat16, 40 times as slow
     as float32 on a CPU with AVX2."""
+    (tmp_path / "cpuinfo").write_text("flags : avx512f avx512_bf16 amx_bf16\n")
+    monkeypatch.setattr(number_format, "CPUINFO", tmp_path / "cpuinfo")
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", allowed)
     weights = Weights(torch.nn.Linear(8, 8, bias=False), dtype, 0.0)
     muon = Optimizer(OptimConfig(kind="muon"), weights).optimizers[1]
     assert isinstance(muon, Muon)
-    assert muon.dtype == torch.float32
+    assert muon.dtype == used
