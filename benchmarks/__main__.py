@@ -17,6 +17,7 @@ HELP = """Compare the speed of this project with its peers: separate processes t
   python -m benchmarks data text=input.txt pairs=FOLDER             data loading, without a model
   python -m benchmarks recording                                    recording the attention maps of one example
   python -m benchmarks shakespeare nanogpt=CHECKOUT data=input.txt  loss in the same training time as nanoGPT's recipe
+  python -m benchmarks peer_quality run=RUN minutes=60              GPT-2 or Marian on the data of a run: loss, scores
   python -m benchmarks gpu text=T.txt pairs=DIR nanogpt=CHECKOUT    everything on a GPU, in stages: gpu_machine, …
   python -m benchmarks table                                        write the results to README.md and docs/
 
@@ -49,6 +50,7 @@ COMMANDS = {
     "scaling": ("training.scaling", "scaling", "ScalingSettings"),
     "curves": ("training.curves", "curves", "CurvesSettings"),
     "shakespeare": ("training.shakespeare", "shakespeare", "ShakespeareSettings"),
+    "peer_quality": ("training.peer_quality", "peer_quality", "PeerQualitySettings"),
     "recording_cost": ("attention.recording_cost", "recording_cost", "NoSettings"),
     "tab": ("attention.tab", "tab", "NoSettings"),
     "tab_drawing": ("attention.tab_drawing", "tab_drawing", "NoSettings"),

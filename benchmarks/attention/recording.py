@@ -79,7 +79,7 @@ def marian() -> Step:
     from benchmarks.peers.translation import marian_model
 
     torch.manual_seed(1)
-    model = marian_model(VOCABULARY, LAYERS, HEADS, WIDTH, LENGTH, dropout=0.0).eval()
+    model = marian_model(VOCABULARY, LAYERS, HEADS, WIDTH, LENGTH, dropout=0.0).to(device()).eval()
     model.set_attn_implementation("eager")  # fused attention does not return the weights
     source, target = torch.randint(4, VOCABULARY, (2, 1, LENGTH), device=device())
 

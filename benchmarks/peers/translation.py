@@ -95,8 +95,10 @@ class Task(Shape):
         return training_step(model, optimizer, batches, loss, self.bf16)
 
 
-def marian_model(vocab_size: int, layers: int, heads: int, width: int, context: int, dropout: float) -> Any:
-    """Create a MarianMTModel on the device of all contenders, with one embedding for source, target and output."""
+def marian_model(
+    vocab_size: int, layers: int, heads: int, width: int, context: int, dropout: float, use_cache: bool = False
+) -> Any:
+    """Create a MarianMTModel with one embedding for source, target and output."""
     from transformers import MarianConfig, MarianMTModel
 
     sides = {"layers": layers, "attention_heads": heads, "ffn_dim": 4 * width}
@@ -105,7 +107,7 @@ def marian_model(vocab_size: int, layers: int, heads: int, width: int, context: 
         d_model=width,
         **{f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sides.items()},
         dropout=dropout,
-        use_cache=False,
+        use_cache=use_cache,
         max_position_embeddings=context,
         pad_token_id=PAD,
         bos_token_id=BOS,
@@ -113,7 +115,7 @@ def marian_model(vocab_size: int, layers: int, heads: int, width: int, context: 
         decoder_start_token_id=BOS,
         forced_eos_token_id=None,
     )
-    return MarianMTModel(config).to(device())
+    return MarianMTModel(config)
 
 
 def marian(**values: Any) -> Step:
@@ -121,6 +123,7 @@ def marian(**values: Any) -> Step:
     task = Task(**values)
     torch.manual_seed(1)
     model = marian_model(task.vocab_size, task.layers, task.heads, task.width, task.context, task.dropout)
+    model.to(device())
 
     def logits(source: Tensor, inputs: Tensor) -> Tensor:
         found: Tensor = model(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=inputs).logits
