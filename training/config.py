@@ -31,6 +31,10 @@ class OptimConfig:
     learning rate, a Muon update has a spectral norm of about 1, or sqrt(rows/columns) if the matrix has more rows than
     columns."""
 
+    equal_norms: bool = True
+    """Muon: scale the rows of each update (the columns, if there are more of them) to one norm, so that all neurons are
+    updated alike (Li et al. 2025, arXiv 2510.05491, without the running average)."""
+
     beta1: float = 0.9
     """Decay rate of the running mean of gradients."""
 

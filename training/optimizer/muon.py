@@ -11,8 +11,21 @@ from torch import Tensor
 
 from training.optimizer.base import Group, State, StatefulOptimizer
 
-_A, _B, _C = 3.4445, -4.7750, 2.0315
-"""Coefficients of the quintic iteration, chosen for the steepest slope at zero (Jordan et al. 2024)."""
+Coefficients = Sequence[tuple[float, float, float]]
+"""(a, b, c) of each step x -> a x + (b x xᵀ + c (x xᵀ)²) x of the quintic iteration."""
+
+POLAR_EXPRESS: Coefficients = (
+    (7.99662208, -21.18650908, 14.38189113),
+    (4.04292994, -2.80891747, 0.50001785),
+    (3.89166780, -2.77248415, 0.50606482),
+    (3.28575366, -2.36812949, 0.46449024),
+    (2.34654133, -1.70978284, 0.42323551),
+)
+"""The best five steps for small singular values (Amsel et al. 2025, Polar Express, arXiv 2505.16932), as in
+modded-nanogpt; its division by 1.02, a margin for rounding, is part of the first step."""
+
+QUINTIC: Coefficients = ((3.4445, -4.7750, 2.0315),) * 5
+"""One polynomial with the steepest slope at zero (Jordan et al. 2024), as in torch.optim.Muon."""
 
 
 class Exchange(Protocol):
@@ -33,7 +46,10 @@ class Muon(StatefulOptimizer):
     """`torch.optim.Muon` with batched products: half the time for a model of a few million parameters, whose single
     matrices are too small to occupy two cores.
 
-    The update of a matrix [A, B] is √max(1, A/B) times the Nesterov momentum with all singular values set to about 1.
+    The update of a matrix [A, B] is √max(1, A/B) times the Nesterov momentum with all singular values set to about 1
+    and then, with `equal_norms`, all its rows (if A <= B, all its columns) set to one norm, as in NorMuon (Li et al.
+    2025, arXiv 2510.05491), but without its running average: an orthogonal matrix says nothing about the norms of the
+    vectors along its longer side, so that some neurons would be updated much less than others.
     """
 
     state_names = ("momentum_buffer",)
@@ -45,13 +61,15 @@ class Muon(StatefulOptimizer):
         lr: float,
         dtype: torch.dtype,
         momentum: float = 0.95,
-        steps: int = 5,
+        coefficients: Coefficients = POLAR_EXPRESS,
+        equal_norms: bool = True,
         exchange: Exchange | None = None,
     ) -> None:
         """groups: dicts with `params` (matrices) and `weight_decay`. dtype: of the orthogonalisation, bfloat16 if its
-        products are fast, else float32. steps: iterations of the orthogonalisation. exchange: if set, `params` are this
-        process's rows of the matrices; each matrix is orthogonalised in one process."""
-        self.momentum, self.steps, self.dtype, self.exchange = momentum, steps, dtype, exchange
+        products are fast, else float32. coefficients: of its steps. equal_norms: as described above. exchange: if set,
+        `params` are this process's rows of the matrices; each matrix is orthogonalised in one process."""
+        self.momentum, self.coefficients, self.dtype = momentum, coefficients, dtype
+        self.equal_norms, self.exchange = equal_norms, exchange
         super().__init__(groups, lr)
 
     def new_state(self, parameter: Tensor) -> State:
@@ -100,26 +118,34 @@ class Muon(StatefulOptimizer):
             return []
         rows, columns = matrices[0].shape
         wide = [matrix if rows <= columns else matrix.t() for matrix in matrices]
-        turned = orthogonalised(torch.stack(wide).to(self.dtype), self.steps).to(dtype)
+        turned = orthogonalised(torch.stack(wide).to(self.dtype), self.coefficients).to(dtype)
+        if self.equal_norms:
+            turned = with_equal_columns(turned)
         return list((turned if rows <= columns else turned.transpose(1, 2)).unbind())
 
 
-def orthogonalised(x: Tensor, steps: int = 5) -> Tensor:
+def orthogonalised(x: Tensor, coefficients: Coefficients = POLAR_EXPRESS) -> Tensor:
     """Return approximately U Vᵀ for each x = U S Vᵀ of [N, A, B], A <= B; its singular values are between 0.7 and 1.2.
 
     A Newton-Schulz iteration, which also converges in bfloat16.
     """
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
     if x.dtype == torch.float32 and 2 * x.shape[1] <= x.shape[2]:
-        return torch.bmm(_gram_polynomial(torch.bmm(x, x.transpose(1, 2)), steps), x)
-    for _ in range(steps):
+        return torch.bmm(_gram_polynomial(torch.bmm(x, x.transpose(1, 2)), coefficients), x)
+    for a, b, c in coefficients:
         square = torch.bmm(x, x.transpose(1, 2))  # [N, A, A]
-        polynomial = torch.baddbmm(square, square, square, beta=_B, alpha=_C)
-        x = torch.baddbmm(x, polynomial, x, beta=_A)
+        polynomial = torch.baddbmm(square, square, square, beta=b, alpha=c)
+        x = torch.baddbmm(x, polynomial, x, beta=a)
     return x
 
 
-def _gram_polynomial(gram: Tensor, steps: int) -> Tensor:
+def with_equal_columns(x: Tensor) -> Tensor:
+    """Scale the columns of each matrix of x [N, A, B] to one norm; the Frobenius norm of the matrix stays."""
+    squares = x.square().sum(dim=1, keepdim=True)  # [N, 1, B]
+    return x * (squares.mean(dim=2, keepdim=True) / squares.clamp(min=1e-12)).sqrt()
+
+
+def _gram_polynomial(gram: Tensor, coefficients: Coefficients) -> Tensor:
     """Return the matrices Q [N, A, A] such that Q x is the result of the iteration, computed from x xᵀ [N, A, A] alone.
 
     Each step multiplies x by a polynomial P of the current x xᵀ, which becomes P x xᵀ P. Requires float32: bfloat16
@@ -127,15 +153,15 @@ def _gram_polynomial(gram: Tensor, steps: int) -> Tensor:
     B = 4 A, 0.85 if B = 2 A, and more than 1 if B is smaller (CPU, A = 128 and 192).
     """
     product: Tensor | None = None
-    for step in range(steps):
-        rest = torch.baddbmm(gram, gram, gram, beta=_B, alpha=_C)  # P = _A + rest
+    for step, (a, b, c) in enumerate(coefficients, start=1):
+        rest = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)  # P = a + rest
         if product is None:
             product = rest.clone()
-            product.diagonal(dim1=1, dim2=2).add_(_A)
+            product.diagonal(dim1=1, dim2=2).add_(a)
         else:
-            product = torch.baddbmm(product, product, rest, beta=_A)
-        if step + 1 < steps:
-            gram = torch.baddbmm(gram, gram, rest, beta=_A)
-            gram = torch.baddbmm(gram, gram, rest, beta=_A)
+            product = torch.baddbmm(product, product, rest, beta=a)
+        if step < len(coefficients):
+            gram = torch.baddbmm(gram, gram, rest, beta=a)
+            gram = torch.baddbmm(gram, gram, rest, beta=a)
     assert product is not None
     return product

@@ -58,7 +58,8 @@ class Optimizer:
             decay = config.weight_decay * config.lr / config.muon_lr
             group = {"params": weights.matrices(), "weight_decay": decay, "peak": config.muon_lr}
             dtype = torch.float32 if weights.dtype == torch.float32 else fast_format(device)
-            self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=dtype, exchange=weights.exchange))
+            equal, exchange = config.equal_norms, weights.exchange
+            self.optimizers.append(Muon([group], lr=config.muon_lr, dtype=dtype, equal_norms=equal, exchange=exchange))
             self.parts.append(OptimizerPart((HIDDEN,), whole_matrices=True, state=Muon.state_names))
 
     def step(self, factor: float) -> Tensor:

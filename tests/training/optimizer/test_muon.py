@@ -7,7 +7,7 @@ import torch
 
 from training.config import OptimConfig
 from training.hardware import number_format
-from training.optimizer.muon import Muon, orthogonalised
+from training.optimizer.muon import QUINTIC, Muon, orthogonalised
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.weights import Weights
 
@@ -22,7 +22,7 @@ def test_updates_are_those_of_torch(dtype: torch.dtype) -> None:
     theirs = [torch.nn.Parameter(p.detach().clone()) for p in mine]
     start = [p.detach().clone() for p in mine]
     optimizers = [
-        Muon([{"params": mine, "weight_decay": 0.1}], lr=0.02, dtype=dtype),
+        Muon([{"params": mine, "weight_decay": 0.1}], lr=0.02, dtype=dtype, coefficients=QUINTIC, equal_norms=False),
         torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1),
     ]
     for _ in range(5):
@@ -33,6 +33,24 @@ def test_updates_are_those_of_torch(dtype: torch.dtype) -> None:
             optimizer.step()
     for a, b, before in zip(mine, theirs, start, strict=True):
         torch.testing.assert_close(a - before, b - before, rtol=0.05, atol=0.002)  # torch iterates in bfloat16
+
+
+@pytest.mark.parametrize("shape", [(24, 16), (16, 24), (16, 16)])
+def test_equal_norms_along_the_longer_side(shape: tuple[int, int]) -> None:
+    """Guards against scaling the shorter side, whose vectors have equal norms already, and against a larger step."""
+    torch.manual_seed(0)
+    gradient = torch.randn(shape) * torch.logspace(-2, 0, max(shape)).view((-1, 1) if shape[0] > shape[1] else (1, -1))
+    updates = {}
+    for equal in (False, True):
+        weight = torch.nn.Parameter(torch.zeros(shape))
+        weight.grad = gradient.clone()
+        Muon([{"params": [weight], "weight_decay": 0.0}], lr=0.1, dtype=torch.float32, equal_norms=equal).step()
+        updates[equal] = weight.detach()
+    norms = updates[True].norm(dim=1 if shape[0] > shape[1] else 0)
+    torch.testing.assert_close(norms, norms.mean().expand_as(norms))
+    torch.testing.assert_close(updates[True].norm(), updates[False].norm())
+    scales = (updates[True] / updates[False]).aminmax(dim=1 if shape[0] > shape[1] else 0)
+    torch.testing.assert_close(scales.min, scales.max)
 
 
 @pytest.mark.parametrize("columns", [16, 40])
@@ -51,7 +69,7 @@ def test_both_forms_of_the_iteration_agree() -> None:
     x = left @ torch.logspace(0, -4, 16).diag() @ right.transpose(1, 2)  # [3, 16, 64], singular values 1 to 0.0001
     definition = orthogonalised(x.double())
     torch.testing.assert_close(
-        orthogonalised(x).double(), definition, rtol=0, atol=1e-3 * float(definition.abs().max())
+        orthogonalised(x).double(), definition, rtol=0, atol=4e-3 * float(definition.abs().max())
     )
 
 

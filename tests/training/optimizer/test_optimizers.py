@@ -8,7 +8,7 @@ from torch import nn
 
 from configs.errors import UserError
 from training.config import OptimConfig
-from training.optimizer.muon import Muon
+from training.optimizer.muon import QUINTIC, Muon
 from training.optimizer.optimizer import Optimizer
 from training.optimizer.weights import Weights
 
@@ -101,6 +101,7 @@ def test_the_long_tensors_are_updated_as_torch_updates_parameters_one_by_one(kin
         muon = optimizer.optimizers[1]
         assert isinstance(muon, Muon)
         muon.dtype = torch.bfloat16  # as torch's own, on every processor
+        muon.coefficients, muon.equal_norms = QUINTIC, False
         group = muon.param_groups[0]
         plain.append(torch.optim.Muon(matrices, lr=group["lr"], weight_decay=group["weight_decay"]))
     for _ in range(3):
