@@ -1,0 +1,66 @@
+"""A translation memory: training pairs, found by the similarity of their source sentences."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+REMEMBERED = 200_000
+"""Maximum number of training pairs in the translation memory: 2 ms per sentence on one core."""
+
+
+class TranslationMemory:
+    """Finds training pairs by the Jaccard similarity of the sets of lower-cased words of two sources."""
+
+    def __init__(self, sources: list[str], targets: list[str]) -> None:
+        self.sources, self.targets = sources, targets
+        postings: defaultdict[str, list[int]] = defaultdict(list)
+        sizes = []
+        for row, source in enumerate(sources):
+            found = words(source)
+            sizes.append(len(found))
+            for word in found:
+                postings[word].append(row)
+        self.postings = {word: np.array(rows, dtype=np.int64) for word, rows in postings.items()}
+        self.sizes = np.array(sizes)
+
+    @classmethod
+    def of_rows(cls, rows: Any) -> TranslationMemory:
+        """Remember the rows of a Dataset with columns `source` and `target`, or `REMEMBERED` evenly spaced ones."""
+        kept = rows.select(range(0, len(rows), -(-len(rows) // REMEMBERED)))
+        return cls(kept["source"][:], kept["target"][:])
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def similarities(self, source: str) -> NDArray[np.float64]:
+        """Return the similarity of a sentence to each training source, from 0 to 1."""
+        query = words(source)
+        rows = [self.postings[word] for word in query if word in self.postings]
+        shared = np.bincount(np.concatenate(rows), minlength=len(self.sizes)) if rows else np.zeros(len(self.sizes))
+        return shared / (self.sizes + len(query) - shared)
+
+    def translate(self, source: str) -> str:
+        """Return the target of the nearest training source; ties go to the first."""
+        return self.targets[int(np.argmax(self.similarities(source)))]
+
+    def nearest(self, source: str, count: int) -> NDArray[np.int64]:
+        """Return the row numbers of the `count` most similar pairs, the most similar first; ties go to the first.
+
+        Pairs without a common word are left out.
+        """
+        similarities = self.similarities(source)
+        count = min(count, int(np.count_nonzero(similarities)))
+        if count == 0:
+            return np.empty(0, dtype=np.int64)
+        least = np.partition(similarities, -count)[-count]
+        rows = np.flatnonzero(similarities >= least)
+        return rows[np.argsort(-similarities[rows], kind="stable")][:count]
+
+
+def words(sentence: str) -> set[str]:
+    """Return the lower-cased words without punctuation."""
+    return {word for raw in sentence.lower().split() if (word := raw.strip(".,!?;:\"'()"))} or {sentence}
