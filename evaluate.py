@@ -27,7 +27,8 @@ def evaluate(settings: EvaluateSettings) -> None:
         from training.evaluation.reports.result import result_path, save_result
         from training.evaluation.reports.subject import load_subject, moved
         from training.evaluation.reports.text import text_report
-        from training.evaluation.reports.translation import translation_report, tuning_report
+        from training.evaluation.reports.translation import translation_report
+        from training.evaluation.reports.tuning import tuning_report
         from training.hardware.device import choose_hardware
         from training.hardware.gpu_attention import evaluation_kernels
         from training.hardware.out_of_memory import advised

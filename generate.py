@@ -31,6 +31,7 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
     settings that the user gave."""
     with importing():  # late, so that --help and errors need not wait a second for torch
         from generation.line_translation import translate_lines
+        from generation.neighbours.translation_memory import load_memory
         from generation.quantization import decoding_copy
         from generation.recorded_maps import GeneratedMaps, short_name
         from generation.source_notes import SourceNotes
@@ -54,6 +55,7 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
         run.model.to(device)
         weights = config.quantize or decoding_format(device, count_parameters(run.model))
         model = decoding_copy(run.model, weights, config.samples)
+        memory = load_memory(run.config.data, config.neighbours)
 
     def answer(config: GenerateConfig, lines: Iterable[str | None], count: int | None = None) -> None:
         """Continue the text in `lines`, or translate each line. count: the number of lines, if known."""
@@ -67,7 +69,7 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
                     maps.add_text(ids, short_name(prompt) or f"sample {number}")
         else:
             notes = SourceNotes(run.tokenizers[0], run.config.model.context, load_source_alphabet(run.folder))
-            for line, translation in translate_lines(model, run.tokenizers, config, lines, count, notes):
+            for line, translation in translate_lines(model, run.tokenizers, config, lines, count, notes, memory):
                 if maps and line:
                     maps.add_translation(line, translation)
         if maps:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from configs.errors import UserError
+from data.config import DataConfig
+from data.errors import DataError
+from data.sources.sources import load
+from generation.config import NeighbourConfig
 
 REMEMBERED = 200_000
 """Maximum number of training pairs in the translation memory: 2 ms per sentence on one core."""
@@ -53,12 +60,29 @@ class TranslationMemory:
         Pairs without a common word are left out.
         """
         similarities = self.similarities(source)
-        count = min(count, int(np.count_nonzero(similarities)))
-        if count == 0:
-            return np.empty(0, dtype=np.int64)
-        least = np.partition(similarities, -count)[-count]
-        rows = np.flatnonzero(similarities >= least)
+        rows = np.flatnonzero(similarities)
+        if len(rows) > count:  # sort only the best and their ties
+            rows = rows[similarities[rows] >= -np.partition(-similarities[rows], count - 1)[count - 1]]
         return rows[np.argsort(-similarities[rows], kind="stable")][:count]
+
+
+def load_memory(data: DataConfig, config: NeighbourConfig) -> TranslationMemory | None:
+    """Load the training pairs of a run with these data settings, or those at `config.path`; None without retrieval.
+
+    Raises UserError if they are not there.
+    """
+    if not config.sentences:
+        return None
+    if config.path is not None:
+        if data.source == "primer":
+            raise UserError(f"neighbours.path={config.path}: the run was trained on the built-in corpus, without files")
+        data = replace(data, path=config.path, valid_path=None, test_path=None)
+    try:
+        return TranslationMemory.of_rows(load(data, "translate")["train"])
+    except DataError as error:
+        place = "" if config.path else "; if they have moved, set neighbours.path"
+        reason = f"cannot read the training pairs to retrieve from: {'; '.join(error.args)}{place}"
+        raise UserError(f"neighbours.sentences={config.sentences}: {reason}") from error
 
 
 def words(sentence: str) -> set[str]:
