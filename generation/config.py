@@ -119,6 +119,10 @@ class TranslationConfig:
     batch_tokens: int = 1024
     """Translation: source tokens per batch, including padding; lower needs less memory, higher is faster on a GPU."""
 
+    reverse: bool = False
+    """Translation: translate the other way, from the target language of the training data to the source language; for
+    runs with `data.both_directions=true`."""
+
     neighbours: NeighbourConfig = field(default_factory=NeighbourConfig)
 
 
@@ -126,6 +130,8 @@ class TranslationConfig:
 class GenerateConfig(TranslationConfig, WritingConfig, RunConfig):
     """Generate text with a GPT run, or translate with a translation run."""
 
+
+ONE_DIRECTION = "was trained in one direction only (data.both_directions=false)"
 
 ONLY_GPT = {setting.name for setting in fields(WritingConfig)}
 ONLY_TRANSLATION = {setting.name for setting in fields(TranslationConfig)}
@@ -178,14 +184,18 @@ def sampling_problems(config: SamplingConfig) -> list[str]:
     return [f"{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
 
 
-def task_problems(config: GenerateConfig, given: set[str], task: str, models: int = 1) -> list[str]:
-    """Return one sentence for each key in `given`, those on the command line, that does not apply to the run's task, or
-    to an ensemble of several models."""
+def task_problems(
+    config: GenerateConfig, given: set[str], task: str, models: int = 1, both_directions: bool = False
+) -> list[str]:
+    """Return one sentence for each key in `given`, those on the command line, that does not apply to the run's task, to
+    an ensemble of several models, or to a model that was not trained in both directions."""
     foreign, does = (ONLY_TRANSLATION, "generates text") if task == "gpt" else (ONLY_GPT, "translates")
     foreign_keys = sorted(key for key in given if key.split(".")[0] in foreign)
     found = [f"{key}: {config.run} {does} and has no such setting (task={task})" for key in foreign_keys]
     if config.attention and models > 1:
         found.append("attention=true: an ensemble has no attention maps; record one run at a time")
+    if config.reverse and task == "translate" and not both_directions:
+        found.append(f"reverse=true: {config.run} {ONE_DIRECTION}")
     return found
 
 

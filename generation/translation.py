@@ -67,7 +67,7 @@ def translate(
     def search(places: list[int], sentences: list[str], batch: SourceBatch) -> Found:
         neighbours = None
         if memory is not None:
-            neighbours = build_datastore(model, tokenizers, memory, sentences, config.neighbours)
+            neighbours = build_datastore(model, tokenizers, memory, sentences, config)
         limits = longest_targets(batch.lengths, context)
         hypotheses = beam_search(
             model,
@@ -96,7 +96,7 @@ def translate(
             if empty:  # nothing to search for
                 yield partial(list, [(first + place, [Translation("", 0.0)]) for place in empty])
             texts = [sentences[place] for place in full]
-            for batch in encode_sources(source, texts, config.batch_tokens, context):
+            for batch in encode_sources(source, texts, config.batch_tokens, context, config.reverse):
                 places, chosen = [first + full[index] for index in batch.indices], [texts[i] for i in batch.indices]
                 yield partial(search, places, chosen, batch)
             first += len(sentences)

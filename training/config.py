@@ -347,7 +347,11 @@ def task_problems(config: TrainConfig) -> list[str]:
             found.append("data.split=components: connects sentence pairs; for running text use contiguous or random")
         if config.tokenizer.sampling:
             found.append("tokenizer.sampling: is for translation; running text is tokenised once")
+        if config.data.both_directions:
+            found.append("data.both_directions: is for translation; running text has no pairs")
     if config.task == "translate":
+        if config.data.both_directions and not config.tokenizer.shared:
+            found.append("data.both_directions: needs one vocabulary of both languages: leave tokenizer.shared at true")
         if config.data.source == "text":
             found.append("data.source=text: translation needs sentence pairs (data=pairs, hub or primer)")
         if config.data.streaming:

@@ -17,10 +17,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from data.batches.batch import IGNORED
 from data.batches.buckets import Ints, sorted_batches
-from data.batches.pairs import Pairs
+from data.batches.pairs import Pairs, source_ids
 from data.tokens.token_rows import token_rows_of
 from data.tokens.tokenizer import Tokenizer
-from generation.config import NeighbourConfig
+from generation.config import NeighbourConfig, TranslationConfig
 from generation.neighbours.translation_memory import TranslationMemory
 from model.encoder_decoder import EncoderDecoder
 
@@ -76,14 +76,14 @@ def build_datastore(
     tokenizers: Sequence[Tokenizer],
     memory: TranslationMemory,
     sentences: Sequence[str],
-    config: NeighbourConfig,
+    config: TranslationConfig,
 ) -> Datastore | None:
     """Find the neighbours of each sentence and run the model on them; None if no sentence has a neighbour."""
-    found = [memory.nearest(sentence, config.sentences) for sentence in sentences]
+    found = [memory.nearest(sentence, config.neighbours.sentences) for sentence in sentences]
     distinct, places = np.unique(np.concatenate(found), return_inverse=True)
     if not len(distinct):
         return None
-    pairs = forced(model, tokenizers, memory, distinct)
+    pairs = forced(model, tokenizers, memory, distinct, config.reverse)
     of_sentence = np.split(places, np.cumsum([len(rows) for rows in found])[:-1])
     no_states, no_tokens = (side[:0] for side in pairs[0])  # for a sentence without neighbours
     joined = [torch.cat([no_states, *(pairs[place][0] for place in one)]) for one in of_sentence]
@@ -94,17 +94,18 @@ def build_datastore(
     lengths = torch.tensor([len(each) for each in joined], device=states.device)
     real = torch.arange(states.shape[1], device=states.device) < lengths.unsqueeze(1)
     squared_length = states.square().sum(dim=(1, 2)) / lengths.clamp(min=1)
-    return Datastore(states, tokens, real, squared_length, config)
+    return Datastore(states, tokens, real, squared_length, config.neighbours)
 
 
 def forced(
-    model: EncoderDecoder, tokenizers: Sequence[Tokenizer], memory: TranslationMemory, rows: Ints
+    model: EncoderDecoder, tokenizers: Sequence[Tokenizer], memory: TranslationMemory, rows: Ints, reverse: bool = False
 ) -> list[tuple[Tensor, Tensor]]:
     """Run the model on pairs of the memory, with the target as its input (teacher forcing) -> for each pair its decoder
-    states, float32 [T, C], and the token after each state, int64 [T]. Tokens that are never written are left out."""
+    states, float32 [T, C], and the token after each state, int64 [T]. Tokens that are never written are left out.
+    reverse: whether the sources of the memory are in the target language of the training data."""
     source, target = tokenizers[0], tokenizers[-1]
     pairs = Pairs(
-        token_rows_of(source.encode_batch([memory.sources[row] for row in rows]), source.vocab_size),
+        token_rows_of(source_ids(source, [memory.sources[row] for row in rows], reverse), source.vocab_size),
         token_rows_of(target.encode_batch([memory.targets[row] for row in rows]), target.vocab_size),
     )
     context, device = model.config.context, next(model.parameters()).device

@@ -35,10 +35,11 @@ class TranslationMemory:
         self.sizes = np.array(sizes)
 
     @classmethod
-    def of_rows(cls, rows: Any) -> TranslationMemory:
-        """Remember the rows of a Dataset with columns `source` and `target`, or `REMEMBERED` evenly spaced ones."""
+    def of_rows(cls, rows: Any, reverse: bool = False) -> TranslationMemory:
+        """Remember the rows of a Dataset with columns `source` and `target`, or `REMEMBERED` evenly spaced ones;
+        reverse: to translate from target to source."""
         kept = rows.select(range(0, len(rows), -(-len(rows) // REMEMBERED)))
-        return cls(kept["source"][:], kept["target"][:])
+        return cls(*sides(kept, reverse))
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -66,7 +67,14 @@ class TranslationMemory:
         return rows[np.argsort(-similarities[rows], kind="stable")][:count]
 
 
-def load_memory(data: DataConfig, config: NeighbourConfig) -> TranslationMemory | None:
+def sides(rows: Any, reverse: bool = False) -> tuple[list[str], list[str]]:
+    """Return the sentences of the rows to translate from and to: `source` and `target`, or, in reverse, `target` and
+    `source`."""
+    source, target = rows["source"][:], rows["target"][:]
+    return (target, source) if reverse else (source, target)
+
+
+def load_memory(data: DataConfig, config: NeighbourConfig, reverse: bool = False) -> TranslationMemory | None:
     """Load the training pairs of a run with these data settings, or those at `config.path`; None without retrieval.
 
     Raises UserError if they are not there.
@@ -78,7 +86,7 @@ def load_memory(data: DataConfig, config: NeighbourConfig) -> TranslationMemory 
             raise UserError(f"neighbours.path={config.path}: the run was trained on the built-in corpus, without files")
         data = replace(data, path=config.path, valid_path=None, test_path=None)
     try:
-        return TranslationMemory.of_rows(load(data, "translate")["train"])
+        return TranslationMemory.of_rows(load(data, "translate")["train"], reverse)
     except DataError as error:
         place = "" if config.path else "; if they have moved, set neighbours.path"
         reason = f"cannot read the training pairs to retrieve from: {'; '.join(error.args)}{place}"

@@ -17,10 +17,11 @@ def baselines(prepared: PreparedPairs, sources: list[str], references: list[str]
     return {name: score(hypotheses, references) for name, hypotheses in found.items()}
 
 
-def baseline_translations(prepared: PreparedPairs, sources: list[str]) -> dict[str, list[str]]:
-    """Return translations from the training pairs in a translation memory, by name of the baseline."""
+def baseline_translations(prepared: PreparedPairs, sources: list[str], reverse: bool = False) -> dict[str, list[str]]:
+    """Return translations from the training pairs in a translation memory, by name of the baseline. reverse: as in
+    TranslationConfig."""
     train = prepared.rows("train")
-    memory = TranslationMemory.of_rows(train)
+    memory = TranslationMemory.of_rows(train, reverse)
     which = "training sentence" if len(memory) == len(train) else f"of {len(memory):,} training sentences"
     bar = tqdm(sources, desc="translation memory", leave=False, disable=None, delay=2)
     nearest = [memory.translate(source) for source in bar]

@@ -21,6 +21,7 @@ from model.encoder_decoder import EncoderDecoder
 from model.ensemble import TranslatorEnsemble
 
 NEAR = NeighbourConfig(sentences=3, weight=0.6, temperature=0.3)
+DECODING = TranslationConfig(2, neighbours=NEAR)
 
 Translator = tuple[EncoderDecoder, list[Tokenizer], TranslationMemory]
 
@@ -68,7 +69,7 @@ def test_the_mixture_is_that_of_the_formula(translator: Translator) -> None:
     sentence without neighbours that gets NaN."""
     model, tokenizers, memory = translator
     sentences = [memory.sources[3], memory.sources[80], "Unheard indeed"]
-    store = build_datastore(model, tokenizers, memory, sentences, NEAR)
+    store = build_datastore(model, tokenizers, memory, sentences, DECODING)
     assert store is not None
     assert store.real.sum(dim=1).tolist()[2] == 0
     states = store.states[:2, :4].repeat(2, 1, 1)[:3] + 0.3 * torch.randn(3, 4, 32)
@@ -81,7 +82,7 @@ def test_the_mixture_is_that_of_the_formula(translator: Translator) -> None:
             torch.testing.assert_close(mixed[row, beam].double(), expected, rtol=1e-4, atol=1e-4)
     chosen = store.select(torch.tensor([1]))
     torch.testing.assert_close(chosen.mix(logs[1:2], states[1:2]), mixed[1:2])
-    assert build_datastore(model, tokenizers, memory, ["Unheard indeed"], NEAR) is None
+    assert build_datastore(model, tokenizers, memory, ["Unheard indeed"], DECODING) is None
 
 
 def test_each_state_is_stored_with_the_token_that_follows_it(translator: Translator) -> None:
@@ -131,7 +132,7 @@ def test_an_ensemble_compares_the_states_of_all_members(translator: Translator) 
     """Guards against an ensemble that retrieves with the states of its first member only, or fails."""
     model, tokenizers, memory = translator
     ensemble = TranslatorEnsemble([model, model_of(tokenizers, 48)]).eval()
-    store = build_datastore(ensemble, tokenizers, memory, memory.sources[:2], NEAR)
+    store = build_datastore(ensemble, tokenizers, memory, memory.sources[:2], DECODING)
     assert store is not None
     assert store.states.shape[-1] == 32 + 48
     config = TranslationConfig(2, neighbours=NeighbourConfig(1, weight=1.0, temperature=0.01))

@@ -70,7 +70,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "chars": [*text, "tokenizer=char"],
         "pieces": [*text, "tokenizer=bpe", "tokenizer.vocab_size=100", "seed=2"],
         "pairs": [*translation, "tokenizer=char", "trainer.steps=200", "trainer.evaluate_every=100", "optim.lr=1e-2"],
+        "both": [*translation, "tokenizer=char", "trainer.steps=200", "trainer.evaluate_every=200", "optim.lr=1e-2"],
     }
+    runs["both"] += ["data.both_directions=true"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         for name, settings in runs.items():
@@ -342,6 +344,38 @@ def test_neighbours_are_retrieved_from_the_training_pairs_and_tuned(
         assert generate("neighbours.path=moved.tsv", *setting.split())[0] == 0
     finally:
         (folder / "moved.tsv").rename(folder / "pairs.tsv")
+
+
+@pytest.mark.slow
+def test_a_run_with_both_directions_translates_both_ways(
+    folder: Path, evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards against a direction that the model ignores, scores of the wrong side, and a run that has one direction
+    only."""
+    for options in ([], ["reverse=true"]):
+        assert evaluate("run=runs/both", "neighbours.sentences=2", *options)[0] == 0
+        found = result(folder, "both", "test.reverse" if options else "test")
+        assert found["scores"]["chrf"]["value"] > 15
+        assert found["protocol"].get("reverse", False) is bool(options)
+        for each in found["translations"]:
+            assert each["hypothesis"].isascii() == each["reference"].isascii() == bool(options)
+            assert each["source"].isascii() != bool(options)
+        assert found["baselines"]["nearest training sentence"]["chrf"]["value"] > 20
+
+    def generate(*arguments: str) -> Evaluated:
+        capsys.readouterr()
+        return command(monkeypatch, generate_command, *arguments), *capsys.readouterr()
+
+    prompts = {"7 cats sing": [], "7 匹 の 猫 が うたう 。": ["reverse=true"]}
+    answers = [generate("run=runs/both", f"prompt={prompt}", *more) for prompt, more in prompts.items()]
+    assert [code for code, _, _ in answers] == [0, 0]
+    assert "匹" in answers[0][1]
+    assert answers[1][1].strip().isascii()
+    assert answers[1][2] == "", "the alphabet of the sources is that of the other direction"
+    assert "attention maps" in generate("run=runs/both", "prompt=7 匹", "reverse=true", "attention=true")[2]
+    problem = "reverse=true: runs/pairs was trained in one direction only (data.both_directions=false)"
+    for answer in (evaluate("run=runs/pairs", "reverse=true"), generate("run=runs/pairs", "prompt=x", "reverse=true")):
+        assert answer == (2, "", f"error: {problem}\n")
 
 
 @pytest.mark.slow

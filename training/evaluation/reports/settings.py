@@ -10,7 +10,7 @@ from typing import Literal
 from configs.devices import DEVICES, is_device
 from configs.errors import UserError
 from configs.settings import describe, read_settings
-from generation.config import NeighbourConfig, neighbour_problems
+from generation.config import ONE_DIRECTION, NeighbourConfig, neighbour_problems
 
 HELP = """Evaluate a run on a split: scores with 95 % intervals, as a table and as JSON in the run folder.
 
@@ -27,7 +27,8 @@ baselines. The run may still be training. The table goes to standard output, pro
 
 Settings (key=value):"""
 
-METHOD = {"stride": "gpt"} | dict.fromkeys(("beam_size", "length_penalty", "tune", "neighbours"), "translate")
+METHOD = {"stride": "gpt"}
+METHOD |= dict.fromkeys(("beam_size", "length_penalty", "tune", "reverse", "neighbours"), "translate")
 """The task of each setting that only one task has."""
 
 
@@ -77,6 +78,10 @@ class EvaluateSettings:
     length_penalty: float | None = None
     """Translation: hypotheses are ranked by log-probability / length ** length_penalty. Default: trainer.length_penalty
     of the run."""
+
+    reverse: bool = False
+    """Translation: evaluate the other direction, from the target language to the source language, of a run with
+    `data.both_directions=true`."""
 
     tune: Literal["length_penalty", "neighbours"] | None = None
     """Translation: `length_penalty` scores the validation split with several values and recommends one; `neighbours`
@@ -140,9 +145,11 @@ def is_checkpoint(name: str) -> bool:
     return re.fullmatch(r"best|last|step-\d+(-\d+)?", name) is not None
 
 
-def run_problems(settings: EvaluateSettings, tasks: Sequence[str], contexts: Sequence[int]) -> list[str]:
+def run_problems(
+    settings: EvaluateSettings, tasks: Sequence[str], contexts: Sequence[int], both_directions: Sequence[bool]
+) -> list[str]:
     """Return one sentence for each given setting that does not fit the run, or the runs to compare, of which these are
-    the values of `task` and `model.context`."""
+    the values of `task`, `model.context` and `data.both_directions`."""
     task, shortest, stride = tasks[0], min(contexts), settings.stride
     does = "is a language model" if task == "gpt" else "translates"
     unset = EvaluateSettings()
@@ -152,6 +159,9 @@ def run_problems(settings: EvaluateSettings, tasks: Sequence[str], contexts: Seq
     found = [f"{key}: {settings.run} {does} and has no such setting (task={task})" for key in given]
     if stride is not None and stride > shortest and not found:
         found.append(f"stride={stride}: must not exceed model.context={shortest}: tokens between windows are skipped")
+    if settings.reverse and task == "translate" and not all(both_directions):
+        name = settings.run if not both_directions[0] or settings.compare is None else settings.compare
+        found.append(f"reverse=true: {name} {ONE_DIRECTION}")
     if len(set(tasks)) > 1:
         found.append(f"compare={settings.compare}: has task={tasks[1]}, but {settings.run} has task={task}")
     return found

@@ -98,14 +98,14 @@ def options(subject: Subject, settings: EvaluateSettings) -> TranslationConfig:
     trainer = subject.config.trainer
     beam = trainer.beam_size if settings.beam_size is None else settings.beam_size
     penalty = trainer.length_penalty if settings.length_penalty is None else settings.length_penalty
-    return TranslationConfig(beam, penalty, neighbours=settings.neighbours)
+    return TranslationConfig(beam, penalty, reverse=settings.reverse, neighbours=settings.neighbours)
 
 
 def pairs_to_retrieve(subject: Subject, config: TranslationConfig) -> TranslationMemory | None:
     """Return the training pairs in which neighbours are looked for; None without retrieval. Raises UserError."""
     if config.neighbours.sentences and config.neighbours.path is None:
-        return TranslationMemory.of_rows(subject.prepared.rows("train"))
-    return load_memory(subject.config.data, config.neighbours)
+        return TranslationMemory.of_rows(subject.prepared.rows("train"), config.reverse)
+    return load_memory(subject.config.data, config.neighbours, config.reverse)
 
 
 def translate_split(
@@ -155,7 +155,7 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     assert isinstance(subject.prepared, PreparedPairs)
     of_baselines = {
         name: Translated(name, texts, references, used).figures(0)
-        for name, texts in baseline_translations(subject.prepared, sources).items()
+        for name, texts in baseline_translations(subject.prepared, sources, config.reverse).items()
     }
     rows += [row(name, found) for name, found in of_baselines.items()]
     header = [f"{subject.split}: {len(references):,} pairs", *(LABELS[name] for name in figures)]
@@ -166,13 +166,14 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     more["baselines"] = {name: values_of(found) for name, found in of_baselines.items()}
     more["translations"] = [dict(zip(("source", "reference", "hypothesis"), each, strict=True)) for each in examples]
     protocol = {"beam_size": config.beam_size, "length_penalty": config.length_penalty, "resamples": resamples}
-    protocol |= {"sentences": len(references)} | retrieval(config)
+    protocol |= {"sentences": len(references)} | unusual(config)
     return Result([*lines, *notes, *cut], protocol, figures, more)
 
 
-def retrieval(config: TranslationConfig) -> dict[str, Any]:
-    """Return the settings of the retrieval for the protocol; empty if it is off."""
-    return {"neighbours": asdict(config.neighbours)} if config.neighbours.sentences else {}
+def unusual(config: TranslationConfig) -> dict[str, Any]:
+    """Return the settings of the retrieval and the direction for the protocol, if they are not the usual ones."""
+    found = {"neighbours": asdict(config.neighbours)} if config.neighbours.sentences else {}
+    return found | ({"reverse": True} if config.reverse else {})
 
 
 def described(subject: Subject, role: str, config: TranslationConfig) -> str:
@@ -181,7 +182,8 @@ def described(subject: Subject, role: str, config: TranslationConfig) -> str:
     near = config.neighbours
     retrieved = f", {near.sentences} neighbours: weight={near.weight:g}, temperature={near.temperature:g}"
     decoding = f"beam_size={config.beam_size}, length_penalty={config.length_penalty:g}"
-    return f"{name}: {subject.steps}, {decoding}{retrieved * (near.sentences > 0)}"
+    direction = ", reverse" * config.reverse
+    return f"{name}: {subject.steps}, {decoding}{direction}{retrieved * (near.sentences > 0)}"
 
 
 def row(name: str, figures: dict[str, Figure]) -> list[str]:

@@ -17,8 +17,8 @@ from training.evaluation.reports.translation import (
     options,
     paired,
     pairs_to_retrieve,
-    retrieval,
     translate_split,
+    unusual,
     values_of,
 )
 from training.evaluation.translation_scores import metrics
@@ -88,7 +88,7 @@ def tuning_report(subject: Subject, settings: EvaluateSettings) -> Result:
     counted = f"{len(references):,} validation pairs"
     where = f"{subject.name}: {subject.steps}, beam_size={present.beam_size}, {counted}; * highest chrF"
     protocol = {"beam_size": present.beam_size, "tried": list(tried), "sentences": len(references)}
-    protocol |= retrieval(present)
+    protocol |= unusual(present)
     scores = {name: values_of(each) for name, each in figures.items()}
     more = {"tried": scores, "best": best, "p_value": p}
     return Result([table(header, rows), "", advice, where], protocol, figures[best], more)
