@@ -27,7 +27,8 @@ def evaluate(settings: EvaluateSettings) -> None:
         from training.evaluation.reports.result import result_path, save_result
         from training.evaluation.reports.subject import load_subject, moved
         from training.evaluation.reports.text import text_report
-        from training.evaluation.reports.translation import translation_report, tuning_report
+        from training.evaluation.reports.translation import translation_report
+        from training.evaluation.reports.tuning import tuning_report
         from training.hardware.device import choose_hardware
         from training.hardware.gpu_attention import evaluation_kernels
         from training.hardware.out_of_memory import advised
@@ -41,7 +42,8 @@ def evaluate(settings: EvaluateSettings) -> None:
     others = named_runs(other_name, settings.checkpoint) if other_name else []
     configs = [load_config(run) for run, _ in (*runs, *others)]
     tasks = [each.task for each in (configs[0], *configs[len(runs) :][:1])]
-    if found := run_problems(settings, tasks, [each.model.context for each in configs]):
+    contexts, both = [each.model.context for each in configs], [each.data.both_directions for each in configs]
+    if found := run_problems(settings, tasks, contexts, both):
         raise UserError(*found)
     path = result_path(settings, runs[0][0], len(runs))
 

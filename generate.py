@@ -31,6 +31,7 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
     settings that the user gave."""
     with importing():  # late, so that --help and errors need not wait a second for torch
         from generation.line_translation import translate_lines
+        from generation.neighbours.translation_memory import load_memory
         from generation.quantization import decoding_copy
         from generation.recorded_maps import GeneratedMaps, short_name
         from generation.source_notes import SourceNotes
@@ -45,8 +46,9 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
         from training.run_folder.tokenizers import load_source_alphabet
 
     named = named_runs(str(config.run), config.checkpoint)
-    task = load_config(named[0][0]).task
-    if found := task_problems(config, given, task, len(named)):
+    configs = [load_config(run) for run, _ in named]
+    task, both_directions = configs[0].task, all(one.data.both_directions for one in configs)
+    if found := task_problems(config, given, task, len(named), both_directions):
         raise UserError(*found)
     with advised(lambda: memory_advice(config, task)):
         run = load_named(str(config.run), config.checkpoint)
@@ -54,20 +56,23 @@ def generate(config: GenerateConfig, given: set[str]) -> None:
         run.model.to(device)
         weights = config.quantize or decoding_format(device, count_parameters(run.model))
         model = decoding_copy(run.model, weights, config.samples)
+        memory = load_memory(run.config.data, config.neighbours, config.reverse)
 
     def answer(config: GenerateConfig, lines: Iterable[str | None], count: int | None = None) -> None:
         """Continue the text in `lines`, or translate each line. count: the number of lines, if known."""
         maps = None
         if config.attention:  # recorded with the unquantised weights
-            maps = GeneratedMaps(run.folder, run.step, run.model, run.tokenizers, run.config.attention.max_tokens)
+            most = run.config.attention.max_tokens
+            maps = GeneratedMaps(run.folder, run.step, run.model, run.tokenizers, most, config.reverse)
         if isinstance(model, GPT):
             prompt = "\n".join(line for line in lines if line is not None)
             for number, ids in enumerate(write_samples(model, run.tokenizers[0], prompt, config), 1):
                 if maps:
                     maps.add_text(ids, short_name(prompt) or f"sample {number}")
         else:
-            notes = SourceNotes(run.tokenizers[0], run.config.model.context, load_source_alphabet(run.folder))
-            for line, translation in translate_lines(model, run.tokenizers, config, lines, count, notes):
+            alphabet = None if config.reverse else load_source_alphabet(run.folder)
+            notes = SourceNotes(run.tokenizers[0], run.config.model.context - config.reverse, alphabet)
+            for line, translation in translate_lines(model, run.tokenizers, config, lines, count, notes, memory):
                 if maps and line:
                     maps.add_translation(line, translation)
         if maps:

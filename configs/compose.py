@@ -42,6 +42,7 @@ VERBATIM = (
     "data.target_column",
     "resume",
     "init_from",
+    "neighbours.path",
     "run",
     "name",
     "runs",

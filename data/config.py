@@ -79,6 +79,11 @@ class DataConfig:
     """Translation: source + target tokens per micro-batch, including padding (a GPT uses `trainer.batch_size` windows
     instead)."""
 
+    both_directions: bool = False
+    """Translation: train every pair in both directions (Johnson et al. 2017), so that one model translates both ways
+    and learns both languages from few pairs. An epoch is twice as long. `generate.py … reverse=true` translates the
+    other way. Needs `tokenizer.shared`."""
+
     length_multiple: int = 4
     """Translation: pad lengths to a multiple of this number to limit the number of distinct batch shapes, because a
     kernel is built for each shape."""

@@ -219,6 +219,8 @@ class PreparedPairs(Prepared):
 
     def __post_init__(self) -> None:
         self.source_tokenizer, self.target_tokenizer = self.tokenizers[0], self.tokenizers[-1]
+        if self._config.both_directions and len(self.tokenizers) > 1:
+            raise DataError("data.both_directions: needs one vocabulary of both languages (tokenizer.shared=true)")
         self._bytes: dict[str, int] = {}
         self._pairs = {
             split: Pairs(
@@ -236,9 +238,11 @@ class PreparedPairs(Prepared):
             )
 
     def _longest(self, split: str) -> Ints:
-        """Return the context length that each pair needs: tokens of its longer side including eos."""
+        """Return the context length that each pair needs: tokens of its longer side including eos, and the tag of the
+        other direction."""
         pairs = self._pairs[split]
-        return np.maximum(pairs.source.lengths, pairs.target.lengths) + 1
+        tag = split == "train" and self._config.both_directions
+        return np.maximum(pairs.source.lengths, pairs.target.lengths) + 1 + tag
 
     @cached_property
     def _kept(self) -> Ints:
@@ -300,12 +304,16 @@ class PreparedPairs(Prepared):
         return np.arange(size) if most is None or tokens <= most else spread(size, max(1, size * most // tokens))
 
     def _epoch_pairs(self, seed: int, epoch: int) -> tuple[Pairs, Ints]:
-        if not self._tokenizer_config.sampling:
-            return self._pairs["train"], self._kept
-        source, target = self._samplers
-        most = self._context - 1
-        drawn = Pairs(source.draw((seed, epoch, 0), most), target.draw((seed, epoch, 1), most))
-        return drawn, np.arange(len(self._kept))
+        both = self._config.both_directions
+        pairs, rows = self._pairs["train"], self._kept
+        if self._tokenizer_config.sampling:
+            source, target = self._samplers
+            most = self._context - 1 - both
+            pairs = Pairs(source.draw((seed, epoch, 0), most), target.draw((seed, epoch, 1), most))
+            rows = np.arange(len(self._kept))
+        if both:
+            pairs, rows = pairs.both_directions(), np.concatenate((rows, len(pairs.source.lengths) + rows))
+        return pairs, rows
 
     @cached_property
     def _samplers(self) -> list[BPEDropout | SegmentationSampler]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from generation.beam_step import Hypothesis, beam_step
 from generation.cuda.beam_search import GraphBeamSearch
+from generation.neighbours.datastore import Datastore
 from model.encoder_decoder import EncoderDecoder
 from model.ensemble import Ensemble
 
@@ -26,6 +27,7 @@ def beam_search(
     length_penalty: float = 1.0,
     n_best: int = 1,
     banned_ids: Collection[int] = (),
+    neighbours: Datastore | None = None,
     static_shapes: bool | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the `n_best` best hypotheses of each source, best first (fewer if fewer exist).
@@ -41,6 +43,8 @@ def beam_search(
     probable of all are set aside. A source is finished, and leaves the batch, when `beam_size` hypotheses have ended.
     beam_size=1 is greedy decoding. The translation of a source does not depend on the other sources.
 
+    neighbours: of the same sources; mixes the probabilities of their next tokens with those of the model.
+
     static_shapes: if true, search with `GraphBeamSearch`, whose steps have one shape; if false, the batch shrinks as
     sources finish. None enables it when `GraphBeamSearch.applies`.
 
@@ -50,7 +54,7 @@ def beam_search(
     banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=source.device)
     if static_shapes is None:
         applies = GraphBeamSearch.applies(source.device, max(limits), model.config.context)
-        static_shapes = applies and not isinstance(model, Ensemble)
+        static_shapes = applies and not isinstance(model, Ensemble) and neighbours is None
     if static_shapes:
         search = GraphBeamSearch(
             model, source, source_mask, bos_id=bos_id, eos_id=eos_id, limits=limits, beam_size=beam_size, banned=banned
@@ -76,8 +80,11 @@ def beam_search(
     written = torch.full((len(limits), beam_size, 1), bos_id, device=source.device)  # [N, K, T], bos included
 
     for length in range(1, max(limits) + 1):
-        logits = model.next_logits(written[:, :, -1], cache).float()  # [N, K, V]
+        states = model.next_features(written[:, :, -1], cache)  # [N, K, C]
+        logits = model.logits(states).float()  # [N, K, V]
         log_probabilities = logits.index_fill_(-1, banned, float("-inf")).log_softmax(dim=-1)
+        if neighbours is not None:
+            log_probabilities = neighbours.mix(log_probabilities, states)
         step = beam_step(log_probabilities, scores, count, limit == length, eos_id)
         scores, count = step.scores, step.count
 
@@ -95,6 +102,7 @@ def beam_search(
         if len(rows) < len(scores):
             cache.keep(rows)
             sentence, count, limit, scores, written = (x[rows] for x in (sentence, count, limit, scores, written))
+            neighbours = None if neighbours is None else neighbours.select(rows)
     return [ranked(hypotheses, n_best) for hypotheses in ended]
 
 

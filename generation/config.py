@@ -80,6 +80,29 @@ class WritingConfig(SamplingConfig):
 
 
 @dataclass
+class NeighbourConfig:
+    """Translation with the help of similar training pairs (kNN-MT, Khandelwal et al. 2021, with a small
+    datastore for each sentence, Dai et al. 2023): the model also reads the pairs whose sources have the most words in
+    common with the sentence. Where the decoder was in a similar state there, the token that followed gets more
+    probability."""
+
+    sentences: int = 0
+    """Translation: number of training pairs to retrieve for each sentence; 0 disables retrieval, 8 is a good value."""
+
+    weight: float = 0.5
+    """Translation: largest share of the probability that comes from the retrieved pairs, from 0 to 1. It is reached
+    where the decoder's state was exactly the same in one of them."""
+
+    temperature: float = 0.2
+    """Translation: how fast the weight of a pair falls with the distance between states, as exp(-distance /
+    temperature). The distance of two unrelated states is about 2."""
+
+    path: str | None = None
+    """Translation: where the pairs are, if not at `data.path` of the run: after the data have moved, or to use other
+    pairs than those of the training. In the same format as the training data."""
+
+
+@dataclass
 class TranslationConfig:
     """How translations are decoded."""
 
@@ -96,11 +119,19 @@ class TranslationConfig:
     batch_tokens: int = 1024
     """Translation: source tokens per batch, including padding; lower needs less memory, higher is faster on a GPU."""
 
+    reverse: bool = False
+    """Translation: translate the other way, from the target language of the training data to the source language; for
+    runs with `data.both_directions=true`."""
+
+    neighbours: NeighbourConfig = field(default_factory=NeighbourConfig)
+
 
 @dataclass
 class GenerateConfig(TranslationConfig, WritingConfig, RunConfig):
     """Generate text with a GPT run, or translate with a translation run."""
 
+
+ONE_DIRECTION = "was trained in one direction only (data.both_directions=false)"
 
 ONLY_GPT = {setting.name for setting in fields(WritingConfig)}
 ONLY_TRANSLATION = {setting.name for setting in fields(TranslationConfig)}
@@ -121,8 +152,21 @@ def problems(config: GenerateConfig) -> list[str]:
     )
     found = [] if config.run else ["run=runs/NAME is needed: the folder of a trained model"]
     found += [f"{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
-    found += sampling_problems(config)
+    found += sampling_problems(config) + neighbour_problems(config.neighbours)
     return [*found, "stop=: an empty stop string would end every text at once"] if "" in config.stop else found
+
+
+def neighbour_problems(config: NeighbourConfig) -> list[str]:
+    """Return the `problems` of the settings of the retrieval."""
+    if config.sentences == 0 and config != NeighbourConfig():
+        needed = "the other settings of neighbours need the number of pairs to retrieve, neighbours.sentences=8"
+        return [f"neighbours.sentences=0: {needed}"]
+    rules = (
+        ("sentences", 0 <= config.sentences <= 64, "must be from 0 to 64"),
+        ("weight", 0 < config.weight <= 1, "must be above 0 and at most 1"),
+        ("temperature", 0.001 <= config.temperature <= 1000, "must be from 0.001 to 1000"),
+    )
+    return [f"neighbours.{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
 
 
 def sampling_problems(config: SamplingConfig) -> list[str]:
@@ -140,13 +184,18 @@ def sampling_problems(config: SamplingConfig) -> list[str]:
     return [f"{key}={getattr(config, key)}: {rule}" for key, holds, rule in rules if not holds]
 
 
-def task_problems(config: GenerateConfig, given: set[str], task: str, models: int = 1) -> list[str]:
-    """Return one sentence for each key in `given`, those on the command line, that does not apply to the run's task, or
-    to an ensemble of several models."""
+def task_problems(
+    config: GenerateConfig, given: set[str], task: str, models: int = 1, both_directions: bool = False
+) -> list[str]:
+    """Return one sentence for each key in `given`, those on the command line, that does not apply to the run's task, to
+    an ensemble of several models, or to a model that was not trained in both directions."""
     foreign, does = (ONLY_TRANSLATION, "generates text") if task == "gpt" else (ONLY_GPT, "translates")
-    found = [f"{key}: {config.run} {does} and has no such setting (task={task})" for key in sorted(given & foreign)]
+    foreign_keys = sorted(key for key in given if key.split(".")[0] in foreign)
+    found = [f"{key}: {config.run} {does} and has no such setting (task={task})" for key in foreign_keys]
     if config.attention and models > 1:
         found.append("attention=true: an ensemble has no attention maps; record one run at a time")
+    if config.reverse and task == "translate" and not both_directions:
+        found.append(f"reverse=true: {config.run} {ONE_DIRECTION}")
     return found
 
 

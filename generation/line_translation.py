@@ -14,6 +14,7 @@ from configs.errors import UserError
 from data.tokens.tokenizer import Tokenizer
 from generation.config import TranslationConfig
 from generation.inputs import up_to_failure
+from generation.neighbours.translation_memory import TranslationMemory
 from generation.source_notes import SourceNotes
 from generation.translation import Translation, translate
 from model.encoder_decoder import EncoderDecoder
@@ -26,12 +27,14 @@ def translate_lines(
     lines: Iterable[str | None],
     count: int | None,
     notes: SourceNotes,
+    memory: TranslationMemory | None = None,
 ) -> Iterator[tuple[str, Translation]]:
     """Print translations of lines as they arrive, including empty lines; yield each line and its best translation.
 
     lines: None before a wait; all preceding lines are printed first. count: number of lines, if known. Each line is
     printed as soon as it and all preceding lines are ready: an interruption loses no finished translation. White space
-    around a line is stripped, as in training sentences. Raises UserError at the end if `lines` could not be read.
+    around a line is stripped, as in training sentences. memory: as in `translate`. Raises UserError at the end if
+    `lines` could not be read.
     """
     failures: list[UserError] = []
     waiting: deque[str] = deque()
@@ -47,7 +50,7 @@ def translate_lines(
         arriving = portions()
         for first in filter(None, arriving):
             until_pause = chain([first], takewhile(bool, arriving))
-            with closing(translate(model, tokenizers, until_pause, config)) as results:
+            with closing(translate(model, tokenizers, until_pause, config, memory=memory)) as results:
                 yield from in_order(results)
 
     # If the translations appear on the terminal, they show the progress.

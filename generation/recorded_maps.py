@@ -10,6 +10,7 @@ from attention_maps.files import store
 from attention_maps.record.example import Example
 from attention_maps.record.recorder import record
 from configs.errors import UserError
+from data.batches.pairs import source_ids
 from data.tokens.tokenizer import Tokenizer
 from generation.translation import Translation
 from model.encoder_decoder import EncoderDecoder
@@ -23,9 +24,17 @@ class GeneratedMaps:
     """Collects the first `RECORDED` texts, then records their maps."""
 
     def __init__(
-        self, folder: Path, step: int, model: GPT | EncoderDecoder, tokenizers: list[Tokenizer], max_tokens: int
+        self,
+        folder: Path,
+        step: int,
+        model: GPT | EncoderDecoder,
+        tokenizers: list[Tokenizer],
+        max_tokens: int,
+        reverse: bool = False,
     ) -> None:
-        """folder, step: the run and its checkpoint; model: with the exact weights; max_tokens: limit per map side."""
+        """folder, step: the run and its checkpoint; model: with the exact weights; max_tokens: limit per map side;
+        reverse: as in TranslationConfig."""
+        self.reverse = reverse
         self.folder, self.step, self.model, self.tokenizers = folder, step, model, tokenizers
         self.max_tokens = max_tokens
         self.limit = min(max_tokens, model.config.context)
@@ -45,7 +54,8 @@ class GeneratedMaps:
         self.texts += 1
         if self.texts <= RECORDED:
             source, target = self.tokenizers[0], self.tokenizers[-1]
-            example = Example.pair(source.encode(sentence), translation.tokens, source, target, short_name(sentence))
+            (ids,) = source_ids(source, [sentence], self.reverse)
+            example = Example.pair(ids, translation.tokens, source, target, short_name(sentence))
             self.examples.append(example)
             self.truncated += max(len(example.source_ids or ()), len(example.target_ids)) > self.limit
 

@@ -18,6 +18,8 @@ from data.tokens.tokenizer import Tokenizer
 from generation.beam_search import beam_search
 from generation.beam_step import Hypothesis
 from generation.config import TranslationConfig
+from generation.neighbours.datastore import build_datastore
+from generation.neighbours.translation_memory import TranslationMemory
 from model.encoder_decoder import EncoderDecoder
 from model.fast.decoding import prepare
 
@@ -47,6 +49,7 @@ def translate(
     workers: int | None = None,
     rank: int = 0,
     world: int = 1,
+    memory: TranslationMemory | None = None,
 ) -> Generator[tuple[int, list[Translation]], None, None]:
     """Translate sentences portion by portion, longest first; yield (index, n-best list) as results become ready.
 
@@ -54,13 +57,17 @@ def translate(
     Empty sentences (white space only) have an empty translation and skip the model. Sources longer than the context are
     truncated. workers: number of batches decoded concurrently; None: one per torch thread on a CPU, at most 4; else 1.
     Of several processes (`world`), each translates every `world`-th batch, from number `rank` on: the batches, and
-    therefore the translations, do not depend on the number of processes.
+    therefore the translations, do not depend on the number of processes. memory: the pairs among which neighbours are
+    retrieved (`config.neighbours`); None for no retrieval.
     """
     source, target = tokenizers[0], tokenizers[-1]
     device = next(model.parameters()).device
     context = model.config.context
 
-    def search(places: list[int], batch: SourceBatch) -> Found:
+    def search(places: list[int], sentences: list[str], batch: SourceBatch) -> Found:
+        neighbours = None
+        if memory is not None:
+            neighbours = build_datastore(model, tokenizers, memory, sentences, config)
         limits = longest_targets(batch.lengths, context)
         hypotheses = beam_search(
             model,
@@ -73,6 +80,7 @@ def translate(
             length_penalty=config.length_penalty,
             n_best=config.n_best,
             banned_ids=target.never_written,
+            neighbours=neighbours,
         )
         found = (
             [decoded(hypothesis, target, limit) for hypothesis in best]
@@ -88,8 +96,9 @@ def translate(
             if empty:  # nothing to search for
                 yield partial(list, [(first + place, [Translation("", 0.0)]) for place in empty])
             texts = [sentences[place] for place in full]
-            for batch in encode_sources(source, texts, config.batch_tokens, context):
-                yield partial(search, [first + full[index] for index in batch.indices], batch)
+            for batch in encode_sources(source, texts, config.batch_tokens, context, config.reverse):
+                places, chosen = [first + full[index] for index in batch.indices], [texts[i] for i in batch.indices]
+                yield partial(search, places, chosen, batch)
             first += len(sentences)
 
     threads = torch.get_num_threads() if device.type == "cpu" else 1
@@ -133,11 +142,12 @@ def translate_part(
     config: TranslationConfig,
     rank: int = 0,
     world: int = 1,
+    memory: TranslationMemory | None = None,
 ) -> dict[int, Translation]:
     """Return the best translations of this process's part of the sentences (see `translate`), by index, with a model
     copy prepared for decoding."""
     ready = prepare(model, "bf16" if next(model.parameters()).dtype == torch.bfloat16 else "float32")
-    found = translate(ready, tokenizers, [sentences], config, rank=rank, world=world)
+    found = translate(ready, tokenizers, [sentences], config, rank=rank, world=world, memory=memory)
     count = len(sentences) if world == 1 else None
     bar = tqdm(found, desc="translating", unit="line", total=count, leave=False, disable=None, delay=2)
     return {index: best[0] for index, best in bar}

@@ -92,12 +92,16 @@ class EncoderDecoder(nn.Module):
         """Project features [..., C] to logits [..., V], without the padding rows of the vocabulary."""
         return self.head(features)[..., : self.vocab_size]
 
-    def next_logits(self, tokens: Tensor, cache: KVCache) -> Tensor:
-        """Return logits [B, T, V] after each of the new tokens [B, T], given a cache that already holds the source.
+    def next_features(self, tokens: Tensor, cache: KVCache) -> Tensor:
+        """Return `features` [B, T, C] of the new tokens [B, T], given a cache that already holds the source.
 
         In a `BeamCache` the T tokens are the hypotheses of each source; each attends to its own ancestors only.
         """
-        return self.logits(self._decode(tokens, cache.memory, cache.source_mask, cache))
+        return self._decode(tokens, cache.memory, cache.source_mask, cache)
+
+    def next_logits(self, tokens: Tensor, cache: KVCache) -> Tensor:
+        """Return logits [B, T, V] after each of the new tokens [B, T]; arguments as in `next_features`."""
+        return self.logits(self.next_features(tokens, cache))
 
     def new_beam_cache(self, steps: int, beam_size: int) -> BeamCache:
         """Create an empty cache for `beam_size` hypotheses per source, `steps` tokens each."""

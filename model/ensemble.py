@@ -93,10 +93,10 @@ class TranslatorEnsemble(Ensemble, EncoderDecoder):
         for member, part in zip(self.models, parts_of(cache), strict=True):
             member.read(source, source_mask, part)
 
-    def next_logits(self, tokens: Tensor, cache: KVCache) -> Tensor:
-        """Return log-probabilities [B, T, V] after each of the new tokens [B, T]."""
+    def next_features(self, tokens: Tensor, cache: KVCache) -> Tensor:
+        """Return the features of all members for the new tokens [B, T], side by side [B, T, ΣC]."""
         members = zip(self.models, parts_of(cache), strict=True)
-        return mean_probability([member.next_logits(tokens, part) for member, part in members])
+        return torch.cat([member.next_features(tokens, part) for member, part in members], dim=-1)
 
     def new_cache(self, capacity: int | None = None) -> KVCache:
         """Create an empty cache for each member."""

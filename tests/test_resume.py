@@ -30,7 +30,7 @@ RECIPES = {
         "trainer.ema=0.9",
         "trainer.steps=160",
     ],
-    "translate": ["task=translate", "optim=muon", "trainer.steps=60"],
+    "translate": ["task=translate", "optim=muon", "trainer.steps=100", "trainer.r_drop=1", "data.both_directions=true"],
 }
 
 

@@ -15,7 +15,7 @@ from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.hardware.chunks import loss_chunk, subtract_at
 
-LossAndGradient = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
+LossAndGradient = Callable[[Tensor, Tensor, float, float], tuple[Tensor, Tensor]]
 
 
 @torch.no_grad()
@@ -40,6 +40,7 @@ def projected_loss(
     label_smoothing: float = 0.0,
     kernel: LossAndGradient | None = None,
     vocabulary: int | None = None,
+    r_drop: float = 0.0,
 ) -> Tensor:
     """Return the cross-entropy of the logits features · weightᵀ in nats, summed over non-padding tokens; for training.
 
@@ -47,7 +48,8 @@ def projected_loss(
     Label smoothing follows Szegedy et al. 2016, section 7. Each chunk of logits is immediately converted to its
     gradient (Hsu et al. 2024, Liger Kernel, section 3.2), so that only one chunk is in memory at a time. kernel:
     `loss_and_gradient` or its compiled form. vocabulary: number of rows of weight that are real; the remaining rows are
-    padding without logits or gradient, which aligns the rows of the products to 128 bytes.
+    padding without logits or gradient, which aligns the rows of the products to 128 bytes. r_drop: as in
+    `loss_and_gradient`; features [N, 2, C] and targets [N, 2] then hold two passes over each of N positions.
     """
     return _ProjectedLoss.apply(
         features.flatten(0, 1),
@@ -56,6 +58,7 @@ def projected_loss(
         label_smoothing,
         kernel or loss_and_gradient,
         len(weight) if vocabulary is None else vocabulary,
+        r_drop,
     )
 
 
@@ -64,11 +67,20 @@ def batch_loss(
     inputs: tuple[Tensor | None, ...],
     targets: Tensor,
     label_smoothing: float = 0.0,
+    r_drop: float = 0.0,
     kernel: LossAndGradient | None = None,
 ) -> Tensor:
-    """Run the forward pass of training: `projected_loss` of a model on `Batch.model_inputs` -> scalar float32."""
+    """Run the forward pass of training: `projected_loss` of a model on `Batch.model_inputs` -> scalar float32.
+
+    With `r_drop` the batch is read twice, each time with dropout of its own, in one pass over twice as many rows.
+    """
+    if r_drop:
+        inputs = tuple(None if each is None else torch.cat((each, each)) for each in inputs)
     features = model.features(*inputs)  # type: ignore[arg-type]  # Batch.model_inputs fits the model
-    return projected_loss(features, model.head.weight, targets, label_smoothing, kernel, model.vocab_size)
+    if r_drop:
+        features = features.unflatten(0, (2, -1)).movedim(0, 2).flatten(0, 1)  # [2B, T, C] -> [BT, 2, C]
+        targets = targets.flatten().unsqueeze(1).expand(-1, 2)  # [BT, 2]
+    return projected_loss(features, model.head.weight, targets, label_smoothing, kernel, model.vocab_size, r_drop)
 
 
 class _ProjectedLoss(torch.autograd.Function):
@@ -81,8 +93,9 @@ class _ProjectedLoss(torch.autograd.Function):
         smoothing: float,
         kernel: LossAndGradient,
         vocabulary: int,
+        r_drop: float,
     ) -> Tensor:
-        size = loss_chunk(features.device, len(weight))
+        size = loss_chunk(features.device, len(weight))  # even: no pair of rows is divided
         padding = len(weight) - vocabulary
         total = torch.zeros((), device=features.device)
         grad_features = torch.empty_like(features)
@@ -91,7 +104,7 @@ class _ProjectedLoss(torch.autograd.Function):
             rows = features[first : first + size]
             product = rows @ weight.t()  # [N, V]
             logits = product[:, :vocabulary] if padding else product
-            loss, grad = kernel(logits, targets[first : first + size], smoothing)
+            loss, grad = kernel(logits, targets[first : first + size], smoothing, r_drop)
             total += loss
             if padding:
                 grad = F.pad(grad, (0, padding))
@@ -104,14 +117,19 @@ class _ProjectedLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None, None, None]:
         grad_features, grad_weight = ctx.saved_tensors
         scale = grad.to(grad_features.dtype)
-        return grad_features * scale, grad_weight * scale, None, None, None, None
+        return grad_features * scale, grad_weight * scale, None, None, None, None, None
 
 
-def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Return the summed cross-entropy of logits [N, V] and targets [N], scalar float32, and its gradient [N, V]."""
+def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float, r_drop: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Return the summed cross-entropy of logits [N, V] and targets [N], scalar float32, and its gradient [N, V].
+
+    With `r_drop`, rows 2i and 2i + 1 are two passes over the same position with different dropout. The loss is then the
+    mean of their cross-entropies plus r_drop / 4 times their `divergence_and_gradient`: half of the loss of R-Drop
+    (Liang et al. 2021, arXiv 2106.14448) with α = r_drop, so that it is comparable to the loss without it.
+    """
     real = (targets != IGNORED).unsqueeze(1).float()  # [N, 1]
     place = targets.clamp(min=0).unsqueeze(1)  # [N, 1]
     share = smoothing / logits.shape[1]
@@ -125,4 +143,19 @@ def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float) -> tupl
     if smoothing:
         grad.sub_(share * real)
     grad = subtract_at(grad, place, (1 - smoothing) * real)
-    return (losses * real).sum(), grad.to(logits.dtype)
+    loss = (losses * real).sum()
+    if r_drop:
+        divergence, slope = divergence_and_gradient(logits, real)
+        loss, grad = loss / 2 + r_drop / 4 * divergence, grad / 2 + r_drop / 4 * slope
+    return loss, grad.to(logits.dtype)
+
+
+def divergence_and_gradient(logits: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+    """Return KL(p ‖ q) + KL(q ‖ p) of the distributions of rows 2i and 2i + 1 of logits [N, V], summed over i, and its
+    gradient [N, V] = p (log p/q - KL(p ‖ q)) + p - q for each row and its partner; real [N, 1] is 0 at padding."""
+    logs = logits.float().log_softmax(dim=-1).unflatten(0, (-1, 2))  # [N / 2, 2, V]
+    own = logs.exp()
+    ratio = logs - logs.flip(1)
+    divergence = (own * ratio).sum(dim=-1, keepdim=True)  # [N / 2, 2, 1]: of each row from its partner
+    slope = own * (ratio - divergence) + own - own.flip(1)
+    return (divergence.flatten(0, 1) * real).sum(), slope.flatten(0, 1) * real

@@ -27,7 +27,7 @@ class _Found(Exception):
 
 
 def first_non_finite(
-    model: Model, batches: Sequence[Batch], targets: int, smoothing: float, state: dict[str, Any]
+    model: Model, batches: Sequence[Batch], targets: int, smoothing: float, state: dict[str, Any], r_drop: float = 0.0
 ) -> str | None:
     """Repeat the forward and backward passes of a step -> one sentence on the first non-finite value, or None.
 
@@ -43,7 +43,7 @@ def first_non_finite(
             restore_random_state(state, device)
             for number, batch in enumerate(batches, 1):
                 try:
-                    search_batch(model, batch.to(device), targets, smoothing)
+                    search_batch(model, batch.to(device), targets, smoothing, r_drop)
                 except _Found as found:
                     return f"{found} (micro-batch {number} of {len(batches)}{examples(model, batch, found)})"
             norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
@@ -55,9 +55,9 @@ def first_non_finite(
     return None
 
 
-def search_batch(model: Model, batch: Batch, targets: int, smoothing: float) -> None:
+def search_batch(model: Model, batch: Batch, targets: int, smoothing: float, r_drop: float) -> None:
     """Add the gradients of a micro-batch; raises _Found at a non-finite value."""
-    loss = batch_loss(model, batch.model_inputs, batch.targets, smoothing)
+    loss = batch_loss(model, batch.model_inputs, batch.targets, smoothing, r_drop)
     if not loss.isfinite():
         raise _Found(f"forward pass: the loss is {float(loss)}, computed from finite features")
     (loss / targets).backward()

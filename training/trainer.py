@@ -171,7 +171,9 @@ class Trainer:
         cause = None
         if state is not None and not self.optimizer.applied:
             with self.weights.unaveraged():
-                cause = first_non_finite(self.model, batches, targets, self.config.trainer.label_smoothing, state)
+                options = self.config.trainer
+                smoothing, r_drop = options.label_smoothing, options.r_drop
+                cause = first_non_finite(self.model, batches, targets, smoothing, state, r_drop)
         self.skipped.add(total, self.gradient_norm, targets, batches, cause)
         self.progress.tokens += tokens
         self.progress.seconds += seconds

@@ -12,8 +12,13 @@ from torch import Tensor
 
 from data.batches.batch import IGNORED, Batch, BatchStream
 from data.batches.buckets import Bucketed, Ints, sorted_batches, training_batches
-from data.tokens.token_rows import TokenRows, token_rows_of
+from data.tokens.token_rows import TokenRows, joined, prefixed, token_rows_of
 from data.tokens.tokenizer import Tokenizer
+
+REVERSED = Tokenizer.bos_id
+"""First token of a source that is to be translated in the other direction, from the target language to the source
+language (`data.both_directions`). It plays the part of the tag that names the target language in Johnson et al. 2017
+(arXiv 1611.04558). No other source contains this token, so that sources of the forward direction need no tag."""
 
 
 @dataclass
@@ -22,6 +27,10 @@ class Pairs:
 
     source: TokenRows
     target: TokenRows
+
+    def both_directions(self) -> Pairs:
+        """Return these pairs and, after them, each pair in the other direction, its source tagged as `REVERSED`."""
+        return Pairs(joined(self.source, prefixed(self.target, REVERSED)), joined(self.target, self.source))
 
     def batch(self, rows: Ints, context: int, source_width: int = 0, target_width: int = 0) -> Batch:
         """Batch the given rows, truncated to `context` tokens (incl. eos) and padded to at least the given widths."""
@@ -135,15 +144,21 @@ class SourceBatch:
         return torch.full((rows,), longest) if self.source_mask is None else self.source_mask.sum(dim=1)
 
 
+def source_ids(tokenizer: Tokenizer, texts: Sequence[str], reverse: bool = False) -> list[list[int]]:
+    """Encode sources without eos; `reverse`: tagged as `REVERSED`, to be translated in the other direction."""
+    rows = tokenizer.encode_batch(texts)
+    return [[REVERSED, *row] for row in rows] if reverse else rows
+
+
 def encode_sources(
-    tokenizer: Tokenizer, texts: Sequence[str], batch_tokens: int, context: int
+    tokenizer: Tokenizer, texts: Sequence[str], batch_tokens: int, context: int, reverse: bool = False
 ) -> Iterator[SourceBatch]:
     """Yield batches of source sentences with eos, longest first, so that a batch too large for memory fails at once.
 
     `batch_tokens`: maximum number of source tokens in a batch, including padding. Sentences longer than `context` are
-    truncated; an empty sentence is a single eos. `indices` restores the order of `texts`.
+    truncated; an empty sentence is a single eos. `indices` restores the order of `texts`. `reverse`: see `source_ids`.
     """
-    side = token_rows_of(tokenizer.encode_batch(texts), tokenizer.vocab_size)
+    side = token_rows_of(source_ids(tokenizer, texts, reverse), tokenizer.vocab_size)
     lengths = np.minimum(side.lengths + 1, context)
     for rows in reversed(list(sorted_batches(lengths, np.zeros_like(lengths), batch_tokens))):
         source, mask = _with_eos(side, rows, context, 0)

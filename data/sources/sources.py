@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 _IN_MEMORY = 1 << 29  # characters held in memory as whole documents (an Arrow string ends at 2^31 bytes)
 _FRAGMENT = 1 << 14  # characters of a document that are streamed as one row
 _PRIMER_ROWS = 1000  # rows per Arrow table, few enough that the worker processes hardly wait for it
-_NO_CONTENT = ("cache", "path", "valid_path", "test_path", "valid_tokens", "batch_tokens", "length_multiple")
+_PLACES = ("cache", "path", "valid_path", "test_path")
+_NO_CONTENT = (*_PLACES, "valid_tokens", "batch_tokens", "length_multiple", "both_directions")
 """Settings that do not change the rows: files are identified by content, not by name."""
 
 Row = dict[str, Any]

@@ -48,6 +48,17 @@ def gathered(tokens: Tokens, starts: Ints, lengths: Ints, rows: Ints) -> TokenRo
     return TokenRows(tokens[np.repeat(starts, lengths) + within], ends[rows])
 
 
+def joined(first: TokenRows, second: TokenRows) -> TokenRows:
+    """Return the rows of both."""
+    tokens: Tokens = np.concatenate((first.tokens, second.tokens))
+    return TokenRows(tokens, np.concatenate((first.offsets, first.offsets[-1] + second.offsets[1:])))
+
+
+def prefixed(rows: TokenRows, token: int) -> TokenRows:
+    """Put a token before each row."""
+    return TokenRows(np.insert(rows.tokens, rows.offsets[:-1], token), rows.offsets + np.arange(len(rows.offsets)))
+
+
 class TokenRowWriter(TokenWriter):
     """Writes `<name>.bin` and `<name>.offsets.npy`; a context manager."""
 

@@ -25,6 +25,7 @@ from generation.command_line import parse_command
         "beam_size=1000000",
         "n_best=5",
         "batch_tokens=0",
+        "neighbours.sentences=-1",
         "checkpoint=first",
         "device=tpu",
     ],

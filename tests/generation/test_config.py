@@ -14,8 +14,9 @@ def test_memory_advice_names_what_the_task_has() -> None:
 def test_settings_of_the_other_task_are_refused() -> None:
     """Guards against a setting that is silently ignored."""
     config = GenerateConfig(run="runs/x")
-    given = {"run", "top_k", "stop", "beam_size", "device"}
+    given = {"run", "top_k", "stop", "beam_size", "device", "neighbours.sentences"}
     assert [problem.partition(":")[0] for problem in task_problems(config, given, "translate")] == ["stop", "top_k"]
     assert task_problems(config, given, "gpt") == [
-        "beam_size: runs/x generates text and has no such setting (task=gpt)"
+        f"{key}: runs/x generates text and has no such setting (task=gpt)"
+        for key in ("beam_size", "neighbours.sentences")
     ]

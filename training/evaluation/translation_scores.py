@@ -7,6 +7,7 @@ from typing import Any
 
 from data.prepared import PreparedPairs
 from generation.config import TranslationConfig
+from generation.neighbours.translation_memory import TranslationMemory, sides
 from generation.translation import Translation, translate_part
 from model.encoder_decoder import EncoderDecoder
 from training.processes.processes import SINGLE, Processes
@@ -56,16 +57,17 @@ def translate_rows(
     rows: dict[str, list[str]],
     config: TranslationConfig,
     processes: Processes = SINGLE,
+    memory: TranslationMemory | None = None,
 ) -> tuple[Scores, list[list[str]], int]:
-    """Translate `rows` (columns source and target) and return the scores, the translations with `COLUMNS`, and the
-    number of translations that are cut at their maximal length.
+    """Translate `rows` (columns source and target; `config.reverse` swaps them) and return the scores, the translations
+    with `COLUMNS`, and the number of translations that are cut at their maximal length.
 
-    The processes divide the batches among themselves.
+    The processes divide the batches among themselves. memory: the pairs to retrieve neighbours from, if any.
     """
-    sources, references = rows["source"], rows["target"]
+    sources, references = sides(rows, config.reverse)
 
     def part() -> dict[int, Translation]:
-        return translate_part(model, prepared.tokenizers, sources, config, processes.rank, processes.world)
+        return translate_part(model, prepared.tokenizers, sources, config, processes.rank, processes.world, memory)
 
     found = {index: one for of_process in processes.gather(part) for index, one in of_process.items()}
     hypotheses = [found[index].text for index in range(len(sources))]

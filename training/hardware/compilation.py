@@ -53,7 +53,7 @@ class TrainingLoss:
     """
 
     def __init__(self, config: TrainConfig, model: Model, hardware: Hardware, flops_per_token: float) -> None:
-        self.model, self.smoothing = model, config.trainer.label_smoothing
+        self.model, self.smoothing, self.r_drop = model, config.trainer.label_smoothing, config.trainer.r_drop
         self.compiling, self.because = decide(config, hardware, flops_per_token)
         self.sharded = is_sharded(model)
         if self.sharded and config.trainer.compile == "auto":
@@ -103,7 +103,7 @@ class TrainingLoss:
         if self.compiled and batch.source is not None and batch.source_mask is None:
             # Always pass a mask: an unneeded mask costs less than compiling the blocks a second time without one.
             batch = replace(batch, source_mask=torch.ones_like(batch.source, dtype=torch.bool))
-        loss = self.batch_loss(self.model, batch.model_inputs, batch.targets, self.smoothing)
+        loss = self.batch_loss(self.model, batch.model_inputs, batch.targets, self.smoothing, self.r_drop)
         (loss / targets).backward()
         return loss.detach()
 

@@ -14,9 +14,9 @@ from data.coreference import pronouns
 from data.prepare import prepare
 from data.primer import rows
 from data.tokens.tokenizer import Tokenizer
+from generation.neighbours import translation_memory
 from model.config import ModelConfig
 from model.gpt import GPT
-from training.evaluation import translation_baselines
 from training.evaluation.answers import score_answers
 from training.evaluation.head_importance import head_importance
 from training.evaluation.head_scores import antecedent_scores
@@ -89,7 +89,7 @@ def test_the_translation_memory_holds_a_bounded_number_of_pairs_and_says_so(
     whole = baselines(prepared, train["source"][:20], train["target"][:20])
     assert list(whole) == ["nearest training sentence", "most frequent sentence"]
     assert whole["nearest training sentence"].exact == 100
-    monkeypatch.setattr(translation_baselines, "REMEMBERED", 100)
+    monkeypatch.setattr(translation_memory, "REMEMBERED", 100)
     kept = len(train["source"][:: -(-len(train["source"]) // 100)])
     part = baselines(prepared, train["source"][:20], train["target"][:20])
     assert list(part) == [f"nearest of {kept} training sentences", "most frequent sentence"]

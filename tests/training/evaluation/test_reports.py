@@ -70,7 +70,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "chars": [*text, "tokenizer=char"],
         "pieces": [*text, "tokenizer=bpe", "tokenizer.vocab_size=100", "seed=2"],
         "pairs": [*translation, "tokenizer=char", "trainer.steps=200", "trainer.evaluate_every=100", "optim.lr=1e-2"],
+        "both": [*translation, "tokenizer=char", "trainer.steps=200", "trainer.evaluate_every=200", "optim.lr=1e-2"],
     }
+    runs["both"] += ["data.both_directions=true"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         for name, settings in runs.items():
@@ -299,12 +301,81 @@ def test_the_length_penalty_is_tuned_on_the_validation_split(folder: Path, evalu
     code, out, _ = evaluate("run=runs/pairs", "tune=length_penalty", "resamples=100")
     assert code == 0
     found = result(folder, "pairs", "valid.length_penalty")
-    scores = {float(penalty): each["chrf"]["value"] for penalty, each in found["length_penalties"].items()}
+    scores = {setting: each["chrf"]["value"] for setting, each in found["tried"].items()}
     assert scores[found["best"]] == max(scores.values())
-    assert "1 (now)" in out
-    assert "length_penalty=1" in out
-    assert evaluate("run=runs/pairs", "split=valid", f"length_penalty={found['best']}")[0] == 0
+    assert "length_penalty=1 (now)" in out
+    assert evaluate("run=runs/pairs", "split=valid", found["best"])[0] == 0
     assert result(folder, "pairs", "valid")["scores"]["chrf"]["value"] == scores[found["best"]]
+
+
+@pytest.mark.slow
+def test_neighbours_are_retrieved_from_the_training_pairs_and_tuned(
+    folder: Path, evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards against settings of the retrieval that have no effect, a result without them in its protocol, and advice
+    that is not the best value; guards the message if the training pairs are gone."""
+    code, out, _ = evaluate("run=runs/pairs", "tune=neighbours", "resamples=100", "beam_size=1")
+    assert code == 0
+    assert "sentences=0 (now)" in out
+    assert max(map(len, out.splitlines())) <= 100
+    scores = result(folder, "pairs", "valid.neighbours")["tried"]
+    assert len({each["chrf"]["value"] for each in scores.values()}) > 1
+    setting = "neighbours.sentences=8 neighbours.weight=0.8 neighbours.temperature=0.4"
+    code, out, _ = evaluate("run=runs/pairs", "split=valid", "beam_size=1", *setting.split())
+    assert "8 neighbours: weight=0.8, temperature=0.4" in out
+    found = result(folder, "pairs", "valid")
+    assert found["scores"]["chrf"]["value"] == scores[setting]["chrf"]["value"]
+    assert found["protocol"]["neighbours"]["weight"] == 0.8
+
+    def generate(*arguments: str) -> Evaluated:
+        capsys.readouterr()
+        code = command(monkeypatch, generate_command, "run=runs/pairs", "prompt=3 cats sing", *arguments)
+        return code, *capsys.readouterr()
+
+    setting = "neighbours.sentences=4 neighbours.weight=1 neighbours.temperature=1000"
+    assert generate()[1] != generate(*setting.split())[1]
+    (folder / "pairs.tsv").rename(folder / "moved.tsv")
+    try:
+        code, _, err = generate("neighbours.sentences=4")
+        assert (code, err.count("\n")) == (2, 1)
+        assert "neighbours.sentences=4: cannot read the training pairs to retrieve from: " in err
+        assert "pairs.tsv" in err
+        assert "set neighbours.path" in err
+        assert generate("neighbours.path=moved.tsv", *setting.split())[0] == 0
+    finally:
+        (folder / "moved.tsv").rename(folder / "pairs.tsv")
+
+
+@pytest.mark.slow
+def test_a_run_with_both_directions_translates_both_ways(
+    folder: Path, evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards against a direction that the model ignores, scores of the wrong side, and a run that has one direction
+    only."""
+    for options in ([], ["reverse=true"]):
+        assert evaluate("run=runs/both", "neighbours.sentences=2", *options)[0] == 0
+        found = result(folder, "both", "test.reverse" if options else "test")
+        assert found["scores"]["chrf"]["value"] > 15
+        assert found["protocol"].get("reverse", False) is bool(options)
+        for each in found["translations"]:
+            assert each["hypothesis"].isascii() == each["reference"].isascii() == bool(options)
+            assert each["source"].isascii() != bool(options)
+        assert found["baselines"]["nearest training sentence"]["chrf"]["value"] > 20
+
+    def generate(*arguments: str) -> Evaluated:
+        capsys.readouterr()
+        return command(monkeypatch, generate_command, *arguments), *capsys.readouterr()
+
+    prompts = {"7 cats sing": [], "7 匹 の 猫 が うたう 。": ["reverse=true"]}
+    answers = [generate("run=runs/both", f"prompt={prompt}", *more) for prompt, more in prompts.items()]
+    assert [code for code, _, _ in answers] == [0, 0]
+    assert "匹" in answers[0][1]
+    assert answers[1][1].strip().isascii()
+    assert answers[1][2] == "", "the alphabet of the sources is that of the other direction"
+    assert "attention maps" in generate("run=runs/both", "prompt=7 匹", "reverse=true", "attention=true")[2]
+    problem = "reverse=true: runs/pairs was trained in one direction only (data.both_directions=false)"
+    for answer in (evaluate("run=runs/pairs", "reverse=true"), generate("run=runs/pairs", "prompt=x", "reverse=true")):
+        assert answer == (2, "", f"error: {problem}\n")
 
 
 @pytest.mark.slow
@@ -357,6 +428,9 @@ def test_an_ensemble_of_runs_is_evaluated_and_generates(
         (["run=runs/chars", "compare=runs/pairs"], "runs/pairs: has task=translate, but runs/chars has task=gpt"),
         (["run=runs/chars", "compare=runs/chars"], "compare=runs/chars: is the run itself"),
         (["run=runs/chars", "beam_size=2"], "beam_size: runs/chars is a language model and has no such setting"),
+        (["run=runs/pairs", "neighbours.weight=0.2"], "neighbours.sentences=0: the other settings of neighbours need"),
+        (["run=runs/pairs", "neighbours.sentences=99"], "neighbours.sentences=99: must be from 0 to 64"),
+        (["run=runs/chars", "neighbours.sentences=8"], "neighbours: runs/chars is a language model and has no such"),
         (["run=runs/pairs", "stride=2"], "stride: runs/pairs translates and has no such setting"),
         (["run=runs/chars", "stride=33"], "stride=33: must not exceed model.context=32"),
         (["run=runs/chars", "checkpoint=step-4"], "no such checkpoint; available: step-00000003, step-00000006"),

@@ -1,6 +1,6 @@
 """Translation scores and baselines."""
 
-from training.evaluation.translation_baselines import TranslationMemory, constant_sentence
+from training.evaluation.translation_baselines import constant_sentence
 from training.evaluation.translation_scores import score, signatures
 
 
@@ -18,17 +18,6 @@ def test_bleu_counts_characters_and_names_it() -> None:
 def test_exact_match_is_a_share_in_percent() -> None:
     """Guards against a fraction reported as a count."""
     assert score(["あ", "い", "う", "え"], ["あ", "い", "う", "お"]).exact == 75
-
-
-def test_the_translation_memory_answers_with_the_nearest_sentence() -> None:
-    """Guards against an overlap that ignores length and so prefers the longest sentence."""
-    memory = TranslationMemory(
-        ["I like cats.", "I like cats and dogs and birds and fish.", "She runs."], ["a", "b", "c"]
-    )
-    assert memory.translate("I like cats!") == "a"
-    assert memory.translate("She runs fast.") == "c"
-    assert memory.translate("Dogs and birds.") == "b"
-    assert memory.translate("Unheard of.") in "abc"
 
 
 def test_the_constant_sentence_is_the_most_frequent_one() -> None:

@@ -42,7 +42,8 @@ class Result:
 def result_path(settings: EvaluateSettings, run: Path, members: int) -> Path:
     """Return the output file, before the work. run: the folder of the run, or of the first of several `members`. Raises
     UserError if it cannot be written or is not a result."""
-    name = ".".join(filter(None, (settings.split, settings.tune, "ensemble" if members > 1 else None, "json")))
+    parts = (settings.split, settings.reverse and "reverse", settings.tune, members > 1 and "ensemble", "json")
+    name = ".".join(part for part in parts if part)
     path = expanded(settings.json) if settings.json else run / "evaluation" / name
     if not settings.json:
         check_inside(run)

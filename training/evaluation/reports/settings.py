@@ -10,6 +10,7 @@ from typing import Literal
 from configs.devices import DEVICES, is_device
 from configs.errors import UserError
 from configs.settings import describe, read_settings
+from generation.config import ONE_DIRECTION, NeighbourConfig, neighbour_problems
 
 HELP = """Evaluate a run on a split: scores with 95 % intervals, as a table and as JSON in the run folder.
 
@@ -18,6 +19,7 @@ HELP = """Evaluate a run on a split: scores with 95 % intervals, as a table and 
   python evaluate.py run=runs/A compare=runs/B               is A really better than B? a paired test
   python evaluate.py run=runs/NAME stride=64                 GPT: overlapping windows, more context per token
   python evaluate.py run=runs/NAME tune=length_penalty       translation: choose a setting on the validation split
+  python evaluate.py run=runs/NAME neighbours.sentences=8    translation: retrieve similar training pairs
 
 A GPT: loss, perplexity, bits per byte, perplexity per word; on the built-in stories also the pronouns. A translator:
 chrF, BLEU over characters, over given tokens and over MeCab words (pip install 'sacrebleu[ja]'), exact matches, and
@@ -25,7 +27,8 @@ baselines. The run may still be training. The table goes to standard output, pro
 
 Settings (key=value):"""
 
-METHOD = {"stride": "gpt"} | dict.fromkeys(("beam_size", "length_penalty", "tune"), "translate")
+METHOD = {"stride": "gpt"}
+METHOD |= dict.fromkeys(("beam_size", "length_penalty", "tune", "reverse", "neighbours"), "translate")
 """The task of each setting that only one task has."""
 
 
@@ -76,9 +79,14 @@ class EvaluateSettings:
     """Translation: hypotheses are ranked by log-probability / length ** length_penalty. Default: trainer.length_penalty
     of the run."""
 
-    tune: Literal["length_penalty"] | None = None
-    """Translation: `length_penalty` scores the validation split with several values and recommends one. Not on test
-    splits: a setting that is chosen on the test set inflates its score."""
+    reverse: bool = False
+    """Translation: evaluate the other direction, from the target language to the source language, of a run with
+    `data.both_directions=true`."""
+
+    tune: Literal["length_penalty", "neighbours"] | None = None
+    """Translation: `length_penalty` scores the validation split with several values and recommends one; `neighbours`
+    does so with several weights and temperatures of retrieval, and without it. Not on test splits: a setting that is
+    chosen on the test set inflates its score."""
 
     resamples: int = 1000
     """Number of bootstrap resamples; 0 omits the intervals."""
@@ -92,6 +100,7 @@ class EvaluateSettings:
     settings is renamed, not overwritten."""
 
     data: DataPlace = field(default_factory=DataPlace)
+    neighbours: NeighbourConfig = field(default_factory=NeighbourConfig)
 
 
 def evaluate_help() -> str:
@@ -123,11 +132,12 @@ def problems(settings: EvaluateSettings) -> list[str]:
         ("split", not tuning or settings.split == "valid", "tune= chooses on the validation split only: split=valid"),
         ("compare", settings.compare is None or settings.compare != settings.run, "is the run itself"),
         ("compare", not tuning or settings.compare is None, "cannot be combined with tune"),
-        ("length_penalty", not tuning or penalty is None, "cannot be combined with tune=length_penalty"),
+        ("length_penalty", settings.tune != "length_penalty" or penalty is None, "cannot be combined with tune"),
         ("resamples", settings.resamples > 0 or settings.compare is None, "compare= needs resamples above 0"),
     )
     broken = [(key, rule) for key, holds, rule in rules if not holds]
-    return [rule if key == "run" else f"{key}={getattr(settings, key)}: {rule}" for key, rule in broken]
+    found = [rule if key == "run" else f"{key}={getattr(settings, key)}: {rule}" for key, rule in broken]
+    return found + neighbour_problems(settings.neighbours)
 
 
 def is_checkpoint(name: str) -> bool:
@@ -135,15 +145,23 @@ def is_checkpoint(name: str) -> bool:
     return re.fullmatch(r"best|last|step-\d+(-\d+)?", name) is not None
 
 
-def run_problems(settings: EvaluateSettings, tasks: Sequence[str], contexts: Sequence[int]) -> list[str]:
+def run_problems(
+    settings: EvaluateSettings, tasks: Sequence[str], contexts: Sequence[int], both_directions: Sequence[bool]
+) -> list[str]:
     """Return one sentence for each given setting that does not fit the run, or the runs to compare, of which these are
-    the values of `task` and `model.context`."""
+    the values of `task`, `model.context` and `data.both_directions`."""
     task, shortest, stride = tasks[0], min(contexts), settings.stride
     does = "is a language model" if task == "gpt" else "translates"
-    given = [key for key, of_task in METHOD.items() if of_task != task and getattr(settings, key) is not None]
+    unset = EvaluateSettings()
+    given = [
+        key for key, of_task in METHOD.items() if of_task != task and getattr(settings, key) != getattr(unset, key)
+    ]
     found = [f"{key}: {settings.run} {does} and has no such setting (task={task})" for key in given]
     if stride is not None and stride > shortest and not found:
         found.append(f"stride={stride}: must not exceed model.context={shortest}: tokens between windows are skipped")
+    if settings.reverse and task == "translate" and not all(both_directions):
+        name = settings.run if not both_directions[0] or settings.compare is None else settings.compare
+        found.append(f"reverse=true: {name} {ONE_DIRECTION}")
     if len(set(tasks)) > 1:
         found.append(f"compare={settings.compare}: has task={tasks[1]}, but {settings.run} has task={task}")
     return found

@@ -1,17 +1,17 @@
-"""Report on a translator: chrF, BLEU and exact matches with intervals, baselines, a paired test, a tuned setting."""
+"""Report on a translator: chrF, BLEU and exact matches with intervals, baselines, a paired test."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from data.prepared import PreparedPairs
 from generation.config import TranslationConfig
+from generation.neighbours.translation_memory import TranslationMemory, load_memory
 from model.encoder_decoder import EncoderDecoder
 from training.evaluation.reports.bootstrap import Figure, interval, p_value, resampled, verdict
 from training.evaluation.reports.result import Result
@@ -20,9 +20,6 @@ from training.evaluation.reports.subject import Subject
 from training.evaluation.translation_baselines import baseline_translations
 from training.evaluation.translation_scores import metrics, translate_rows
 from training.run_folder.log import table
-
-PENALTIES = (0.0, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0)
-"""Values that `tune=length_penalty` tries; the run's own is added."""
 
 LABELS = {
     "chrf": "chrF",
@@ -101,16 +98,25 @@ def options(subject: Subject, settings: EvaluateSettings) -> TranslationConfig:
     trainer = subject.config.trainer
     beam = trainer.beam_size if settings.beam_size is None else settings.beam_size
     penalty = trainer.length_penalty if settings.length_penalty is None else settings.length_penalty
-    return TranslationConfig(beam, penalty)
+    return TranslationConfig(beam, penalty, reverse=settings.reverse, neighbours=settings.neighbours)
 
 
-def translate_split(subject: Subject, config: TranslationConfig, notes: list[str] | None = None) -> list[list[str]]:
-    """Translate the split -> source, reference and hypothesis of each row. `notes` gets the number of cut
-    translations."""
+def pairs_to_retrieve(subject: Subject, config: TranslationConfig) -> TranslationMemory | None:
+    """Return the training pairs in which neighbours are looked for; None without retrieval. Raises UserError."""
+    if config.neighbours.sentences and config.neighbours.path is None:
+        return TranslationMemory.of_rows(subject.prepared.rows("train"), config.reverse)
+    return load_memory(subject.config.data, config.neighbours, config.reverse)
+
+
+def translate_split(
+    subject: Subject, config: TranslationConfig, memory: TranslationMemory | None, notes: list[str] | None = None
+) -> list[list[str]]:
+    """Translate the split -> source, reference and hypothesis of each row. memory: from `pairs_to_retrieve`. `notes`
+    gets the number of cut translations."""
     assert isinstance(subject.model, EncoderDecoder)
     assert isinstance(subject.prepared, PreparedPairs)
     rows = subject.prepared.rows(subject.split)[:]
-    _, examples, cut = translate_rows(subject.model, subject.prepared, rows, config)
+    _, examples, cut = translate_rows(subject.model, subject.prepared, rows, config, memory=memory)
     if cut and notes is not None:
         count = f"{cut:,} of {len(examples):,} translations"
         notes.append(f"{subject.name}: {count} did not end and are cut at their maximal length")
@@ -127,7 +133,7 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     """Score a translator and the baselines, and compare it with another translator if there is one."""
     config = options(subject, settings)
     cut: list[str] = []
-    examples = translate_split(subject, config, cut)
+    examples = translate_split(subject, config, pairs_to_retrieve(subject, config), cut)
     sources, references, hypotheses = (list(column) for column in zip(*examples, strict=True))
     used, notes = all_metrics(references)
     resamples = fewer(settings.resamples, len(references))
@@ -138,7 +144,8 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     words: list[str] = []
     if other is not None:
         their_config = options(other, settings)
-        texts = [text for _, _, text in translate_split(other, their_config, cut)]
+        memory = pairs_to_retrieve(other, their_config)
+        texts = [text for _, _, text in translate_split(other, their_config, memory, cut)]
         their = Translated(other.name, texts, references, used)
         scored = their.figures(resamples)
         rows.append(row(other.label("compare"), scored))
@@ -148,7 +155,7 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     assert isinstance(subject.prepared, PreparedPairs)
     of_baselines = {
         name: Translated(name, texts, references, used).figures(0)
-        for name, texts in baseline_translations(subject.prepared, sources).items()
+        for name, texts in baseline_translations(subject.prepared, sources, config.reverse).items()
     }
     rows += [row(name, found) for name, found in of_baselines.items()]
     header = [f"{subject.split}: {len(references):,} pairs", *(LABELS[name] for name in figures)]
@@ -159,13 +166,24 @@ def translation_report(subject: Subject, other: Subject | None, settings: Evalua
     more["baselines"] = {name: values_of(found) for name, found in of_baselines.items()}
     more["translations"] = [dict(zip(("source", "reference", "hypothesis"), each, strict=True)) for each in examples]
     protocol = {"beam_size": config.beam_size, "length_penalty": config.length_penalty, "resamples": resamples}
-    return Result([*lines, *notes, *cut], protocol | {"sentences": len(references)}, figures, more)
+    protocol |= {"sentences": len(references)} | unusual(config)
+    return Result([*lines, *notes, *cut], protocol, figures, more)
+
+
+def unusual(config: TranslationConfig) -> dict[str, Any]:
+    """Return the settings of the retrieval and the direction for the protocol, if they are not the usual ones."""
+    found = {"neighbours": asdict(config.neighbours)} if config.neighbours.sentences else {}
+    return found | ({"reverse": True} if config.reverse else {})
 
 
 def described(subject: Subject, role: str, config: TranslationConfig) -> str:
     """Describe a row of the table: the run, the step and how it decodes."""
     name = subject.name if subject.label(role) != role else f"{role}: {subject.name}"
-    return f"{name}: {subject.steps}, beam_size={config.beam_size}, length_penalty={config.length_penalty:g}"
+    near = config.neighbours
+    retrieved = f", {near.sentences} neighbours: weight={near.weight:g}, temperature={near.temperature:g}"
+    decoding = f"beam_size={config.beam_size}, length_penalty={config.length_penalty:g}"
+    direction = ", reverse" * config.reverse
+    return f"{name}: {subject.steps}, {decoding}{direction}{retrieved * (near.sentences > 0)}"
 
 
 def row(name: str, figures: dict[str, Figure]) -> list[str]:
@@ -210,50 +228,3 @@ def paired(mine: Translated, their: Translated, metric: Any, resamples: int) -> 
     assert isinstance(results[1], SignificanceResult)
     assert results[1].p_value is not None
     return float(results[1].p_value)
-
-
-def tuning_report(subject: Subject, settings: EvaluateSettings) -> Result:
-    """Score the validation split with several length penalties and recommend one."""
-    now = options(subject, settings)
-    penalties = sorted({*PENALTIES, now.length_penalty})
-    found: dict[float, Translated] = {}
-    used: dict[str, Any] = {}
-    for penalty in tqdm(penalties, desc="length_penalty", leave=False, disable=None):
-        examples = translate_split(subject, TranslationConfig(now.beam_size, penalty))
-        references = [reference for _, reference, _ in examples]
-        used = used or metrics()
-        found[penalty] = Translated(f"{penalty:g}", [text for _, _, text in examples], references, used)
-    resamples = fewer(settings.resamples, len(references))
-    figures = {penalty: each.figures(0) for penalty, each in found.items()}
-    best = max(penalties, key=lambda penalty: (figures[penalty]["chrf"].value, -abs(penalty - now.length_penalty)))
-    rows = [
-        [
-            f"{penalty:g}" + (" (now)" if penalty == now.length_penalty else "") + (" *" if penalty == best else ""),
-            *(f"{figures[penalty][name].value:.2f}" for name in ("chrf", "bleu", "exact")),
-            f"{sum(map(len, each.hypotheses)) / max(1, sum(map(len, each.references))):.3f}",
-        ]
-        for penalty, each in found.items()
-    ]
-    header = ["length_penalty", "chrF", "char-BLEU", "exact, %", "length of the translations / references"]
-    gain = figures[best]["chrf"].value - figures[now.length_penalty]["chrf"].value
-    advice = f"length_penalty={now.length_penalty:g}, the present one, has the highest chrF: keep it"
-    p: float | None = None
-    if gain > 0:
-        p = paired(found[best], found[now.length_penalty], used["chrf"], resamples) if resamples else None
-        tested = "" if p is None else f" (p = {p:.3f}, the lowest of {len(penalties)} values is tested)"
-        advice = f"use length_penalty={best:g}: chrF is {gain:.2f} higher than with {now.length_penalty:g}{tested}"
-        if p is not None and p >= 0.05:
-            advice = (
-                f"keep length_penalty={now.length_penalty:g}: with {best:g}, chrF is only {gain:.2f} higher, which may"
-                f" be chance (p = {p:.3f})"
-            )
-    lines = [
-        table(header, rows),
-        "",
-        advice,
-        f"{subject.name}: {subject.steps}, beam_size={now.beam_size}, {len(references):,} validation pairs;"
-        " * highest chrF",
-    ]
-    protocol = {"beam_size": now.beam_size, "length_penalties": penalties, "sentences": len(references)}
-    more = {"length_penalties": {f"{penalty:g}": values_of(each) for penalty, each in figures.items()}, "best": best}
-    return Result(lines, protocol, figures[best], more | {"p_value": p})

@@ -1,0 +1,1 @@
+"""Nearest-neighbour retrieval: similar training pairs, and what they say about the next token of a translation."""
