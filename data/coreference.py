@@ -8,7 +8,9 @@ pronoun class of each referent (he, she, it, they); `names`, the noun used for e
   pronouns are resolved by salience alone: the subject of the last sentence is often the antecedent.
 - *turns*: two rivals, each the antecedent in half of the stories of a plot; only the meaning of the sentence
   identifies the antecedent ("Emi lent Anna the book because she was kind", or "… because she wanted to read it"). These
-  are the schemas of Winograd (1972), proposed as a test by Levesque et al. (2012).
+  are the schemas of Winograd (1972), proposed as a test by Levesque et al. (2012). As in their test, a question goes
+  with each ("Who was kind? {} was."), in the column `turn_questions`; it is empty if the story answers the question
+  elsewhere too.
 
 Some stories end with questions ("Who was kind? Emi was."). The column `questions` has a list of integers for each: the
 start of the question, the start of its answer, the end of the noun in the answer, start and end of the mention in the

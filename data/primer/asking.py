@@ -7,14 +7,15 @@ probability for everybody that the story says something about, and then a questi
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from data.primer.constructions.adjectives import more
 from data.primer.figures import Fact, Figure
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.clauses import Clause, Complement, Mode, marked, verb_head
 from data.primer.grammar.noun_phrases import NounPhrase, asked
-from data.primer.grammar.tree import Link, Parts, Word, words
-from data.primer.lexicon import Noun, noun, verb
+from data.primer.grammar.tree import Link, Mention, Parts, Word, words, write
+from data.primer.lexicon import Noun, adjective, noun, verb
 from data.primer.telling import Teller, quality_head
 
 OTHER_NAMED = 0.12
@@ -50,7 +51,7 @@ class Question:
         """What two questions share if they are the same."""
         fact = self.fact
         asked_for = (None, fact.what) if self.of_subject else (fact.who, None)
-        return fact.state, fact.action, fact.modality, fact.to, fact.toward, *asked_for
+        return fact.state, fact.action, fact.degree, fact.modality, fact.to, fact.toward, *asked_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,9 @@ def questions(teller: Teller) -> list[Question]:
     return [
         question
         for question in found
-        if len(answers[question.wording]) == 1 and alone.issuperset((question.answer, *question.named))
+        if question.fact.degree in ("", "too")
+        and len(answers[question.wording]) == 1
+        and alone.issuperset((question.answer, *question.named))
     ]
 
 
@@ -134,7 +137,11 @@ def _clause(
 ) -> tuple[Clause, Complement | None]:
     """Return the clause of a fact with another subject or object, and the complement that asks."""
     if fact.state:
-        head, ending = quality_head(fact.action, too=fact.too)
+        head, ending = quality_head(fact.action, too=fact.degree == "too")
+        if fact.degree in ("more", "less"):  # in English only: nobody asks this at the end of a story
+            said, word = adjective(fact.action), Word(fact.action, ending, True)
+            english = more(said, ending, ending) if fact.degree == "more" else (Word("less", ending), word)
+            head = replace(head, english=english)
         return Clause(head, subject, Mode("past"), ending=ending), None
     complements: list[Complement] = []
     entry = fact.what.entry if fact.what else None
@@ -151,6 +158,23 @@ def _clause(
         complements.append(marked(fact.to.full(), "to", "に", 1, 6))
     clause = Clause(verb_head(one), subject, Mode("past", False, fact.modality), tuple(complements), bool(what))
     return clause, gap
+
+
+def about_turn(chooser: Chooser, teller: Teller, sentence: int, turn: Mention) -> str:
+    """Return the question that resolves a turn and its answer, with {} in place of the noun: 'Who was kind? {} was.'
+    Empty if another clause of the story answers the same question too, by name or for somebody else."""
+    told = [fact for fact in teller.facts if fact.sentence == sentence]
+    found = [Question(fact, True) for fact in told if fact.who.referent is turn.referent]
+    found = found or [Question(fact, False) for fact in told if fact.what and fact.what.referent is turn.referent]
+    if not found:
+        return ""
+    question = found[-1]  # the reason comes last
+    alike = [Question(fact, question.of_subject) for fact in teller.facts if question.of_subject or fact.what]
+    if sum(other.wording == question.wording for other in alike) > 1:
+        return ""
+    text = write(in_words(chooser, question).english, english=True).text
+    asked, _, answer = text.partition("? ")
+    return f"{asked}? {{}}{answer[len(question.answer.referent.again) :]}"
 
 
 def first_word(parts: Parts) -> Word:

@@ -81,7 +81,8 @@ class Fact:
     toward: str | None = None
     modality: str = ""
     state: bool = False
-    too: bool = False
+    degree: str = ""
+    """Degree of a quality: 'too', 'more', 'less' or none."""
     turn: bool = False
     """Whether the clause has a pronoun with a rival as its subject."""
     sentence: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from data.primer.asking import Asked, choose, first_word, in_words
+from data.primer.asking import Asked, about_turn, choose, first_word, in_words
 from data.primer.figures import Figure
 from data.primer.grammar.choice import Chooser
 from data.primer.grammar.tree import Word, Written, alignment, antecedents, referents, segments, write
@@ -51,8 +51,8 @@ def ambiguous(teller: Teller) -> bool:
 
 def story_row(chooser: Chooser) -> Drawn:
     """Generate a story row, its combinations of words, and both sides without questions. Columns: text, japanese,
-    alignment, words (spans of both sides), antecedents (spans in the text), mentions, referents, names and turns (see
-    `data.coreference`), questions (see `question_columns`), construction (the names of the plots), split."""
+    alignment, words (spans of both sides), antecedents (spans in the text), mentions, referents, names, turns and
+    turn_questions (see `data.coreference`), questions (see `question_columns`), construction (the names of the plots), split."""
     teller, names, combinations = tell(chooser)
     asked: list[Asked] = []
     for probability in QUESTIONS:
@@ -74,6 +74,7 @@ def story_row(chooser: Chooser) -> Drawn:
         "words": [segments(source), segments(target)],
         "antecedents": antecedents(source),
         **mention_columns(source),
+        "turn_questions": turn_questions(source, chooser, teller),
         "questions": found,
         "construction": names,
         "split": split(told, combinations),
@@ -106,6 +107,12 @@ def question_columns(written: Written, asked: list[Asked], figures: list[Figure]
         alike = sorted(known[name] for name in kind)
         rows.append([start, answer, spoken.end, source.start, source.end, known[referent.name], *alike])
     return rows
+
+
+def turn_questions(written: Written, chooser: Chooser, teller: Teller) -> list[str]:
+    """Return the question for each turn, in order (see `about_turn`)."""
+    turns = sorted((mention for mention in written.mentions if mention.rival), key=lambda mention: mention.start)
+    return [about_turn(chooser, teller, written.text.count(". ", 0, turn.start), turn) for turn in turns]
 
 
 def mention_columns(written: Written) -> dict[str, Any]:

@@ -168,7 +168,8 @@ class Teller:
     def being(self, who: Figure, quality: str, *, very: bool = False, too: bool = False) -> Said:
         """Build a clause with an adjective, optionally preceded by 'very' or 'too'."""
         subject, topic = self.subject(who)
-        self.facts.append(Fact(who, quality, state=True, too=too, turn=self._turn, sentence=self.sentences))
+        degree = "too" if too else ""
+        self.facts.append(Fact(who, quality, state=True, degree=degree, turn=self._turn, sentence=self.sentences))
         head, ending = quality_head(quality, very=very, too=too)
         return self._said(who, Clause(head, subject, Mode("past"), ending=ending), topic and "は")
 
@@ -216,6 +217,8 @@ class Teller:
         subject, topic = self.subject(who)
         first, second = better.full(), worse.full()
         main = preferring(self.chooser, subject, first, second, Mode("past"), choice=True)
+        meant = worse if how == "too" else better
+        self.facts.append(Fact(meant, quality, state=True, degree=how, turn=True, sentence=self.sentences))
         english, japanese, _ = with_reason(main, first, second, adjective(quality), how, topic)
         self._follow(who, (who, worse if how == "too" else better))
         self.add(english, japanese)

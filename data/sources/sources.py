@@ -333,7 +333,8 @@ def _primer_rows(config: DataConfig, task: str, notes: list[str], scratch: Path 
     from data.primer.corpus import numbered
 
     spans = pyarrow.list_(pyarrow.list_(pyarrow.int64()))
-    others = {"words": pyarrow.list_(spans)} | dict.fromkeys(("referents", "names"), pyarrow.list_(pyarrow.string()))
+    strings = pyarrow.list_(pyarrow.string())
+    others = {"words": pyarrow.list_(spans)} | dict.fromkeys(("referents", "names", "turn_questions"), strings)
     others |= dict.fromkeys(("alignment", "antecedents", "mentions", "turns", "questions"), spans)
     shares: dict[str, list[Row]] = defaultdict(list)
     tables: dict[str, list[pyarrow.Table]] = defaultdict(list)

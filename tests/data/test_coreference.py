@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from data.coreference import FORMS, HEURISTICS, Mention, Pronoun, pronouns, share, turns, with_candidates
+from data.coreference import FORMS, HEURISTICS, Mention, Pronoun, pronouns, share, told, turns, with_candidates
 from data.primer import rows
 from data.primer.plots import PLOTS
 
@@ -127,6 +127,29 @@ def test_at_a_turn_every_guess_is_a_coin(name: str, form: str) -> None:
     ]
     assert len(shares) > 400
     assert 0.4 <= sum(shares) / len(shares) <= AT_MOST
+
+
+@pytest.mark.parametrize("name", HEURISTICS)
+def test_nor_does_a_guess_answer_the_questions_about_turns(name: str) -> None:
+    """Guards the turns that have a question: those whose question is answered elsewhere are left out."""
+    shares = [
+        share(turn, HEURISTICS[name])
+        for row in stories()
+        for turn, question in zip(turns(row, row["text"]), row["turn_questions"], strict=True)
+        if question
+    ]
+    assert len(shares) > 1500
+    assert 0.4 <= sum(shares) / len(shares) <= AT_MOST
+
+
+def test_the_question_about_a_turn_repeats_its_clause() -> None:
+    """Guards against the question of another clause, whose answer is somebody else, or one that the story answers."""
+    for row in stories():
+        for turn, question in zip(turns(row, row["text"]), row["turn_questions"], strict=True):
+            if question.startswith(("Who was", "What was")):
+                state = question.partition(" was ")[2].partition("?")[0]
+                assert row["text"][turn.start :].split(" ", 1)[1].startswith(f"was {state}"), (question, row["text"])
+                assert told(row, row["text"]).count(f" was {state}") == 1, (question, row["text"])
 
 
 @pytest.mark.parametrize("plot", [name for name, _ in PLOTS])

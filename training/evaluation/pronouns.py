@@ -1,8 +1,11 @@
 """Evaluate pronoun resolution of a language model on the built-in stories, which have gold antecedents.
 
-The pronoun is replaced by each candidate noun; the model's answer is the candidate after which the rest of the story is
-most likely (Trinh & Le 2018, "A Simple Method for Commonsense Reasoning", partial scoring: the noun itself is not
-scored, so frequent names have no advantage).
+A turn, which only meaning decides, is scored by its question, as Winograd schemas are (Levesque et al. 2012): after the
+story and "Who was kind?", is "Emi was." or "Anna was." more likely? The story keeps its pronoun.
+
+Other pronouns have no question. Each is replaced by every candidate noun; the model's answer is the candidate with
+which the story is most likely (Trinh & Le 2018, "A Simple Method for Commonsense Reasoning", full scoring). The noun
+itself counts: that a lake is happy is improbable at the lake, not at the happiness.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from training.run_folder.log import table
 
 @dataclass(frozen=True)
 class Choice:
-    """A pronoun with the story for each candidate noun: the part that ends with the noun, and the rest."""
+    """A pronoun with a text for each candidate noun: the part before the noun, and the part that begins with it."""
 
     pronoun: Pronoun
     texts: dict[int, tuple[str, str]]
@@ -38,8 +41,19 @@ def choice(story: dict[str, Any], pronoun: Pronoun) -> Choice:
     for referent in pronoun.candidates:
         name = story["names"][referent]
         name = name[0].upper() + name[1:] if text[pronoun.start].isupper() else name
-        texts[referent] = text[: pronoun.start] + name, text[pronoun.end :]
+        texts[referent] = text[: pronoun.start - 1], f" {name}{text[pronoun.end :]}"
     return Choice(pronoun, texts)
+
+
+def answer_choice(story: dict[str, Any], turn: Pronoun, question: str) -> Choice:
+    """Answer the question about a turn by each candidate, after the story without its own questions. question: as in
+    the column `turn_questions`."""
+    asked, _, answer = question.partition(" {}")
+    before, texts = f"{told(story, story['text'])} {asked}", {}
+    for referent in turn.candidates:
+        name = story["names"][referent]
+        texts[referent] = before, f" {name[0].upper()}{name[1:]}{answer}"
+    return Choice(turn, texts)
 
 
 def log_probabilities(model: GPT, tokenizer: Tokenizer, texts: list[tuple[str, str]]) -> list[float | None]:
@@ -96,23 +110,24 @@ def pronoun_report(
     }
     for story in stories:
         text = story["text"]
-        asked["pronouns"][1].extend(choice(story, turn) for turn in turns(story, text))
+        found = zip(turns(story, text), story["turn_questions"], strict=True)
+        asked["pronouns"][1].extend(answer_choice(story, turn, question) for turn, question in found if question)
         asked["pronouns_contested"][1].extend(choice(story, p) for p in pronouns(story, text) if p.contested)
     scores = {key: score_pronouns(model, tokenizer, found) for key, (_, found) in asked.items()}
-    found = {key: score for key, score in scores.items() if score is not None}
-    if not found:
+    known = {key: score for key, score in scores.items() if score is not None}
+    if not known:
         return f"{split}: no pronoun scored, no story fits model.context={model.config.context}", "", {}
-    columns = list(found.values())
+    columns = list(known.values())
     lines = {"this model": [score.model for score in columns]}
     lines |= {guess: [score.guesses[guess] for score in columns] for guess in HEURISTICS}
     lines["any candidate"] = [score.chance for score in columns]
     report = table(
-        [f"{split}: right antecedents", *(f"{asked[key][0]} ({score.count})" for key, score in found.items())],
+        [f"{split}: right antecedents", *(f"{asked[key][0]} ({score.count})" for key, score in known.items())],
         [[name, *(f"{percent:.1f} %" for percent in line)] for name, line in lines.items()],
     )
     left_out = sum(score.left_out for score in columns)
     if left_out:
         report += f"\n\nSkipped: {left_out} pronouns of stories longer than model.context={model.config.context}."
-    shown = (f"{s.model:.1f} % where {asked[key][0]} (chance {s.chance:.1f} %)" for key, s in found.items())
+    shown = (f"{s.model:.1f} % where {asked[key][0]} (chance {s.chance:.1f} %)" for key, s in known.items())
     summary = f"{split}: right antecedents of pronouns: {', '.join(shown)}"
-    return summary, report, {key: score.model for key, score in found.items()}
+    return summary, report, {key: score.model for key, score in known.items()}

@@ -12,7 +12,7 @@ from data.primer import rows
 from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.gpt import GPT
-from training.evaluation.pronouns import Choice, choice, log_probabilities, score_pronouns
+from training.evaluation.pronouns import Choice, answer_choice, choice, log_probabilities, score_pronouns
 
 STORIES = rows("stories", 60, seed=3)
 CHOICES = [choice(row, p) for row in STORIES for p in pronouns(row, row["text"]) if p.contested]
@@ -44,15 +44,37 @@ def test_each_candidate_stands_in_place_of_the_pronoun() -> None:
             assert len(found.texts) == 2
             for referent, (first, rest) in found.texts.items():
                 name = row["names"][referent]
-                assert first.lower() == (row["text"][: turn.start] + name).lower()
-                assert rest == told(row, row["text"])[turn.end :]  # a question would give the antecedent away
+                assert first == row["text"][: turn.start].removesuffix(" ")
+                # Without the questions, which would give the antecedent away.
+                assert rest.lower() == f" {name}{told(row, row['text'])[turn.end :]}".lower()
                 assert "?" not in rest
-                assert first[turn.start].isupper() == (row["text"][turn.start].isupper() or name[0].isupper())
+                assert rest[1].isupper() == (row["text"][turn.start].isupper() or name[0].isupper())
                 assert name.startswith("the ") or name[0].isupper()
 
 
-def test_only_what_follows_counts_and_each_text_counts_alone(model: GPT, tokenizer: Tokenizer) -> None:
-    """Guards against padding or sorting that changes a score, and an advantage of frequent names."""
+def test_a_turn_is_asked_about_and_keeps_its_pronoun() -> None:
+    """Guards against a story that names the antecedent, and against an answer that is improbable for its form."""
+    asked = 0
+    for row in STORIES:
+        story = told(row, row["text"])
+        for turn, question in zip(turns(row, row["text"]), row["turn_questions"], strict=True):
+            if not question:
+                continue
+            asked += 1
+            found = answer_choice(row, turn, question).texts
+            assert set(found) == set(turn.candidates)
+            assert len({before for before, _ in found.values()}) == 1
+            for referent, (before, answer) in found.items():
+                assert before.startswith(f"{story} Wh")
+                assert before.endswith("?")
+                name = row["names"][referent]
+                assert answer in [f" {name[0].upper()}{name[1:]}{verb}." for verb in (" was", " did", "")]
+    assert asked > 15
+
+
+def test_the_noun_and_what_follows_count_and_each_text_counts_alone(model: GPT, tokenizer: Tokenizer) -> None:
+    """Guards against padding or sorting that changes a score, and against a noun that does not count: 'the lake was
+    happy' is improbable at 'lake'."""
     texts = [text for one in CHOICES[:9] for text in one.texts.values()]
     for (first, rest), score in zip(texts, log_probabilities(model, tokenizer, texts), strict=True):
         before = [tokenizer.eos_id, *tokenizer.encode(first)]
@@ -76,7 +98,7 @@ def test_what_does_not_fit_is_left_out_and_counted(tokenizer: Tokenizer) -> None
     assert score_pronouns(none, tokenizer, CHOICES) is None
 
 
-def test_the_model_takes_the_noun_after_which_the_rest_is_most_probable(model: GPT, tokenizer: Tokenizer) -> None:
+def test_the_model_takes_the_noun_with_which_the_story_is_most_probable(model: GPT, tokenizer: Tokenizer) -> None:
     """Guards the accuracy, and baselines computed on the same pronouns."""
     right, asked = 0, [one for one in CHOICES if len({*one.texts.values()}) == len(one.texts)]
     for one in asked:
