@@ -52,7 +52,8 @@ def ambiguous(teller: Teller) -> bool:
 def story_row(chooser: Chooser) -> Drawn:
     """Generate a story row, its combinations of words, and both sides without questions. Columns: text, japanese,
     alignment, words (spans of both sides), antecedents (spans in the text), mentions, referents, names, turns and
-    turn_questions (see `data.coreference`), questions (see `question_columns`), construction (the names of the plots), split."""
+    turn_questions (see `data.coreference`), questions (see `question_columns`), construction (the names of the plots), and
+    split."""
     teller, names, combinations = tell(chooser)
     asked: list[Asked] = []
     for probability in QUESTIONS:
