@@ -159,3 +159,18 @@ def test_a_recipes_run_ends_with_its_reference_and_the_command_draws_both(
     with pytest.raises(SystemExit):
         command.run_guarded(lambda: command.main(["run=runs/other", "recipe=tatoeba"]))
     assert "tatoeba: has no reference curve; there are: shakespeare_cpu" in capsys.readouterr().err
+
+
+def test_all_reference_curves_are_drawn_in_one_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guards the picture of docs/recipes.md: a panel for each recipe, also where the last row is not full."""
+    monkeypatch.chdir(tmp_path)
+    command.main(["to=all.svg"])
+    assert capsys.readouterr().out == "picture: all.svg\n"
+    count = len(list(curves.CURVES.glob("*.json")))
+    assert (tmp_path / "all.svg").read_text(encoding="utf-8").count('id="line2d_') > 2 * count
+    for arguments in ([], ["to=all.svg", "save=true"]):
+        with pytest.raises(SystemExit):
+            command.run_guarded(lambda arguments=arguments: command.main(arguments))
+    assert "run=runs/NAME is needed" in capsys.readouterr().err

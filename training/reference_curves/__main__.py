@@ -25,7 +25,7 @@ with importing():
     from training.composed_run import compose_run
     from training.config import TrainConfig
     from training.reference_curves.curve import CURVES, Curve, Point, effective_settings, reference, to_json
-    from training.reference_curves.drawing import draw
+    from training.reference_curves.drawing import draw, draw_all
     from training.run_folder.log import METRICS, duration, table, wrapped
     from training.run_folder.saved_config import load_config
 
@@ -34,6 +34,7 @@ HELP = """Compare the validation losses of a run with those of the reference run
   python -m training.reference_curves run=runs/NAME                 the table, and runs/NAME/reference_curve.svg
   python -m training.reference_curves run=runs/NAME recipe=tatoeba  a run that was made without +experiment=
   python -m training.reference_curves run=runs/NAME save=true       make this run the reference of its recipe
+  python -m training.reference_curves to=curves.svg                 a picture of the reference runs of all recipes
 
 Settings (key=value):"""
 
@@ -62,15 +63,22 @@ def main(arguments: Sequence[str]) -> None:
         print(HELP, *describe(CurveSettings(), none=""), sep="\n")
         return
     settings, problems = read_settings(CurveSettings, arguments)
-    if not settings.run:
-        problems.append("run=runs/NAME is needed: the folder of a run")
+    if not settings.run and not settings.to:
+        problems.append("run=runs/NAME is needed: the folder of a run; or to=FILE.svg for the curves of all recipes")
+    if not settings.run and (settings.recipe or settings.save):
+        problems.append("recipe and save need run=runs/NAME")
     if settings.to is not None and Path(settings.to).suffix not in (".svg", ".png"):
         problems.append(f"to={settings.to}: must end with .svg or .png")
     if settings.save and (settings.to or settings.recipe):
         problems.append("save=true: cannot be combined with to or recipe")
     if problems:
         raise UserError(*problems)
-    run = expanded(str(settings.run))
+    picture = expanded(settings.to) if settings.to else expanded(f"{settings.run}/reference_curve.svg")
+    if not settings.run:
+        draw_all([curve for path in sorted(CURVES.glob("*.json")) if (curve := reference(path.stem))], picture)
+        print(f"picture: {picture}")
+        return
+    run = expanded(settings.run)
     config, evaluations = load_config(run), read_evaluations(run)
     recipe = settings.recipe or config.experiment
     if recipe is None:
@@ -83,10 +91,9 @@ def main(arguments: Sequence[str]) -> None:
     if known is None:
         there = ", ".join(sorted(path.stem for path in CURVES.glob("*.json"))) or "none"
         raise UserError(f"{recipe}: has no reference curve; there are: {there}")
-    path = expanded(settings.to) if settings.to else run / "reference_curve.svg"
-    print(*wrapped(comparison(mine, known, str(settings.run))), sep="\n")
-    draw(mine, known, str(settings.run), path)
-    print(f"picture: {path}")
+    print(*wrapped(comparison(mine, known, settings.run)), sep="\n")
+    draw(mine, known, settings.run, picture)
+    print(f"picture: {picture}")
 
 
 def read_evaluations(run: Path) -> list[dict[str, Any]]:
