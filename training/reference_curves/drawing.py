@@ -8,7 +8,7 @@ from typing import Any
 
 from training.reference_curves.curve import Curve
 
-STYLE: dict[str, Any] = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "svg.hashsalt": "curves"}
+STYLE: Any = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9, "svg.hashsalt": "curves"}
 COLUMNS = 3
 """Pictures side by side."""
 
