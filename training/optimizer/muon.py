@@ -118,9 +118,10 @@ class Muon(StatefulOptimizer):
             return []
         rows, columns = matrices[0].shape
         wide = [matrix if rows <= columns else matrix.t() for matrix in matrices]
-        turned = orthogonalised(torch.stack(wide).to(self.dtype), self.coefficients).to(dtype)
+        turned = orthogonalised(torch.stack(wide).to(self.dtype), self.coefficients)
         if self.equal_norms:
             turned = with_equal_columns(turned)
+        turned = turned.to(dtype)
         return list((turned if rows <= columns else turned.transpose(1, 2)).unbind())
 
 
@@ -140,9 +141,10 @@ def orthogonalised(x: Tensor, coefficients: Coefficients = POLAR_EXPRESS) -> Ten
 
 
 def with_equal_columns(x: Tensor) -> Tensor:
-    """Scale the columns of each matrix of x [N, A, B] to one norm; the Frobenius norm of the matrix stays."""
-    squares = x.square().sum(dim=1, keepdim=True)  # [N, 1, B]
-    return x * (squares.mean(dim=2, keepdim=True) / squares.clamp(min=1e-12)).sqrt()
+    """Scale the columns of each matrix of x [N, A, B] to one norm; the Frobenius norm of the matrix stays. The result
+    has the dtype of x, so that it is the same whether or not an `Exchange` carries it."""
+    squares = x.float().square().sum(dim=1, keepdim=True)  # [N, 1, B]
+    return (x * (squares.mean(dim=2, keepdim=True) / squares.clamp(min=1e-12)).sqrt()).to(x.dtype)
 
 
 def _gram_polynomial(gram: Tensor, coefficients: Coefficients) -> Tensor:

@@ -53,6 +53,36 @@ def test_equal_norms_along_the_longer_side(shape: tuple[int, int]) -> None:
     torch.testing.assert_close(scales.min, scales.max)
 
 
+class Alone:
+    """An exchange of one process, which owns all matrices."""
+
+    def __init__(self) -> None:
+        self.shapes = [torch.Size(shape) for shape in SHAPES]
+
+    def to_owners(self, rows: list[torch.Tensor]) -> dict[int, torch.Tensor]:
+        return dict(enumerate(rows))
+
+    def from_owners(self, matrices: dict[int, torch.Tensor], like: torch.Tensor) -> list[torch.Tensor]:
+        return [matrices[index].to(like.dtype) for index in range(len(matrices))]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_an_exchange_changes_no_bit(dtype: torch.dtype) -> None:
+    """Guards against weights divided among processes that are trained differently: the exchange carries updates in the
+    dtype of the orthogonalisation, so nothing may be computed in another one after it."""
+    torch.manual_seed(0)
+    gradients = [torch.randn(shape) for shape in SHAPES]
+    found = []
+    for exchange in (None, Alone()):
+        weights = [torch.nn.Parameter(torch.zeros(shape)) for shape in SHAPES]
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.grad = gradient.clone()
+        Muon([{"params": weights, "weight_decay": 0.0}], lr=0.1, dtype=dtype, exchange=exchange).step()
+        found.append(weights)
+    for whole, divided in zip(*found, strict=True):
+        assert torch.equal(whole, divided)
+
+
 @pytest.mark.parametrize("columns", [16, 40])
 def test_singular_values_come_close_to_one(columns: int) -> None:
     """Guards against a mistyped coefficient in either form of the iteration."""
