@@ -6,8 +6,6 @@ import json
 import math
 import re
 import shutil
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,92 +17,17 @@ from sacrebleu.significance import PairedTest
 from data.batches.batch import IGNORED, Batch
 from data.config import TokenizerConfig
 from data.tokens.tokenizer import Tokenizer
-from tests.conftest import TINY, evaluate_command, generate_command, train_command
+from tests.training.evaluation.reports.programs import Program, result
 from training.evaluation.reports.bootstrap import interval, p_value, resampled
 from training.evaluation.reports.settings import EvaluateSettings, evaluate_help, parse_settings
 from training.evaluation.reports.text import TokenLosses, count_words
 from training.evaluation.reports.translation import NO_MECAB, Translated, all_metrics
 from training.run_folder.loaded_run import load_run
 
-SETTINGS = [
-    *(setting for setting in TINY if not setting.startswith("tokenizer.")),
-    "attention.enabled=false",
-    "trainer.keep=9",
-    "trainer.beam_size=2",
-]
-
-
-def command(monkeypatch: pytest.MonkeyPatch, run: Callable[[], None], *arguments: str) -> int:
-    """Run a program in this process with these arguments -> its exit code."""
-    monkeypatch.setattr(sys, "argv", ["program", *arguments])
-    try:
-        run()
-    except SystemExit as error:
-        return int(error.code or 0)
-    return 0
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a text, tokenised pairs, two runs on the text, one on the pairs and one on stories."""
-    root = tmp_path_factory.mktemp("reports")
-    words = "the red old shy fox cat hen cow sees likes finds a big barn tree road".split()
-    random = np.random.default_rng(0)
-    lines = [" ".join(random.choice(words, 6)) + " ." for _ in range(300)]
-    (root / "book.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    verbs = {"runs": "走る", "sleeps": "ねる", "sings": "うたう"}
-    animals = {"fox": "狐", "cat": "猫", "cow": "牛", "hen": "鶏"}
-    pairs = [
-        f"{count} {animal}s {verb}\t{count} 匹 の {animals[animal]} が {verbs[verb]} 。\n"
-        for count in range(30)
-        for animal in animals
-        for verb in verbs
-    ]
-    (root / "pairs.tsv").write_text("".join(pairs), encoding="utf-8")
-    text = [*SETTINGS, "data=text", "data.path=book.txt", "data.test_fraction=0.1"]
-    translation = [*SETTINGS, "task=translate", "data=pairs", "data.path=pairs.tsv", "data.split=random"]
-    translation += ["data.test_fraction=0.1", "data.source_column=1", "data.target_column=2"]
-    stories = [*SETTINGS, "tokenizer.vocab_size=700", "model.context=200"]
-    runs = {
-        "stories": stories,
-        "chars": [*text, "tokenizer=char"],
-        "pieces": [*text, "tokenizer=bpe", "tokenizer.vocab_size=100", "seed=2"],
-        "pairs": [*translation, "tokenizer=char", "trainer.steps=200", "trainer.evaluate_every=100", "optim.lr=1e-2"],
-        "both": [*translation, "tokenizer=char", "trainer.steps=200", "trainer.evaluate_every=200", "optim.lr=1e-2"],
-    }
-    runs["both"] += ["data.both_directions=true"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        for name, settings in runs.items():
-            assert command(patch, train_command, *settings, f"name={name}") == 0
-    return root
-
-
-Evaluated = tuple[int, str, str]
-Evaluate = Callable[..., Evaluated]
-
-
-@pytest.fixture
-def evaluate(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Evaluate:
-    """`evaluate("run=runs/chars")`: run evaluate.py in the folder of the runs -> exit code, stdout, stderr."""
-    monkeypatch.chdir(folder)
-
-    def run(*arguments: str) -> Evaluated:
-        capsys.readouterr()
-        code = command(monkeypatch, evaluate_command, *arguments)
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return run
-
-
-def result(folder: Path, run: str, name: str = "test") -> dict:
-    return json.loads((folder / "runs" / run / "evaluation" / f"{name}.json").read_text(encoding="utf-8"))
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("run", ["chars", "pairs", "stories"])
-def test_a_run_gets_the_scores_of_the_end_of_its_training(run: str, folder: Path, evaluate: Evaluate) -> None:
+def test_a_run_gets_the_scores_of_the_end_of_its_training(run: str, folder: Path, evaluate: Program) -> None:
     """Guards against a second way to compute the same figure, which gives another number."""
     code, out, err = evaluate(f"run=runs/{run}")
     assert (code, err) == (0, "")
@@ -125,7 +48,7 @@ def test_a_run_gets_the_scores_of_the_end_of_its_training(run: str, folder: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("stride", [None, 5, 32])
 def test_the_loss_is_the_mean_over_all_tokens_each_predicted_once(
-    stride: int | None, folder: Path, evaluate: Evaluate
+    stride: int | None, folder: Path, evaluate: Program
 ) -> None:
     """Guards the loss, bits per byte and perplexity per word against a formula computed token by token."""
     code, out, _ = evaluate("run=runs/chars", "split=valid", *([] if stride is None else [f"stride={stride}"]))
@@ -211,7 +134,7 @@ def test_translation_scores_are_those_of_sacrebleu() -> None:
 
 
 @pytest.mark.slow
-def test_translations_that_are_cut_are_counted(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_translations_that_are_cut_are_counted(evaluate: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guards against scores of translations without their ends that say nothing of it."""
     limit = "generation.translation.longest_targets"
     monkeypatch.setattr(limit, lambda lengths, context: torch.ones_like(lengths))
@@ -223,7 +146,7 @@ def test_translations_that_are_cut_are_counted(evaluate: Evaluate, monkeypatch: 
 
 
 @pytest.mark.slow
-def test_two_checkpoints_are_compared_with_sacrebleus_test(folder: Path, evaluate: Evaluate) -> None:
+def test_two_checkpoints_are_compared_with_sacrebleus_test(folder: Path, evaluate: Program) -> None:
     """Guards the p-value against a direct call, and against a comparison with other texts."""
     first, second = "runs/pairs/checkpoints/step-00000200", "runs/pairs/checkpoints/step-00000100"
     code, out, _ = evaluate(f"run={first}", f"compare={second}", "resamples=100")
@@ -242,7 +165,7 @@ def test_two_checkpoints_are_compared_with_sacrebleus_test(folder: Path, evaluat
 
 
 @pytest.mark.slow
-def test_runs_with_different_tokenizers_are_compared_per_byte(folder: Path, evaluate: Evaluate) -> None:
+def test_runs_with_different_tokenizers_are_compared_per_byte(folder: Path, evaluate: Program) -> None:
     """Guards against comparing the losses of tokens of different length."""
     code, out, _ = evaluate("run=runs/chars", "compare=runs/pieces")
     assert code == 0
@@ -258,7 +181,7 @@ def test_runs_with_different_tokenizers_are_compared_per_byte(folder: Path, eval
 
 
 @pytest.mark.slow
-def test_a_result_of_another_checkpoint_is_kept(folder: Path, evaluate: Evaluate) -> None:
+def test_a_result_of_another_checkpoint_is_kept(folder: Path, evaluate: Program) -> None:
     """Guards against a score that silently becomes that of other weights, and other files that are overwritten."""
     place = folder / "runs" / "chars" / "evaluation"
     shutil.rmtree(place, ignore_errors=True)
@@ -280,7 +203,7 @@ def test_a_result_of_another_checkpoint_is_kept(folder: Path, evaluate: Evaluate
 
 
 @pytest.mark.slow
-def test_moved_data_are_found_and_other_data_are_noticed(folder: Path, evaluate: Evaluate, tmp_path: Path) -> None:
+def test_moved_data_are_found_and_other_data_are_noticed(folder: Path, evaluate: Program, tmp_path: Path) -> None:
     """Guards against a test on sentences of the training data, after the file has changed."""
     book = (folder / "book.txt").read_text(encoding="utf-8")
     (tmp_path / "same.txt").write_text(book, encoding="utf-8")
@@ -293,129 +216,6 @@ def test_moved_data_are_found_and_other_data_are_noticed(folder: Path, evaluate:
     assert json.loads(target.read_text(encoding="utf-8"))["scores"]["loss"]["value"] == loss
     out = evaluate("run=runs/chars", f"data.path={tmp_path / 'other.txt'}", f"json={target}")[1]
     assert "warning: runs/chars was trained on other data" in out
-
-
-@pytest.mark.slow
-def test_the_length_penalty_is_tuned_on_the_validation_split(folder: Path, evaluate: Evaluate) -> None:
-    """Guards against advice that is not the best value of the table, and a tuning that touches the test split."""
-    code, out, _ = evaluate("run=runs/pairs", "tune=length_penalty", "resamples=100")
-    assert code == 0
-    found = result(folder, "pairs", "valid.length_penalty")
-    scores = {setting: each["chrf"]["value"] for setting, each in found["tried"].items()}
-    assert scores[found["best"]] == max(scores.values())
-    assert "length_penalty=1 (now)" in out
-    assert evaluate("run=runs/pairs", "split=valid", found["best"])[0] == 0
-    assert result(folder, "pairs", "valid")["scores"]["chrf"]["value"] == scores[found["best"]]
-
-
-@pytest.mark.slow
-def test_neighbours_are_retrieved_from_the_training_pairs_and_tuned(
-    folder: Path, evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Guards against settings of the retrieval that have no effect, a result without them in its protocol, and advice
-    that is not the best value; guards the message if the training pairs are gone."""
-    code, out, _ = evaluate("run=runs/pairs", "tune=neighbours", "resamples=100", "beam_size=1")
-    assert code == 0
-    assert "sentences=0 (now)" in out
-    assert max(map(len, out.splitlines())) <= 100
-    scores = result(folder, "pairs", "valid.neighbours")["tried"]
-    assert len({each["chrf"]["value"] for each in scores.values()}) > 1
-    setting = "neighbours.sentences=8 neighbours.weight=0.8 neighbours.temperature=0.4"
-    code, out, _ = evaluate("run=runs/pairs", "split=valid", "beam_size=1", *setting.split())
-    assert "8 neighbours: weight=0.8, temperature=0.4" in out
-    found = result(folder, "pairs", "valid")
-    assert found["scores"]["chrf"]["value"] == scores[setting]["chrf"]["value"]
-    assert found["protocol"]["neighbours"]["weight"] == 0.8
-
-    def generate(*arguments: str) -> Evaluated:
-        capsys.readouterr()
-        code = command(monkeypatch, generate_command, "run=runs/pairs", "prompt=3 cats sing", *arguments)
-        return code, *capsys.readouterr()
-
-    setting = "neighbours.sentences=4 neighbours.weight=1 neighbours.temperature=1000"
-    assert generate()[1] != generate(*setting.split())[1]
-    (folder / "pairs.tsv").rename(folder / "moved.tsv")
-    try:
-        code, _, err = generate("neighbours.sentences=4")
-        assert (code, err.count("\n")) == (2, 1)
-        assert "neighbours.sentences=4: cannot read the training pairs to retrieve from: " in err
-        assert "pairs.tsv" in err
-        assert "set neighbours.path" in err
-        assert generate("neighbours.path=moved.tsv", *setting.split())[0] == 0
-    finally:
-        (folder / "moved.tsv").rename(folder / "pairs.tsv")
-
-
-@pytest.mark.slow
-def test_a_run_with_both_directions_translates_both_ways(
-    folder: Path, evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Guards against a direction that the model ignores, scores of the wrong side, and a run that has one direction
-    only."""
-    for options in ([], ["reverse=true"]):
-        assert evaluate("run=runs/both", "neighbours.sentences=2", *options)[0] == 0
-        found = result(folder, "both", "test.reverse" if options else "test")
-        assert found["scores"]["chrf"]["value"] > 15
-        assert found["protocol"].get("reverse", False) is bool(options)
-        for each in found["translations"]:
-            assert each["hypothesis"].isascii() == each["reference"].isascii() == bool(options)
-            assert each["source"].isascii() != bool(options)
-        assert found["baselines"]["nearest training sentence"]["chrf"]["value"] > 20
-
-    def generate(*arguments: str) -> Evaluated:
-        capsys.readouterr()
-        return command(monkeypatch, generate_command, *arguments), *capsys.readouterr()
-
-    prompts = {"7 cats sing": [], "7 匹 の 猫 が うたう 。": ["reverse=true"]}
-    answers = [generate("run=runs/both", f"prompt={prompt}", *more) for prompt, more in prompts.items()]
-    assert [code for code, _, _ in answers] == [0, 0]
-    assert "匹" in answers[0][1]
-    assert answers[1][1].strip().isascii()
-    assert answers[1][2] == "", "the alphabet of the sources is that of the other direction"
-    assert "attention maps" in generate("run=runs/both", "prompt=7 匹", "reverse=true", "attention=true")[2]
-    problem = "reverse=true: runs/pairs was trained in one direction only (data.both_directions=false)"
-    for answer in (evaluate("run=runs/pairs", "reverse=true"), generate("run=runs/pairs", "prompt=x", "reverse=true")):
-        assert answer == (2, "", f"error: {problem}\n")
-
-
-@pytest.mark.slow
-def test_an_ensemble_of_runs_is_evaluated_and_generates(
-    folder: Path, evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Guards the loss of an ensemble, its own output file, and what an ensemble cannot do."""
-    names = [f"runs/chars/checkpoints/step-0000000{step}" for step in (3, 6)]
-    code, out, _ = evaluate(f"run={','.join(names)}", "compare=runs/chars")
-    assert code == 0
-    assert "test: step 3, 6" in out
-    found = result(folder, "chars", "test.ensemble")
-    assert [member["step"] for member in found["model"]["members"]] == [3, 6]
-    text = (folder / "book.txt").read_text(encoding="utf-8")
-    runs = [load_run(folder / "runs" / "chars", Path(name).name) for name in names]
-    ids = torch.tensor([runs[0].tokenizers[0].eos_id, *runs[0].tokenizers[0].encode(text[len(text) * 9 // 10 :])])
-    nats = 0.0
-    with torch.no_grad():
-        for start in range(0, len(ids) - 1, 32):
-            window, targets = ids[start : start + 32][: len(ids) - 1 - start], ids[start + 1 : start + 33]
-            mean = torch.stack([run.model(window.unsqueeze(0))[0].softmax(-1) for run in runs]).mean(0)
-            nats -= float(mean.gather(1, targets.unsqueeze(1)).log().sum())
-    assert found["scores"]["loss"]["value"] == pytest.approx(nats / (len(ids) - 1), rel=1e-4)
-
-    def generate(*arguments: str) -> Evaluated:
-        capsys.readouterr()
-        code = command(monkeypatch, generate_command, *arguments)
-        return code, *capsys.readouterr()
-
-    code, text, _ = generate(f"run={','.join(names)}", "prompt=the ", "max_tokens=5")
-    assert (code, text[:4]) == (0, "the ")
-    for argument, problem in (
-        ("run=runs/chars,runs/pieces", "runs/pieces has another tokenizer than runs/chars"),
-        ("run=runs/chars,runs/pairs", "runs/pairs has task=translate, not task=gpt"),
-    ):
-        for answer in (evaluate(argument), generate(argument, "prompt=x")):
-            assert (answer[0], answer[2].count("\n")) == (2, 1)
-            assert problem in answer[2]
-    code, _, err = generate(f"run={','.join(names)}", "prompt=x", "attention=true")
-    assert (code, err) == (2, "error: attention=true: an ensemble has no attention maps; record one run at a time\n")
 
 
 @pytest.mark.slow
@@ -440,7 +240,7 @@ def test_an_ensemble_of_runs_is_evaluated_and_generates(
         (["run=runs/chars", "split=train"], "split=train: must be valid or test or novel"),
     ],
 )
-def test_an_impossible_evaluation_is_one_line(arguments: list[str], problem: str, evaluate: Evaluate) -> None:
+def test_an_impossible_evaluation_is_one_line(arguments: list[str], problem: str, evaluate: Program) -> None:
     """Guards against a traceback, and against an hour of work before the error."""
     code, out, err = evaluate(*arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)

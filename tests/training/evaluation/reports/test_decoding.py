@@ -1,0 +1,117 @@
+"""evaluate.py and generate.py with other ways to decode: tuned settings, retrieval, the other direction, ensembles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.training.evaluation.reports.programs import Program, result
+from training.run_folder.loaded_run import load_run
+
+
+@pytest.mark.slow
+def test_the_length_penalty_is_tuned_on_the_validation_split(folder: Path, evaluate: Program) -> None:
+    """Guards against advice that is not the best value of the table, and a tuning that touches the test split."""
+    code, out, _ = evaluate("run=runs/pairs", "tune=length_penalty", "resamples=100")
+    assert code == 0
+    found = result(folder, "pairs", "valid.length_penalty")
+    scores = {setting: each["chrf"]["value"] for setting, each in found["tried"].items()}
+    assert scores[found["best"]] == max(scores.values())
+    assert "length_penalty=1 (now)" in out
+    assert evaluate("run=runs/pairs", "split=valid", found["best"])[0] == 0
+    assert result(folder, "pairs", "valid")["scores"]["chrf"]["value"] == scores[found["best"]]
+
+
+@pytest.mark.slow
+def test_neighbours_are_retrieved_from_the_training_pairs_and_tuned(
+    folder: Path, evaluate: Program, generate: Program
+) -> None:
+    """Guards against settings of the retrieval that have no effect, a result without them in its protocol, and advice
+    that is not the best value; guards the message if the training pairs are gone."""
+    code, out, _ = evaluate("run=runs/pairs", "tune=neighbours", "resamples=100", "beam_size=1")
+    assert code == 0
+    assert "sentences=0 (now)" in out
+    assert max(map(len, out.splitlines())) <= 100
+    scores = result(folder, "pairs", "valid.neighbours")["tried"]
+    assert len({each["chrf"]["value"] for each in scores.values()}) > 1
+    setting = "neighbours.sentences=8 neighbours.weight=0.8 neighbours.temperature=0.4"
+    code, out, _ = evaluate("run=runs/pairs", "split=valid", "beam_size=1", *setting.split())
+    assert "8 neighbours: weight=0.8, temperature=0.4" in out
+    found = result(folder, "pairs", "valid")
+    assert found["scores"]["chrf"]["value"] == scores[setting]["chrf"]["value"]
+    assert found["protocol"]["neighbours"]["weight"] == 0.8
+
+    cats = "run=runs/pairs", "prompt=3 cats sing"
+    setting = "neighbours.sentences=4 neighbours.weight=1 neighbours.temperature=1000"
+    assert generate(*cats)[1] != generate(*cats, *setting.split())[1]
+    (folder / "pairs.tsv").rename(folder / "moved.tsv")
+    try:
+        code, _, err = generate(*cats, "neighbours.sentences=4")
+        assert (code, err.count("\n")) == (2, 1)
+        assert "neighbours.sentences=4: cannot read the training pairs to retrieve from: " in err
+        assert "pairs.tsv" in err
+        assert "set neighbours.path" in err
+        assert generate(*cats, "neighbours.path=moved.tsv", *setting.split())[0] == 0
+    finally:
+        (folder / "moved.tsv").rename(folder / "pairs.tsv")
+
+
+@pytest.mark.slow
+def test_a_run_with_both_directions_translates_both_ways(folder: Path, evaluate: Program, generate: Program) -> None:
+    """Guards against a direction that the model ignores, scores of the wrong side, and a run that has one direction
+    only."""
+    for options in ([], ["reverse=true"]):
+        assert evaluate("run=runs/both", "neighbours.sentences=2", *options)[0] == 0
+        found = result(folder, "both", "test.reverse" if options else "test")
+        assert found["scores"]["chrf"]["value"] > 15
+        assert found["protocol"].get("reverse", False) is bool(options)
+        for each in found["translations"]:
+            assert each["hypothesis"].isascii() == each["reference"].isascii() == bool(options)
+            assert each["source"].isascii() != bool(options)
+        assert found["baselines"]["nearest training sentence"]["chrf"]["value"] > 20
+
+    prompts = {"7 cats sing": [], "7 匹 の 猫 が うたう 。": ["reverse=true"]}
+    answers = [generate("run=runs/both", f"prompt={prompt}", *more) for prompt, more in prompts.items()]
+    assert [code for code, _, _ in answers] == [0, 0]
+    assert "匹" in answers[0][1]
+    assert answers[1][1].strip().isascii()
+    assert answers[1][2] == "", "the alphabet of the sources is that of the other direction"
+    assert "attention maps" in generate("run=runs/both", "prompt=7 匹", "reverse=true", "attention=true")[2]
+    problem = "reverse=true: runs/pairs was trained in one direction only (data.both_directions=false)"
+    for answer in (evaluate("run=runs/pairs", "reverse=true"), generate("run=runs/pairs", "prompt=x", "reverse=true")):
+        assert answer == (2, "", f"error: {problem}\n")
+
+
+@pytest.mark.slow
+def test_an_ensemble_of_runs_is_evaluated_and_generates(folder: Path, evaluate: Program, generate: Program) -> None:
+    """Guards the loss of an ensemble, its own output file, and what an ensemble cannot do."""
+    names = [f"runs/chars/checkpoints/step-0000000{step}" for step in (3, 6)]
+    code, out, _ = evaluate(f"run={','.join(names)}", "compare=runs/chars")
+    assert code == 0
+    assert "test: step 3, 6" in out
+    found = result(folder, "chars", "test.ensemble")
+    assert [member["step"] for member in found["model"]["members"]] == [3, 6]
+    text = (folder / "book.txt").read_text(encoding="utf-8")
+    runs = [load_run(folder / "runs" / "chars", Path(name).name) for name in names]
+    ids = torch.tensor([runs[0].tokenizers[0].eos_id, *runs[0].tokenizers[0].encode(text[len(text) * 9 // 10 :])])
+    nats = 0.0
+    with torch.no_grad():
+        for start in range(0, len(ids) - 1, 32):
+            window, targets = ids[start : start + 32][: len(ids) - 1 - start], ids[start + 1 : start + 33]
+            mean = torch.stack([run.model(window.unsqueeze(0))[0].softmax(-1) for run in runs]).mean(0)
+            nats -= float(mean.gather(1, targets.unsqueeze(1)).log().sum())
+    assert found["scores"]["loss"]["value"] == pytest.approx(nats / (len(ids) - 1), rel=1e-4)
+
+    code, text, _ = generate(f"run={','.join(names)}", "prompt=the ", "max_tokens=5")
+    assert (code, text[:4]) == (0, "the ")
+    for argument, problem in (
+        ("run=runs/chars,runs/pieces", "runs/pieces has another tokenizer than runs/chars"),
+        ("run=runs/chars,runs/pairs", "runs/pairs has task=translate, not task=gpt"),
+    ):
+        for answer in (evaluate(argument), generate(argument, "prompt=x")):
+            assert (answer[0], answer[2].count("\n")) == (2, 1)
+            assert problem in answer[2]
+    code, _, err = generate(f"run={','.join(names)}", "prompt=x", "attention=true")
+    assert (code, err) == (2, "error: attention=true: an ensemble has no attention maps; record one run at a time\n")
