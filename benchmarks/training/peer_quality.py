@@ -31,6 +31,8 @@ from data.prepared import PreparedPairs
 from data.tokens.tokenizer import Tokenizer
 from training.evaluation.reports.subject import Subject, load_subject
 from training.evaluation.translation_scores import score
+from training.run_folder.loaded_run import named_runs
+from training.run_folder.saved_config import load_config
 
 BETAS, WEIGHT_DECAY, CLIP = (0.9, 0.95), 0.1, 1.0
 WARM_UP = 0.03
@@ -70,9 +72,12 @@ class PeerQualitySettings:
 def peer_quality(settings: PeerQualitySettings) -> None:
     """Train the peer of a run, evaluate it on the test split like our runs, and print and save the result."""
     existing("run", settings.run, "folder")
-    rates = [float(rate) for rate in settings.rates.split(",")]
+    rates = learning_rates(settings.rates)
+    if settings.minutes <= 0 or settings.trial_minutes <= 0:
+        raise UserError("minutes and trial_minutes must be above 0")
     torch.set_float32_matmul_precision("high")
-    subject = load_subject(settings.run, "best", _config(settings.run).data, settings.split, torch.device("cpu"))
+    texts = load_config(named_runs(settings.run, "best")[0][0]).data
+    subject = load_subject(settings.run, "best", texts, settings.split, torch.device("cpu"))
     trials = {}
     if len(rates) > 1:
         for rate in rates:
@@ -90,6 +95,17 @@ def peer_quality(settings: PeerQualitySettings) -> None:
         result = {"settings": asdict(settings), "machine": describe_machine(), "peer": peer.name, "rate": rate}
         result |= {"parameters": peer.parameters, "steps": peer.steps, "valid_loss": best, "scores": scores}
         write_whole(Path(settings.to), (json.dumps(result | {"trials": trials}, indent=2) + "\n").encode())
+
+
+def learning_rates(text: str) -> list[float]:
+    """Read numbers separated by commas. Raises UserError."""
+    try:
+        rates = [float(rate) for rate in text.split(",")]
+    except ValueError:
+        rates = []
+    if not rates or not all(0 < rate < math.inf for rate in rates):
+        raise UserError(f"rates={text}: must be numbers above 0, separated by commas")
+    return rates
 
 
 class Peer:
@@ -237,10 +253,3 @@ class Peer:
 
 def _parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-def _config(run: str) -> Any:
-    from training.run_folder.loaded_run import named_runs
-    from training.run_folder.saved_config import load_config
-
-    return load_config(named_runs(run, "best")[0][0])
