@@ -142,6 +142,9 @@ class CrossAttention(Attention):
         self.query = nn.Linear(config.width, config.width, bias=config.bias)
         self.key_value = nn.Linear(config.width, 2 * self.kv_heads * self.head_width, bias=config.bias)
         self.query_key_norm = RMSNorm(self.head_width) if config.qk_norm else None
+        self.keeps_queries = False
+        self.kept: tuple[Tensor, Tensor] | None = None
+        """With `keeps_queries`: queries [B, H, T, D] and keys of the last training batch, for guided alignment."""
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values [B, Hkv, S, D] of the encoder output [B, S, C]; computed once per source."""
@@ -156,4 +159,7 @@ class CrossAttention(Attention):
         query = self.query(x).unflatten(-1, (-1, self.head_width))  # [B, T, H, D]
         if self.query_key_norm is not None:
             query = self.query_key_norm(query).to(value.dtype)
-        return self._mix(query.transpose(1, 2), key, value, key_mask=source_mask)
+        query = query.transpose(1, 2)
+        if self.keeps_queries and self.training:
+            self.kept = query, key
+        return self._mix(query, key, value, key_mask=source_mask)

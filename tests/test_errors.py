@@ -56,6 +56,11 @@ def test_a_missing_file_is_named(fails: Fails) -> None:
     assert "nowhere.txt" in fails(train_command, *TEXT, "data.path=nowhere.txt")
 
 
+def test_a_gpt_cannot_be_guided(fails: Fails, tmp_path: Path) -> None:
+    """Guards against a setting without effect."""
+    assert "trainer.guided_alignment: is for translation" in fails(train_command, *TINY, "trainer.guided_alignment=0.3")
+
+
 def test_r_drop_without_dropout_is_refused(fails: Fails, tmp_path: Path) -> None:
     """Guards against steps that take twice as long and change nothing."""
     assert "trainer.r_drop=5.0: needs model.dropout above 0" in fails(train_command, *TINY, "trainer.r_drop=5")

@@ -30,7 +30,14 @@ RECIPES = {
         "trainer.ema=0.9",
         "trainer.steps=160",
     ],
-    "translate": ["task=translate", "optim=muon", "trainer.steps=100", "trainer.r_drop=1", "data.both_directions=true"],
+    "translate": [
+        "task=translate",
+        "optim=muon",
+        "trainer.steps=100",
+        "trainer.r_drop=1",
+        "data.both_directions=true",
+        "trainer.guided_alignment=0.3",
+    ],
 }
 
 

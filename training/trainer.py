@@ -20,6 +20,7 @@ from training.budget import Budget
 from training.checkpoints.loading import resume_hint
 from training.checkpoints.shared_saver import saver_for
 from training.config import TrainConfig
+from training.guided_alignment.guidance import guidance_for
 from training.hardware import compilation, recomputation
 from training.hardware.device import Hardware
 from training.hardware.device_queue import DeviceQueue
@@ -79,6 +80,7 @@ class Trainer:
         """Whether the first step of this process, which may compile, is still to come."""
         self.reports_late = self.queue.asynchronous
         self.loss = compilation.TrainingLoss(config, self.weights.training_model, hardware, flops_per_token)
+        self.loss.guidance = guidance_for(config, stream, self.weights.training_model)
         if config.trainer.recompute:
             recomputation.recompute_activations(self.weights.training_model)
         self.only_batches: list[Batch] | None = None

@@ -33,6 +33,8 @@ class AlignmentTally:
     """Link counts of every head over sentence pairs. AER = 1 − (|A∩S| + |A∩P|) / (|A| + |S|) with sure links S,
     possible links P ⊇ S, and the links A of the head (Och & Ney 2003)."""
 
+    also_grown: Sequence[tuple[int, int]] = ()
+    """Single heads (layer, head) whose links are also grown; otherwise only those of the means, because it is slow."""
     counts: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
     """|A∩S|, |A∩P| and |A| of every head, [3,L+1,H+1], by row labels and extraction method."""
     gold: int = 0
@@ -50,14 +52,23 @@ class AlignmentTally:
         for rows, groups in (("predicts", targets), ("reads", shifted)):
             words = of_words(with_means(weights), groups, sources)
             for name, read in READOUTS.items():
-                links = read(words[:, -1:] if name == "grown" else words)  # growing is slow: only the means over heads
+                links = np.zeros(words.shape, dtype=bool)
+                read_heads = self._grown(words) if name == "grown" else np.ones(words.shape[:2], dtype=bool)
+                links[read_heads] = read(words[read_heads])
                 counted = np.stack([links & gold, links & allowed, links]).sum(axis=(-2, -1))
                 self.counts[rows, name] = self.counts.get((rows, name), 0) + counted
         self.gold += len(sure)
         self.pairs += 1
 
+    def _grown(self, words: np.ndarray) -> np.ndarray:
+        chosen = np.zeros(words.shape[:2], dtype=bool)
+        chosen[:, -1] = True
+        for place in self.also_grown:
+            chosen[place] = True
+        return chosen
+
     def error_rates(self, rows: str = "predicts", readout: str = "argmax") -> np.ndarray:
-        """Return the AER of every head in percent, [L+1,H+1]; for `grown` only of the means over heads, [L+1,1]."""
+        """Return the AER of every head in percent, [L+1,H+1]; for `grown`, 100 for heads whose links are not grown."""
         sure, possible, found = self.counts[rows, readout]
         return 100 * (1 - (sure + possible) / (found + self.gold))
 

@@ -14,6 +14,7 @@ from typing import Any
 from benchmarks.inputs import existing
 from configs.errors import UserError
 from training.evaluation.head_scores import alignment_scores
+from training.guided_alignment.guidance import guided_heads
 from training.run_folder.loaded_run import load_run
 
 DAMAGED = range(350, 356)
@@ -39,7 +40,8 @@ def kftt(settings: KFTTSettings) -> None:
     run, folder = existing("run", settings.run, "folder"), existing("folder", settings.folder, "folder")
     rows = list(sentences(folder))
     loaded = load_run(run)
-    found = alignment_scores(loaded.model, loaded.tokenizers, rows, lenient=False)  # type: ignore[arg-type]
+    guided = guided_heads(loaded.model.config, loaded.config.trainer.guided_alignment)
+    found = alignment_scores(loaded.model, loaded.tokenizers, rows, lenient=False, guided=guided)  # type: ignore[arg-type]
     if found is None:
         raise UserError(f"run={run}: no sentence fits the model's context of {loaded.config.model.context} tokens")
     print(found.report("KFTT"))

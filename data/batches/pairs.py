@@ -95,6 +95,10 @@ class PairStream(BatchStream):
         """Return the number of epochs so far, as in BatchStream."""
         return self._epoch + self._position / len(self._planned()[1])
 
+    def first_epoch(self) -> tuple[Pairs, Ints]:
+        """Return the pairs of the first epoch, and the rows that are used."""
+        return self._pairs_of_epoch(self.seed, 0)
+
     def next_batch(self) -> Batch:
         """Return the next batch, as in BatchStream."""
         pairs, (rows, source_width, target_width) = self._next()

@@ -21,6 +21,7 @@ from data.tokens.word_alignment import groups, possible, project
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.recording import record_attention
+from training.guided_alignment.guidance import GuidedHead
 from training.run_folder.loaded_run import Model
 from training.run_folder.log import table
 
@@ -119,15 +120,17 @@ def alignment_scores(
     *,
     lenient: bool = True,
     chosen: HeadScores | None = None,
+    guided: Sequence[GuidedHead] = (),
 ) -> HeadScores | None:
     """Return the alignment error rate of the cross-attention against gold alignments; None if no row fits the context.
 
     rows: `source`, `target`, `words` and `alignment` as in the built-in corpus. lenient: a particle or an article may
     also take the links of its noun (`data.tokens.word_alignment.possible`); otherwise every link outside the gold
     alignment is an error. chosen: scores of another split; its best head is evaluated, not that of this split.
+    guided: heads that were taught to align (`trainer.guided_alignment`), scored one by one.
     """
     source, target = tokenizers[0], tokenizers[-1]
-    tally, diagonal = AlignmentTally(), AlignmentTally()
+    tally, diagonal = AlignmentTally([(head.layer, head.head) for head in guided]), AlignmentTally()
     hits, drawn = 0.0, 0  # of a random baseline that links every target word to any source word
     cases = [
         Case(row, [*source.encode(row["source"]), source.eos_id], [target.bos_id, *target.encode(row["target"])])
@@ -148,10 +151,10 @@ def alignment_scores(
         drawn += len(targets) + len(sure)
     if not tally.pairs:
         return None
-    each = tally.error_rates()[:-1, :-1]
-    scores = []
-    for rows_read, note in (("predicts", ""), ("reads", ", shifted")):
-        for layer in range(len(each)):
+    scores, each = [], {}
+    for rows_read, note in ALIGNMENT_ROWS.items():
+        each[rows_read] = tally.error_rates(rows_read)[:-1, :-1]
+        for layer in range(len(each[rows_read])):
             for name in READOUTS:
                 value = float(tally.error_rates(rows_read, name)[layer, -1])
                 title = f"mean of layer {layer}, {name}{note}"
@@ -159,10 +162,22 @@ def alignment_scores(
     for name in READOUTS:
         value = float(tally.error_rates("predicts", name)[-1, -1])
         scores.append(Score("alignment_error", f"mean of all layers, {name}", value, "cross"))
-    scores.append(_best_head(each, "alignment_error", "best head, argmax", "cross", chosen))
+    for rows_read, note in ALIGNMENT_ROWS.items():
+        scores.append(_best_head(each[rows_read], "alignment_error", f"best head, argmax{note}", "cross", chosen))
+    for layer, head, reads in guided:
+        rows_read = "reads" if reads else "predicts"
+        for name in READOUTS:
+            value = float(tally.error_rates(rows_read, name)[layer, head])
+            title = f"guided head, {name}{ALIGNMENT_ROWS[rows_read]}"
+            scores.append(Score("alignment_error", title, value, "cross", layer, head))
     scores.append(Score("alignment_error", "along the diagonal", float(diagonal.error_rates()[0, 0])))
     scores.append(Score("alignment_error", "chance", 100 * (1 - hits / drawn)))
-    return HeadScores(scores, {"alignment_error": {"cross": _listed(each)}}, tally.pairs, len(cases) - tally.pairs)
+    better = np.minimum(*each.values())  # each head is reported by its better row
+    return HeadScores(scores, {"alignment_error": {"cross": _listed(better)}}, tally.pairs, len(cases) - tally.pairs)
+
+
+ALIGNMENT_ROWS = {"predicts": "", "reads": ", shifted"}
+"""The two rows of cross-attention for a target token: the one that predicts it, and the next one, which reads it."""
 
 
 def maps(model: Model, cases: Iterable[Case], kind: str, padding: int) -> Iterator[tuple[dict[str, Any], np.ndarray]]:

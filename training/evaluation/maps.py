@@ -22,6 +22,7 @@ from training.config import TrainConfig
 from training.evaluation.head_importance import BATCHES, head_importance
 from training.evaluation.head_scores import HeadScores, alignment_scores, antecedent_scores, head_table
 from training.evaluation.recorded_examples import pair_examples, text_examples
+from training.guided_alignment.guidance import guided_heads
 from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog
 
@@ -113,7 +114,8 @@ class AttentionRecorder:
             return None
         rows = islice(gold, count)
         if isinstance(self.model, EncoderDecoder):
-            found = alignment_scores(self.model, self.prepared.tokenizers, rows, chosen=chosen)
+            guided = guided_heads(self.model.config, self.config.trainer.guided_alignment)
+            found = alignment_scores(self.model, self.prepared.tokenizers, rows, chosen=chosen, guided=guided)
         else:
             found = antecedent_scores(self.model, self.prepared.tokenizers[0], rows, chosen=chosen)
         if found is None or found.left_out:

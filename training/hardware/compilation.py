@@ -18,6 +18,7 @@ from data.batches.batch import Batch
 from model.gpt import GPT
 from model.size import count_parameters
 from training.config import TrainConfig
+from training.guided_alignment.guidance import Guidance
 from training.hardware.device import Hardware
 from training.hardware.gpu_attention import allowed_kernels
 from training.hardware.number_format import instruction_set
@@ -62,6 +63,7 @@ class TrainingLoss:
         self.failed = False
         """Whether compilation has failed."""
         self.calls = 0
+        self.guidance: Guidance | None = None
         self.batch_loss: BatchLoss = batch_loss
         self.warn: Callable[[str], None] = print
 
@@ -104,7 +106,8 @@ class TrainingLoss:
             # Always pass a mask: an unneeded mask costs less than compiling the blocks a second time without one.
             batch = replace(batch, source_mask=torch.ones_like(batch.source, dtype=torch.bool))
         loss = self.batch_loss(self.model, batch.model_inputs, batch.targets, self.smoothing, self.r_drop)
-        (loss / targets).backward()
+        guided = loss if self.guidance is None else loss + self.guidance.loss(batch)
+        (guided / targets).backward()
         return loss.detach()
 
 

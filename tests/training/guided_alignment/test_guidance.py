@@ -1,0 +1,118 @@
+"""The loss of guided alignment, and a run that is guided."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from data.batches.batch import Batch
+from data.batches.pairs import Pairs
+from data.tokens.token_rows import token_rows_of
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from model.recording import record_attention
+from tests.conftest import TINY, train_command
+from training.guided_alignment.guidance import Guidance, guided_heads
+from training.guided_alignment.translation_table import learn_translations
+from training.loss import batch_loss
+
+SENTENCES = [([10, 11], [21, 20]), ([10, 12], [20, 22, 22]), ([11, 12, 13], [23, 21, 22]), ([13], [23])]
+PAIRS = Pairs(*(token_rows_of(side, 40) for side in zip(*SENTENCES, strict=True)))
+ROWS = np.arange(len(SENTENCES))
+
+
+def guided(layers: int = 3, **more: float) -> tuple[EncoderDecoder, Guidance, Batch]:
+    """Return a model, its guidance with weight 0.5, and a padded batch."""
+    torch.manual_seed(3)
+    config = ModelConfig(layers=layers, heads=4, kv_heads=2, width=32, context=16, **more)  # type: ignore[arg-type]
+    model = EncoderDecoder(config, 40, 40).train()
+    for name, parameter in model.named_parameters():
+        if name.endswith("query.weight"):
+            torch.nn.init.normal_(parameter)  # attention that is far from uniform
+    return model, Guidance(model, learn_translations(PAIRS, ROWS, 3, 40), 0.5), PAIRS.batch(ROWS, 16)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_the_loss_is_the_cross_entropy_of_the_maps_that_are_recorded(layers: int) -> None:
+    """Guards the layer, the head with its shared keys, the row that predicts or reads, the mask, and the weight."""
+    model, guidance, batch = guided(layers)
+    heads = guided_heads(model.config, 0.5)
+    assert [head.reads for head in heads] == [True, False]
+    assert len(set(heads)) == 2
+    with torch.no_grad():
+        with record_attention(model) as seen:
+            model.features(*batch.model_inputs)  # type: ignore[arg-type]
+        guidance.loss(batch)
+        model.features(*batch.model_inputs)  # type: ignore[arg-type]
+        found = guidance.loss(batch)
+    assert batch.source is not None
+    wanted = 0.0
+    for layer, head, reads in heads:
+        alignment = guidance.table.alignment(batch.source, batch.inputs if reads else batch.targets)
+        for weights, rows in zip(seen.weights["cross", layer][:, head], alignment, strict=True):
+            kept = rows > 0
+            wanted -= float((rows[kept] * weights[kept].log()).sum())
+    assert wanted > 1
+    assert float(found) == pytest.approx(0.5 * wanted, rel=1e-4)
+
+
+def test_gradients_reach_the_guided_layers_and_the_encoder() -> None:
+    """Guards against a loss of detached queries or keys."""
+    model, guidance, batch = guided()
+    model.features(*batch.model_inputs)  # type: ignore[arg-type]
+    guidance.loss(batch).backward()
+    touched = {name for name, each in model.named_parameters() if each.grad is not None and each.grad.any()}
+    for name in ("decoder.1.cross_attention.query.weight", "decoder.2.cross_attention.key_value.weight"):
+        assert name in touched
+    assert "encoder.0.attention.query_key_value.weight" in touched
+    assert "decoder.2.feed_forward.project.weight" not in touched
+
+
+def test_nothing_is_kept_after_the_loss_and_in_evaluation() -> None:
+    """Guards against a model that cannot be copied, and maps of evaluations in the loss of training."""
+    model, guidance, batch = guided()
+    model.features(*batch.model_inputs)  # type: ignore[arg-type]
+    guidance.loss(batch)
+    copy.deepcopy(model)
+    model.eval()
+    model.features(*batch.model_inputs)  # type: ignore[arg-type]
+    assert all(block.cross_attention.kept is None for block in model.decoder)  # type: ignore[union-attr]
+
+
+def test_both_passes_of_r_drop_are_guided() -> None:
+    """Guards against rows of another pass: without dropout, two passes cost as much as one."""
+    model, guidance, batch = guided()
+    found = []
+    for r_drop in (0.0, 5.0):
+        with torch.no_grad():
+            batch_loss(model, batch.model_inputs, batch.targets, r_drop=r_drop)
+            found.append(float(guidance.loss(batch)))
+    assert found[0] > 0
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", ["off", "on"])
+def test_a_guided_run_aligns_words_within_a_few_steps(
+    compiled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards the whole: the head that reads aligns far better than any head of a run that is not guided."""
+    monkeypatch.chdir(tmp_path)
+    settings = ["task=translate", "trainer.steps=150", "trainer.evaluate_every=150", "data.batch_tokens=1024"]
+    settings += ["optim=muon", "model.layers=2", "attention.scored=60", f"trainer.compile={compiled}"]
+    errors = {}
+    for weight in ("0", "1"):
+        run = f"guided_{weight}"
+        arguments = ["train.py", *TINY, *settings, f"name={run}", f"trainer.guided_alignment={weight}"]
+        monkeypatch.setattr(sys, "argv", arguments)
+        train_command()
+        scored = json.loads(Path("runs", run, "test.json").read_text(encoding="utf-8"))
+        errors[weight] = scored["test/alignment_error"]
+    print(errors)
+    assert errors["1"] < errors["0"] - 15

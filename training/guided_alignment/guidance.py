@@ -1,0 +1,86 @@
+"""The loss of guided alignment: cross-entropy of two heads of cross-attention with the alignments of IBM Model 1."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from data.batches.batch import Batch, BatchStream
+from data.batches.pairs import PairStream
+from data.tokens.tokenizer import Tokenizer
+from model.blocks import CrossDecoderBlock
+from model.config import ModelConfig
+from model.encoder_decoder import EncoderDecoder
+from training.config import TrainConfig
+from training.guided_alignment.translation_table import TranslationTable, learn_translations
+from training.run_folder.loaded_run import Model
+
+
+class GuidedHead(NamedTuple):
+    """A head of cross-attention, and which alignments it learns."""
+
+    layer: int
+    head: int
+    reads: bool
+    """If true, a row attends to the source of the token that it reads; if false, of the token that it predicts."""
+
+
+def guided_heads(config: ModelConfig, weight: float) -> list[GuidedHead]:
+    """Return the two guided heads of a translator; none with a weight (`trainer.guided_alignment`) of 0.
+
+    In the last layer, a head looks for the source of the next token, which helps to predict it. In the layer below, a
+    head aligns the token that has just been read, which is easier: that token is known (Chen et al. 2020, section 3).
+    """
+    if not weight:
+        return []
+    last = config.layers - 1
+    below = GuidedHead(last - 1, 0, reads=True) if last else GuidedHead(0, config.heads - 1, reads=True)
+    return [below, GuidedHead(last, 0, reads=False)]
+
+
+class Guidance:
+    """Adds the loss of guided alignment to the training loss of a translator."""
+
+    def __init__(self, model: EncoderDecoder, table: TranslationTable, weight: float) -> None:
+        self.model, self.table, self.weight = model, table, weight
+        for block in model.decoder:  # all of them, so that they are compiled once
+            cast(CrossDecoderBlock, block).cross_attention.keeps_queries = True
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the weighted loss for the batch of the last forward pass, in nats, summed over its target tokens.
+
+        A token counts as much as its alignment is certain: of the wanted weights of its row, the sum is at most 1.
+        """
+        assert batch.source is not None
+        modules = [cast(CrossDecoderBlock, block).cross_attention for block in self.model.decoder]
+        kept = [module.kept for module in modules]
+        for module in modules:
+            module.kept = None  # a model with them could not be copied
+        total = torch.zeros((), device=batch.source.device)
+        for layer, head, reads in guided_heads(self.model.config, self.weight):
+            query, key = cast(
+                tuple[Tensor, Tensor], kept[layer]
+            )  # [B, H, T, D], [B, Hkv, S, D]; with R-Drop, [2B, ...]
+            with torch.no_grad():
+                wanted = self.table.alignment(batch.source, batch.inputs if reads else batch.targets)  # [B, T, S]
+            passes = len(query) // len(wanted)
+            key = key[:, head * key.shape[1] // query.shape[1]]
+            scores = (query[:, head] @ key.transpose(1, 2)).float() / query.shape[-1] ** 0.5  # [B, T, S]
+            if batch.source_mask is not None:
+                hidden = ~batch.source_mask.unsqueeze(1).repeat(passes, 1, 1)
+                scores = scores.masked_fill(hidden, -1e9)  # finite: 0 · -inf is NaN
+            total -= (wanted.repeat(passes, 1, 1) * scores.log_softmax(dim=2)).sum() / passes
+        return self.weight * total
+
+
+def guidance_for(config: TrainConfig, stream: BatchStream, model: Model) -> Guidance | None:
+    """Return the guidance of a run, learned from its training pairs; None with `trainer.guided_alignment=0`."""
+    weight = config.trainer.guided_alignment
+    if not weight:
+        return None
+    assert isinstance(stream, PairStream)
+    assert isinstance(model, EncoderDecoder)
+    table = learn_translations(*stream.first_epoch(), Tokenizer.eos_id, model.vocab_size)
+    return Guidance(model, table.to(next(model.parameters()).device), weight)
