@@ -11,6 +11,7 @@ from training.progress import Interrupted, Progress, StopRequest
 
 def test_a_hang_up_asks_to_stop_where_the_terminal_is_gone() -> None:
     """Guards against a closed terminal window that ends a run without saving, because writing to the terminal fails."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where `nohup` starts the tests
     primary, terminal = os.openpty()
     saved = os.dup(2)
     os.dup2(terminal, 2)
@@ -23,6 +24,7 @@ def test_a_hang_up_asks_to_stop_where_the_terminal_is_gone() -> None:
     finally:
         os.dup2(saved, 2)
         os.close(saved)
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_signal_that_came_before_an_evaluation_ends_it_at_once() -> None:
