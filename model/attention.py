@@ -146,6 +146,11 @@ class CrossAttention(Attention):
         self.kept: tuple[Tensor, Tensor] | None = None
         """With `keeps_queries`: queries [B, H, T, D] and keys of the last training batch, for guided alignment."""
 
+    def train(self, mode: bool = True) -> CrossAttention:
+        """Set the mode as in torch, and drop `kept`, whose tensors belong to a graph: the model could not be copied."""
+        self.kept = None
+        return super().train(mode)
+
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values [B, Hkv, S, D] of the encoder output [B, S, C]; computed once per source."""
         fused = self.key_value(memory).unflatten(-1, (-1, self.head_width))  # [B, S, 2 Hkv, D]

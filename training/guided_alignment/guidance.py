@@ -37,7 +37,8 @@ def guided_heads(config: ModelConfig, weight: float) -> list[GuidedHead]:
         return []
     last = config.layers - 1
     below = GuidedHead(last - 1, 0, reads=True) if last else GuidedHead(0, config.heads - 1, reads=True)
-    return [below, GuidedHead(last, 0, reads=False)]
+    predicts = GuidedHead(last, 0, reads=False)
+    return [predicts] if below[:2] == predicts[:2] else [below, predicts]  # a model may have a single head
 
 
 class Guidance:
@@ -54,15 +55,11 @@ class Guidance:
         A token counts as much as its alignment is certain: of the wanted weights of its row, the sum is at most 1.
         """
         assert batch.source is not None
-        modules = [cast(CrossDecoderBlock, block).cross_attention for block in self.model.decoder]
-        kept = [module.kept for module in modules]
-        for module in modules:
-            module.kept = None  # a model with them could not be copied
         total = torch.zeros((), device=batch.source.device)
         for layer, head, reads in guided_heads(self.model.config, self.weight):
-            query, key = cast(
-                tuple[Tensor, Tensor], kept[layer]
-            )  # [B, H, T, D], [B, Hkv, S, D]; with R-Drop, [2B, ...]
+            module = cast(CrossDecoderBlock, self.model.decoder[layer]).cross_attention
+            assert module.kept is not None
+            query, key = module.kept  # [B, H, T, D], [B, Hkv, S, D]; with R-Drop, [2B, ...]
             with torch.no_grad():
                 wanted = self.table.alignment(batch.source, batch.inputs if reads else batch.targets)  # [B, T, S]
             passes = len(query) // len(wanted)
