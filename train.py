@@ -104,7 +104,7 @@ def train(config: TrainConfig, changes: Sequence[str] = (), processes: Processes
             if ended and not trainer.budget.evaluation_is_due():  # the last evaluation may have been interrupted
                 log.line(f"already at step {trainer.progress.step}: {ended}")
             else:
-                trainer.train(run, log, evaluator.evaluate, " ".join(data.keys.values()))
+                trainer.train(run, log, evaluator.evaluate, evaluator.record_attention, " ".join(data.keys.values()))
                 log.line(f"finished at step {trainer.progress.step}: {trainer.budget.end_of_training()}")
             log.markdown("about", about(run, config, data, trainer), trainer.progress.step)
             if config.trainer.test:

@@ -7,13 +7,18 @@ from dataclasses import dataclass, field
 
 @dataclass
 class AttentionConfig:
-    """Recording of attention maps at each evaluation."""
+    """Recording of attention maps."""
 
     enabled: bool = True
-    """Record maps at every evaluation: an extra forward pass over a few examples, separate from training."""
+    """Record maps of a few examples during training: an extra forward pass, separate from training."""
+
+    every: int | None = None
+    """Steps between recordings of maps, in addition to those at evaluations. They begin at steps 0, 1, 2, 4, 8, …,
+    because heads form early. null: 60 recordings, evenly spaced over the budget of the run; 0: only at evaluations.
+    Recordings between evaluations are skipped once they have used 1% of the run time (and half a second)."""
 
     probes: list[str] = field(default_factory=list)
-    """Your own texts, recorded at every evaluation. For translation: source sentences, or `source ||| target`."""
+    """Your own texts, recorded every time. For translation: source sentences, or `source ||| target`."""
 
     examples: int = 4
     """Number of validation examples recorded in addition to `probes`, the same ones every time."""
@@ -46,6 +51,7 @@ def problems(config: AttentionConfig) -> list[str]:
     """All invalid settings, as one sentence each that names the key; empty if there are none."""
     rules = (
         ("probes", _are_texts(config.probes), "must be a list of texts"),
+        ("every", config.every is None or config.every >= 0, "must not be negative; 0 records only at evaluations"),
         ("max_tokens", config.max_tokens > 0, "must be greater than 0"),
         ("keep", config.keep is None or config.keep > 0, "must be greater than 0"),
         ("images", config.images is None or config.images > 0, "must be greater than 0"),

@@ -28,6 +28,9 @@ class AttentionRecording:
     outputs: dict[tuple[str, int], Tensor] = field(default_factory=dict)
     """Output of each head, [B, H, Q, D] float32: weights @ values, before the output projection."""
 
+    value_vectors: dict[tuple[str, int], Tensor] = field(default_factory=dict)
+    """Value of each key, [B, H, K, D] float32, before the output projection."""
+
     values: dict[tuple[str, int], Tensor] = field(default_factory=dict)
     """Norm of each key's contribution when attended to, [B, H, K] float32: its value after the head's part of the
     output projection (Kobayashi et al. 2020). Small for an attention sink that contributes nothing."""
@@ -52,7 +55,8 @@ class AttentionRecording:
         mixed, weights = reference_attention(query, key, value, causal=causal, key_mask=key_mask)
         self.weights[place] = weights.detach()
         self.outputs[place] = mixed.detach()
-        self.values[place] = value_norms(module, value.detach())
+        self.value_vectors[place] = value.detach().float().repeat_interleave(module.heads // module.kv_heads, dim=1)
+        self.values[place] = value_norms(module, self.value_vectors[place])
         with torch.no_grad():
             fused = attention(query, key, value, causal=causal, key_mask=key_mask).float()
             deviation = (mixed - fused).abs().max() / mixed.abs().max().clamp(min=1e-12)
@@ -61,10 +65,9 @@ class AttentionRecording:
 
 
 def value_norms(module: Attention, value: Tensor) -> Tensor:
-    """Return ‖W_O v‖ for each head and value, [B, H, S] float32: the norm of its contribution; value [B, Hkv, S, D]."""
+    """Return ‖W_O v‖ for each head and value, [B, H, S]: the norm of its contribution; value [B, H, S, D] float32."""
     parts = module.output.weight.detach().float().unflatten(1, (module.heads, module.head_width))  # [C, H, D]
     gram = torch.einsum("chd,che->hde", parts, parts)  # [H, D, D]: ‖W v‖² = vᵀ (Wᵀ W) v, without vectors of width C
-    value = value.float().repeat_interleave(module.heads // module.kv_heads, dim=1)  # [B, H, S, D]
     return torch.einsum("bhsd,hde,bhse->bhs", value, gram, value).clamp(min=0).sqrt()
 
 

@@ -48,6 +48,12 @@ class Progress:
     """Training loss of the steps before the best evaluation, nats per token."""
     evaluations_without_best: int = 0
     """Evaluations since the best one, for early stopping."""
+    recorded_step: int | None = None
+    """Step of the last recording of attention maps."""
+    recorded_share: float = 0.0
+    """Fraction of the budget that was spent at the last recording."""
+    recording_seconds: float = 0.0
+    """Total duration of the recordings between evaluations."""
     skipped_steps: int = 0
     """Steps that were not applied, because the gradient was not finite; `step` includes them."""
     skipped_in_a_row: int = 0
@@ -86,7 +92,7 @@ class Progress:
             self.best_step = self.evaluated_step
 
 
-_OPTIONAL = ("evaluated_loss", "training_loss", "best_loss", "best_step", "best_training_loss")
+_OPTIONAL = ("evaluated_loss", "training_loss", "best_loss", "best_step", "best_training_loss", "recorded_step")
 """Counters that may be None."""
 
 

@@ -33,6 +33,7 @@ from training.optimizer.optimizer import Optimizer
 from training.optimizer.schedules import learning_rate_factor
 from training.processes.processes import SINGLE, Processes
 from training.progress import Interrupted, Interval, Progress, StopRequest
+from training.recording_schedule import RecordingSchedule
 from training.run_folder.loaded_run import Model
 from training.run_folder.log import RunLog
 from training.run_folder.step_report import StepReport, long_evaluation
@@ -42,6 +43,8 @@ from training.skipped_steps import SkippedSteps
 
 Evaluate = Callable[[int, dict], float]
 """Evaluates the model at a step, adds to the metrics.jsonl record, returns the validation loss in nats per token."""
+RecordAttention = Callable[[int], None]
+"""Records the attention maps of the model at a step."""
 
 
 class Trainer:
@@ -50,6 +53,7 @@ class Trainer:
     run_folder: Path
     log: RunLog
     evaluate_model: Evaluate
+    record_attention: RecordAttention
     data_key: str
 
     def __init__(
@@ -68,6 +72,7 @@ class Trainer:
         self.optimizer = Optimizer(config.optim, self.weights)
         self.progress = Progress()
         self.budget = Budget(config.trainer, self.progress)
+        self.recordings = RecordingSchedule(config.attention, self.budget)
         self.saver = saver_for(processes, self.state_dict, self.progress, config.trainer.keep)
         self.since_log, self.since_evaluation = Interval(), Interval()
         self.gradient_norm = torch.full((), math.nan, device=hardware.device)
@@ -91,12 +96,20 @@ class Trainer:
 
     # --- the loop
 
-    def train(self, run: Path, log: RunLog, evaluate: Evaluate, data_key: str = "") -> None:
+    def train(
+        self,
+        run: Path,
+        log: RunLog,
+        evaluate: Evaluate,
+        record_attention: RecordAttention = lambda step: None,
+        data_key: str = "",
+    ) -> None:
         """Train until the budget or the patience is exhausted; raises Interrupted, after saving, if a signal arrives.
 
         data_key: identifies the prepared data in checkpoints, so that a resume can detect changed data.
         """
         self.run_folder, self.log, self.evaluate_model, self.data_key = run, log, evaluate, data_key
+        self.record_attention = record_attention
         trainer = self.config.trainer
         self.follow_first()
         self.model.train()
@@ -115,6 +128,8 @@ class Trainer:
                     self.evaluate()
                 elif self.saver.retry_is_due():
                     self.save_between()
+                if self.recordings.is_due():
+                    self.record_maps()
                 ended = self.budget.end_of_training()
                 if ended and self.budget.evaluation_is_due():
                     continue  # the time budget ran out during a checkpoint write
@@ -266,11 +281,21 @@ class Trainer:
             self.log.line(note)
             self.noted_long_evaluation = True
         self.since_evaluation = Interval()
+        self.recordings.count(0.0)
         self.log.metrics(record)
         if not self.saver.record(best) and self.saver.saved_step != progress.step:
             # The best loss must belong to a saved checkpoint.
             progress.best_loss, progress.best_step, progress.best_training_loss = before
         progress.seconds += self.lap()
+
+    def record_maps(self) -> None:
+        """Record attention maps between two evaluations."""
+        self.catch_up()
+        with self.evaluating():
+            self.record_attention(self.progress.step)
+        seconds = self.lap()
+        self.progress.seconds += seconds
+        self.recordings.count(seconds)
 
     def save_between(self) -> None:
         """Save without an evaluation, after a skipped evaluation or a failed save."""

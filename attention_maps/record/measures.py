@@ -132,6 +132,9 @@ def _label(head: dict[str, float]) -> str:
             return "alignment"
     elif head.get("coverage", 0) >= 0.5 and head["spread"] <= 0.5 and head["special"] <= 0.3:
         return "alignment"  # without gold links: low entropy and high coverage
+    for name, label in (("induction", "induction"), ("duplicate", "duplicate token")):
+        if head.get(name, 0) >= 0.5:
+            return label
     for name, label in (("previous", "previous token"), ("first", "first token"), ("diagonal", "diagonal")):
         if head.get(name, 0) >= 0.5:
             return label

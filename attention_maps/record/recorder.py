@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from attention_maps.record.example import Example, Pieces
 from attention_maps.record.measures import head_labels, head_measures, rollout
@@ -19,6 +20,8 @@ from model.recording import AttentionRecording, record_attention
 
 PREDICTIONS = 5
 """Number of predicted tokens recorded per row."""
+LARGEST_BATCH = 2**17
+"""Maximum size of the maps of a head in one forward pass, in values: 8 examples of 128 tokens."""
 
 
 def record(
@@ -35,30 +38,70 @@ def record(
     """Record every attention map of every example, with losses, the most likely next tokens and head output norms.
 
     The model runs in eval mode without gradients. The training mode of each module and the random state are restored,
-    so recording does not affect training. `model`: the module itself, not the compiled wrapper. Examples run one at a
-    time, so that no padding enters a map. `pieces`: method of the target tokenizer that converts predicted ids to text;
-    if None, predictions are labelled `#17`. Sides longer than `max_tokens` or the model's context are truncated before
-    the forward pass, and the sample is marked `truncated`. `scores` and `measured`: results on more examples, stored
-    with the maps. Raises ValueError if an example does not match the model: a source for a GPT, no source for a
-    translation model, or no tokens.
+    so recording does not affect training. `model`: the module itself, not the compiled wrapper. `pieces`: method of the
+    target tokenizer that converts predicted ids to text; if None, predictions are labelled `#17`. Sides longer than
+    `max_tokens` or the model's context are truncated before the forward pass, and the sample is marked `truncated`.
+    `scores` and `measured`: results on more examples, stored with the maps. Raises ValueError if an example does not
+    match the model: a source for a GPT, no source for a translation model, or no tokens.
     """
     device = next(model.parameters()).device
     spell = pieces or (lambda ids: [f"#{token}" for token in ids])
     special = frozenset(special_ids)
     cap = min(max_tokens, model.config.context)
-    recorded = []
+    for example in examples:
+        _check(model, example)
+    recorded: list[Sample] = []
     deviation = 0.0
     with undisturbed(model):
-        for whole in examples:
-            _check(model, whole)
-            example = whole.cut(cap)
-            sides = (ids for ids in (example.source_ids, example.target_ids) if ids is not None)
+        for batch in _batches([example.cut(cap) for example in examples]):
             with record_attention(model) as seen:
-                logits = model(*(torch.tensor([ids], device=device) for ids in sides))[0].float()  # [T,V]
-            recorded.append(_sample(whole, example, seen, logits, special, spell))
+                logits = model(*_padded(batch, device)).float()  # [B,T,V]
             deviation = float(torch.tensor([deviation, seen.deviation]).max())  # keeps NaN
+            for row, example in enumerate(batch):
+                maps = _without_padding(seen, row, example)
+                whole = examples[len(recorded)]
+                recorded.append(_sample(whole, example, maps, logits[row, : len(example.target_ids)], special, spell))
     measures = head_measures(recorded) | (measured or {})
     return Recording(step, tuple(recorded), measures, head_labels(measures), tuple(scores), deviation)
+
+
+def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:
+    """Divide the examples into batches whose padded maps stay small."""
+    batch: list[Example] = []
+    longest = 0
+    for example in examples:
+        length = max(len(example.target_ids), len(example.source_ids or ()))
+        if batch and (len(batch) + 1) * max(longest, length) ** 2 > LARGEST_BATCH:
+            yield batch
+            batch, longest = [], 0
+        batch.append(example)
+        longest = max(longest, length)
+    if batch:
+        yield batch
+
+
+def _padded(batch: Sequence[Example], device: torch.device) -> list[Tensor]:
+    """Return the arguments of the model, padded at the end with any token. A causal decoder does not attend to padding;
+    source padding is masked."""
+    target = pad_sequence([torch.tensor(example.target_ids) for example in batch], batch_first=True)  # [B,T]
+    sources = [torch.tensor(example.source_ids) for example in batch if example.source_ids is not None]
+    if not sources:
+        return [target.to(device)]
+    mask = pad_sequence([torch.ones_like(source) for source in sources], batch_first=True).bool()  # [B,S]
+    source = pad_sequence(sources, batch_first=True)
+    return [source.to(device), target.to(device), *([] if mask.all() else [mask.to(device)])]
+
+
+def _without_padding(seen: AttentionRecording, row: int, example: Example) -> AttentionRecording:
+    """Return what was recorded of one row of a batch, without the axis of the batch."""
+    target, source = len(example.target_ids), len(example.source_ids or ())
+    found = AttentionRecording()
+    for key, weights in seen.weights.items():
+        queries, keys = source if key[0] == "encoder" else target, target if key[0] == "decoder" else source
+        found.weights[key] = weights[row, :, :queries, :keys]  # [H,Q,K]
+        found.outputs[key] = seen.outputs[key][row, :, :queries]  # [H,Q,D]
+        found.values[key] = seen.values[key][row, :, :keys]  # [H,K]
+    return found
 
 
 def _sample(
@@ -72,12 +115,12 @@ def _sample(
         source=None if example.source_ids is None else tokens(example.source_ids, example.source_pieces or (), special),
         losses=tuple(round(loss, 5) for loss in losses.tolist()),
         predictions=_predictions(logits, spell),
-        weights=_halved({key: weights[0] for key, weights in seen.weights.items()}),
-        norms=_halved({key: outputs[0].norm(dim=-1) for key, outputs in seen.outputs.items()}),
+        weights=_halved(seen.weights),
+        norms=_halved({key: outputs.norm(dim=-1) for key, outputs in seen.outputs.items()}),
         name=example.name,
         length=len(whole.target_ids),
         source_length=len(whole.source_ids or ()),
-        values=_halved({key: values[0] for key, values in seen.values.items()}),
+        values=_halved(seen.values),
         rollout=_rollouts(seen),
         links=None if example.links is None else tuple(example.links),
         antecedents=example.antecedents,
@@ -89,7 +132,7 @@ def _rollouts(seen: AttentionRecording) -> dict[str, np.ndarray]:
     layers: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS if kind != "cross"}
     for kind, layer in sorted(seen.weights):
         if kind in layers:
-            layers[kind].append(seen.weights[kind, layer][0].mean(dim=0).cpu().numpy())
+            layers[kind].append(seen.weights[kind, layer].mean(dim=0).cpu().numpy())
     return {kind: rollout(means).astype(np.float16) for kind, means in layers.items() if means}
 
 
@@ -110,8 +153,10 @@ def _check(model: GPT | EncoderDecoder, example: Example) -> None:
 def _predictions(logits: Tensor, spell: Pieces) -> tuple[tuple[Prediction, ...], ...]:
     """Return the most likely tokens of each row of `logits` [T,V]."""
     best = logits.softmax(dim=-1).topk(min(PREDICTIONS, logits.shape[-1]), dim=-1)
+    tokens = best.indices.unique().tolist()
+    pieces = dict(zip(tokens, spell(tokens), strict=True))
     return tuple(
-        tuple(Prediction(token, piece, round(p, 5)) for token, piece, p in zip(ids, spell(ids), row, strict=True))
+        tuple(Prediction(token, pieces[token], round(p, 5)) for token, p in zip(ids, row, strict=True))
         for ids, row in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     )
 

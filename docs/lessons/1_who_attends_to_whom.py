@@ -77,7 +77,7 @@ show("upper triangle of the causal map:", upper_triangle.tolist())
 # %% [markdown]
 # ## Querying a weight
 #
-# A `Recording` holds such tables for a whole model; training runs record one at every evaluation. Weights are looked up
+# A `Recording` holds such tables for a whole model; training runs record one every few steps. Weights are looked up
 # by token. `kind` selects the attention: `encoder` (every token attends to every token), `decoder` (causal) or `cross`.
 # A sample has one source, so the map to the Japanese sentence is a second sample.
 

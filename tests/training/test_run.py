@@ -18,6 +18,7 @@ from filelock import FileLock
 from safetensors.torch import save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from attention_maps.files import store
 from attention_maps.files.store import steps as recorded_steps
 from configs import whole_file
 from configs.errors import UserError
@@ -56,6 +57,19 @@ def train(tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 
 def checkpoints(run: Path) -> list[str]:
     return sorted(path.name for path in run.glob("checkpoints/step-*"))
+
+
+@pytest.mark.slow
+def test_maps_are_recorded_between_evaluations_and_change_nothing(train: Train) -> None:
+    """Guards the early steps, in which heads form, and training, which recordings must not disturb."""
+    train(*TEXT, "name=often", "model.dropout=0.1")
+    train(*TEXT, "name=seldom", "model.dropout=0.1", "attention.every=0")
+    assert list(store.steps("runs/often")) == [0, 1, 2, 3, 4, 5, 6]
+    assert list(store.steps("runs/seldom")) == [2, 4, 6]
+    assert curve(Path("runs/often")) == curve(Path("runs/seldom"))
+    first, last = (store.load(store.path("runs/often", step)) for step in (0, 5))
+    assert (first.maps(0, "decoder", 0) != last.maps(0, "decoder", 0)).any()
+    assert set(last.measures) >= {"entropy", "induction", "copying"}
 
 
 @pytest.mark.slow

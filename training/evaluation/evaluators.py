@@ -51,7 +51,7 @@ ANSWERED = 200
 
 
 class Evaluator(ABC):
-    """Base of both tasks: held-out loss, and attention maps of the same few examples at every evaluation."""
+    """Base of both tasks: held-out loss, and attention maps of the same few examples."""
 
     shown: str
     """Name of the output of `show`, for messages."""
@@ -91,6 +91,12 @@ class Evaluator(ABC):
             with self.log.attempt("attention maps"):
                 self.attention.record(step)
         return loss.per_token
+
+    def record_attention(self, step: int) -> None:
+        """Record attention maps between two evaluations."""
+        if self.processes.is_main:
+            with self.log.attempt("attention maps"):
+                self.attention.record_maps(step)
 
     def loss(self, split: str) -> HeldOutLoss:
         """Compute the loss on a split."""

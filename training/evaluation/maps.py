@@ -1,4 +1,4 @@
-"""Record the attention maps of a run at evaluations, and score its heads against gold labels."""
+"""Record the attention maps of a run, and score its heads against gold labels at evaluations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from attention_maps.draw.pictures import for_images
 from attention_maps.files import store
+from attention_maps.record.behaviours import head_behaviours
 from attention_maps.record.example import Example
 from attention_maps.record.measures import scalars
 from attention_maps.record.recorder import record
@@ -18,6 +19,7 @@ from attention_maps.record.recording import Measures, Recording
 from data.batches.batch import Batch
 from data.prepared import Prepared, PreparedPairs, PreparedText
 from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
 from training.config import TrainConfig
 from training.evaluation.head_importance import BATCHES, head_importance
 from training.evaluation.head_scores import HeadScores, alignment_scores, antecedent_scores, head_table
@@ -32,7 +34,7 @@ rounds to 1 in 256, and a sum of many such values deviates by a few times that."
 
 
 CURVES = 200
-"""Number of first evaluations that all write the curves of attention, about six for each attention layer. TensorBoard
+"""Number of first evaluations that all write the curves of attention, up to ten for each attention layer. TensorBoard
 shows at most 1,000 points of a curve."""
 
 
@@ -43,7 +45,7 @@ def is_chosen(number: int, first: int | None) -> bool:
 
 
 class AttentionRecorder:
-    """Records the same few examples of a run at every evaluation."""
+    """Records the same few examples of a run, at evaluations and between them."""
 
     def __init__(self, config: TrainConfig, prepared: Prepared, model: Model, run: Path, log: RunLog) -> None:
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
@@ -51,23 +53,13 @@ class AttentionRecorder:
         """Notes that the log has."""
 
     def record(self, step: int) -> None:
-        """Save the maps, their measures as curves, and one image; skipped if there are no examples and no scores."""
+        """Save the maps with scores against gold labels, their measures as curves, and one image; skipped if there are
+        no examples and no scores."""
         attention = self.config.attention
-        recording = self.recording(step)
+        recording = self.recording(step, self.head_scores("valid", attention.scored))
         if not recording.samples and not recording.scores:
             return
-        if recording.deviation > TOLERANCE:
-            self.log.line(
-                f"warning: attention maps of step {step} deviate from the fused kernel's output (by"
-                f" {recording.deviation:.1%} of the largest value): please report this with the log line that names the"
-                " kernel"
-            )
-        store.save(recording, self.run)
-        if attention.keep is not None and store.thin(self.run, attention.keep):
-            self.tell_once(
-                f"more than {attention.keep} steps have attention maps: from now on some are deleted, so that the rest"
-                " is evenly spaced (attention.keep)"
-            )
+        self.save(recording)
         number = self.log.evaluations + 1
         if is_chosen(number, CURVES):
             # The prefix sorts these many charts after the main curves.
@@ -80,10 +72,34 @@ class AttentionRecorder:
             self.log.image("maps", for_images(recording).draw(Canvas), step)
             gc.collect()  # a figure is full of reference cycles: several MB until Python's next full collection
 
-    def recording(self, step: int, measured: Measures | None = None) -> Recording:
-        """Record the maps of all examples and score the heads; `measured` is added to the measures."""
-        gold = self.head_scores("valid", self.config.attention.scored)
+    def record_maps(self, step: int) -> None:
+        """Save the maps alone, between evaluations: without scores on more examples, curves and image."""
+        attention = self.config.attention
+        if attention.probes or attention.examples:
+            self.save(self.recording(step))
+
+    def save(self, recording: Recording) -> None:
+        """Save a recording in the run folder; delete others beyond `attention.keep`."""
+        step, keep = recording.step, self.config.attention.keep
+        if recording.deviation > TOLERANCE:
+            self.log.line(
+                f"warning: attention maps of step {step} deviate from the fused kernel's output (by"
+                f" {recording.deviation:.1%} of the largest value): please report this with the log line that names the"
+                " kernel"
+            )
+        store.save(recording, self.run)
+        if keep is not None and store.thin(self.run, keep):
+            self.tell_once(
+                f"more than {keep} steps have attention maps: from now on some are deleted, so that the rest is evenly"
+                " spaced (attention.keep)"
+            )
+
+    def recording(self, step: int, gold: HeadScores | None = None, measured: Measures | None = None) -> Recording:
+        """Record the maps of all examples; the scores of `gold` and `measured` are added to the measures."""
         labels = self.prepared.tokenizers[-1]
+        behaviours = (
+            head_behaviours(self.model, labels.eos_id, labels.special_ids) if isinstance(self.model, GPT) else {}
+        )
         return record(
             self.model,
             self.examples(),
@@ -92,7 +108,7 @@ class AttentionRecorder:
             pieces=labels.pieces,
             max_tokens=self.config.attention.max_tokens,
             scores=gold.scores if gold else (),
-            measured=(gold.measures if gold else {}) | (measured or {}),
+            measured=behaviours | (gold.measures if gold else {}) | (measured or {}),
         )
 
     def examples(self) -> list[Example]:
@@ -158,7 +174,8 @@ class AttentionRecorder:
         importance = head_importance(self.model, every)
         title = f"nats lost without the head, on {min(BATCHES, len(every))} of {len(every)} validation batches"
         tables = [head_table(f"{kind}: {title}", of, "+.4f") for kind, of in importance.items()]
-        store.save(self.recording(step, {"importance": importance}), self.run)
+        gold = self.head_scores("valid", self.config.attention.scored)
+        store.save(self.recording(step, gold, {"importance": importance}), self.run)
         path = self.log.table("heads.importance", "\n\n".join(tables), step)
         rises = {
             (kind, layer, head): rise

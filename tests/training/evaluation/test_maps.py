@@ -71,6 +71,23 @@ def test_a_translation_run_keeps_maps_scores_curves_and_a_picture(make: Make, tm
     assert accumulated.Tags()["images"] == ["maps"]
 
 
+def test_between_evaluations_only_maps_and_cheap_measures_are_recorded(make: Make, tmp_path: Path) -> None:
+    """Guards the time of the many recordings between evaluations: neither scores on more examples nor a picture."""
+    recorder = make("gpt", examples=2)
+    recorder.record_maps(3)
+    recorder.record(4)
+    recorder.log.close()
+    between, evaluated = (store.load(store.path(tmp_path, step)) for step in (3, 4))
+    assert not between.scores
+    assert evaluated.scores
+    assert set(evaluated.measures) - set(between.measures) == {"antecedent", "antecedent_agreeing"}
+    assert set(between.measures) >= {"induction", "duplicate", "repeat_previous", "copying"}
+    assert (between.maps(1, "decoder", 1) == evaluated.maps(1, "decoder", 1)).all()
+    assert [point.step for point in events(tmp_path).Scalars("val_attention/decoder/0/entropy")] == [4]
+    make("gpt", examples=0).record_maps(5)
+    assert list(store.steps(tmp_path)) == [3, 4]
+
+
 def test_settings_switch_parts_off(make: Make, tmp_path: Path) -> None:
     """Guards `examples=0`, `scored=0` and `image=false`: less is saved, and nothing if nothing is left to save."""
     recorder = make("gpt", examples=0, image=False)

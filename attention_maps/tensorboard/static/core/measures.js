@@ -17,6 +17,33 @@ const MEASURES = {
   special: {title: 'to special tokens', unit: '%', share: true, first: 'high', meaning: 'mean attention to special tokens'},
   previous: {title: 'to the previous token', unit: '%', share: true, first: 'high', meaning: 'mean attention to the previous token'},
   diagonal: {title: 'to itself', unit: '%', share: true, first: 'high', meaning: 'mean attention to the token itself (diagonal)'},
+  induction: {
+    title: 'induction',
+    unit: '%',
+    share: true,
+    first: 'high',
+    meaning: 'random tokens, repeated once: mean attention to the token after the first occurrence, which comes next',
+  },
+  duplicate: {
+    title: 'to the duplicate',
+    unit: '%',
+    share: true,
+    first: 'high',
+    meaning: 'random tokens, repeated once: mean attention to the first occurrence of the token',
+  },
+  repeat_previous: {
+    title: 'to the previous token, random text',
+    unit: '%',
+    share: true,
+    first: 'high',
+    meaning: 'random tokens, repeated once: mean attention to the previous token',
+  },
+  copying: {
+    title: 'copying',
+    unit: '',
+    first: 'high',
+    meaning: 'random tokens: correlation of attention to a token and what the head adds to its logit; negative: suppression',
+  },
   coverage: {
     title: 'source coverage',
     unit: '%',

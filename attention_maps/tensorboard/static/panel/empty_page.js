@@ -12,7 +12,7 @@ export function createEmptyPage() {
     {class: 'help', hidden: true},
     element('h1', {}, 'No attention maps yet'),
     place,
-    element('p', {}, 'Training records the maps of all heads and layers at every evaluation:'),
+    element('p', {}, 'Training records the maps of all heads and layers, from step 0 on:'),
     command('python train.py'),
     element('p', {}, 'To follow your own sentences throughout training:'),
     command(`python train.py attention.probes='["Emi prefers the apple over the orange."]'`),

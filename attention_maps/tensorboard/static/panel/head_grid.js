@@ -21,6 +21,8 @@ const TAGS = {
   uniform: 'unif',
   alignment: 'align',
   coreference: 'coref',
+  induction: 'induct',
+  'duplicate token': 'dupl',
 };
 
 /** {element, draw(frame, maps), clear()}: `maps` as from loadOverview; without arguments the last ones are drawn again. */
