@@ -19,7 +19,8 @@ from training.run_folder.saved_config import similar_run
 
 _INPUTS = ("config.yaml", "tokenizer*.model", "source_alphabet.txt")
 _TEMPORARY = (".tmp-link", *(f".{name}.*" for name in _INPUTS))
-OF_A_START = (*_INPUTS, *_TEMPORARY, "events.out.tfevents.*", "val", "trace.json", "bad_batch.json", "checkpoints")
+_WRITTEN = ("events.out.tfevents.*", "val", "attention", "trace.json", "bad_batch.json", "checkpoints")
+OF_A_START = (*_INPUTS, *_TEMPORARY, *_WRITTEN)
 """Files that a run may contain before its first checkpoint, besides log and lock."""
 
 

@@ -147,7 +147,7 @@ def test_a_translators_weights_equal_an_independent_computation(
     projected: dict[str, torch.Tensor] = {}
     for name, module in model.named_modules():
         if name.endswith(("query_key_value", ".query", "key_value")):
-            module.register_forward_hook(lambda _m, _i, output, name=name: projected.__setitem__(name, output[0]))
+            module.register_forward_hook(lambda _m, _i, output, name=name: projected.__setitem__(name, output[-1]))
     recording = record(model, [short, pair_example(english, japanese)], english.special_ids, 0)
     groups = 4 // (kv_heads or 4)
     compared = 0
