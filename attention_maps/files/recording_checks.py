@@ -1,7 +1,8 @@
 """Validate the structure of a recording. All functions raise Damaged if it is invalid.
 
 Tensors are float16: `<sample>/<kind>/<layer>` [H,Q,K] with `<sample>/<kind>/<layer>/norms` [H,Q] and `/values` [H,K],
-and `<sample>/<kind>/rollout` [Q,K]; metadata are JSON strings. H heads, Q queries, K keys.
+`<sample>/<kind>/rollout` [Q,K], `<sample>/attribution` [N,P,Q] and `<sample>/logits` [N,Q]; metadata are JSON strings.
+H heads, Q queries, K keys, N candidate tokens, P parts of the model.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from attention_maps.files.sample_checks import check_sample
 MOST_MEASURES = 64
 LONGEST_NAME = 64  # characters of a measure's name; curves repeat all names for each step
 
-AXES = {"weights": "HQK", "norms": "HQ", "values": "HK", "rollout": "QK"}
+AXES = {"weights": "HQK", "norms": "HQ", "values": "HK", "rollout": "QK", "attribution": "NPQ", "logits": "NQ"}
 """Axes of each stored tensor type."""
+READOUTS = ("attribution", "logits")
+"""Tensors of a sample as a whole: contributions to the logits of N tokens by P parts of the model, and the logits."""
+PARTS = ("embedding", "decoder", "cross", "mlp", "bias")
 
 NUMBER = "0|[1-9][0-9]{0,4}"
 NAME = re.compile(rf"({NUMBER})/({'|'.join(KINDS)})/(?:({NUMBER})(?:/(norms|values))?|rollout)")
@@ -33,19 +37,24 @@ Matrices = dict[str, list[list[Any]]]
 
 
 def tensor_name(sample: int, kind: str, layer: int, what: str) -> str:
-    """Return the name of the tensor of type `what`, a key of AXES; `layer` is ignored for the rollout."""
+    """Return the name of the tensor of type `what`, a key of AXES. The rollout has no layer, READOUTS have no kind
+    either: these arguments are ignored."""
+    if what in READOUTS:
+        return f"{sample}/{what}"
     if what == "rollout":
         return f"{sample}/{kind}/rollout"
     return f"{sample}/{kind}/{layer}" + ("" if what == "weights" else f"/{what}")
 
 
 def read_meta(header: Header) -> dict[str, Any]:
-    """Read everything except the tensors: step, samples, kinds, measures, labels and scores."""
+    """Read everything except the tensors: step, samples, kinds, measures, labels, scores and parts."""
     kinds = read_kinds(header)
+    samples = read_samples(header)
     return {
         "step": read_step(header),
-        "samples": read_samples(header),
+        "samples": samples,
         "kinds": kinds,
+        "parts": read_parts(header, samples),
         "measures": read_measures(header, kinds),
         "labels": read_labels(header, kinds),
         "scores": read_scores(header, kinds),
@@ -138,6 +147,34 @@ def read_scores(header: Header, kinds: Kinds) -> list[dict[str, Any]]:
     scores = _parsed(header, "scores", [])
     need(isinstance(scores, list), "its scores are not a list")
     return [_score(score, kinds, f"score {number}") for number, score in enumerate(scores)]
+
+
+def read_parts(header: Header, samples: list[dict[str, Any]]) -> list[list[Any]]:
+    """Read the parts of the model, [kind, layer, head] each, whose contributions to logits are recorded, and check the
+    shapes of the contributions. Older recordings have no parts."""
+    parts = _parsed(header, "parts", [])
+    need(isinstance(parts, list) and all(map(_is_part, parts)), "its parts are invalid")
+    for number, sample in enumerate(samples):
+        rows = sample["predictions"]
+        expected = {"P": len(parts), "Q": len(rows), "N": 1 + (len(rows[0]) if rows else 0)}
+        for what, tensor in readouts(header, number):
+            name = tensor_name(number, "", 0, what)
+            check_tensor(name, tensor, what)
+            shape = [expected[axis] for axis in AXES[what]]
+            need(list(tensor.shape) == shape, f"{name} has the shape {list(tensor.shape)} instead of {shape}")
+    return parts
+
+
+def _is_part(part: Any) -> bool:
+    right = isinstance(part, list) and len(part) == 3 and part[0] in PARTS
+    return right and is_whole(part[1]) and is_whole(part[2])
+
+
+def readouts(header: Header, sample: int) -> Iterator[tuple[str, Tensor]]:
+    """Yield type and tensor of the recorded contributions to the logits of a sample."""
+    for what in READOUTS:
+        if (name := tensor_name(sample, "", 0, what)) in header.tensors:
+            yield what, header.tensors[name]
 
 
 def read_deviation(header: Header) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from attention_maps.files.json_checks import is_list, is_number_or_none, is_size, is_text, is_whole, need
 
-KEYS = "name reads predicts source losses predictions length source_length truncated links antecedents".split()
+KEYS = "name reads predicts source losses predictions length source_length truncated links antecedents lens".split()
 """Keys of a stored sample."""
 
 Tokens = dict[str, list[Any]]
@@ -27,14 +27,16 @@ def check_sample(entry: Any, where: str) -> dict[str, Any]:
     need(rows - 1 <= predicted <= rows, f"{where} reads {rows} tokens and predicts {predicted}")
     losses, predictions = entry.get("losses"), entry.get("predictions")
     need(is_list(losses, is_number_or_none) and len(losses) == predicted, f"{where} needs one loss per prediction")
-    candidates = is_list(predictions, lambda row: is_list(row, _is_candidate)) and len(predictions) == rows
-    need(candidates, f"{where} needs predictions for each row")
+    need(_are_predictions(predictions, rows), f"{where} needs predictions for each row")
     need(is_text(entry.get("name")), f"{where} has no name")
     need(is_size(entry.get("length")) and is_size(entry.get("source_length")), f"{where} has invalid lengths")
     need(type(entry.get("truncated")) is bool, f"{where} has no boolean 'truncated'")
     links = _links(entry.get("links"), source, predicted, where)
     antecedents = _antecedents(entry.get("antecedents"), {"reads": reads, "source": source}, where)
+    lens = entry.get("lens")
+    need(lens is None or is_list(lens, lambda layer: _are_predictions(layer, rows)), f"{where} has an invalid lens")
     checked = {"reads": reads, "predicts": predicts, "source": source, "links": links, "antecedents": antecedents}
+    checked["lens"] = lens
     return {key: checked[key] if key in checked else entry[key] for key in KEYS}
 
 
@@ -46,6 +48,10 @@ def _tokens(entry: Any, where: str) -> Tokens:
     need(is_list(special, lambda mark: mark in (0, 1)), f"{where}: special marks must be 0 or 1")
     need(len(ids) == len(pieces) == len(special), f"{where}: each token needs an id, a piece and a special mark")
     return {"ids": ids, "pieces": pieces, "special": [int(mark) for mark in special]}
+
+
+def _are_predictions(found: Any, rows: int) -> bool:
+    return is_list(found, lambda row: is_list(row, _is_candidate)) and len(found) == rows
 
 
 def _is_candidate(entry: Any) -> bool:

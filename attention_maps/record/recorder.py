@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attention_maps.record.example import Example, Pieces
 from attention_maps.record.measures import head_labels, head_measures, rollout
-from attention_maps.record.recording import KINDS, Key, Measures, Prediction, Recording, Sample, Score, tokens
+from attention_maps.record.readout import Readout
+from attention_maps.record.recording import KINDS, Key, Measures, Recording, Sample, Score, tokens
+from attention_maps.record.residual_stream import ResidualStream, record_residual_stream
 from attention_maps.record.undisturbed import undisturbed
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.recording import AttentionRecording, record_attention
 
-PREDICTIONS = 5
-"""Number of predicted tokens recorded per row."""
 LARGEST_BATCH = 2**17
 """Maximum size of the maps of a head in one forward pass, in values: 8 examples of 128 tokens."""
 
@@ -54,15 +54,17 @@ def record(
     deviation = 0.0
     with undisturbed(model):
         for batch in _batches([example.cut(cap) for example in examples]):
-            with record_attention(model) as seen:
+            with record_attention(model) as seen, record_residual_stream(model) as stream:
                 logits = model(*_padded(batch, device)).float()  # [B,T,V]
+            prediction = Readout(batch, stream, logits, spell)
             deviation = float(torch.tensor([deviation, seen.deviation]).max())  # keeps NaN
             for row, example in enumerate(batch):
                 maps = _without_padding(seen, row, example)
                 whole = examples[len(recorded)]
-                recorded.append(_sample(whole, example, maps, logits[row, : len(example.target_ids)], special, spell))
+                recorded.append(_sample(whole, example, maps, prediction.of(row), special))
     measures = head_measures(recorded) | (measured or {})
-    return Recording(step, tuple(recorded), measures, head_labels(measures), tuple(scores), deviation)
+    parts = tuple(ResidualStream(model).parts())
+    return Recording(step, tuple(recorded), measures, head_labels(measures), tuple(scores), parts, deviation)
 
 
 def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:
@@ -105,16 +107,12 @@ def _without_padding(seen: AttentionRecording, row: int, example: Example) -> At
 
 
 def _sample(
-    whole: Example, example: Example, seen: AttentionRecording, logits: Tensor, special: frozenset[int], spell: Pieces
+    whole: Example, example: Example, seen: AttentionRecording, prediction: dict[str, Any], special: frozenset[int]
 ) -> Sample:
-    expected = torch.tensor(example.next_ids, dtype=torch.long, device=logits.device)
-    losses = F.cross_entropy(logits[: len(expected)], expected, reduction="none")
     return Sample(
         reads=tokens(example.target_ids, example.target_pieces, special),
         predicts=tokens(example.next_ids, example.next_pieces, special),
         source=None if example.source_ids is None else tokens(example.source_ids, example.source_pieces or (), special),
-        losses=tuple(round(loss, 5) for loss in losses.tolist()),
-        predictions=_predictions(logits, spell),
         weights=_halved(seen.weights),
         norms=_halved({key: outputs.norm(dim=-1) for key, outputs in seen.outputs.items()}),
         name=example.name,
@@ -124,6 +122,7 @@ def _sample(
         rollout=_rollouts(seen),
         links=None if example.links is None else tuple(example.links),
         antecedents=example.antecedents,
+        **prediction,
     )
 
 
@@ -148,17 +147,6 @@ def _check(model: GPT | EncoderDecoder, example: Example) -> None:
     for holds, problem in rules:
         if not holds:
             raise ValueError(f"{name} {problem}")
-
-
-def _predictions(logits: Tensor, spell: Pieces) -> tuple[tuple[Prediction, ...], ...]:
-    """Return the most likely tokens of each row of `logits` [T,V]."""
-    best = logits.softmax(dim=-1).topk(min(PREDICTIONS, logits.shape[-1]), dim=-1)
-    tokens = best.indices.unique().tolist()
-    pieces = dict(zip(tokens, spell(tokens), strict=True))
-    return tuple(
-        tuple(Prediction(token, pieces[token], round(p, 5)) for token, p in zip(ids, row, strict=True))
-        for ids, row in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    )
 
 
 def _halved(tensors: dict[Key, Tensor]) -> dict[Key, np.ndarray]:

@@ -132,6 +132,15 @@ class Prediction(NamedTuple):
     probability: float
 
 
+class Part(NamedTuple):
+    """A component of the model that adds to the residual stream of the decoder."""
+
+    kind: str
+    """`embedding`, `decoder` or `cross` (a head), `mlp`, or `bias` (of the final norm and of the projections)."""
+    layer: int = 0
+    head: int = 0
+
+
 class TokenWeight(NamedTuple):
     """A token and its attention weight."""
 
@@ -181,6 +190,17 @@ class Sample:
     """Norm of each head's value vector per key [H,K] float16, after the output projection (Kobayashi et al. 2020).
     Weight times norm is the contribution of the key. Empty in files of an older version."""
 
+    attribution: np.ndarray | None = field(default=None, repr=False)
+    """What each part of the model, in the order of `Recording.parts`, adds to the logits of the tokens in `candidates`,
+    [N,P,T] float16: direct logit attribution. The mean logit of the vocabulary is subtracted. None in older files."""
+
+    logits: np.ndarray | None = field(default=None, repr=False)
+    """The model's own logits of the same tokens minus the mean logit, [N,T] float16: the sums of `attribution`."""
+
+    lens: tuple[tuple[tuple[Prediction, ...], ...], ...] = ()
+    """Most likely next tokens [L-1][T] if the model ended after each layer but the last (logit lens); the last layer is
+    `predictions`. Empty in files of an older version."""
+
     rollout: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     """Attention rollout over all layers [Q,K] float16 by kind (encoder, decoder) (Abnar & Zuidema 2020)."""
 
@@ -194,6 +214,12 @@ class Sample:
     def truncated(self) -> bool:
         """Whether the example was truncated: the maps cover only its beginning."""
         return self.length > len(self.reads) or self.source_length > len(self.source or ())
+
+    def candidates(self, row: int) -> tuple[int, ...]:
+        """Return the ids of the tokens whose logits are attributed in a row: the next token of the text (after its end,
+        the most likely token), and the most likely ones."""
+        predicted = tuple(candidate.id for candidate in self.predictions[row])
+        return ((self.predicts.ids[row] if row < len(self.predicts) else predicted[0]), *predicted)
 
     def queries(self, kind: Kind, rows: Rows = "reads") -> Tokens:
         """Return the tokens that label the rows of a map. Raises ValueError for `predicts` with an encoder map."""
@@ -243,6 +269,9 @@ class Recording:
 
     scores: tuple[Score, ...] = field(default=(), repr=False)
     """Scores against gold labels, with baselines."""
+
+    parts: tuple[Part, ...] = ()
+    """Parts of the model whose contributions are recorded; empty in files of an older version."""
 
     deviation: float = 0.0
     """Maximum difference between weights times values and the fused kernel's output, relative to the largest output:

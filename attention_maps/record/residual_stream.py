@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from attention_maps.record.recording import Part
 from model.attention import Attention
 from model.blocks import DecoderBlock
 from model.encoder_decoder import EncoderDecoder
@@ -22,15 +23,6 @@ from model.gpt import GPT
 from model.layers import RMSNorm
 
 Model = GPT | EncoderDecoder
-
-
-class Part(NamedTuple):
-    """What one component of the model adds to the residual stream of the decoder."""
-
-    kind: str
-    """`embedding`, `decoder` or `cross` (a head), `mlp`, or `bias` (of the final norm and of the projections)."""
-    layer: int = 0
-    head: int = 0
 
 
 @dataclass
@@ -104,12 +96,10 @@ class ResidualStream:
         rows = projection[tokens] - projection.mean(dim=0)  # [B, T, N, C]
         return torch.einsum("pbtc,btnc->pbtn", self.normalised(), rows)
 
-    def lens(self) -> Tensor:
-        """Return the logits that each layer would give, [L, B, T, V]: the final norm and the output projection applied
-        to the stream after it (the logit lens, nostalgebraist 2020). The last layer gives the model's own logits."""
-        stream = torch.stack([self.layers[layer] for layer in sorted(self.layers)])
-        norm = _final_norm(self.model)
-        return norm(stream).float() @ self.model.output_weight.float().T
+    def lens(self, layer: int) -> Tensor:
+        """Return the logits that the model would give after a layer, [B, T, V]: final norm and output projection
+        applied to the stream there (the logit lens, nostalgebraist 2020). The last layer gives the model's own."""
+        return _final_norm(self.model)(self.layers[layer]).float() @ self.model.output_weight.float().T
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from tensorboard.plugins import base_plugin
 from werkzeug.wrappers import Request, Response
 
 from attention_maps.files.errors import NotThere, Refusal
-from attention_maps.files.recording_checks import AXES, KINDS
+from attention_maps.files.recording_checks import AXES, KINDS, READOUTS
 from attention_maps.tensorboard.recording_reader import RecordingReader
 from attention_maps.tensorboard.runs import Runs, roots
 
@@ -74,12 +74,13 @@ class AttentionPlugin(base_plugin.TBPlugin):
         return _json(request, {"run": run, "recording": recording} | meta)
 
     def _tensor(self, request: Request) -> Response:
-        """Return the bytes of a tensor. Arguments: `run`, `recording`, `sample`, `kind`, `what` (default: weights) and,
-        except for the rollout, `layer`."""
+        """Return the bytes of a tensor. Arguments: `run`, `recording`, `sample`, `what` (default: weights); except for
+        attribution and logits also `kind`, and except for the rollout `layer`."""
         path = self._runs.path(_argument(request, "run"), _argument(request, "recording"))
         what = _choice(request, "what", tuple(AXES), "weights")
-        sample, kind = _number(request, "sample"), _choice(request, "kind", KINDS)
-        layer = 0 if what == "rollout" else _number(request, "layer")
+        sample = _number(request, "sample")
+        kind = "" if what in READOUTS else _choice(request, "kind", KINDS)
+        layer = 0 if what == "rollout" or what in READOUTS else _number(request, "layer")
         tensor, content = self._recordings.tensor(path, sample, kind, layer, what)
         headers = [("X-Shape", ",".join(map(str, tensor.shape))), ("X-Dtype", tensor.dtype)]
         return Respond(request, content, "application/octet-stream", headers=headers)

@@ -21,7 +21,7 @@ from tensorboard.plugins.base_plugin import TBContext
 from werkzeug.test import Client, TestResponse
 
 from attention_maps.files import store
-from attention_maps.record.recording import Antecedents, Recording, Score
+from attention_maps.record.recording import Antecedents, Part, Recording, Score
 from attention_maps.tensorboard.plugin import AttentionPlugin
 from tests.conftest import ROOT, environment
 
@@ -40,6 +40,9 @@ def complete(lesson: Recording) -> Recording:
         rollout=rollout,
         links=((0, 0), (1, 2), (2, 2)),
         antecedents=Antecedents("reads", ((2, 3, 0, 2),)),
+        lens=(sample.predictions,),
+        attribution=np.ones((1 + len(sample.predictions[0]), 3, len(sample.reads)), np.float16),
+        logits=np.full((1 + len(sample.predictions[0]), len(sample.reads)), 3, np.float16),
     )
     heads = {kind: [[0.25, 0.5], [1.0, float("nan")]] for kind in ("encoder", "decoder", "cross")}
     return replace(
@@ -48,6 +51,7 @@ def complete(lesson: Recording) -> Recording:
         measures={"entropy": heads, "alignment_error": {"cross": [[20.5, 80.0], [50.0, 50.0]]}},
         labels={"decoder": [["first token", ""], ["broad", ""]], "cross": [["alignment", ""], ["", ""]]},
         scores=(Score("alignment_error", "best head", 20.5, "cross", 0, 0), Score("alignment_error", "diagonal", 70.0)),
+        parts=(Part("embedding"), Part("cross", 1, 0), Part("mlp", 1)),
     )
 
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-PARTS = ("samples", "measures", "labels", "scores")
+PARTS = ("samples", "measures", "labels", "scores", "parts")
 
 RAW = [
     "NaN",

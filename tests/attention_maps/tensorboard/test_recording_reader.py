@@ -151,6 +151,17 @@ WRONG: list[tuple[Change, str]] = [
     (score(layer=2), "score 0 refers to a layer that is not recorded"),
     (score(head=-1), "score 0 refers to a head that is not recorded"),
     (score(kind=None), "score 0 refers to a layer that is not recorded"),
+    (sample("lens", {}), "sample 0 has an invalid lens"),
+    (sample("lens", [[[[5, "I", 0.5]]] * 3]), "sample 0 has an invalid lens"),
+    (sample("lens", [[[[5, None, 0.5]]] * 4]), "sample 0 has an invalid lens"),
+    (told("parts", {}), "its parts are invalid"),
+    (told("parts", [["embedding", 0]]), "its parts are invalid"),
+    (told("parts", [["head", 0, 0]]), "its parts are invalid"),
+    (told("parts", [[["mlp"], 0, 0]]), "its parts are invalid"),
+    (told("parts", [["mlp", 0, "0"]]), "its parts are invalid"),
+    (told("parts", [["mlp", 0, 0]]), "0/attribution has the shape"),
+    (tensor("0/logits", dtype="I16"), "0/logits is I16"),
+    (tensor("0/attribution", dtype="I16"), "0/attribution is I16"),
 ]
 
 
@@ -168,7 +179,7 @@ def test_what_is_wrong_with_a_recording_is_said(
 
 def test_samples_with_different_maps_are_refused(tab: type[Tab], complete: Recording, tmp_path: Path) -> None:
     """Guards against samples with different layers or heads, for which the page has a single menu."""
-    path = store.save(Recording(1000, complete.samples * 2), tmp_path)
+    path = store.save(replace(complete, samples=complete.samples * 2), tmp_path)
     assert tab(tmp_path).json("meta", run=".", recording="step_00001000")["kinds"]["cross"] == {"layers": 2, "heads": 2}
 
     def without_a_layer(header: dict[str, Any], said: dict[str, Any]) -> None:
@@ -299,7 +310,7 @@ def write(path: Path, change: Change) -> None:
     whole = path.read_bytes()
     (length,) = struct.unpack("<Q", whole[:8])
     header = json.loads(whole[8 : 8 + length])
-    parts = ("samples", "measures", "labels", "scores")
+    parts = ("samples", "measures", "labels", "scores", "parts")
     metadata = header["__metadata__"]
     said = metadata | {name: json.loads(metadata[name]) for name in parts}
     change(header, said)
