@@ -4,7 +4,7 @@
      "meta": {"run|recording": …}, "curves": {run: …},
      "tensors": {"run|recording|sample|kind|layer|what": {"shape": […], "data": base64 of little-endian float16}}}
 
-The rollout covers all layers, so its `layer` is empty.
+The rollout covers all layers, so its `layer` is empty; attribution and logits belong to no kind either.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from attention_maps.files.file_names import numbered
-from attention_maps.files.header import opened, read_header, read_tensor
-from attention_maps.files.recording_checks import maps, read_meta
+from attention_maps.files.header import Tensor, opened, read_header, read_tensor
+from attention_maps.files.recording_checks import maps, read_meta, readouts
 from attention_maps.tensorboard.recording_reader import RecordingReader
 
 
@@ -40,8 +40,12 @@ def page_data(run: str, files: Mapping[str, Path], sample: int | None, measured:
             for one in (one for one in maps(header) if one.sample in numbers):
                 layer = "" if one.layer is None else one.layer
                 key = (run, name, numbers.index(one.sample), one.kind, layer, one.what)
-                data = base64.b64encode(read_tensor(file, one.tensor)).decode("ascii")
-                tensors["|".join(map(str, key))] = {"shape": one.tensor.shape, "data": data}
+                tensors["|".join(map(str, key))] = _embedded(file, one.tensor)
+            for number in numbers:
+                for what, tensor in readouts(header, number):
+                    tensors["|".join(map(str, (run, name, numbers.index(number), "", "", what)))] = _embedded(
+                        file, tensor
+                    )
     steps, generated = numbered((files[name].name, name) for name in carried)
     return {
         "index": {"runs": {run: {"steps": list(steps), "generated": list(generated)}}, "logdir": ""},
@@ -49,6 +53,10 @@ def page_data(run: str, files: Mapping[str, Path], sample: int | None, measured:
         "tensors": tensors,
         "curves": {run: RecordingReader().curves({number: str(path) for number, path in measured.items()})},
     }
+
+
+def _embedded(file: BinaryIO, tensor: Tensor) -> dict[str, Any]:
+    return {"shape": tensor.shape, "data": base64.b64encode(read_tensor(file, tensor)).decode("ascii")}
 
 
 def thinned(names: Sequence[str], chosen: str, count: int) -> list[str]:

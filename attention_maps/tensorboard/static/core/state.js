@@ -25,6 +25,8 @@ const INITIAL = {
   losses: false, // sentence: underline every token by its loss
   bars: 'all', // strength: the head and `all` heads together, or `each` head
   sort: 'order', // strength: tokens in text order, or by strength
+  candidate: 0, // prediction: the actual next token, or a likely one
+  versus: -1, // prediction: the candidate that it is compared with; below 0: the mean of all tokens
   readout: 'argmax', // alignment: argmax, mutual, grown or threshold
   threshold: 0.2, // alignment: the smallest weight of a link
   averaged: '', // alignment: links from the map shown, or from the mean of its layer, or of all layers
@@ -51,7 +53,7 @@ const CHOICES = {
   scope: ['all', 'layer'],
   order: ['layer', 'score'],
 };
-const RANGES = {gamma: [0.2, 2], top: [1, 12], mass: [0, 1], threshold: [0, 1]};
+const RANGES = {gamma: [0.2, 2], top: [1, 12], mass: [0, 1], threshold: [0, 1], candidate: [0, 5], versus: [-1, 5]};
 const TOKEN = /^([rc]\d{1,6})?$/;
 
 /** The state with `set` and `subscribe`; the URL follows every change. */

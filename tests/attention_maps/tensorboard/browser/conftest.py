@@ -190,7 +190,7 @@ def opened_views(driver: Chrome, tmp_path_factory: pytest.TempPathFactory, downl
     flat = known.heads_of([[1 / 8] * 7] * 7)
     store.save(Recording(100, (known.translation(flat),)), folder / "translation")
     store.save(Recording(200, (known.translation(known.heads_of(known.CROSS)),)), folder / "translation")
-    store.save(Recording(100, (known.story(),)), folder / "gpt")
+    store.save(Recording(100, (known.story(),), parts=known.PARTS), folder / "gpt")
     plain = known.translation(known.heads_of(known.CROSS), gold=False)
     plain.norms.clear()
     store.save(Recording(200, (plain,)), folder / "older")

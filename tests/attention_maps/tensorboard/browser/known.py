@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attention_maps.record.recording import Antecedents, Prediction, Sample
+from attention_maps.record.recording import Antecedents, Part, Prediction, Sample
 from tests.attention_maps.tensorboard.browser.recordings import marked
 
 SOURCE = ["▁Emi", "▁likes", "▁red", "▁apple", "s", ".", "</s>"]
@@ -25,6 +25,10 @@ CROSS: list[list[float]] = [  # what each row, labelled by what it predicts, att
 STORY = ["</s>", "▁Kate", "▁hid", "▁her", "▁pen", ".", "▁She", "▁smiled", "."]
 SHE = [0.25, 0.25, 0, 0.0625, 0.0625, 0, 0.375, 0, 0]  # of the words before it most to Kate, its antecedent
 HER = [0.25, 0.25, 0.5, 0, 0, 0, 0, 0, 0]  # attends to `hid`
+
+PARTS = (Part("embedding"), Part("decoder", 0, 0), Part("decoder", 0, 1), Part("mlp", 0))
+NEXT = [1.0, 2.5, -0.5, 0.25]
+"""What each part adds to the logit of the actual next token, in every row: exact in float16."""
 
 State = dict[str, Any]
 TRANSLATION: State = {"run": "translation", "recording": "step_00000200", "kind": "cross", "layer": 0, "head": 0}
@@ -66,12 +70,15 @@ def story() -> Sample:
         predicts=marked(STORY[1:]),
         source=None,
         losses=tuple(0.5 for _ in STORY[1:]),
-        predictions=tuple((Prediction(10 + row, "▁pen", 0.5),) for row in range(length)),
+        predictions=tuple((Prediction(99 if row == 4 else 10 + row, "▁pen", 0.5),) for row in range(length)),
         weights={("decoder", 0): maps},
         norms={("decoder", 0): np.ones((2, length), np.float16)},
         name="valid 1",
         length=length,
         antecedents=Antecedents("reads", ((3, 4, 1, 2), (6, 7, 1, 2))),
+        attribution=np.array([[[part] * length for part in row] for row in (NEXT, [1, 0.5, -0.5, 1])], np.float16),
+        logits=np.array([[sum(NEXT)] * length, [2] * length], np.float16),
+        lens=(tuple((Prediction(10 + row + 1, "▁soon", 0.25),) for row in range(length)),),
     )
 
 

@@ -9,7 +9,7 @@ from tests.attention_maps.tensorboard.browser.conftest import ODD
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 from tests.attention_maps.tensorboard.browser.recordings import maps
 
-VIEWS = ("map", "lines", "sentence", "strength", "alignment", "curves", "steps")
+VIEWS = ("map", "lines", "sentence", "prediction", "strength", "alignment", "curves", "steps")
 
 
 def test_an_older_recording_works_and_says_what_it_lacks(page: Page) -> None:

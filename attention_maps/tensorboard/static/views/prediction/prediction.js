@@ -1,0 +1,209 @@
+/** The prediction view: which parts of the model make it predict a token, and what each layer would predict. */
+
+import {languageOf, percent, readable} from '../../core/format.js';
+import {Unavailable} from '../../core/source.js';
+import {element} from '../../dom/elements.js';
+import {choice, menu} from '../../dom/fields.js';
+import {css, inksOf} from '../../draw/colours.js';
+import {hex, SvgPen} from '../../draw/pen.js';
+import {focusOn, reveal, selectable, selection, tokenButton} from '../tokens.js';
+import {candidatesAt, contributions, inOrder, isHead, positionOf} from './contributions.js';
+
+export const view = {
+  name: 'prediction',
+  title: 'Prediction',
+  hint: 'Which heads and MLPs make the model predict a token, and what each layer would predict.',
+  create: (context) => new Prediction(context),
+};
+
+const MEANING =
+  'Direct effect: what each part writes into the residual stream, multiplied by the output vector of the token, with the scale of the ' +
+  'final norm as it was. Effects through later layers are not in the bars.';
+
+class Prediction {
+  constructor(context) {
+    this.context = context;
+    const {state} = context;
+    this.text = element('div', {class: 'passages'});
+    this.heading = element('h3', {});
+    this.bars = element('ol', {class: 'parts', 'aria-label': 'contributions to the logit'});
+    this.sum = element('p', {class: 'parts-sum', role: 'status'});
+    this.lens = element('table', {class: 'lens'});
+    this.note = element('p', {class: 'view-note'});
+    this.element = element('div', {class: 'prediction-view'}, this.text, this.heading, this.bars, this.sum, this.lens, this.note);
+    this.token = menu('token', (candidate) => state.set({candidate: Number(candidate)}), 'The token whose logit is explained');
+    this.versus = menu('against', (versus) => state.set({versus: Number(versus)}), 'Why the token rather than another one');
+    this.sort = choice('order', {order: 'as in the model', strength: 'largest first'}, (sort) => state.set({sort}));
+    this.controls = element('div', {class: 'view-controls'}, this.token.element, this.versus.element, this.sort.element);
+    selectable(
+      this.text,
+      () => state.now.token,
+      (token) => state.set({token}),
+    );
+    this.bars.addEventListener('click', (event) => this.goTo(event.target.closest('[data-part]')));
+  }
+
+  draw(frame) {
+    this.frame = frame;
+    const {sample, meta} = frame;
+    const {run, recording, sample: number} = this.context.fitted();
+    const turn = (this.turn = {});
+    const known = frame.kind !== 'encoder' && meta.parts?.length > 0;
+    this.explained = null;
+    this.element.classList.toggle('unknown', !known);
+    if (!known) return this.lacking(frame.kind === 'encoder' ? 'The encoder predicts nothing: choose another kind.' : '');
+    const {row, chosen} = this.chosenRow();
+    this.row = row;
+    this.position = positionOf(frame, row);
+    this.candidates = candidatesAt(sample, this.position);
+    this.buildText(chosen);
+    this.showFields();
+    this.showLens();
+    const tensors = ['attribution', 'logits'].map((what) => this.context.source.tensor(run, recording, number, '', '', what));
+    return Promise.all(tensors).then(
+      ([attribution, logits]) => turn === this.turn && this.show({parts: meta.parts, attribution, logits}),
+      (error) => {
+        if (!(error instanceof Unavailable)) throw error;
+        if (turn === this.turn) this.lacking(`(${error.message}) `);
+      },
+    );
+  }
+
+  lacking(why) {
+    for (const part of [this.text, this.bars, this.lens]) part.replaceChildren();
+    this.heading.textContent = this.sum.textContent = '';
+    this.note.textContent = why || 'This recording does not contain the contributions to predictions: it is older, or of another program.';
+  }
+
+  /** The selected row; without one, that of the first token with a gold antecedent, or the last with a known next token. */
+  chosenRow() {
+    const {frame} = this;
+    const selected = selection(this.context.state.now.token, frame);
+    if (selected?.side === 'row') return {row: selected.index, chosen: true};
+    const {antecedents, predicts} = frame.sample;
+    const gold = antecedents?.side === 'reads' ? antecedents.pairs[0]?.[0] - 1 : NaN;
+    const wanted = gold >= 0 ? gold : predicts.ids.length - 1;
+    const row = frame.rows.findIndex((_, index) => positionOf(frame, index) >= wanted);
+    return {row: row < 0 ? frame.rows.length - 1 : row, chosen: false};
+  }
+
+  /** The next token of each row, shaded by the probability that the model gave it. */
+  buildText() {
+    const {frame, row} = this;
+    const palette = this.context.colours();
+    const held = this.text.contains(document.activeElement);
+    const buttons = frame.rows.map((_, index) => {
+      const [next] = candidatesAt(frame.sample, positionOf(frame, index));
+      const text = readable(next.piece);
+      const button = tokenButton({text, special: false, language: languageOf(text)}, `r${index}`, next.piece);
+      const colour = palette.weight(next.probability || 0);
+      Object.assign(button.style, {backgroundColor: css(colour), color: palette.ink(colour)});
+      button.title = `${next.actual ? '' : 'most likely here: '}${percent(next.probability)}`;
+      button.setAttribute('aria-pressed', String(index === row));
+      return button;
+    });
+    const caption = element('div', {class: 'caption'}, 'the text as it is predicted; shade: probability of the actual token');
+    this.text.replaceChildren(element('div', {class: 'passage'}, caption, element('div', {class: 'passage-text'}, buttons)));
+    focusOn(this.text, buttons[row], {focus: held});
+    reveal(this.text, this.context.state.now.token, this);
+  }
+
+  showFields() {
+    const {candidate, versus, sort} = this.context.state.now;
+    this.candidate = candidate in this.candidates ? candidate : 0;
+    this.against = versus in this.candidates && this.id(versus) !== this.id(this.candidate) ? versus : -1;
+    const options = this.candidates.map(({piece, probability, actual}, value) => ({
+      value,
+      text: `${readable(piece)} ${percent(probability)}${actual ? ' (actual)' : ''}`,
+    }));
+    const once = options.filter(({value}) => value === 0 || this.id(value) !== this.id(0));
+    this.token.show(once, this.id(this.candidate) === this.id(0) ? 0 : this.candidate);
+    const others = once.filter(({value}) => this.id(value) !== this.id(this.candidate));
+    this.versus.show([{value: -1, text: 'the mean of all tokens'}, ...others], this.against);
+    this.sort.show(sort);
+  }
+
+  id(candidate) {
+    return this.candidates[candidate]?.id;
+  }
+
+  show(recorded) {
+    const found = contributions(recorded, this.position, this.candidate, this.against);
+    const most = Math.max(...found.bars.map(({value}) => Math.abs(value))) || 1;
+    const palette = this.context.colours();
+    const {kind, layer, head} = this.context.fitted();
+    this.explained = {...found, most, ordered: inOrder(found.bars, this.context.state.now.sort)};
+    this.heading.textContent = this.title();
+    this.bars.replaceChildren(
+      ...this.explained.ordered.map(({part, name, value}) => {
+        const selected = isHead(part) && part[0] === kind && part[1] === layer && part[2] === head;
+        const label = isHead(part)
+          ? element('button', {type: 'button', class: 'part-name', 'data-part': part.join('|'), title: 'select this head', 'aria-pressed': String(selected)}, name)
+          : element('span', {class: 'part-name'}, name);
+        const side = value < 0 ? 'right: 50%' : 'left: 50%';
+        const colour = hex(palette.difference(Math.sign(value) * 0.7));
+        const bar = element('span', {class: 'bar', style: `${side}; width: ${((50 * Math.abs(value)) / most).toFixed(1)}%; background: ${colour}`});
+        return element('li', {}, label, element('span', {class: 'bar-room'}, bar), element('span', {class: 'bar-number'}, signed(value)));
+      }),
+    );
+    const against = this.against < 0 ? 'logit, relative to the mean of all tokens' : 'difference of the logits';
+    this.sum.textContent = `Sum of the bars ${signed(found.sum)}; ${against}: ${signed(found.logit)}.`;
+    this.note.textContent = `${MEANING}${this.frame.difference ? ' Of this recording alone, without subtraction.' : ''}`;
+  }
+
+  title() {
+    const name = (candidate) => `“${readable(this.candidates[candidate].piece)}”`;
+    const after = `after “${readable(this.frame.sample.reads.pieces[this.position])}”`;
+    const rather = this.against < 0 ? '' : ` rather than ${name(this.against)}`;
+    return `What predicts ${name(this.candidate)} ${after}${rather}`;
+  }
+
+  /** The logit lens: the most likely tokens after each layer. */
+  showLens() {
+    const {sample} = this.frame;
+    const layers = [...(sample.lens ?? []), sample.predictions];
+    const width = Math.min(...layers.map((layer) => layer[this.position].length));
+    const actual = this.frame.sample.predicts.ids[this.position];
+    this.lens.replaceChildren(
+      element('caption', {}, 'what each layer would predict (logit lens)'),
+      ...layers.map((layer, number) => {
+        const name = number < layers.length - 1 ? `after layer ${number}` : 'the model';
+        const cells = layer[this.position].slice(0, width).map(([id, piece, probability]) => {
+          const text = readable(piece);
+          return element('td', {class: id === actual ? 'actual' : '', lang: languageOf(text)}, `${text} `, element('span', {}, percent(probability)));
+        });
+        return element('tr', {}, element('th', {scope: 'row'}, name), cells);
+      }),
+    );
+  }
+
+  goTo(button) {
+    if (!button) return;
+    const [kind, layer, head] = button.dataset.part.split('|');
+    this.context.state.set({kind, layer: Number(layer), head: Number(head), token: `r${this.row}`});
+  }
+
+  svg(frame) {
+    if (!this.explained) return null;
+    const pen = new SvgPen();
+    const {ink, muted, paper} = inksOf(this.element);
+    const palette = this.context.colours();
+    const [left, half, line] = [190, 200, 20];
+    const {ordered, most} = this.explained;
+    pen.text(0, 10, this.heading.textContent, {size: 13, fill: ink, weight: 600});
+    ordered.forEach(({name, value}, i) => {
+      const y = 32 + i * line;
+      const length = (half * Math.abs(value)) / most;
+      pen.text(left - 10, y, name, {size: 12, fill: ink, anchor: 'end'});
+      pen.rect(left + half - (value < 0 ? length : 0), y - 6, Math.max(length, 0.5), 12, {fill: hex(palette.difference(Math.sign(value) * 0.7))});
+      pen.text(left + 2 * half + 60, y, signed(value), {size: 11, fill: muted, anchor: 'end'});
+    });
+    const bottom = 32 + ordered.length * line;
+    pen.text(0, bottom + 8, this.sum.textContent, {size: 12, fill: muted});
+    return pen.svg(left + 2 * half + 70, bottom + 20, {title: `prediction · ${frame.name}`, paper, margin: 12});
+  }
+}
+
+function signed(value) {
+  return `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(2)}`;
+}
