@@ -39,13 +39,12 @@ def page_data(run: str, files: Mapping[str, Path], sample: int | None, measured:
             metas[f"{run}|{name}"] = {"run": run, "recording": name, **meta, "samples": samples}
             for one in (one for one in maps(header) if one.sample in numbers):
                 layer = "" if one.layer is None else one.layer
-                key = (run, name, numbers.index(one.sample), one.kind, layer, one.what)
-                tensors["|".join(map(str, key))] = _embedded(file, one.tensor)
+                key = f"{run}|{name}|{numbers.index(one.sample)}|{one.kind}|{layer}|{one.what}"
+                tensors[key] = _embedded(file, one.tensor)
             for number in numbers:
                 for what, tensor in readouts(header, number):
-                    tensors["|".join(map(str, (run, name, numbers.index(number), "", "", what)))] = _embedded(
-                        file, tensor
-                    )
+                    key = f"{run}|{name}|{numbers.index(number)}|||{what}"
+                    tensors[key] = _embedded(file, tensor)
     steps, generated = numbered((files[name].name, name) for name in carried)
     return {
         "index": {"runs": {run: {"steps": list(steps), "generated": list(generated)}}, "logdir": ""},

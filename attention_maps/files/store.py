@@ -217,8 +217,8 @@ def _without_maps(header: Header) -> tuple[Recording, Kinds]:
         meta["measures"],
         meta["labels"],
         tuple(Score(**score | {"value": _number_from_json(score["value"])}) for score in meta["scores"]),
-        tuple(Part(*part) for part in meta["parts"]),
         checks.read_deviation(header),
+        tuple(Part(*part) for part in meta["parts"]),
     )
     return recording, meta["kinds"]
 

@@ -132,13 +132,20 @@ def _label(head: dict[str, float]) -> str:
             return "alignment"
     elif head.get("coverage", 0) >= 0.5 and head["spread"] <= 0.5 and head["special"] <= 0.3:
         return "alignment"  # without gold links: low entropy and high coverage
-    for name, label in (("induction", "induction"), ("duplicate", "duplicate token")):
-        if head.get(name, 0) >= 0.5:
-            return label
-    for name, label in (("previous", "previous token"), ("first", "first token"), ("diagonal", "diagonal")):
+    for name, label in BY_WEIGHT:
         if head.get(name, 0) >= 0.5:
             return label
     return "broad" if head["spread"] >= 0.8 else ""
+
+
+BY_WEIGHT = (
+    ("induction", "induction"),
+    ("duplicate", "duplicate token"),
+    ("previous", "previous token"),
+    ("first", "first token"),
+    ("diagonal", "diagonal"),
+)
+"""Measures that are a share of the attention, in the order of preference, and the label of a head with half of it."""
 
 
 def displayed(label: str) -> str:

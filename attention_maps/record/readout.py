@@ -24,8 +24,8 @@ class Readout:
     def __init__(self, batch: Sequence[Example], stream: ResidualStream, logits: Tensor, spell: Pieces) -> None:
         """logits: [B,T,V] float32 of the recorded forward pass."""
         self.batch, self.logits, self.spell = batch, logits, spell
-        self.best = self._most_likely(logits, PREDICTIONS)
-        self.layers = [self._most_likely(stream.lens(layer), LENS) for layer in sorted(stream.layers)[:-1]]
+        self.best = _most_likely(logits, PREDICTIONS)
+        self.layers = [_most_likely(stream.lens(layer), LENS) for layer in sorted(stream.layers)[:-1]]
         ids = self.best[0]  # [B,T,5]
         candidates = torch.cat([ids[..., :1], ids], dim=-1)  # [B,T,N]
         for row, example in enumerate(batch):
@@ -51,11 +51,11 @@ class Readout:
             "logits": self.centred[row, :length].T.half().cpu().numpy(),  # [N,T]
         }
 
-    @staticmethod
-    def _most_likely(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Return ids and probabilities [B,T,count] of the most likely tokens."""
-        values, ids = logits.topk(min(count, logits.shape[-1]), dim=-1)
-        return ids, (values - logits.logsumexp(dim=-1, keepdim=True)).exp()
+
+def _most_likely(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return ids and probabilities [B,T,count] of the most likely tokens."""
+    values, ids = logits.topk(min(count, logits.shape[-1]), dim=-1)
+    return ids, (values - logits.logsumexp(dim=-1, keepdim=True)).exp()
 
 
 def _spelt(ids: Tensor, probabilities: Tensor, pieces: dict[int, str]) -> tuple[tuple[Prediction, ...], ...]:

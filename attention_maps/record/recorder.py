@@ -64,7 +64,7 @@ def record(
                 recorded.append(_sample(whole, example, maps, prediction.of(row), special))
     measures = head_measures(recorded) | (measured or {})
     parts = tuple(ResidualStream(model).parts())
-    return Recording(step, tuple(recorded), measures, head_labels(measures), tuple(scores), parts, deviation)
+    return Recording(step, tuple(recorded), measures, head_labels(measures), tuple(scores), deviation, parts)
 
 
 def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:

@@ -270,12 +270,12 @@ class Recording:
     scores: tuple[Score, ...] = field(default=(), repr=False)
     """Scores against gold labels, with baselines."""
 
-    parts: tuple[Part, ...] = ()
-    """Parts of the model whose contributions are recorded; empty in files of an older version."""
-
     deviation: float = 0.0
     """Maximum difference between weights times values and the fused kernel's output, relative to the largest output:
     about 1e-6 in float32, 1e-2 in bfloat16. A larger value means that the maps do not match the model."""
+
+    parts: tuple[Part, ...] = ()
+    """Parts of the model whose contributions are recorded; empty in files of an older version."""
 
     def maps(self, sample: int, kind: Kind, layer: int) -> np.ndarray:
         """Return the maps of all heads of one layer [H,Q,K] float32. Raises LookupError if they are not recorded."""

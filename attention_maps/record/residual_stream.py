@@ -58,43 +58,42 @@ class ResidualStream:
             found.append(Part("mlp", layer))
         return [*found, Part("bias")] if self.model.config.bias else found
 
-    def added(self) -> Tensor:
-        """Return what each part adds to the stream, [P, B, T, C], in the order of `parts`; they sum to `end`."""
-        attentions, values = self.attentions, []
-        bias = torch.zeros_like(self.end)
+    def added(self) -> Iterator[Tensor]:
+        """Yield what each part adds to the stream, [B, T, C], in the order of `parts`; they sum to `end`. One at a
+        time: all parts of a model of the size of GPT-2 would take gigabytes."""
+        attentions = self.attentions
         for part in self.parts():
             if part.kind == "embedding":
-                values.append(self.embedding)
+                yield self.embedding
             elif part.kind == "mlp":
-                values.append(self.mlps[part.layer])
+                yield self.mlps[part.layer]
             elif part.kind == "bias":
-                for module in attentions.values():
-                    bias = bias + module.output.bias.float()
-                values.append(bias)
+                bias = sum(module.output.bias.float() for module in attentions.values())
+                yield torch.zeros_like(self.end) + bias
             else:
                 module = attentions[part.kind, part.layer]
                 columns = slice(part.head * module.head_width, (part.head + 1) * module.head_width)
                 mixed = self.heads[part.kind, part.layer][..., columns]  # [B, T, D]
-                values.append(mixed @ module.output.weight[:, columns].float().T)
-        return torch.stack(values)
-
-    def normalised(self) -> Tensor:
-        """Return the contribution of each part to the input of the output projection, [P, B, T, C]: the final norm,
-        with its scale frozen at that of the whole stream. Its own bias belongs to the part `bias`."""
-        norm = _final_norm(self.model)
-        centred = self.end if isinstance(norm, RMSNorm) else self.end - self.end.mean(dim=-1, keepdim=True)
-        scale = (centred.square().mean(dim=-1, keepdim=True) + norm.eps).rsqrt()  # [B, T, 1]
-        found = without_scale(self.model, self.added()) * scale
-        if isinstance(norm, nn.LayerNorm) and norm.bias is not None:
-            found[-1] += norm.bias.float()
-        return found
+                yield mixed @ module.output.weight[:, columns].float().T
 
     def attribution(self, tokens: Tensor) -> Tensor:
         """Return the contribution of each part to the logits of `tokens` [B, T, N], each minus the mean logit of the
-        vocabulary, [P, B, T, N]. The parts of a token add up to its logit minus the mean logit."""
+        vocabulary, [P, B, T, N]. The parts of a token add up to its logit minus the mean logit.
+
+        The final norm is applied with its scale frozen at that of the whole stream; its own bias belongs to the part
+        `bias`.
+        """
+        norm = _final_norm(self.model)
+        centred = self.end if isinstance(norm, RMSNorm) else self.end - self.end.mean(dim=-1, keepdim=True)
+        scale = (centred.square().mean(dim=-1, keepdim=True) + norm.eps).rsqrt()  # [B, T, 1]
         projection = self.model.output_weight.float()
         rows = projection[tokens] - projection.mean(dim=0)  # [B, T, N, C]
-        return torch.einsum("pbtc,btnc->pbtn", self.normalised(), rows)
+        found = [
+            torch.einsum("btc,btnc->btn", without_scale(self.model, added) * scale, rows) for added in self.added()
+        ]
+        if isinstance(norm, nn.LayerNorm) and norm.bias is not None:
+            found[-1] = found[-1] + rows @ norm.bias.float()
+        return torch.stack(found)
 
     def lens(self, layer: int) -> Tensor:
         """Return the logits that the model would give after a layer, [B, T, V]: final norm and output projection
