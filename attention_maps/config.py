@@ -36,8 +36,8 @@ class AttentionConfig:
     0 disables scoring."""
 
     importance: bool = False
-    """After training, measure the importance of each head: the rise in validation loss if it is ablated. Runs one pass
-    per head over up to 32 validation batches."""
+    """After training, measure the importance of each head more exactly: the rise in validation loss if it is ablated,
+    on up to 32 validation batches. Evaluations measure it on the recorded examples alone."""
 
     image: bool = True
     """Draw one labelled heat map per evaluation in TensorBoard's Images tab."""

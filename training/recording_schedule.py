@@ -9,8 +9,9 @@ from training.budget import Budget
 
 EVENLY = 60
 """Recordings spread evenly over the budget, in addition to the early ones."""
-SHARE, ALLOWANCE = 0.01, 0.5
-"""Recordings between evaluations may take this fraction of the time of the run, plus some seconds for the first."""
+SHARE, EARLY, ALLOWANCE = 0.01, 0.25, 0.5
+"""Recordings between evaluations may take this fraction of the time of the run. The first may use a quarter of that in
+advance, because early steps tell most, and in any case half a second."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,13 @@ class RecordingSchedule:
             return False
         if not (self._is_early() or self._is_regular()):
             return False
-        return not self.budget.trainer.limit_evaluations or progress.recording_seconds <= (
-            SHARE * progress.seconds + ALLOWANCE
-        )
+        return not self.budget.trainer.limit_evaluations or progress.recording_seconds <= self._allowed()
+
+    def _allowed(self) -> float:
+        """Return the seconds that recordings may have taken by now."""
+        done, seconds = self.budget.share_done(), self.budget.progress.seconds
+        expected = seconds / done if done else 0.0  # of the whole run
+        return max(ALLOWANCE, SHARE * expected * max(done, EARLY))
 
     def _is_early(self) -> bool:
         step, every = self.budget.progress.step, self.config.every

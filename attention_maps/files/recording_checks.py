@@ -58,6 +58,7 @@ def read_meta(header: Header) -> dict[str, Any]:
         "measures": read_measures(header, kinds),
         "labels": read_labels(header, kinds),
         "scores": read_scores(header, kinds),
+        "loss": read_loss(header),
     }
 
 
@@ -183,6 +184,13 @@ def read_deviation(header: Header) -> float:
     deviation = _parsed(header, "deviation", 0.0)
     need(is_number_or_none(deviation), "its deviation is not a number")
     return math.nan if deviation is None else float(deviation)
+
+
+def read_loss(header: Header) -> float | None:
+    """Read the mean loss per token of the examples; None in older recordings, and if the model diverged."""
+    loss = _parsed(header, "loss", None)
+    need(is_number_or_none(loss), "its loss is not a number")
+    return None if loss is None else float(loss)
 
 
 class Map(NamedTuple):

@@ -55,6 +55,9 @@ class Example:
     antecedents: Antecedents | None = None
     """Gold antecedents of pronouns, if available."""
 
+    own: bool = False
+    """Whether the model wrote the text itself, so that its loss says nothing about held-out text."""
+
     @classmethod
     def text(
         cls, ids: Sequence[int], tokenizer: Tokenizer, name: str = "", antecedents: Antecedents | None = None
@@ -74,6 +77,7 @@ class Example:
         name: str = "",
         links: Sequence[Link] | None = None,
         antecedents: Antecedents | None = None,
+        own: bool = False,
     ) -> Example:
         """Return a translation pair as in training: the encoder reads source + eos, the decoder reads bos + target and
         predicts target + eos. `source_ids` and `target_ids` exclude bos and eos."""
@@ -81,7 +85,7 @@ class Example:
         reads, predicts = [target_tokenizer.bos_id, *target_ids], [*target_ids, target_tokenizer.eos_id]
         labels = target_tokenizer.pieces
         texts = reads, labels(reads), predicts, labels(predicts), source, source_tokenizer.pieces(source)
-        return cls(*texts, name, links, antecedents)
+        return cls(*texts, name, links, antecedents, own)
 
     def cut(self, length: int) -> Example:
         """Truncate each side to the first `length` tokens."""

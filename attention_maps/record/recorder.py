@@ -34,6 +34,7 @@ def record(
     max_tokens: int = 128,
     scores: Sequence[Score] = (),
     measured: Measures | None = None,
+    known: Measures | None = None,
 ) -> Recording:
     """Record every attention map of every example, with losses, the most likely next tokens and head output norms.
 
@@ -41,8 +42,9 @@ def record(
     so recording does not affect training. `model`: the module itself, not the compiled wrapper. `pieces`: method of the
     target tokenizer that converts predicted ids to text; if None, predictions are labelled `#17`. Sides longer than
     `max_tokens` or the model's context are truncated before the forward pass, and the sample is marked `truncated`.
-    `scores` and `measured`: results on more examples, stored with the maps. Raises ValueError if an example does not
-    match the model: a source for a GPT, no source for a translation model, or no tokens.
+    `scores` and `measured`: results on more examples, stored with the maps; `known`: such results of an earlier
+    recording, which only decide the labels of the heads where there are none of this one. Raises ValueError if an
+    example does not match the model: a source for a GPT, no source for a translation model, or no tokens.
     """
     device = next(model.parameters()).device
     spell = pieces or (lambda ids: [f"#{token}" for token in ids])
@@ -63,8 +65,11 @@ def record(
                 whole = examples[len(recorded)]
                 recorded.append(_sample(whole, example, maps, prediction.of(row), special))
     measures = head_measures(recorded) | (measured or {})
+    labels = head_labels((known or {}) | measures)
+    losses = [loss for whole, sample in zip(examples, recorded, strict=True) if not whole.own for loss in sample.losses]
+    loss = sum(losses) / len(losses) if losses else None
     parts = tuple(ResidualStream(model).parts())
-    return Recording(step, tuple(recorded), measures, head_labels(measures), tuple(scores), deviation, parts)
+    return Recording(step, tuple(recorded), measures, labels, tuple(scores), deviation, parts, loss)
 
 
 def _batches(examples: Sequence[Example]) -> Iterator[list[Example]]:

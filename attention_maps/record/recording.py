@@ -277,6 +277,10 @@ class Recording:
     parts: tuple[Part, ...] = ()
     """Parts of the model whose contributions are recorded; empty in files of an older version."""
 
+    loss: float | None = None
+    """Mean loss per token of the examples that the model did not write itself, in nats; None if there are none, and in
+    files of an older version."""
+
     def maps(self, sample: int, kind: Kind, layer: int) -> np.ndarray:
         """Return the maps of all heads of one layer [H,Q,K] float32. Raises LookupError if they are not recorded."""
         if sample not in range(-len(self.samples), len(self.samples)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 from array import array
 from collections import OrderedDict
@@ -22,10 +23,12 @@ Matrix = tuple[str, str, int, int]
 
 
 class Measures(NamedTuple):
-    """The measures of a recording as one array, a tenth of the memory of nested lists."""
+    """The measures of a recording as one array, a tenth of the memory of nested lists, with its labels and loss."""
 
     matrices: tuple[Matrix, ...]
     numbers: array[float]  # of all matrices, by layer and head; NaN for None
+    labels: Matrices
+    loss: float | None
 
     def unpacked(self) -> Iterator[tuple[str, str, list[list[float | None]]]]:
         """Yield name of the measure, kind and [layer][head] of each matrix."""
@@ -39,7 +42,8 @@ class Measures(NamedTuple):
     @property
     def size(self) -> int:
         """The approximate size in bytes, with the entry in the cache."""
-        return 500 + 8 * len(self.numbers) + 100 * len(self.matrices)
+        heads = sum(len(row) for matrix in self.labels.values() for row in matrix)
+        return 800 + 8 * (len(self.numbers) + heads) + 100 * len(self.matrices)
 
 
 Version = tuple[str, int, int, int]
@@ -71,7 +75,8 @@ class RecordingReader:
 
     def curves(self, paths: Mapping[int, str]) -> dict[str, Any]:
         """Read the measures of recordings by step: {"steps": [step, …], "measures": {measure: {kind: [per step]}},
-        "unreadable": [step, …]}, for each readable step a matrix [[number per head] per layer] or None."""
+        "labels": {kind: [per step]}, "loss": [per step], "unreadable": [step, …]}, for each readable step a matrix
+        [[number or label per head] per layer] or None."""
         read: dict[int, Measures] = {}
         for step, path in paths.items():
             try:
@@ -82,7 +87,14 @@ class RecordingReader:
         for number, measures in enumerate(read.values()):
             for measure, kind, matrix in measures.unpacked():
                 curves.setdefault(measure, {}).setdefault(kind, [None] * len(read))[number] = matrix
-        return {"steps": list(read), "measures": curves, "unreadable": [step for step in paths if step not in read]}
+        kinds = dict.fromkeys(kind for measures in read.values() for kind in measures.labels)
+        return {
+            "steps": list(read),
+            "measures": curves,
+            "labels": {kind: [measures.labels.get(kind) for measures in read.values()] for kind in kinds},
+            "loss": [measures.loss for measures in read.values()],
+            "unreadable": [step for step in paths if step not in read],
+        }
 
     def _measures_of(self, path: str) -> Measures:
         with opened(path) as file:
@@ -93,7 +105,9 @@ class RecordingReader:
                     self._measures.move_to_end(key)
                     return self._measures[key]
             header = read_header(file)
-            measures = packed(checks.read_measures(header, checks.read_kinds(header)))
+            kinds = checks.read_kinds(header)
+            numbers = checks.read_measures(header, kinds)
+            measures = packed(numbers, checks.read_labels(header, kinds), checks.read_loss(header))
         with self._lock:
             if key not in self._measures:
                 # Recordings of one model have the same matrices: one object describes those of all.
@@ -107,10 +121,13 @@ class RecordingReader:
         return measures
 
 
-def packed(measures: dict[str, Matrices]) -> Measures:
-    """Pack measures, [layer][head] by measure and kind."""
+def packed(measures: dict[str, Matrices], labels: Matrices, loss: float | None) -> Measures:
+    """Pack measures, [layer][head] by measure and kind. Equal labels of all recordings share their memory."""
     found = [(name, kind, matrix) for name, by_kind in measures.items() for kind, matrix in by_kind.items()]
     numbers = (math.nan if n is None else n for _, _, matrix in found for row in matrix for n in row)
     return Measures(
-        tuple((name, kind, len(matrix), len(matrix[0])) for name, kind, matrix in found), array("d", numbers)
+        tuple((name, kind, len(matrix), len(matrix[0])) for name, kind, matrix in found),
+        array("d", numbers),
+        {kind: [[sys.intern(label) for label in row] for row in matrix] for kind, matrix in labels.items()},
+        loss,
     )

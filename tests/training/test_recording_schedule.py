@@ -65,7 +65,7 @@ def test_slow_recordings_take_a_hundredth_of_the_time() -> None:
     """Guards the training time of large models on a CPU, whose recordings take seconds."""
     trainer = TrainerConfig(steps=1000, evaluate_every=1000)
     found = recorded_at(trainer, recording_seconds=2.0)
-    assert found[0] == 0
+    assert found[:2] == [0, 1]  # a quarter of the time may be used in advance
     assert 4 <= len(found) <= 6  # 2 s each, in about 1,000 s
     unlimited = TrainerConfig(steps=1000, evaluate_every=1000, limit_evaluations=False)
     assert len(recorded_at(unlimited, recording_seconds=2.0)) >= EVENLY

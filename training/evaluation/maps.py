@@ -21,7 +21,7 @@ from data.prepared import Prepared, PreparedPairs, PreparedText
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.config import TrainConfig
-from training.evaluation.head_importance import BATCHES, head_importance
+from training.evaluation.head_importance import BATCHES, example_batch, head_importance
 from training.evaluation.head_scores import HeadScores, alignment_scores, antecedent_scores, head_table
 from training.evaluation.recorded_examples import pair_examples, text_examples
 from training.guided_alignment.guidance import guided_heads
@@ -51,12 +51,18 @@ class AttentionRecorder:
         self.config, self.prepared, self.model, self.run, self.log = config, prepared, model, run, log
         self.told: set[str] = set()
         """Notes that the log has."""
+        self.gold_measures: Measures = {}
+        """Measures against gold labels of the last evaluation, which label the heads until the next."""
 
     def record(self, step: int) -> None:
-        """Save the maps with scores against gold labels, their measures as curves, and one image; skipped if there are
-        no examples and no scores."""
+        """Save the maps with scores against gold labels, the importance of each head for the examples, their measures
+        as curves, and one image; skipped if there are no examples and no scores."""
         attention = self.config.attention
-        recording = self.recording(step, self.head_scores("valid", attention.scored))
+        examples = self.examples()
+        batch = example_batch(examples, min(attention.max_tokens, self.model.config.context))
+        importance = {"importance": head_importance(self.model, [batch])} if batch else {}
+        gold = self.head_scores("valid", attention.scored)
+        recording = self.recording(step, examples, gold, importance)
         if not recording.samples and not recording.scores:
             return
         self.save(recording)
@@ -76,7 +82,7 @@ class AttentionRecorder:
         """Save the maps alone, between evaluations: without scores on more examples, curves and image."""
         attention = self.config.attention
         if attention.probes or attention.examples:
-            self.save(self.recording(step))
+            self.save(self.recording(step, self.examples()))
 
     def save(self, recording: Recording) -> None:
         """Save a recording in the run folder; delete others beyond `attention.keep`."""
@@ -94,21 +100,26 @@ class AttentionRecorder:
                 " spaced (attention.keep)"
             )
 
-    def recording(self, step: int, gold: HeadScores | None = None, measured: Measures | None = None) -> Recording:
+    def recording(
+        self, step: int, examples: list[Example], gold: HeadScores | None = None, measured: Measures | None = None
+    ) -> Recording:
         """Record the maps of all examples; the scores of `gold` and `measured` are added to the measures."""
         labels = self.prepared.tokenizers[-1]
+        if gold:
+            self.gold_measures = gold.measures
         behaviours = (
             head_behaviours(self.model, labels.eos_id, labels.special_ids) if isinstance(self.model, GPT) else {}
         )
         return record(
             self.model,
-            self.examples(),
+            examples,
             labels.special_ids,
             step,
             pieces=labels.pieces,
             max_tokens=self.config.attention.max_tokens,
             scores=gold.scores if gold else (),
             measured=behaviours | (gold.measures if gold else {}) | (measured or {}),
+            known=self.gold_measures,
         )
 
     def examples(self) -> list[Example]:
@@ -175,7 +186,7 @@ class AttentionRecorder:
         title = f"nats lost without the head, on {min(BATCHES, len(every))} of {len(every)} validation batches"
         tables = [head_table(f"{kind}: {title}", of, "+.4f") for kind, of in importance.items()]
         gold = self.head_scores("valid", self.config.attention.scored)
-        store.save(self.recording(step, gold, {"importance": importance}), self.run)
+        store.save(self.recording(step, self.examples(), gold, {"importance": importance}), self.run)
         path = self.log.table("heads.importance", "\n\n".join(tables), step)
         rises = {
             (kind, layer, head): rise

@@ -54,7 +54,7 @@ def pair_examples(attention: AttentionConfig, prepared: PreparedPairs, model: En
         if translation:
             examples.append(pair_example(tokenizers, {"source": sentence, "target": translation}, name))
         else:  # with the exact tokens that the model generated
-            examples.append(Example.pair(source.encode(sentence), next(made).tokens, source, target, name))
+            examples.append(Example.pair(source.encode(sentence), next(made).tokens, source, target, name, own=True))
     shown = _named("valid", _rows(prepared, attention.examples))
     return examples + [pair_example(tokenizers, row, name) for name, row in shown]
 

@@ -157,6 +157,7 @@ def _rewrite(path: Path, tensors: dict[str, np.ndarray | None], metadata: dict[s
         ({}, {"measures": '{"entropy": {"cross": [[1]]}}'}, "entropy: cross must have 2 layers with 2 heads"),
         ({}, {"labels": '{"cross": [["", ""], [""]]}'}, "labels: cross must have 2 layers with 2 heads"),
         ({}, {"deviation": "[]"}, "its deviation is not a number"),
+        ({}, {"loss": '"low"'}, "its loss is not a number"),
     ],
 )
 def test_damaged_contents_are_reported(
@@ -242,11 +243,13 @@ def test_gold_measures_labels_and_scores_come_back(lesson: Recording, tmp_path: 
         labels={"decoder": [["broad", ""], ["", "first token"]]},
         scores=(Score("alignment_error", "mean of layer 1", 23.5, "cross", 1), Score("antecedent", "chance", 29.5)),
         deviation=1e-6,
+        loss=0.25,
     )
     path = store.save(recording, tmp_path)
     loaded = store.load(path)
     assert (loaded.samples[0].links, loaded.samples[0].antecedents) == (sample.links, sample.antecedents)
-    assert (loaded.labels, loaded.scores, loaded.deviation) == (recording.labels, recording.scores, recording.deviation)
+    for kept in ("labels", "scores", "deviation", "loss"):
+        assert getattr(loaded, kept) == getattr(recording, kept)
     assert str(loaded.measures) == str(recording.measures)
     for name in ("values", "rollout"):
         before, after = getattr(sample, name), getattr(loaded.samples[0], name)

@@ -67,7 +67,8 @@ def test_an_older_recording_is_shown_without_what_it_lacks(tab: type[Tab], logdi
     where = {"run": "sweep/0", "recording": "step_00000007", "sample": 0, "kind": "decoder"}
     assert "no tensor 0/decoder/1/values" in shown.refused(404, "tensor", **where, layer=1, what="values")
     assert "no tensor 0/decoder/rollout" in shown.refused(404, "tensor", **where, what="rollout")
-    assert shown.json("curves", run="sweep/0") == {"steps": [7], "measures": {}, "unreadable": []}
+    curves = {"steps": [7], "measures": {}, "labels": {}, "loss": [None], "unreadable": []}
+        assert shown.json("curves", run="sweep/0") == curves
 
 
 @pytest.mark.parametrize("what", ["weights", "norms", "values", "rollout"])

@@ -17,8 +17,10 @@ from attention_maps.files import store
 from data.config import DataConfig, TokenizerConfig
 from data.prepare import prepare
 from model.config import ModelConfig
+from model.recording import silence_head
 from training.config import TrainConfig
 from training.evaluation.evaluators import evaluator_for
+from training.evaluation.head_importance import example_batch, mean_loss
 from training.evaluation.maps import AttentionRecorder, is_chosen
 from training.run_folder.loaded_run import build_model
 from training.run_folder.log import RunLog
@@ -80,12 +82,43 @@ def test_between_evaluations_only_maps_and_cheap_measures_are_recorded(make: Mak
     between, evaluated = (store.load(store.path(tmp_path, step)) for step in (3, 4))
     assert not between.scores
     assert evaluated.scores
-    assert set(evaluated.measures) - set(between.measures) == {"antecedent", "antecedent_agreeing"}
+    assert set(evaluated.measures) - set(between.measures) == {"antecedent", "antecedent_agreeing", "importance"}
     assert set(between.measures) >= {"induction", "duplicate", "repeat_previous", "copying"}
     assert (between.maps(1, "decoder", 1) == evaluated.maps(1, "decoder", 1)).all()
     assert [point.step for point in events(tmp_path).Scalars("val_attention/decoder/0/entropy")] == [4]
     make("gpt", examples=0).record_maps(5)
     assert list(store.steps(tmp_path)) == [3, 4]
+
+
+def test_loss_and_importance_are_those_of_the_given_texts(make: Make, tmp_path: Path) -> None:
+    """Guards against examples that the model translated itself: their loss is low at every step."""
+    recorder = make("translate", probes=["I run. ||| 私は走る。", "I run."], examples=2)
+    recorder.record(7)
+    recorded = store.load(store.path(tmp_path, 7))
+    losses = [loss for number in (0, 2, 3) for loss in recorded.samples[number].losses]
+    assert recorded.loss == pytest.approx(sum(losses) / len(losses), abs=1e-4)
+    batch = example_batch(recorder.examples(), 128)
+    assert batch is not None
+    assert batch.inputs.shape[0] == 3
+    assert mean_loss(recorder.model, [batch]) == pytest.approx(recorded.loss, abs=1e-4)
+    with silence_head(recorder.model, "cross", 1, 1):
+        without = mean_loss(recorder.model, [batch])
+    assert recorded.measures["importance"]["cross"][1][1] == pytest.approx(without - recorded.loss, abs=1e-4)
+
+
+def test_scores_of_the_last_evaluation_label_the_heads_until_the_next(make: Make, tmp_path: Path) -> None:
+    """Guards the bands of the story view against labels that vanish between evaluations."""
+    recorder = make("gpt")
+    recorder.gold_measures = {"antecedent": {"decoder": [[90.0, 10.0], [10.0, 10.0]]}}
+    recorder.record_maps(3)
+    recorded = store.load(store.path(tmp_path, 3))
+    assert recorded.labels["decoder"][0][0] == "coreference"
+    assert "antecedent" not in recorded.measures
+    recorder.record(4)
+    assert (
+        recorder.gold_measures["antecedent"]["decoder"]
+        == store.load(store.path(tmp_path, 4)).measures["antecedent"]["decoder"]
+    )
 
 
 def test_settings_switch_parts_off(make: Make, tmp_path: Path) -> None:

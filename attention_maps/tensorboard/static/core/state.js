@@ -9,7 +9,7 @@ const INITIAL = {
   kind: '', // encoder, decoder or cross; '' means the most informative one: cross if there is one
   layer: -1, // below 0: the default, the penultimate layer of cross-attention, else the first
   head: 'mean', // a number, or mean, max, rollout
-  view: 'map',
+  view: 'story',
   rows: '', // reads or predicts; '' means predicts for cross, reads otherwise
   hide: false, // hide special tokens and renormalise the rest
   merge: false, // pieces to words
@@ -32,6 +32,7 @@ const INITIAL = {
   averaged: '', // alignment: links from the map shown, or from the mean of its layer, or of all layers
   paper: 'matrix', // alignment: drawn as a matrix or as text
   measure: 'entropy', // of heads: plotted in the curves, outlines and sorts the overview
+  spacing: 'log', // story: logarithmic steps, in which early ones have more room, or even
   scope: 'all', // curves: all layers, or the selected layer
   order: 'layer', // overview: by layer, or by score
   follow: false, // jump to the newest step as it appears
@@ -50,6 +51,7 @@ const CHOICES = {
   readout: ['argmax', 'mutual', 'grown', 'threshold'],
   averaged: ['', 'layer', 'all'],
   paper: ['matrix', 'text'],
+  spacing: ['log', 'even'],
   scope: ['all', 'layer'],
   order: ['layer', 'score'],
 };

@@ -11,6 +11,18 @@ const DIVERGING = {
 /** The colour-blind-safe palette of Okabe & Ito (2008), repeated if there are more heads. */
 const HEADS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8b6f00', '#7f7f7f'];
 
+/** Of the labels of heads; uniform attention is grey. */
+const LABELS = {
+  coreference: '#d55e00',
+  alignment: '#0072b2',
+  induction: '#cc79a7',
+  'duplicate token': '#e69f00',
+  'previous token': '#009e73',
+  'first token': '#8b6f00',
+  diagonal: '#56b4e9',
+  broad: '#9a9fa8',
+};
+
 const STEPS = 256;
 
 /** The colours of a page: `colours(dark).weight(share)` and so on, as [r, g, b]. */
@@ -36,6 +48,7 @@ export function colours(dark) {
     },
     /** Cells hidden by the causal mask, distinct from small weights. */
     future: dark ? [44, 46, 52] : [231, 229, 225],
+    label: (name) => LABELS[name] ?? '#7f7f7f',
     head: (number) => HEADS[number % HEADS.length],
     /** A text colour that is readable on a colour. */
     ink: ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b < 140 ? '#ffffff' : '#15181e'),

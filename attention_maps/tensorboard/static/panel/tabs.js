@@ -11,11 +11,12 @@ import {view as map} from '../views/map/heat_map.js';
 import {view as prediction} from '../views/prediction/prediction.js';
 import {view as sentence} from '../views/sentence/sentence.js';
 import {view as steps} from '../views/steps.js';
+import {view as story} from '../views/story/story.js';
 import {view as strength} from '../views/strength/strength.js';
 import {cut} from './controls.js';
 import {createExport} from './export.js';
 
-const VIEWS = [map, lines, sentence, prediction, strength, alignment, curves, steps];
+const VIEWS = [story, map, lines, sentence, prediction, strength, alignment, curves, steps];
 
 /** {element, draw(shown), fail(message), current(), frame()}; `shown` is what load_page.js returns. Views are created on first use. */
 export function createTabs(context) {

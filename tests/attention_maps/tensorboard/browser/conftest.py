@@ -191,6 +191,8 @@ def opened_views(driver: Chrome, tmp_path_factory: pytest.TempPathFactory, downl
     store.save(Recording(100, (known.translation(flat),)), folder / "translation")
     store.save(Recording(200, (known.translation(known.heads_of(known.CROSS)),)), folder / "translation")
     store.save(Recording(100, (known.story(),), parts=known.PARTS), folder / "gpt")
+    for step in known.HISTORY:
+        store.save(known.remembered(step), folder / "history")
     plain = known.translation(known.heads_of(known.CROSS), gold=False)
     plain.norms.clear()
     store.save(Recording(200, (plain,)), folder / "older")

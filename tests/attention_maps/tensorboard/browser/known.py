@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attention_maps.record.recording import Antecedents, Part, Prediction, Sample
+from attention_maps.record.recording import Antecedents, Part, Prediction, Recording, Sample
 from tests.attention_maps.tensorboard.browser.recordings import marked
 
 SOURCE = ["▁Emi", "▁likes", "▁red", "▁apple", "s", ".", "</s>"]
@@ -29,6 +29,9 @@ HER = [0.25, 0.25, 0.5, 0, 0, 0, 0, 0, 0]  # attends to `hid`
 PARTS = (Part("embedding"), Part("decoder", 0, 0), Part("decoder", 0, 1), Part("mlp", 0))
 NEXT = [1.0, 2.5, -0.5, 0.25]
 """What each part adds to the logit of the actual next token, in every row: exact in float16."""
+
+HISTORY = {0: ["", "diagonal"], 1: ["previous token", "diagonal"], 2: ["induction"] * 2, 9: ["induction", "diagonal"]}
+"""Labels of the two heads of the run `history` at each step."""
 
 State = dict[str, Any]
 TRANSLATION: State = {"run": "translation", "recording": "step_00000200", "kind": "cross", "layer": 0, "head": 0}
@@ -86,3 +89,13 @@ def heads_of(first: list[list[float]]) -> np.ndarray:
     """Return weights [L=2,H=2,Q,K]: head 0 of layer 0 is `first`, head 1 is diagonal, layer 1 uniform."""
     table = np.array(first)
     return np.stack([np.stack([table, np.eye(*table.shape)]), np.full((2, *table.shape), 1 / table.shape[1])])
+
+
+def remembered(step: int) -> Recording:
+    """Return a step of the run `history`: its loss is 4 nats less the number of recordings before."""
+    shares = {"induction": 0.75 if step > 1 else 0.0, "previous": 0.5, "diagonal": 1.0}
+    measures = {name: {"decoder": [[share, share]]} for name, share in shares.items()}
+    if step:
+        measures["importance"] = {"decoder": [[0.5 * step, -0.25]]}
+    loss = 4.0 - list(HISTORY).index(step)
+    return Recording(step, (story(),), measures, {"decoder": [HISTORY[step]]}, parts=PARTS, loss=loss)

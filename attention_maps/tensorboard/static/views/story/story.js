@@ -1,0 +1,228 @@
+/** The story view: the loss of a run, and below it a band for each head, coloured by what the head does at each recorded step. */
+
+import {KIND_NAMES} from '../../core/frame.js';
+import {measureText} from '../../core/measures.js';
+import {stepName, stepOf} from '../../core/recordings.js';
+import {Unavailable} from '../../core/source.js';
+import {element} from '../../dom/elements.js';
+import {segments} from '../../dom/fields.js';
+import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
+import {inksOf} from '../../draw/colours.js';
+import {sharpContext} from '../../draw/matrix_pixels.js';
+import {CanvasPen, SvgPen} from '../../draw/pen.js';
+import {births, histories, LABELS, mostImportant} from './history.js';
+import {drawBand, drawLoss, lossText, nameOf, shown, stepScale} from './picture.js';
+
+export const view = {
+  name: 'story',
+  title: 'Story',
+  hint: 'What the training did: the loss, and what each head attends to at each recorded step.',
+  create: (context) => new Story(context),
+};
+
+const EVENTS = 6; // sentences about heads above the picture
+const LOSS = 150; // height of the chart in CSS pixels
+const BAND = 16; // height of a band
+
+class Story {
+  constructor(context) {
+    this.context = context;
+    const {state} = context;
+    this.spacing = segments('steps', {log: 'logarithmic', even: 'linear'}, (spacing) => state.set({spacing}));
+    this.controls = element('div', {class: 'view-controls'}, this.spacing.element);
+    this.events = element('ol', {class: 'story-events'});
+    this.loss = element('canvas', {class: 'story-loss', role: 'img'});
+    this.now = element('div', {class: 'story-now', 'aria-hidden': 'true'});
+    this.rows = element('div', {class: 'story-rows', role: 'group', 'aria-label': 'heads over the training'});
+    this.picture = element('div', {class: 'story-picture'}, this.loss, this.rows, this.now);
+    this.legend = element('ul', {class: 'story-legend', 'aria-label': 'colours'});
+    this.note = element('p', {class: 'view-note', role: 'status'});
+    this.element = element('div', {class: 'story-view'}, this.events, this.picture, this.legend, this.note);
+    new ResizeObserver(() => this.paint()).observe(this.picture);
+    this.picture.addEventListener('pointermove', (event) => this.point(event));
+    this.picture.addEventListener('pointerleave', hideTooltip);
+    this.picture.addEventListener('click', (event) => this.go(event));
+  }
+
+  draw() {
+    const {run} = this.context.state.now;
+    this.spacing.show(this.context.state.now.spacing);
+    const turn = (this.turn = {});
+    const show = (curves) => turn === this.turn && this.show(curves);
+    const known = this.context.curves.ready(run);
+    if (known) return show(known);
+    return this.context.curves.read(run).then(show, (error) => {
+      if (!(error instanceof Unavailable)) throw error;
+      if (turn === this.turn) this.lacking(error.message);
+    });
+  }
+
+  /** `curves` are rebuilt only if they, the spacing or the theme differ: a move of the slider only moves the line of the step. */
+  show(curves) {
+    const palette = this.context.colours();
+    const {spacing} = this.context.state.now;
+    if (curves !== this.curves || spacing !== this.spaced || palette !== this.palette) {
+      Object.assign(this, {curves, palette, spaced: spacing, heads: histories(curves)});
+      if (!curves.steps.length) return this.lacking('This run recorded no training steps, only generated texts.');
+      this.picture.hidden = false;
+      this.tell();
+      this.build();
+      this.paint();
+    }
+    this.mark();
+  }
+
+  lacking(why) {
+    this.curves = null;
+    for (const part of [this.events, this.rows, this.legend]) part.replaceChildren();
+    this.picture.hidden = true;
+    this.note.textContent = why;
+  }
+
+  /** What happened, in sentences, each a link. */
+  tell() {
+    const {curves, heads} = this;
+    const told = [];
+    const loss = lossText(curves);
+    if (loss) told.push(loss);
+    const first = new Map(); // label -> the first head that has it
+    for (const head of births(heads)) if (!first.has(head.label)) first.set(head.label, head);
+    for (const head of [...first.values()].slice(0, EVENTS)) {
+      const others = heads.filter(({label}) => label === head.label).length - 1;
+      const more = others ? `, the first of ${others + 1}` : '';
+      told.push(this.link(head, curves.steps[head.birth], `Step ${this.stepText(head.birth)}: ${nameOf(head)} becomes “${head.label}”${more}.`));
+    }
+    const needed = mostImportant(heads);
+    if (needed) {
+      const text = `Most important at the end: ${nameOf(needed)}. Without it the loss rises by ${measureText('importance', needed.importance)}.`;
+      told.push(this.link(needed, curves.steps.at(-1), text));
+    }
+    this.events.replaceChildren(...told.map((one) => element('li', {}, one)));
+    this.note.textContent = heads.length
+      ? 'A band is coloured by the label of its head at each step, stronger where more of its attention fits the label. A click on a band goes to the step; a name opens the map.'
+      : 'This run recorded no labels of heads: it is older, or of another program.';
+  }
+
+  stepText(place) {
+    return this.curves.steps[place].toLocaleString('en');
+  }
+
+  /** A button that opens the map of a head at a step. */
+  link({kind, layer, head}, step, text) {
+    const onclick = () => this.context.state.set({kind, layer, head, recording: stepName(step), follow: false, view: 'map'});
+    return element('button', {type: 'button', class: 'link', onclick, title: 'open this map'}, text);
+  }
+
+  build() {
+    const {heads, curves, palette} = this;
+    const kinds = new Set(heads.map(({kind}) => kind));
+    const most = Math.max(...heads.map(({importance}) => importance || 0));
+    this.made = heads.map((head) => {
+      const last = curves.steps.at(-1);
+      const since = head.birth > 0 ? ` since step ${this.stepText(head.birth)}` : '';
+      const what = head.label ? `${shown(head.label)}${since}` : '–';
+      const canvas = element('canvas', {role: 'img', 'aria-label': `${nameOf(head)}: ${what}`});
+      const share = most > 0 && head.importance > 0 ? head.importance / most : 0;
+      const importance = element(
+        'span',
+        {class: 'story-importance', title: `the loss without this head: ${measureText('importance', head.importance)} more`},
+        Number.isFinite(head.importance) ? element('span', {style: `width: ${(100 * share).toFixed(1)}%`}) : '',
+      );
+      const birth = this.link(head, head.birth > 0 ? curves.steps[head.birth] : last, what);
+      const row = element('div', {class: 'story-row'}, this.link(head, last, nameOf(head)), element('div', {class: 'story-band'}, canvas), birth, importance);
+      row.dataset.head = [head.kind, head.layer, head.head].join('|');
+      return {head, canvas, row};
+    });
+    const titles = element('div', {class: 'story-row story-titles'}, element('span'), element('span'), element('span', {}, 'label at the end'), element('span', {}, 'importance'));
+    const parts = [...kinds].flatMap((kind) => [
+      ...(kinds.size > 1 ? [element('h3', {}, KIND_NAMES[kind])] : []),
+      ...this.made.filter(({head}) => head.kind === kind).map(({row}) => row),
+    ]);
+    this.rows.replaceChildren(...(heads.length ? [titles] : []), ...parts);
+    const present = LABELS.filter((label) => heads.some(({labels}) => labels.includes(label)));
+    this.legend.replaceChildren(
+      ...present.map((label) => element('li', {}, element('span', {class: 'story-colour', style: `background: ${palette.label(label)}`}), shown(label))),
+    );
+  }
+
+  /** Left edge and width of the bands in the picture; of the whole picture without heads. */
+  room() {
+    const [band] = this.rows.getElementsByClassName('story-band');
+    const box = this.picture.getBoundingClientRect();
+    if (!band) return {left: 60, width: Math.max(box.width - 80, 20)};
+    const {left, width} = band.getBoundingClientRect();
+    return {left: left - box.left, width: Math.max(width, 20)};
+  }
+
+  paint() {
+    const width = this.picture.clientWidth;
+    if (!this.curves || !width) return;
+    const room = this.room();
+    this.scale = stepScale(this.curves.steps, this.spaced, room);
+    const inks = inksOf(this.element);
+    drawLoss(new CanvasPen(sharpContext(this.loss, width, LOSS)), this.curves, this.scale, inks, LOSS);
+    this.loss.setAttribute('aria-label', lossText(this.curves) || 'no loss is recorded');
+    for (const {head, canvas} of this.made) {
+      const pen = new CanvasPen(sharpContext(canvas, room.width, BAND));
+      drawBand(pen, head, {scale: this.scale, left: -room.left, top: 0, height: BAND, palette: this.palette, inks});
+    }
+    this.mark();
+  }
+
+  /** Mark the shown step and the selected head. */
+  mark() {
+    const step = stepOf(this.context.state.now.recording);
+    this.now.hidden = step === null || !this.scale;
+    if (!this.now.hidden) this.now.style.left = `${this.scale.x(step).toFixed(1)}px`;
+    const {kind, layer, head} = this.context.fitted();
+    for (const {row} of this.made ?? []) row.classList.toggle('selected', row.dataset.head === [kind, layer, head].join('|'));
+  }
+
+  /** What the pointer is at: {index of the step, the row or undefined}; null beside the bands. */
+  at(event) {
+    if (!this.curves || !this.scale || event.target.closest('button')) return null;
+    const x = event.clientX - this.picture.getBoundingClientRect().left;
+    if (x < this.scale.left - 4 || x > this.scale.left + this.scale.width + 4) return null;
+    return {index: this.scale.indexAt(x), made: this.made.find(({row}) => row.contains(event.target))};
+  }
+
+  point(event) {
+    const at = this.at(event);
+    if (!at) return hideTooltip();
+    const {index, made} = at;
+    const loss = this.curves.loss?.[index];
+    const lines = [`step ${this.stepText(index)}`, Number.isFinite(loss) ? `loss ${loss.toFixed(3)} nats` : ''];
+    if (made) {
+      const {head} = made;
+      const strength = head.strengths[index];
+      const share = Number.isFinite(strength) ? ` ${(100 * strength).toFixed(0)} %` : '';
+      lines.push(`${nameOf(head)}: ${shown(head.labels[index]) || 'no label'}${share}`);
+    }
+    return showTooltip(event, ...lines);
+  }
+
+  go(event) {
+    const at = this.at(event);
+    if (!at) return;
+    const head = at.made ? {kind: at.made.head.kind, layer: at.made.head.layer, head: at.made.head.head} : {};
+    this.context.state.set({recording: stepName(this.curves.steps[at.index]), follow: false, ...head});
+  }
+
+  svg() {
+    if (!this.curves) return null;
+    const pen = new SvgPen();
+    const inks = inksOf(this.element);
+    const [left, width, right] = [190, 640, 200];
+    const scale = stepScale(this.curves.steps, this.spaced, {left, width});
+    drawLoss(pen, this.curves, scale, inks, LOSS);
+    this.heads.forEach((head, i) => {
+      const top = LOSS + i * (BAND + 4);
+      pen.text(left - 10, top + BAND / 2, nameOf(head, true), {size: 11, fill: inks.ink, anchor: 'end'});
+      drawBand(pen, head, {scale, left: 0, top, height: BAND, palette: this.palette, inks});
+      const since = head.birth > 0 ? ` since step ${this.stepText(head.birth)}` : '';
+      pen.text(left + width + 10, top + BAND / 2, `${shown(head.label)}${since}`, {size: 11, fill: inks.ink});
+    });
+    const height = LOSS + this.heads.length * (BAND + 4);
+    return pen.svg(left + width + right, height, {title: `story · ${this.context.state.now.run}`, paper: inks.paper, margin: 12});
+  }
+}

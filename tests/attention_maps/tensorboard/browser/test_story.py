@@ -1,0 +1,89 @@
+"""The story view in a browser."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from selenium.webdriver import ActionChains
+
+from tests.attention_maps.tensorboard.browser.known import TEXT
+from tests.attention_maps.tensorboard.browser.page import Page, wait_for
+from tests.attention_maps.tensorboard.browser.test_export import saved
+
+RUN = {"run": "history", "recording": "step_00000009", "view": "story"}
+
+
+def band(page: Page, head: int, step: int) -> tuple[str, float, float]:
+    """Return the selector of the band of a head, and a point of it just behind a step of the logarithmic scale."""
+    selector = f".story-row[data-head='decoder|0|{head}'] .story-band"
+    share = page.driver.execute_script("return Math.log1p(arguments[0]) / Math.log1p(9)", step)
+    return selector, share * (page.find(selector).rect["width"] - 5) + 3, 8
+
+
+def test_the_tab_opens_with_the_story_of_the_run(views: Page) -> None:
+    """Guards against a first view of one map of one step, which tells a newcomer nothing."""
+    views.load("#attention&p.attention.run=history")
+    assert views.text("[role=tab][aria-selected=true]") == "Story"
+    assert views.texts(".story-events li") == [
+        "In 9 steps the loss of the recorded examples fell from 4.00 to 1.00 nats.",
+        "Step 2: layer 0 · head 0 becomes “induction”.",
+        "Step 9: layer 0 · head 1 becomes “diagonal”.",
+        "Most important at the end: layer 0 · head 0. Without it the loss rises by 4.50 nats.",
+    ]
+    assert views.texts(".story-row .link") == [
+        *("layer 0 · head 0", "induction since step 2"),
+        *("layer 0 · head 1", "diagonal since step 9"),
+    ]
+    assert views.texts(".story-legend li") == ["induction", "previous token", "diagonal"]
+
+
+def test_a_sentence_opens_the_map_of_the_step(views: Page) -> None:
+    """Guards against sentences that lead to another head or step."""
+    views.show(**RUN)
+    views.click(".story-events li:nth-child(2) button")
+    assert views.text("[role=tab][aria-selected=true]") == "Map"
+    assert views.text(".step-title") == "step 2"
+    assert views.text(".frame-name") == "decoder self-attention · layer 0 · head 0"
+
+
+def test_a_band_tells_the_label_at_each_step_and_leads_there(views: Page) -> None:
+    """Guards against bands that are shifted by a step, and a click that leaves the story."""
+    views.show(**RUN)
+    assert views.hover(*band(views, 0, 1)) == ["step 1", "loss 3.000 nats", "layer 0 · head 0: previous token 50 %"]
+    assert views.hover(*band(views, 1, 2)) == ["step 2", "loss 2.000 nats", "layer 0 · head 1: induction 75 %"]
+    ActionChains(views.driver).click().perform()
+    views.settle()
+    assert views.text(".step-title") == "step 2"
+    assert views.text("[role=tab][aria-selected=true]") == "Story"
+    assert [
+        one.get_attribute("data-head") for one in views.driver.find_elements("css selector", ".story-row.selected")
+    ] == ["decoder|0|1"]
+
+
+def test_the_bands_have_the_colours_of_the_labels(views: Page) -> None:
+    """Guards against a picture that does not fit its legend."""
+    views.show(**RUN)
+    views.click("button[value=even]")
+    diagonal, induction = (86, 180, 233), (204, 121, 167)
+    found = [views.colours(f".story-row[data-head='decoder|0|{head}'] canvas") for head in range(2)]
+    assert ",".join(map(str, diagonal)) in found[1] - found[0]  # all of the attention
+    mixed = {tuple(round(255 + 0.8125 * (part - 255)) + by for part in induction) for by in (-1, 0, 1)}  # 75 % of it
+    assert any(",".join(map(str, colour)) in found[0] & found[1] for colour in mixed)
+    lines = views.driver.execute_script("return document.querySelector('.story-now').style.left")
+    views.show(**RUN | {"recording": "step_00000001"})
+    assert views.driver.execute_script("return document.querySelector('.story-now').style.left") != lines
+
+
+def test_without_labels_and_loss_the_story_says_so(views: Page) -> None:
+    """Guards against an empty view for recordings of other programs."""
+    views.show(**TEXT | {"view": "story"})
+    wait_for(views, ".story-view .view-note", "recorded no labels of heads")
+
+
+def test_the_story_is_saved_as_a_drawing(views: Page, downloads: Path) -> None:
+    """Guards against a drawing of the map instead."""
+    views.show(**RUN)
+    drawing = ET.fromstring(saved(views, downloads, "SVG").read_text("utf-8"))
+    texts = {one.text for one in drawing.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"decoder layer 0 · head 0", "induction since step 2", "training step"} <= texts
