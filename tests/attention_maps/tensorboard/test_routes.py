@@ -68,7 +68,7 @@ def test_an_older_recording_is_shown_without_what_it_lacks(tab: type[Tab], logdi
     assert "no tensor 0/decoder/1/values" in shown.refused(404, "tensor", **where, layer=1, what="values")
     assert "no tensor 0/decoder/rollout" in shown.refused(404, "tensor", **where, what="rollout")
     curves = {"steps": [7], "measures": {}, "labels": {}, "loss": [None], "unreadable": []}
-        assert shown.json("curves", run="sweep/0") == curves
+    assert shown.json("curves", run="sweep/0") == curves
 
 
 @pytest.mark.parametrize("what", ["weights", "norms", "values", "rollout"])
