@@ -18,7 +18,8 @@ class AttentionConfig:
     Recordings between evaluations are skipped once they have used 1% of the run time (and half a second)."""
 
     probes: list[str] = field(default_factory=list)
-    """Your own texts, recorded every time. For translation: source sentences, or `source ||| target`."""
+    """Your own texts, recorded every time. For translation: source sentences, or `source ||| target`. A pronoun may
+    name its antecedent: `Emi came because she{Emi} was kind.`"""
 
     examples: int = 4
     """Number of validation examples recorded in addition to `probes`, the same ones every time."""

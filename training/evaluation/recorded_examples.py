@@ -7,6 +7,7 @@ from typing import Any
 
 from attention_maps.config import AttentionConfig
 from attention_maps.record.example import Example
+from attention_maps.record.probe import parse_probe
 from attention_maps.record.recording import Antecedents
 from data.prepared import Prepared, PreparedPairs, PreparedText
 from data.tokens.tokenizer import Tokenizer
@@ -26,14 +27,18 @@ def text_examples(attention: AttentionConfig, prepared: PreparedText, gold: bool
         valid = [(s["text"], [*s["antecedents"], *links]) for s, links in zip(stories, answered, strict=True)]
     else:
         valid = [(text, None) for text in prepared.texts("valid", attention.examples)]
+    probes = [parse_probe(probe) for probe in attention.probes]
     return [
-        *(text_example(prepared.tokenizer, text, name) for name, text in _named("probe", attention.probes)),
-        *(text_example(prepared.tokenizer, text, name, known) for name, (text, known) in _named("valid", valid)),
+        *(
+            text_example(prepared.tokenizer, text, marked or None, name)
+            for name, (text, marked) in _named("probe", probes)
+        ),
+        *(text_example(prepared.tokenizer, text, known, name) for name, (text, known) in _named("valid", valid)),
     ]
 
 
 def text_example(
-    tokenizer: Tokenizer, text: str, name: str = "", antecedents: Sequence[Sequence[int]] | None = None
+    tokenizer: Tokenizer, text: str, antecedents: Sequence[Sequence[int]] | None = None, name: str = ""
 ) -> Example:
     """Return a text with an eos token prepended, as in every training document. antecedents: [pronoun
     start, end, noun start, end] in characters."""
@@ -46,15 +51,20 @@ def pair_examples(attention: AttentionConfig, prepared: PreparedPairs, model: En
     """Return the pair examples; a probe without a translation is paired with the model's current translation."""
     tokenizers = prepared.tokenizers
     source, target = tokenizers[0], tokenizers[-1]
-    probes = [[side.strip() for side in probe.partition("|||")[::2]] for probe in attention.probes]
-    untranslated = [sentence for sentence, translation in probes if not translation]
+    halves = [[side.strip() for side in probe.partition("|||")[::2]] for probe in attention.probes]
+    probes = [(*parse_probe(sentence), translation) for sentence, translation in halves]
+    untranslated = [sentence for sentence, _, translation in probes if not translation]
     made = iter(best_translations(model, tokenizers, untranslated, TranslationConfig(beam_size=1)))
     examples = []
-    for name, (sentence, translation) in _named("probe", probes):
+    for name, (sentence, marked, translation) in _named("probe", probes):
         if translation:
-            examples.append(pair_example(tokenizers, {"source": sentence, "target": translation}, name))
+            row = {"source": sentence, "target": translation} | ({"antecedents": marked} if marked else {})
+            examples.append(pair_example(tokenizers, row, name))
         else:  # with the exact tokens that the model generated
-            examples.append(Example.pair(source.encode(sentence), next(made).tokens, source, target, name, own=True))
+            ids, spans = source.spans(sentence)
+            known = _antecedents("source", marked, spans) if marked else None
+            made_ids = next(made).tokens
+            examples.append(Example.pair(ids, made_ids, source, target, name, antecedents=known, own=True))
     shown = _named("valid", _rows(prepared, attention.examples))
     return examples + [pair_example(tokenizers, row, name) for name, row in shown]
 

@@ -90,6 +90,22 @@ def test_between_evaluations_only_maps_and_cheap_measures_are_recorded(make: Mak
     assert list(store.steps(tmp_path)) == [3, 4]
 
 
+def test_a_probe_may_name_antecedents(make: Make, tmp_path: Path) -> None:
+    """Guards the probes of the demos, in whose pronouns a newcomer is most interested."""
+    make("gpt", probes=["Emi came. She{Emi} ran."], examples=0).record_maps(1)
+    (sample,) = store.load(store.path(tmp_path, 1)).samples
+    assert sample.antecedents is not None
+    ((start, stop, first, last),) = sample.antecedents.pairs
+    assert "".join(sample.reads.pieces[start:stop]).strip("▁") == "She"
+    assert "".join(sample.reads.pieces[first:last]).strip("▁") == "Emi"
+    recorder = make("translate", probes=["Emi ran because she{Emi} was late."], examples=0)
+    (example,) = recorder.examples()
+    assert example.own
+    assert example.antecedents is not None
+    assert example.antecedents.side == "source"
+    assert len(example.antecedents.pairs) == 1
+
+
 def test_loss_and_importance_are_those_of_the_given_texts(make: Make, tmp_path: Path) -> None:
     """Guards against examples that the model translated itself: their loss is low at every step."""
     recorder = make("translate", probes=["I run. ||| 私は走る。", "I run."], examples=2)
