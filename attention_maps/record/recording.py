@@ -159,16 +159,16 @@ class Sample:
 
     predicts: Tokens
     """Gold next token at each position (translation: target + eos). May be one shorter than `reads`: the token
-    after the end of a plain text is unknown."""
+    after the end of a plain text is unknown. Empty if nothing is predicted, as in recordings of other models."""
 
     source: Tokens | None
     """Encoder input; None for a GPT."""
 
     losses: tuple[float, ...]
-    """Cross-entropy of each token of `predicts`, in nats."""
+    """Cross-entropy of each token of `predicts`, in nats; empty if unknown."""
 
     predictions: tuple[tuple[Prediction, ...], ...]
-    """Most likely next tokens of each row, in descending order."""
+    """Most likely next tokens of each row, in descending order; empty if unknown."""
 
     weights: dict[Key, np.ndarray] = field(repr=False)
     """Attention weights [H,Q,K] float16, rows sum to 1."""
