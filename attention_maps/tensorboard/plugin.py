@@ -20,6 +20,7 @@ from attention_maps.files.errors import NotThere, Refusal
 from attention_maps.files.recording_checks import AXES, KINDS, READOUTS
 from attention_maps.tensorboard.recording_reader import RecordingReader
 from attention_maps.tensorboard.runs import Runs, roots
+from attention_maps.tensorboard.token_pairs import pair_weights, parse_positions
 
 STATIC = Path(__file__).parent / "static"
 CONTENT_TYPES = {".js": "text/javascript", ".css": "text/css"}
@@ -57,6 +58,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
             "/meta": _application(self._meta),
             "/tensor": _application(self._tensor),
             "/curves": _application(self._curves),
+            "/pair": _application(self._pair),
         }
 
     def _index(self, request: Request) -> Response:
@@ -88,6 +90,15 @@ class AttentionPlugin(base_plugin.TBPlugin):
     def _curves(self, request: Request) -> Response:
         """Return the measures of every head at every step. Arguments: `run`."""
         return _json(request, self._recordings.curves(self._runs.run(_argument(request, "run")).steps))
+
+    def _pair(self, request: Request) -> Response:
+        """Return the weights between two words in every head at every step. Arguments: `run`, `recording`, `sample`,
+        `kind`, and the positions `query` and `key`, such as 3 or 3-5."""
+        run = self._runs.run(_argument(request, "run"))
+        query, key = (parse_positions(name, _argument(request, name)) for name in ("query", "key"))
+        sample, kind = _number(request, "sample"), _choice(request, "kind", KINDS)
+        chosen = run.path(_argument(request, "recording"))
+        return _json(request, pair_weights(run.steps, chosen, sample, kind, query, key))
 
 
 def _static(request: Request) -> Response:

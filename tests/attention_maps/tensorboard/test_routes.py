@@ -136,6 +136,29 @@ def test_memory_for_curves_is_bounded(tab: type[Tab], logdir: Path, monkeypatch:
     assert shown.json("curves", run="translator") == first
 
 
+def test_the_weights_between_two_words_come_from_every_step(tab: type[Tab], logdir: Path, complete: Recording) -> None:
+    """Guards the pair view: sums over keys, means over queries, and steps that show another text or are damaged."""
+    run = logdir / "translator"
+    sample = complete.samples[0]
+    other = replace(sample, reads=replace(sample.reads, ids=tuple(token + 1 for token in sample.reads.ids)))
+    store.save(replace(complete, step=3000, samples=(other, *complete.samples[1:])), run)
+    store.path(run, 4000).write_bytes(b"half a file")
+    shown = tab(logdir)
+    where = {"run": "translator", "recording": "step_00001000", "sample": 0, "kind": "cross"}
+    for query, key in ((range(1, 2), range(0, 1)), (range(0, 2), range(1, 3))):
+        places = {"query": f"{query[0]}-{query[-1]}", "key": f"{key[0]}-{key[-1]}"}
+        for _ in range(2):  # the second time, the tokens are known
+            found = shown.json("pair", **where, **places)
+            assert found["steps"] == [0, 1000, 2000]
+        for layer in range(2):
+            weights = sample.weights["cross", layer].astype(float)[:, query][:, :, key]
+            assert found["weights"][1][layer] == pytest.approx(weights.sum(axis=2).mean(axis=1), abs=1e-4)
+    assert "no position 99, 0" in shown.refused(404, "pair", **where, query="99", key="0")
+    assert "such as 3-5" in shown.refused(400, "pair", **where, query="2-1", key="0")
+    assert "at most 64" in shown.refused(400, "pair", **where, query="0-99", key="0")
+    assert "no sample 7" in shown.refused(404, "pair", **where | {"sample": 7}, query="0", key="0")
+
+
 def test_the_page_is_served_with_its_types_and_never_kept(tab: type[Tab], tmp_path: Path) -> None:
     """Guards against modules that the browser rejects for their content type, or keeps in its cache after an edit."""
     shown = tab(tmp_path)

@@ -71,6 +71,11 @@ export class Source {
     return this.archive ? (this.archive.curves[run] ?? {steps: [], measures: {}}) : (await answer('curves', {run})).json();
   }
 
+  /** Weights between two words, asked from the plugin: {steps, weights: [per step [[per head] per layer]]}; positions as 3-5. */
+  async pair(run, recording, sample, kind, query, key) {
+    return (await answer('pair', {run, recording, sample, kind, query, key})).json();
+  }
+
   /** Tokens, shapes, measures and labels of a recording. */
   async meta(run, recording) {
     const key = `${run}|${recording}`;

@@ -20,6 +20,7 @@ const INITIAL = {
   top: 3, // lines per row
   mass: 0, // lines: instead of `top`, the largest weights that cover this fraction; 0 is off
   token: '', // r3: row 3 is selected, c5: column 5
+  partner: '', // pair: c5, the column whose weight from the selected row is shown
   heads: '', // lines: several heads overlaid, "0,2" or "mean,3"; '' is the selected head
   layout: '', // lines: columns or text; '' decides by length
   losses: false, // sentence: underline every token by its loss
@@ -122,7 +123,7 @@ function isPossible(key, value) {
   if (CHOICES[key]) return CHOICES[key].includes(value);
   const [least, most] = RANGES[key] ?? [-Infinity, Infinity];
   if (typeof INITIAL[key] === 'number') return value >= least && value <= most;
-  return key !== 'token' || TOKEN.test(value);
+  return !['token', 'partner'].includes(key) || TOKEN.test(value);
 }
 
 /** The values that differ from the initial ones, in the format of TensorBoard's own plugins: #attention&p.attention.layer=5. */

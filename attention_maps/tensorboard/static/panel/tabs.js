@@ -8,6 +8,7 @@ import {view as alignment} from '../views/alignment/alignment.js';
 import {view as curves} from '../views/curves/curves.js';
 import {view as lines} from '../views/lines/lines.js';
 import {view as map} from '../views/map/heat_map.js';
+import {view as pair} from '../views/pair/pair.js';
 import {view as prediction} from '../views/prediction/prediction.js';
 import {view as sentence} from '../views/sentence/sentence.js';
 import {view as steps} from '../views/steps.js';
@@ -16,7 +17,7 @@ import {view as strength} from '../views/strength/strength.js';
 import {cut} from './controls.js';
 import {createExport} from './export.js';
 
-const VIEWS = [story, map, lines, sentence, prediction, strength, alignment, curves, steps];
+const VIEWS = [story, map, lines, sentence, pair, prediction, strength, alignment, curves, steps];
 
 /** {element, draw(shown), fail(message), current(), frame()}; `shown` is what load_page.js returns. Views are created on first use. */
 export function createTabs(context) {

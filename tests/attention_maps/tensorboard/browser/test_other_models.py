@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.attention_maps.tensorboard.browser.conftest import Open
-from tests.attention_maps.tensorboard.browser.page import READY
+from tests.attention_maps.tensorboard.browser.page import READY, wait_for
 from tests.conftest import ROOT
 
 EXPECTED = {
@@ -16,6 +16,7 @@ EXPECTED = {
     "map": "masked: later tokens",
     "lines": "lines, the largest weight",
     "sentence": "Shade: mean attention",
+    "pair": "From “",
     "prediction": "does not contain the contributions to predictions",
     "strength": "contains no activation strength",
     "alignment": "decoder self-attention",
@@ -39,6 +40,7 @@ def test_a_script_of_forty_lines_shows_in_every_view(open_folder: Open, tmp_path
     for view in EXPECTED:
         page.show(run="other", view=view, recording="step_00000020", layer=1, head=2)
         page.wait(READY)
+        wait_for(page, ".view", EXPECTED[view])
         shown[view] = page.text(".view")
         assert page.text(".message") == ""
         page.click("#tab-map")

@@ -1,0 +1,35 @@
+/** The weights between two words in every head at every recorded step, from the plugin or from the tensors of an exported page. */
+
+import {shapesOf} from './frame.js';
+import {sameTokens} from './load_frame.js';
+import {stepName} from './recordings.js';
+
+/** {steps, weights: [per step [[per head] per layer]]}; `query` and `key` are lists of consecutive token positions. */
+export async function loadPair(source, {run, recording, sample, kind}, query, key) {
+  if (!source.archive) return source.pair(run, recording, sample, kind, span(query), span(key));
+  const chosen = (await source.meta(run, recording)).samples[sample];
+  const found = {steps: [], weights: []};
+  for (const step of source.archive.index.runs[run].steps) {
+    const there = stepName(step);
+    const meta = await source.meta(run, there);
+    if (sameTokens(chosen, {samples: [meta.samples[sample]]}, 0) !== 0) continue;
+    const {layers} = shapesOf(meta, sample)[kind];
+    const tensors = await Promise.all(Array.from({length: layers}, (_, layer) => source.tensor(run, there, sample, kind, layer)));
+    found.steps.push(step);
+    found.weights.push(tensors.map((tensor) => weightsOf(tensor, query, key)));
+  }
+  return found;
+}
+
+/** Of a tensor [H,Q,K] per head: summed over keys, averaged over queries. */
+function weightsOf({numbers, shape: [heads, queries, keys]}, query, key) {
+  return Array.from({length: heads}, (_, head) => {
+    let total = 0;
+    for (const row of query) for (const column of key) total += numbers[(head * queries + row) * keys + column];
+    return total / query.length;
+  });
+}
+
+function span(positions) {
+  return `${positions[0]}-${positions.at(-1)}`;
+}

@@ -1,0 +1,22 @@
+/** Heads by the weight between two words. */
+
+const NOTICED = 0.1; // smallest last weight of a head that is said to attend "since" a step
+
+/**
+ * [{layer, head, weight, course: the weight at every step, since: index}] for `found` of pairs.js at the step of index `at`, the largest
+ * weight first. `since`: from this step on, the weight is at least half of the last one; -1 if that is below 10 %.
+ */
+export function ranked({weights}, at) {
+  return weights[at]
+    .flatMap((heads, layer) => heads.map((weight, head) => ({layer, head, weight, course: weights.map((step) => step[layer]?.[head] ?? 0)})))
+    .map((one) => ({...one, since: sinceOf(one.course)}))
+    .sort((a, b) => b.weight - a.weight || a.layer - b.layer || a.head - b.head);
+}
+
+function sinceOf(course) {
+  const last = course.at(-1);
+  if (last < NOTICED) return -1;
+  let first = course.length - 1;
+  while (first > 0 && course[first - 1] >= last / 2) first--;
+  return first;
+}

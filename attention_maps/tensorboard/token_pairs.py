@@ -1,0 +1,95 @@
+"""The attention of every head from some tokens to others, at all recorded steps: a few numbers of each file."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from attention_maps.files import recording_checks as checks
+from attention_maps.files.errors import NotThere, Refusal
+from attention_maps.files.header import Header, Tensor, opened, read_header
+from attention_maps.files.json_checks import need
+
+LONGEST = 64
+"""Maximum number of tokens on either side: a word."""
+POSITIONS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+
+REMEMBERED = 2_000
+_TOKENS: dict[tuple[str, int, int, int], tuple[int, ...]] = {}
+"""Hashes of the tokens of each sample by version of the file: parsing them takes longer than reading the weights."""
+
+
+def parse_positions(name: str, text: str) -> range:
+    """Parse `3` or `3-5` (both ends included). Raises Refusal."""
+    match = POSITIONS.fullmatch(text)
+    found = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
+    if not 0 < len(found) <= LONGEST:
+        raise Refusal(f"'{name}' must be a position such as 3, or at most {LONGEST} of them such as 3-5, not '{text}'")
+    return found
+
+
+def pair_weights(
+    paths: Mapping[int, str], chosen: str, sample: int, kind: str, query: range, key: range
+) -> dict[str, Any]:
+    """Return the weights from `query` to `key`, {"steps": [step, …], "weights": [[[head, …] per layer] per step]}:
+    summed over keys and averaged over queries. Of the recordings `paths`, those whose sample has the same tokens as in
+    the recording `chosen`; unreadable ones are skipped. Raises NotThere or Damaged for `chosen`."""
+    _, tokens = _read(chosen, sample, kind, query, key)
+    steps, weights = [], []
+    for step, path in paths.items():
+        try:
+            found, others = _read(path, sample, kind, query, key)
+        except Refusal:
+            continue
+        if others == tokens:
+            steps.append(step)
+            weights.append(found)
+    return {"steps": steps, "weights": weights}
+
+
+def _read(path: str, sample: int, kind: str, query: range, key: range) -> tuple[list[list[float]], int]:
+    """Return the weights [layer][head] in one file, and a hash of the tokens of the sample."""
+    with opened(path) as file:
+        status = os.fstat(file.fileno())
+        header = read_header(file)
+        known = (path, status.st_ino, status.st_mtime_ns, status.st_size)
+        tokens = _TOKENS.get(known)
+        if tokens is None:
+            while len(_TOKENS) >= REMEMBERED:
+                _TOKENS.pop(next(iter(_TOKENS)), None)
+            tokens = _TOKENS[known] = tuple(map(_digest, checks.read_samples(header)))
+        if sample >= len(tokens):
+            raise NotThere(f"there is no sample {sample} in this recording")
+        layers: list[list[float]] = []
+        while (name := checks.tensor_name(sample, kind, len(layers), "weights")) in header.tensors:
+            checks.check_tensor(name, header.tensors[name], "weights")
+            layers.append(_heads(file, header, name, query, key))
+        if not layers:
+            raise NotThere(f"there are no {kind} maps of sample {sample} in this recording")
+        return layers, tokens[sample]
+
+
+def _digest(sample: dict[str, Any]) -> int:
+    """Return a hash of the tokens of both sides."""
+    source = sample["source"]
+    return hash((tuple(sample["reads"]["ids"]), source and tuple(source["ids"])))
+
+
+def _heads(file: BinaryIO, header: Header, name: str, query: range, key: range) -> list[float]:
+    tensor: Tensor = header.tensors[name]
+    heads, queries, keys = tensor.shape
+    if query[-1] >= queries or key[-1] >= keys:
+        raise NotThere(f"{name} has {queries} rows and {keys} columns: no position {query[-1]}, {key[-1]}")
+    found = []
+    for head in range(heads):
+        total = 0.0
+        for row in query:
+            file.seek(tensor.start + 2 * ((head * queries + row) * keys + key[0]))
+            content = file.read(2 * len(key))
+            need(len(content) == 2 * len(key), "truncated while it was being read")
+            total += sum(value for value in struct.unpack(f"<{len(key)}e", content) if value == value)  # without NaN
+        found.append(round(total / len(query), 5))
+    return found
