@@ -90,9 +90,10 @@ class Pair {
 
   buildTexts() {
     const {frame, row, column} = this;
+    const predicted = frame.rowsNamed === 'predicts';
     const texts = [
-      [this.from, 'from', frame.rows, frame.tokens.rows, 'r', row],
-      [this.to, 'to', frame.columns, frame.tokens.columns, 'c', column],
+      [this.from, predicted ? 'the word that is predicted, in whose row …' : 'the word whose row …', frame.rows, frame.tokens.rows, 'r', row],
+      [this.to, '… attends to this word', frame.columns, frame.tokens.columns, 'c', column],
     ];
     for (const [container, name, labels, tokens, side, chosen] of texts) {
       const held = container.contains(document.activeElement);
@@ -101,7 +102,7 @@ class Pair {
         button.setAttribute('aria-pressed', String(index === chosen));
         return button;
       });
-      const caption = element('div', {class: 'caption'}, name === 'from' && frame.rowsNamed === 'predicts' ? 'from, while predicting' : name);
+      const caption = element('div', {class: 'caption'}, name);
       container.replaceChildren(element('div', {class: 'passage'}, caption, element('div', {class: 'passage-text'}, buttons)));
       focusOn(container, buttons[chosen], {focus: held});
     }
