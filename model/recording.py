@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -90,33 +89,3 @@ def record_attention(model: nn.Module) -> Iterator[AttentionRecording]:
     finally:
         for module in modules:
             del module.attend
-
-
-def head_places(model: nn.Module) -> list[tuple[str, int, int]]:
-    """Return (kind, layer, head) of every head, ordered by kind and layer."""
-    modules = [module for module in model.modules() if isinstance(module, Attention)]
-    return sorted((module.kind, module.layer, head) for module in modules for head in range(module.heads))
-
-
-@contextmanager
-def silence_head(model: nn.Module, kind: str, layer: int, head: int) -> Iterator[None]:
-    """Zero the output of one head of `model` (not compiled) inside the block (Michel et al. 2019).
-
-    Raises LookupError if the head does not exist.
-    """
-    modules = [module for module in model.modules() if isinstance(module, Attention)]
-    found = [module for module in modules if (module.kind, module.layer) == (kind, layer) and head < module.heads]
-    if not found:
-        raise LookupError(f"no head {head} in {kind} layer {layer}")
-    (module,) = found
-
-    def without(query: Tensor, key: Tensor, value: Tensor, **settings: Any) -> Tensor:
-        mixed = attention(query, key, value, **settings).clone()  # [B, H, T, D]
-        mixed[:, head] = 0
-        return mixed
-
-    module.attend = without
-    try:
-        yield
-    finally:
-        del module.attend
