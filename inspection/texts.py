@@ -22,11 +22,12 @@ LONGEST = 512
 def example_of(run: LoadedRun, text: str, target: str | None = None, name: str = "") -> Example:
     """Return a text, or a source and its target, as an example; the model translates a source without a target.
 
-    Raises UserError if the text has more tokens than the model reads.
+    Of a text with more tokens than the model reads, only the end is kept, as `generate.py` does. Raises UserError if a
+    source or target has more.
     """
     model, source, last = run.model, run.tokenizers[0], run.tokenizers[-1]
     if isinstance(model, GPT):
-        return Example.text(check_length(run, [source.eos_id, *source.encode(text)], "text"), source, name)
+        return Example.text([source.eos_id, *source.encode(text)][-limit_of(run) :], source, name)
     (ids,) = source_ids(source, [text.strip()])
     check_length(run, [*ids, source.eos_id], "source")
     if target is None:
@@ -76,9 +77,13 @@ def limit_of(run: LoadedRun) -> int:
 
 
 def notes_on(run: LoadedRun, text: str) -> list[str]:
-    """Return a sentence if the text has characters outside the vocabulary."""
-    tokenizer = run.tokenizers[0]
-    return list(filter(None, [unknown_characters(tokenizer, text, tokenizer.encode(text))]))
+    """Return sentences about parts of the text that the model cannot read."""
+    tokenizer, most = run.tokenizers[0], limit_of(run)
+    ids = tokenizer.encode(text)
+    notes = [unknown_characters(tokenizer, text, ids)]
+    if isinstance(run.model, GPT) and len(ids) >= most:
+        notes.append(f"with the token before it, the text has {len(ids) + 1} tokens; only the last {most} are read")
+    return list(filter(None, notes))
 
 
 def named(folder: Path) -> str:

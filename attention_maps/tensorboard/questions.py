@@ -87,7 +87,7 @@ class Questions:
         asked = {key: given[key] for key in ("removed", "how", "patch") if key in given}
         self._keep(number, Asked(run, to, named | {"asked": asked} | answer))
         if changed:
-            self._keep(whole, Asked(run, whole_to, named | {"whole_recording": None, "recording": self._id(whole)}))
+            self._keep(whole, Asked(run, whole_to, of_the_whole_model(answer) | {"recording": self._id(whole)}))
         return named | {"asked": asked} | answer
 
     def listed(self, run: str) -> list[int]:
@@ -124,6 +124,13 @@ class Questions:
     @staticmethod
     def _id(number: int) -> str:
         return f"asked_{number:05d}"
+
+
+def of_the_whole_model(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of an answer that belongs to the recording of the whole model."""
+    rows = [[[token, piece, before, None] for token, piece, _, before in row] for row in answer.get("next", [])]
+    rows = [sorted(row, key=lambda one: -(one[2] or 0.0)) for row in rows]
+    return answer | answer["whole"] | {"next": rows, "whole": None, "whole_recording": None, "asked": {}}
 
 
 def _size(path: str) -> int:

@@ -194,7 +194,7 @@ def test_what_cannot_be_answered_is_said_in_a_sentence(asking: Asking, gpt: Path
     assert asking.line("[" * 50_000) == {"error": "the question is not JSON"}
     assert asking.line("3") == {"error": "the question is not a JSON object"}
     assert "2,001 characters" in asking.refused(gpt, text="x" * 2001)
-    assert "the text has" in asking.refused(gpt, text="Ken runs. " * 60)
+    assert "the source has" in asking.refused(translator, source="エミは走る。" * 60)
     assert "is a GPT" in asking.refused(gpt, source="x")
     assert "is a translator" in asking.refused(translator, text="x")
     assert "contains no checkpoint" in asking.refused(gpt.parent / "absent", text="x")
@@ -206,6 +206,13 @@ def test_what_cannot_be_answered_is_said_in_a_sentence(asking: Asking, gpt: Path
     assert "the text is empty" in asking.refused(gpt, text=" ")
     assert "either a text" in asking.refused(gpt)
     assert asking.ask(gpt, text=TEXT)["task"] == "gpt"
+
+
+def test_of_a_long_text_the_end_is_read(asking: Asking, gpt: Path) -> None:
+    """Guards against an error for the examples that fill the context, and a text that is cut without a word."""
+    answer = asking.ask(gpt, text="Ken runs. " * 60, **{"continue": 5})
+    assert len(answer["tokens"]) == answer["typed"] == 32
+    assert "only the last 32 are read" in answer["notes"][0]
 
 
 def test_a_deleted_checkpoint_and_other_weights_are_noticed(asking: Asking, gpt: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import {recordingTitle, stepOf} from '../core/recordings.js';
 import {element} from '../dom/elements.js';
 import {hideTooltip} from '../dom/tooltip.js';
 import {view as alignment} from '../views/alignment/alignment.js';
+import {view as ask} from '../views/ask/ask.js';
 import {view as curves} from '../views/curves/curves.js';
 import {view as lines} from '../views/lines/lines.js';
 import {view as map} from '../views/map/heat_map.js';
@@ -15,7 +16,7 @@ import {view as strength} from '../views/strength/strength.js';
 import {cut} from './controls.js';
 import {createExport} from './export.js';
 
-const VIEWS = [map, lines, sentence, prediction, strength, alignment, curves, steps];
+const VIEWS = [map, lines, sentence, prediction, ask, strength, alignment, curves, steps];
 
 /** {element, draw(shown), fail(message), current(), frame()}; `shown` is what load_page.js returns. Views are created on first use. */
 export function createTabs(context) {
@@ -32,6 +33,11 @@ export function createTabs(context) {
   const list = element('div', {class: 'tabs', role: 'tablist', 'aria-label': 'views', onkeydown: byArrow}, buttons);
   const name = element('h2', {class: 'frame-name'});
   const detail = element('span', {class: 'frame-detail'});
+  const without = element(
+    'button',
+    {type: 'button', class: 'without', title: 'Ask the model for the same text without this head', onclick: () => askWithout()},
+    'without this head?',
+  );
   const controls = element('div', {class: 'controls-of-view'});
   const panel = element('div', {class: 'view', id: 'view', role: 'tabpanel'});
   const nothing = element('p', {class: 'nothing', hidden: true});
@@ -48,7 +54,7 @@ export function createTabs(context) {
         () => frame,
       ),
     ),
-    element('div', {class: 'stage-title'}, name, detail),
+    element('div', {class: 'stage-title'}, name, without, detail),
     controls,
     nothing,
     panel,
@@ -84,6 +90,12 @@ export function createTabs(context) {
     return instance;
   }
 
+  function askWithout() {
+    const {kind, layer, head} = context.fitted();
+    context.askAtOnce = true;
+    state.set({view: ask.name, removed: `${kind}.${layer}.${head}`});
+  }
+
   function draw(shown) {
     const about = titleOf(shown);
     frame = shown.frame;
@@ -91,6 +103,7 @@ export function createTabs(context) {
     name.textContent = about.title;
     detail.textContent = detail.title = about.detail;
     nothing.hidden = true;
+    without.hidden = typeof frame.head !== 'number' || chosen() === ask || Boolean(context.source.archive);
     panel.hidden = controls.hidden = false;
     show().draw(frame);
   }
@@ -101,6 +114,7 @@ export function createTabs(context) {
     hideTooltip();
     show();
     name.textContent = '';
+    without.hidden = true;
     detail.textContent = '';
     nothing.textContent = message;
     nothing.hidden = false;
