@@ -18,7 +18,7 @@ from inspection.models import Models
 from inspection.question import Question
 from inspection.texts import check_task, continued, example_of, limit_of, notes_on, translation_of
 from model.gpt import GPT
-from model.head_outputs import replace_head_outputs
+from model.recording import replace_head_outputs
 from training.run_folder.loaded_run import LoadedRun
 
 TOP = 5

@@ -12,7 +12,7 @@ from configs.errors import UserError
 from inspection.models import KeptModel
 from inspection.question import Named, Patch, Question
 from inspection.texts import example_of
-from model.head_outputs import Head, chosen_heads, record_head_outputs
+from model.recording import Head, chosen_heads, record_head_outputs
 from training.run_folder.loaded_run import LoadedRun
 
 EXAMPLES = 8

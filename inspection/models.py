@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from model.head_outputs import Head
+from model.recording import Head
 from training.checkpoints.files import WEIGHTS
 from training.checkpoints.loading import checkpoint_path
 from training.run_folder.loaded_run import LoadedRun, load_run

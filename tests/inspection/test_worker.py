@@ -17,7 +17,7 @@ import torch
 
 from attention_maps.files import store
 from inspection.texts import example_of
-from model.head_outputs import silence_head
+from model.recording import silence_head
 from tests.conftest import ROOT, environment
 from training.run_folder.loaded_run import load_run
 

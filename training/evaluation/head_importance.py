@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from attention_maps.record.undisturbed import undisturbed
 from data.batches.batch import Batch
-from model.head_outputs import head_places, silence_head
+from model.recording import head_places, silence_head
 from training.loss import token_losses
 from training.run_folder.loaded_run import Model
 

@@ -22,7 +22,7 @@ from data.tokens.tokenizer import Tokenizer
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from model.head_outputs import silence_head
+from model.recording import silence_head
 from training.evaluation.head_importance import head_importance
 from training.evaluation.head_scores import Case, HeadScores, alignment_scores, antecedent_scores, maps
 from training.evaluation.recorded_examples import pair_example, text_example

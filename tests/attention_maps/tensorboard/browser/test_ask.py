@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,8 +118,7 @@ def test_what_cannot_be_asked_is_said(runs: Page, trained: Path, tmp_path: Path)
     runs.click(".ask-send")
     wait_for(runs, STATUS, "empty")
     page = tmp_path / "page.html"
-    with contextlib.chdir(tmp_path):
-        export(ExportSettings(run=str(trained / "runs" / "gpt"), to=str(page)))
+    export(str(trained / "runs" / "gpt"), ExportSettings(to=str(page)), [])
     runs.open()
     runs.driver.get(f"file://{page}#attention&p.attention.view=ask")
     runs.wait("return document.querySelector('.ask-view')?.textContent.includes('need a running TensorBoard')")

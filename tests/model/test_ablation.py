@@ -13,8 +13,7 @@ from model.attention import attention
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
-from model.head_outputs import chosen_heads, record_head_outputs, replace_head_outputs, silence_head
-from model.recording import record_attention
+from model.recording import chosen_heads, record_attention, record_head_outputs, replace_head_outputs, silence_head
 
 Sharpen = Callable[[Any], Any]
 
