@@ -102,11 +102,15 @@ def test_a_translator_translates_and_reads_a_given_translation(runs: Page) -> No
 
 
 def test_a_head_of_another_view_is_removed_at_once(runs: Page) -> None:
-    """Guards against a button that only changes the view, or removes another head."""
+    """Guards against a button that only changes the view, removes another head, or asks about a text typed before."""
+    runs.show(run="translate", view="ask")
+    shown = runs.find(TEXT).get_attribute("value")
+    typed(runs, TEXT, "エミは走る。")
     runs.show(run="translate", view="map", kind="cross", layer=0, head=1)
     runs.click(".without")
     wait_for(runs, f"{ANSWER} h3", "without cross-attention 0.1")
     assert runs.find(".tabs [aria-selected=true]").text == "Ask"
+    assert runs.find(TEXT).get_attribute("value") == shown
     runs.find(".ask-head").click()
     runs.settle()
     assert runs.texts(".ask-head") == []

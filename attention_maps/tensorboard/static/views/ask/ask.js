@@ -22,6 +22,7 @@ class Ask {
     const {state} = context;
     this.typed = false; // the text was changed by hand: other recordings no longer replace it
     this.asking = false;
+    this.own = ''; // the recording of the text in the form, which may hold a continuation as well
     const area = (label, rows) => element('textarea', {rows, maxlength: 2000, 'aria-label': label, placeholder: label, oninput: () => (this.typed = true)});
     this.text = area('text', 3);
     this.target = area('translation (optional: otherwise the model translates)', 2);
@@ -56,6 +57,7 @@ class Ask {
       this.form.hidden = this.status.hidden = this.answer.element.hidden = true;
       return undefined;
     }
+    if (this.context.askAtOnce && state.now.recording !== this.own) this.typed = this.filled = null; // ask about the example shown
     this.fill();
     this.showHeads();
     this.how.show(state.now.how);
@@ -76,7 +78,7 @@ class Ask {
     const key = JSON.stringify([run, sample.reads.ids, sample.source?.ids]);
     if (run !== this.run) this.typed = false;
     this.run = run;
-    if (this.typed || key === this.filled) return;
+    if (this.typed || key === this.filled || this.context.state.now.recording === this.own) return;
     this.filled = key;
     const {text, target} = textsOf(sample);
     this.text.value = text;
@@ -162,7 +164,8 @@ class Ask {
       const {recording} = await source.ask(question);
       await recordings.refresh();
       this.status.textContent = `${recordingTitle(recording)} is answered: all views show its maps.`;
-      this.typed = true; // the text stays as it was typed
+      this.typed = false;
+      this.own = recording;
       if (state.now.run === run) state.set({recording, sample: 0, token: '', against: '', follow: false});
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
