@@ -17,6 +17,7 @@ MAY_IMPORT = {
     "attention_maps": {"attention_maps", "model", "configs"},
     "generation": {"generation", "attention_maps", "model", "data", "configs"},
     "training": {"training", "generation", "model", "data", "attention_maps", "configs"},
+    "inspection": {"inspection", "training", "generation", "model", "data", "attention_maps", "configs"},
 }
 """Allowed imports of each package."""
 

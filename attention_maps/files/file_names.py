@@ -18,6 +18,8 @@ GENERATED = r"generated_(?P<generated>[0-9]{5}|[1-9][0-9]{5,14})"
 RECORDING = re.compile(rf"(?:{STEP}|{GENERATED})\.safetensors")
 """Each number has exactly one file name. At most 15 digits, which a browser represents exactly. No `=` or `,` in a
 name, because TensorBoard and Hydra split at them."""
+ASKED = re.compile(r"asked_([0-9]{5}|[1-9][0-9]{5,14})")
+"""Recordings made for a question in the tab; they are not files of the run."""
 
 File = TypeVar("File")
 

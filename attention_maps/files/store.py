@@ -77,6 +77,11 @@ def save_generated(recording: Recording, run_folder: str | Path) -> Path:
     raise AssertionError("numbers do not end")
 
 
+def write(recording: Recording, file: Path) -> None:
+    """Write a recording to any file, atomically. Raises OSError that names the file."""
+    write_whole(file, _serialised(recording), durable=False)
+
+
 def _make_folder(folder: Path) -> None:
     """Create the folder of the recordings. Raises OSError if it is a link, which may lead out of the run."""
     if folder.is_symlink():

@@ -17,7 +17,10 @@ from tensorboard.plugins import base_plugin
 from werkzeug.wrappers import Request, Response
 
 from attention_maps.files.errors import NotThere, Refusal
+from attention_maps.files.file_names import ASKED
 from attention_maps.files.recording_checks import AXES, KINDS, READOUTS
+from attention_maps.tensorboard.posted import posted_json
+from attention_maps.tensorboard.questions import Questions, checkpoints
 from attention_maps.tensorboard.recording_reader import RecordingReader
 from attention_maps.tensorboard.runs import Runs, roots
 from attention_maps.tensorboard.token_pairs import pair_weights, parse_positions
@@ -41,6 +44,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
         self._logdir = context.logdir or spec or ""
         self._runs = Runs(roots(context.logdir, spec))
         self._recordings = RecordingReader()
+        self.questions = Questions()
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
         """Name of the tab and entry module of the page."""
@@ -59,12 +63,16 @@ class AttentionPlugin(base_plugin.TBPlugin):
             "/tensor": _application(self._tensor),
             "/curves": _application(self._curves),
             "/pair": _application(self._pair),
+            "/checkpoints": _application(self._checkpoints),
+            "/answer": _application(self._answer),
+            "/ask": _application(self._ask, ("POST",)),
         }
 
     def _index(self, request: Request) -> Response:
         """List all runs with their recordings, in ascending order."""
         runs = {
             name: {"steps": list(run.steps), "generated": list(run.generated)}
+            | ({"asked": asked} if (asked := self.questions.listed(name)) else {})
             for name, run in self._runs.find().items()
         }
         return _json(request, {"runs": runs, "logdir": self._logdir})
@@ -72,13 +80,13 @@ class AttentionPlugin(base_plugin.TBPlugin):
     def _meta(self, request: Request) -> Response:
         """Return everything but the tensors of a recording. Arguments: `run`, `recording`."""
         run, recording = _argument(request, "run"), _argument(request, "recording")
-        meta = self._recordings.meta(self._runs.path(run, recording))
+        meta = self._recordings.meta(self._path(run, recording))
         return _json(request, {"run": run, "recording": recording} | meta)
 
     def _tensor(self, request: Request) -> Response:
         """Return the bytes of a tensor. Arguments: `run`, `recording`, `sample`, `what` (default: weights); except for
         attribution and logits also `kind`, and except for the rollout `layer`."""
-        path = self._runs.path(_argument(request, "run"), _argument(request, "recording"))
+        path = self._path(_argument(request, "run"), _argument(request, "recording"))
         what = _choice(request, "what", tuple(AXES), "weights")
         sample = _number(request, "sample")
         kind = "" if what in READOUTS else _choice(request, "kind", KINDS)
@@ -94,11 +102,30 @@ class AttentionPlugin(base_plugin.TBPlugin):
     def _pair(self, request: Request) -> Response:
         """Return the weights between two words in every head at every step. Arguments: `run`, `recording`, `sample`,
         `kind`, and the positions `query` and `key`, such as 3 or 3-5."""
-        run = self._runs.run(_argument(request, "run"))
-        query, key = (parse_positions(name, _argument(request, name)) for name in ("query", "key"))
+        name, recording = _argument(request, "run"), _argument(request, "recording")
+        query, key = (parse_positions(side, _argument(request, side)) for side in ("query", "key"))
         sample, kind = _number(request, "sample"), _choice(request, "kind", KINDS)
-        chosen = run.path(_argument(request, "recording"))
-        return _json(request, pair_weights(run.steps, chosen, sample, kind, query, key))
+        steps, chosen = self._runs.run(name).steps, self._path(name, recording)
+        return _json(request, pair_weights(steps, chosen, sample, kind, query, key))
+
+    def _checkpoints(self, request: Request) -> Response:
+        """List the kept checkpoints of a run. Arguments: `run`."""
+        return _json(request, {"checkpoints": checkpoints(self._runs.run(_argument(request, "run")).folder)})
+
+    def _ask(self, request: Request) -> Response:
+        """Answer a question about a run, {run, text, …}: see `inspection/question.py`."""
+        question = posted_json(request)
+        run = question.get("run")
+        if not isinstance(run, str):
+            raise Refusal("'run' must be the name of a run")
+        return _json(request, self.questions.ask(run, self._runs.run(run).folder, question))
+
+    def _answer(self, request: Request) -> Response:
+        """Return an earlier answer. Arguments: `run`, `recording`."""
+        return _json(request, self.questions.answer(_argument(request, "run"), _argument(request, "recording")))
+
+    def _path(self, run: str, recording: str) -> str:
+        return (self.questions if ASKED.fullmatch(recording) else self._runs).path(run, recording)
 
 
 def _static(request: Request) -> Response:
@@ -111,13 +138,14 @@ def _static(request: Request) -> Response:
     return Respond(request, files[name].read_bytes(), CONTENT_TYPES[files[name].suffix])
 
 
-def _application(answer: Answer) -> Callable:
+def _application(answer: Answer, methods: tuple[str, ...] = ("GET", "HEAD")) -> Callable:
     """A WSGI application that never raises: it responds to errors with one sentence and logs unexpected ones."""
 
     @Request.application
     def application(request: Request) -> Response:
-        if request.method not in ("GET", "HEAD"):
-            return _refusal(request, "only GET and HEAD are allowed", 405, [("Allow", "GET, HEAD")])
+        if request.method not in methods:
+            sentence = f"only {' and '.join(methods)} {'is' if len(methods) == 1 else 'are'} allowed"
+            return _refusal(request, sentence, 405, [("Allow", ", ".join(methods))])
         try:
             return answer(request)
         except Refusal as refusal:

@@ -34,10 +34,11 @@ def parse_positions(name: str, text: str) -> range:
 def pair_weights(
     paths: Mapping[int, str], chosen: str, sample: int, kind: str, query: range, key: range
 ) -> dict[str, Any]:
-    """Return the weights from `query` to `key`, {"steps": [step, …], "weights": [[[head, …] per layer] per step]}:
-    summed over keys and averaged over queries. Of the recordings `paths`, those whose sample has the same tokens as in
-    the recording `chosen`; unreadable ones are skipped. Raises NotThere or Damaged for `chosen`."""
-    _, tokens = _read(chosen, sample, kind, query, key)
+    """Return the weights from `query` to `key`, summed over keys and averaged over queries: {"chosen": [[head, …] per
+    layer], "steps": [step, …], "weights": [[[head, …] per layer] per step]} of the recording `chosen`, and of the
+    recordings `paths` whose sample has the same tokens; unreadable ones are skipped. Raises NotThere or Damaged for
+    `chosen`."""
+    own, tokens = _read(chosen, sample, kind, query, key)
     steps, weights = [], []
     for step, path in paths.items():
         try:
@@ -47,7 +48,7 @@ def pair_weights(
         if others == tokens:
             steps.append(step)
             weights.append(found)
-    return {"steps": steps, "weights": weights}
+    return {"chosen": own, "steps": steps, "weights": weights}
 
 
 def _read(path: str, sample: int, kind: str, query: range, key: range) -> tuple[list[list[float]], int]:

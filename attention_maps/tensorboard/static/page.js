@@ -47,6 +47,7 @@ export async function openPage(body) {
     report,
     goToStep: (step) => state.set({recording: stepName(step), follow: false}),
     curves,
+    askAtOnce: false, // the view Ask sends its question as soon as it is drawn
   };
 
   const controls = createControls(context);

@@ -4,19 +4,21 @@ import {shapesOf} from './frame.js';
 import {sameTokens} from './load_frame.js';
 import {stepName} from './recordings.js';
 
-/** {steps, weights: [per step [[per head] per layer]]}; `query` and `key` are lists of consecutive token positions. */
+/** {chosen: [[per head] per layer], steps, weights: [the same per step]}; `chosen` is of the recording itself, `query` and `key` are lists of consecutive token positions. */
 export async function loadPair(source, {run, recording, sample, kind}, query, key) {
   if (!source.archive) return source.pair(run, recording, sample, kind, span(query), span(key));
-  const chosen = (await source.meta(run, recording)).samples[sample];
-  const found = {steps: [], weights: []};
+  const read = async (name) => {
+    const {layers} = shapesOf(await source.meta(run, name), sample)[kind];
+    const tensors = await Promise.all(Array.from({length: layers}, (_, layer) => source.tensor(run, name, sample, kind, layer)));
+    return tensors.map((tensor) => weightsOf(tensor, query, key));
+  };
+  const wanted = (await source.meta(run, recording)).samples[sample];
+  const found = {chosen: await read(recording), steps: [], weights: []};
   for (const step of source.archive.index.runs[run].steps) {
-    const there = stepName(step);
-    const meta = await source.meta(run, there);
-    if (sameTokens(chosen, {samples: [meta.samples[sample]]}, 0) !== 0) continue;
-    const {layers} = shapesOf(meta, sample)[kind];
-    const tensors = await Promise.all(Array.from({length: layers}, (_, layer) => source.tensor(run, there, sample, kind, layer)));
+    const {samples} = await source.meta(run, stepName(step));
+    if (sameTokens(wanted, {samples: [samples[sample]]}, 0) !== 0) continue;
     found.steps.push(step);
-    found.weights.push(tensors.map((tensor) => weightsOf(tensor, query, key)));
+    found.weights.push(await read(stepName(step)));
   }
   return found;
 }

@@ -18,12 +18,12 @@ export class Recordings {
     this.runs = new Map(
       Object.entries(runs)
         .sort(([one], [other]) => byName(one, other))
-        .map(([run, {steps = [], generated = []}]) => [
+        .map(([run, {steps = [], generated = [], asked = []}]) => [
         run,
-        {numbers: steps, steps: steps.map(stepName), generated: generated.map(generatedName)},
+        {numbers: steps, steps: steps.map(stepName), generated: generated.map(generatedName), asked: asked.map(askedName)},
       ]),
     );
-    const text = (listed) => JSON.stringify([...listed].map(([run, {steps, generated}]) => [run, steps, generated]));
+    const text = (listed) => JSON.stringify([...listed].map(([run, {steps, generated, asked}]) => [run, steps, generated, asked]));
     const resumed = [...before].filter(([run, {steps}]) => steps.length && !this.steps(run).includes(steps.at(-1))).map(([run]) => run);
     return {changed: text(before) !== text(this.runs), resumed};
   }
@@ -33,10 +33,10 @@ export class Recordings {
     return this.runs.get(run)?.numbers ?? [];
   }
 
-  /** The recordings that the slider moves through: the training steps, or the generated ones. */
+  /** The recordings that the slider moves through: the training steps, the generated texts, or the questions. */
   siblings(run, recording) {
-    const {steps = [], generated = []} = this.runs.get(run) ?? {};
-    return generated.includes(recording) ? generated : steps;
+    const {steps = [], generated = [], asked = []} = this.runs.get(run) ?? {};
+    return [generated, asked].find((among) => among.includes(recording)) ?? steps;
   }
 
   steps(run) {
@@ -47,6 +47,11 @@ export class Recordings {
     return this.runs.get(run)?.generated ?? [];
   }
 
+  /** The recordings made for questions. */
+  asked(run) {
+    return this.runs.get(run)?.asked ?? [];
+  }
+
   /** The newest step of a run, or its newest generated recording if it has no steps. */
   latest(run) {
     return this.steps(run).at(-1) ?? this.generated(run).at(-1) ?? '';
@@ -55,8 +60,8 @@ export class Recordings {
   /** A run and a recording that exist: the requested ones, else the nearest step, else the newest. */
   settle({run, recording}) {
     const chosen = this.runs.has(run) ? run : ([...this.runs.keys()][0] ?? '');
-    const {steps = [], generated = []} = this.runs.get(chosen) ?? {};
-    if (steps.includes(recording) || generated.includes(recording)) return {run: chosen, recording};
+    const {steps = [], generated = [], asked = []} = this.runs.get(chosen) ?? {};
+    if ([steps, generated, asked].some((among) => among.includes(recording))) return {run: chosen, recording};
     const step = stepOf(recording);
     if (step === null || !steps.length) return {run: chosen, recording: this.latest(chosen)};
     const distance = (id) => Math.abs(stepOf(id) - step);
@@ -64,10 +69,12 @@ export class Recordings {
   }
 }
 
-/** step_00001200 -> "step 1,200"; generated_00002 -> "generated 2". */
+/** step_00001200 -> "step 1,200"; generated_00002 -> "generated 2"; asked_00004 -> "question 2" (asked_00003 is the whole model's). */
 export function recordingTitle(recording) {
   const step = stepOf(recording);
   if (step !== null) return `step ${step.toLocaleString('en')}`;
+  const asked = /^asked_(\d+)$/.exec(recording);
+  if (asked) return `question ${Math.ceil(Number(asked[1]) / 2)}${Number(asked[1]) % 2 ? ', whole model' : ''}`;
   return recording.replace(/^generated_0*/, 'generated ');
 }
 
@@ -80,6 +87,11 @@ export function stepOf(recording) {
 /** 1000 -> step_00001000. */
 export function stepName(step) {
   return `step_${String(step).padStart(8, '0')}`;
+}
+
+/** 3 -> asked_00003. */
+function askedName(number) {
+  return `asked_${String(number).padStart(5, '0')}`;
 }
 
 /** 3 -> generated_00003. */

@@ -71,7 +71,7 @@ export class Source {
     return this.archive ? (this.archive.curves[run] ?? {steps: [], measures: {}}) : (await answer('curves', {run})).json();
   }
 
-  /** Weights between two words, asked from the plugin: {steps, weights: [per step [[per head] per layer]]}; positions as 3-5. */
+  /** Weights between two words, asked from the plugin: {chosen: [[per head] per layer], steps, weights: [chosen per step]}; positions as 3-5. */
   async pair(run, recording, sample, kind, query, key) {
     return (await answer('pair', {run, recording, sample, kind, query, key})).json();
   }
@@ -85,6 +85,23 @@ export class Source {
       return {meta: JSON.parse(text), size: text.length};
     };
     return (this.metas.get(key) ?? (await this.once(`${key}|meta`, found, (one) => this.metas.put(key, one, one.size)))).meta;
+  }
+
+  /** The kept checkpoints of a run, by step: [{name, step, best, last}]. */
+  async checkpoints(run) {
+    return this.archive ? [] : (await (await answer('checkpoints', {run})).json()).checkpoints;
+  }
+
+  /** Ask the model of a run: {run, text or source, …} -> {recording, whole_recording, tokens, next, losses, …}. */
+  async ask(question) {
+    const found = await (await posted('ask', question)).json();
+    for (const recording of [found.recording, found.whole_recording]) this.forget(`${question.run}|${recording}`);
+    return found;
+  }
+
+  /** The answer that belongs to a recording made for a question. */
+  async answered(run, recording) {
+    return (await answer('answer', {run, recording})).json();
   }
 
   /** One tensor {numbers, shape}; `what` is weights, norms, values or rollout (whose layer is ''). */
@@ -105,9 +122,9 @@ export class Source {
     return this.tensors.get([run, recording, sample, kind, layer, what].join('|'));
   }
 
-  /** Drop what was read, or is being read, of a run: a resumed run overwrites its recordings. */
+  /** Drop what was read, or is being read, of a run, or of a recording `run|recording`: a resumed run overwrites its recordings. */
   forget(run) {
-    const ofRun = (keys) => [...keys].filter((key) => key.startsWith(`${run}|`));
+    const ofRun = (keys) => [...keys].filter((key) => key === run || key.startsWith(`${run}|`));
     for (const key of ofRun(this.metas.kept.keys())) this.metas.drop(key);
     for (const key of ofRun(this.waiting.keys())) this.waiting.delete(key);
     for (const key of ofRun(this.tensors.kept.keys())) this.tensors.drop(key);
@@ -152,12 +169,21 @@ async function fetched(names) {
 async function answer(route, parameters = {}) {
   const given = Object.entries(parameters).filter(([, value]) => value !== '' && value !== null && value !== undefined);
   const query = new URLSearchParams(given.map(([key, value]) => [key, String(value)]));
+  return sent(given.length ? `${route}?${query}` : route, {cache: 'no-store'});
+}
+
+/** POST an object as JSON. */
+async function posted(route, content) {
+  return sent(route, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(content), cache: 'no-store'});
+}
+
+async function sent(address, options) {
   let response;
   try {
-    response = await fetch(given.length ? `${route}?${query}` : route, {cache: 'no-store'});
+    response = await fetch(address, options);
   } catch {
     throw new Unavailable('TensorBoard does not answer: is it still running?');
   }
-  if (!response.ok) throw new Unavailable((await response.text()).trim() || `${route}: HTTP ${response.status}`);
+  if (!response.ok) throw new Unavailable((await response.text()).trim() || `${address}: HTTP ${response.status}`);
   return response;
 }

@@ -4,7 +4,7 @@ import {host} from './host.js';
 
 const INITIAL = {
   run: '', // '' until the list of runs is known
-  recording: '', // step_00001000 or generated_00001
+  recording: '', // step_00001000, generated_00001 or asked_00001
   sample: 0,
   kind: '', // encoder, decoder or cross; '' means the most informative one: cross if there is one
   layer: -1, // below 0: the default, the penultimate layer of cross-attention, else the first
@@ -36,6 +36,9 @@ const INITIAL = {
   spacing: 'log', // story: logarithmic steps, in which early ones have more room, or even
   scope: 'all', // curves: all layers, or the selected layer
   order: 'layer', // overview: by layer, or by score
+  removed: '', // ask: heads without which the model is asked, "cross.0.1,decoder.2.*"
+  how: 'zero', // ask: the output of a removed head is zero, or its mean
+  checkpoint: '', // ask: the name of a checkpoint; '' is the best one
   follow: false, // jump to the newest step as it appears
 };
 
@@ -55,9 +58,15 @@ const CHOICES = {
   spacing: ['log', 'even'],
   scope: ['all', 'layer'],
   order: ['layer', 'score'],
+  how: ['zero', 'mean'],
 };
 const RANGES = {gamma: [0.2, 2], top: [1, 12], mass: [0, 1], threshold: [0, 1], candidate: [0, 5], versus: [-1, 5]};
-const TOKEN = /^([rc]\d{1,6})?$/;
+const PATTERNS = {
+  token: /^([rc]\d{1,6})?$/,
+  partner: /^(c\d{1,6})?$/,
+  removed: /^((encoder|decoder|cross)\.\d{1,5}\.(\d{1,5}|\*)(,(?!$)|$))*$/,
+  checkpoint: /^(best|last|step-\d{1,15}(-\d{1,6})?)?$/,
+};
 
 /** The state with `set` and `subscribe`; the URL follows every change. */
 export class State {
@@ -123,7 +132,7 @@ function isPossible(key, value) {
   if (CHOICES[key]) return CHOICES[key].includes(value);
   const [least, most] = RANGES[key] ?? [-Infinity, Infinity];
   if (typeof INITIAL[key] === 'number') return value >= least && value <= most;
-  return !['token', 'partner'].includes(key) || TOKEN.test(value);
+  return !PATTERNS[key] || PATTERNS[key].test(value);
 }
 
 /** The values that differ from the initial ones, in the format of TensorBoard's own plugins: #attention&p.attention.layer=5. */

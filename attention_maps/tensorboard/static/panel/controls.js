@@ -129,6 +129,7 @@ function comparisons(recordings, {run}) {
   return [
     {value: '', text: 'nothing'},
     ...recordings.steps(run).map((id) => ({value: `step:${id}`, text: recordingTitle(id), group: 'another step of this run'})),
+    ...recordings.asked(run).map((id) => ({value: `step:${id}`, text: recordingTitle(id), group: 'a question'})),
     ...others.map((name) => ({value: `run:${name}`, text: name, group: 'another run, nearest step'})),
   ];
 }

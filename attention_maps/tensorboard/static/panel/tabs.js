@@ -5,6 +5,7 @@ import {recordingTitle, stepOf} from '../core/recordings.js';
 import {element} from '../dom/elements.js';
 import {hideTooltip} from '../dom/tooltip.js';
 import {view as alignment} from '../views/alignment/alignment.js';
+import {view as ask} from '../views/ask/ask.js';
 import {view as curves} from '../views/curves/curves.js';
 import {view as lines} from '../views/lines/lines.js';
 import {view as map} from '../views/map/heat_map.js';
@@ -17,7 +18,7 @@ import {view as strength} from '../views/strength/strength.js';
 import {cut} from './controls.js';
 import {createExport} from './export.js';
 
-const VIEWS = [story, map, lines, sentence, pair, prediction, strength, alignment, curves, steps];
+const VIEWS = [story, map, lines, sentence, pair, prediction, ask, strength, alignment, curves, steps];
 
 /** {element, draw(shown), fail(message), current(), frame()}; `shown` is what load_page.js returns. Views are created on first use. */
 export function createTabs(context) {
@@ -34,6 +35,11 @@ export function createTabs(context) {
   const list = element('div', {class: 'tabs', role: 'tablist', 'aria-label': 'views', onkeydown: byArrow}, buttons);
   const name = element('h2', {class: 'frame-name'});
   const detail = element('span', {class: 'frame-detail'});
+  const without = element(
+    'button',
+    {type: 'button', class: 'without', title: 'Ask the model for the same text without this head', onclick: () => askWithout()},
+    'without this head?',
+  );
   const controls = element('div', {class: 'controls-of-view'});
   const panel = element('div', {class: 'view', id: 'view', role: 'tabpanel'});
   const nothing = element('p', {class: 'nothing', hidden: true});
@@ -50,7 +56,7 @@ export function createTabs(context) {
         () => frame,
       ),
     ),
-    element('div', {class: 'stage-title'}, name, detail),
+    element('div', {class: 'stage-title'}, name, without, detail),
     controls,
     nothing,
     panel,
@@ -86,6 +92,12 @@ export function createTabs(context) {
     return instance;
   }
 
+  function askWithout() {
+    const {kind, layer, head} = context.fitted();
+    context.askAtOnce = true;
+    state.set({view: ask.name, removed: `${kind}.${layer}.${head}`});
+  }
+
   function draw(shown) {
     const about = titleOf(shown);
     frame = shown.frame;
@@ -93,6 +105,7 @@ export function createTabs(context) {
     name.textContent = about.title;
     detail.textContent = detail.title = about.detail;
     nothing.hidden = true;
+    without.hidden = typeof frame.head !== 'number' || chosen() === ask || Boolean(context.source.archive);
     panel.hidden = controls.hidden = false;
     show().draw(frame);
   }
@@ -103,6 +116,7 @@ export function createTabs(context) {
     hideTooltip();
     show();
     name.textContent = '';
+    without.hidden = true;
     detail.textContent = '';
     nothing.textContent = message;
     nothing.hidden = false;

@@ -15,10 +15,10 @@ export function createTimeline(context, {drawn, refresh, help}) {
   const {state, recordings} = context;
   const button = (name, label, onclick) =>
     element('button', {type: 'button', class: 'icon', 'aria-label': label, title: label, onclick}, icon(name));
-  const segment = segments('show', {steps: 'training steps', generated: 'generated'}, (value) => {
-    const {steps, generated} = {steps: recordings.steps(state.now.run), generated: recordings.generated(state.now.run)};
+  const segment = segments('show', {steps: 'training steps', generated: 'generated', asked: 'asked'}, (value) => {
     pause();
-    state.set(value === 'steps' ? {recording: steps.at(-1), token: ''} : {recording: generated.at(-1), follow: false, token: ''});
+    const recording = recordings[value](state.now.run).at(-1);
+    state.set(value === 'steps' ? {recording, token: ''} : {recording, follow: false, token: ''});
   });
   const slider = element('input', {
     type: 'range',
@@ -110,13 +110,15 @@ export function createTimeline(context, {drawn, refresh, help}) {
 
   function update() {
     const {run, recording} = state.now;
-    const [steps, generated] = [recordings.steps(run), recordings.generated(run)];
-    const written = generated.includes(recording);
+    const [steps, generated, asked] = [recordings.steps(run), recordings.generated(run), recordings.asked(run)];
     const among = siblings();
     const place = among.indexOf(recording);
-    segment.element.hidden = !generated.length;
-    segment.show(written ? 'generated' : 'steps');
+    segment.element.hidden = !generated.length && !asked.length;
+    segment.show(generated.includes(recording) ? 'generated' : asked.includes(recording) ? 'asked' : 'steps');
     segment.buttons[0].disabled = !steps.length;
+    segment.buttons[1].hidden = !generated.length;
+    segment.buttons[2].hidden = !asked.length;
+    segment.buttons[2].textContent = `asked (${asked.length})`;
     segment.buttons[1].textContent = `generated (${generated.length})`;
     slider.max = Math.max(among.length - 1, 0);
     slider.disabled = among.length < 2;

@@ -18,6 +18,7 @@ EXPECTED = {
     "sentence": "Shade: mean attention",
     "pair": "From “",
     "prediction": "does not contain the contributions to predictions",
+    "ask": "checkpoint",
     "strength": "contains no activation strength",
     "alignment": "decoder self-attention",
     "curves": "entropy",

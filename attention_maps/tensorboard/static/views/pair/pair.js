@@ -53,7 +53,7 @@ class Pair {
     Object.assign(this, this.chosen());
     this.buildTexts();
     const [query, key] = [frame.rows[this.row].positions, frame.columns[this.column].positions];
-    const asked = JSON.stringify([fitted.run, fitted.sample, frame.kind, query, key, this.context.recordings.numbers(fitted.run)]);
+    const asked = JSON.stringify([fitted.run, fitted.recording, fitted.sample, frame.kind, query, key, this.context.recordings.numbers(fitted.run)]);
     if (asked === this.asked) return this.show();
     const turn = (this.turn = {});
     return loadPair(this.context.source, {...fitted, kind: frame.kind}, query, key).then(
@@ -111,15 +111,11 @@ class Pair {
   show() {
     const {frame, found, row, column} = this;
     const {recording, kind, layer, head} = this.context.fitted();
-    const step = stepOf(recording);
-    const shown = found.steps.indexOf(step);
-    const at = shown < 0 ? found.steps.length - 1 : shown;
-    this.heads = at < 0 ? [] : ranked(found, at);
+    const at = found.steps.indexOf(stepOf(recording));
+    this.heads = ranked(found);
     const [from, to] = [frame.rows[row].text, frame.columns[column].text];
     const best = this.heads[0];
-    this.heading.textContent = best
-      ? `From “${from}” to “${to}” at ${recordingTitle(stepName(found.steps[at]))}: most by layer ${best.layer} · head ${best.head}, ${percent(best.weight)}`
-      : 'No training step of this run has this text.';
+    this.heading.textContent = `From “${from}” to “${to}” at ${recordingTitle(recording)}: most by layer ${best.layer} · head ${best.head}, ${percent(best.weight)}`;
     this.heading.lang = languageOf(readable(from)) === 'ja' || languageOf(readable(to)) === 'ja' ? 'ja' : 'en';
     const palette = this.context.colours();
     const strongest = Math.max(...this.heads.map(({weight}) => weight), 1e-6);
@@ -161,7 +157,7 @@ class Pair {
       {stroke: inks.line, width: 1},
     );
     if (course.length > 1) pen.path(course.map((weight, i) => [x(i), y(weight)]), {stroke: inks.accent, width: 1.5});
-    pen.circle(x(at), y(course[at]), 3, {fill: inks.ink});
+    if (at >= 0) pen.circle(x(at), y(course[at]), 3, {fill: inks.ink});
   }
 
   go(event) {
@@ -170,7 +166,7 @@ class Pair {
     const {layer, head} = item.dataset;
     const place = {kind: this.frame.kind, layer: Number(layer), head: Number(head), token: `r${this.row}`, partner: `c${this.column}`};
     if (event.target.closest('button')) this.context.state.set({...place, view: 'map'});
-    else if (event.target.tagName === 'CANVAS') {
+    else if (event.target.tagName === 'CANVAS' && this.found.steps.length) {
       const share = (event.offsetX - 3) / (LINE.width - 6);
       const at = Math.round(Math.min(Math.max(share, 0), 1) * (this.found.steps.length - 1));
       this.context.state.set({...place, recording: stepName(this.found.steps[at]), follow: false});
@@ -182,7 +178,7 @@ class Pair {
     const pen = new SvgPen();
     const inks = inksOf(this.element);
     pen.text(0, 10, this.heading.textContent, {size: 13, fill: inks.ink, weight: 600});
-    const at = Math.max(this.found.steps.indexOf(stepOf(this.context.fitted().recording)), 0);
+    const at = this.found.steps.indexOf(stepOf(this.context.fitted().recording));
     const heads = this.heads.slice(0, MOST);
     heads.forEach((one, i) => {
       const top = 26 + i * (LINE.height + 4);

@@ -1,0 +1,158 @@
+"""Questions about a run, and the recordings that answer them, in a temporary folder that ends with TensorBoard."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attention_maps.files.errors import NotThere, Refusal
+from attention_maps.files.file_names import ASKED
+from attention_maps.tensorboard.worker_process import WorkerProcess
+
+KEPT = 64
+"""Number of recordings kept, of all runs together."""
+LARGEST = 2**30
+"""Bytes of the recordings kept; the newest pair is always kept."""
+KEYS = ("checkpoint", "text", "source", "target", "continue", "removed", "how", "patch")
+"""Parts of a question that a browser may set."""
+STEP = re.compile(r"step-([0-9]{1,15})(?:-[0-9]{1,6})?")
+
+
+class Asked(NamedTuple):
+    """One recording made for a question."""
+
+    run: str
+    path: str
+    answer: dict[str, Any]
+
+
+class Questions:
+    """Asks the worker process and keeps its last answers. Thread-safe. Nothing is created before the first question."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: OrderedDict[int, Asked] = OrderedDict()
+        self._last = 0
+        self._folder = ""
+        self._worker: WorkerProcess | None = None
+
+    @property
+    def worker(self) -> WorkerProcess:
+        """The process that answers."""
+        with self._lock:
+            if self._worker is None:
+                self._folder = tempfile.mkdtemp(prefix=f"attention-questions-{os.getpid()}-")
+                self._worker = WorkerProcess(self._folder)
+                atexit.register(self.close)
+            return self._worker
+
+    def close(self) -> None:
+        """End the process and delete the folder."""
+        if self._worker:
+            self._worker.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def ask(self, run: str, folder: str, question: dict[str, Any]) -> dict[str, Any]:
+        """Answer a question about a run, whose recordings are in `folder`: {recording, whole_recording, …answer}.
+
+        Raises Refusal.
+        """
+        if unknown := sorted(set(question) - {*KEYS, "run"}):
+            raise Refusal(f"'{unknown[0][:40]}' is not part of a question")
+        worker = self.worker
+        with self._lock:
+            whole, number = self._last + 1, self._last + 2
+            self._last += 2
+        to, whole_to = (str(Path(self._folder) / f"{self._id(each)}.safetensors") for each in (number, whole))
+        given = {key: question[key] for key in KEYS if key in question}
+        paths = {"run": str(Path(folder).absolute().parent), "to": to, "whole_to": whole_to}
+        Path(self._folder).mkdir(mode=0o700, exist_ok=True)  # a cleaner of temporary files may have removed it
+        try:
+            answer = worker.ask(given | paths)
+        except BaseException:
+            for path in (to, whole_to):
+                with contextlib.suppress(OSError):
+                    Path(path).unlink()
+            raise
+        changed = answer.get("whole") is not None
+        named = {"run": run, "recording": self._id(number), "whole_recording": self._id(whole) if changed else None}
+        asked = {key: given[key] for key in ("removed", "how", "patch") if key in given}
+        self._keep(number, Asked(run, to, named | {"asked": asked} | answer))
+        if changed:
+            self._keep(whole, Asked(run, whole_to, of_the_whole_model(answer) | {"recording": self._id(whole)}))
+        return named | {"asked": asked} | answer
+
+    def listed(self, run: str) -> list[int]:
+        """Return the numbers of the recordings of a run, ascending."""
+        with self._lock:
+            return sorted(number for number, asked in self._asked.items() if asked.run == run)
+
+    def path(self, run: str, recording: str) -> str:
+        """Return the path of a recording such as `asked_00001`. Raises NotThere."""
+        return self._find(run, recording).path
+
+    def answer(self, run: str, recording: str) -> dict[str, Any]:
+        """Return the answer with which a recording was made. Raises NotThere."""
+        return self._find(run, recording).answer
+
+    def _find(self, run: str, recording: str) -> Asked:
+        match = ASKED.fullmatch(recording)
+        with self._lock:
+            asked = self._asked.get(int(match[1])) if match else None
+        if asked is None or asked.run != run:
+            raise NotThere(f"the answer '{recording[:40]}' is not kept (any more): ask again")
+        return asked
+
+    def _keep(self, number: int, asked: Asked) -> None:
+        with self._lock:
+            self._asked[number] = asked
+            sizes = {one: _size(kept.path) for one, kept in self._asked.items()}
+            while len(sizes) > 2 and (len(sizes) > KEPT or sum(sizes.values()) > LARGEST):
+                oldest = min(sizes)
+                del sizes[oldest]
+                with contextlib.suppress(OSError):
+                    Path(self._asked.pop(oldest).path).unlink()
+
+    @staticmethod
+    def _id(number: int) -> str:
+        return f"asked_{number:05d}"
+
+
+def of_the_whole_model(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of an answer that belongs to the recording of the whole model."""
+    rows = [[[token, piece, before, None] for token, piece, _, before in row] for row in answer.get("next", [])]
+    rows = [sorted(row, key=lambda one: -(one[2] or 0.0)) for row in rows]
+    return answer | answer["whole"] | {"next": rows, "whole": None, "whole_recording": None, "asked": {}}
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
+
+
+def checkpoints(folder: str) -> list[dict[str, Any]]:
+    """Return the kept checkpoints of a run, whose recordings are in `folder`, by step: {name, step, best, last}."""
+    kept = Path(folder).absolute().parent / "checkpoints"
+    links = {}
+    for link in ("best", "last"):
+        with contextlib.suppress(OSError):
+            links[link] = os.path.basename(os.readlink(kept / link))  # noqa: PTH115, PTH119 (a link to itself)
+    try:
+        names = sorted(entry.name for entry in os.scandir(kept) if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    found = [(int(match[1]), name) for name in names if (match := STEP.fullmatch(name))]
+    return [
+        {"name": name, "step": step, "best": links.get("best") == name, "last": links.get("last") == name}
+        for step, name in sorted(found)
+    ]

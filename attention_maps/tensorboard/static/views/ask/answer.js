@@ -1,0 +1,155 @@
+/** The answer to a question: what the model writes, its loss, and the next-token probabilities with and without the removed heads. */
+
+import {languageOf, percent, readable} from '../../core/format.js';
+import {recordingTitle} from '../../core/recordings.js';
+import {Unavailable} from '../../core/source.js';
+import {element} from '../../dom/elements.js';
+import {css} from '../../draw/colours.js';
+import {tokenButton} from '../tokens.js';
+import {headName} from './question.js';
+
+const LARGEST = 2; // nats: the change of a loss that gets the strongest colour
+
+export class Answer {
+  constructor(context) {
+    this.context = context;
+    this.about = element('h3', {});
+    this.written = element('div', {class: 'ask-written'});
+    this.loss = element('p', {class: 'ask-loss'});
+    this.compare = element('button', {type: 'button', class: 'ask-compare', onclick: () => this.toggle()});
+    this.tokens = element('div', {class: 'passage-text', onclick: (event) => this.choose(event.target.closest('.token'))});
+    this.table = element('table', {class: 'ask-next'});
+    const caption = element('div', {class: 'caption'}, 'what follows each token; click one for the probabilities');
+    this.element = element('section', {class: 'ask-answer', 'aria-label': 'answer', hidden: true}, this.about, this.written, this.loss, this.compare, caption, this.tokens, this.table);
+  }
+
+  /** Show the answer that belongs to the recording shown; nothing if it was not made for a question. */
+  async draw() {
+    const {state, source} = this.context;
+    const {run, recording} = state.now;
+    const turn = (this.turn = {});
+    if (!recording.startsWith('asked_')) {
+      this.element.hidden = true;
+      return;
+    }
+    const key = `${run}|${recording}`;
+    try {
+      const answer = this.key === key ? this.answer : await source.answered(run, recording);
+      if (turn !== this.turn) return;
+      if (this.answer !== answer) this.position = firstPosition(answer);
+      [this.key, this.answer] = [key, answer];
+      this.show();
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+      if (turn === this.turn) this.element.hidden = true;
+    }
+  }
+
+  show() {
+    const {answer} = this;
+    const {whole, losses} = answer;
+    const names = (answer.asked?.removed ?? []).map(([kind, layer, head]) => headName({kind, layer, head: head ?? '*'}));
+    const without = whole ? `without ${names.join(', ') || 'some heads'}` : 'the whole model';
+    this.element.hidden = false;
+    this.about.textContent = `${recordingTitle(answer.recording)}: ${answer.checkpoint}, ${without}`;
+    this.written.replaceChildren(...writtenLines(answer, without));
+    const total = sum(losses);
+    const mean = losses.length ? ` (${(total / losses.length).toFixed(2)} per token)` : '';
+    const before = whole ? `; of the whole model ${sum(whole.losses).toFixed(2)}, difference ${signed(total - sum(whole.losses), 2)}` : '';
+    this.loss.textContent = losses.length ? `Total loss in nats: ${total.toFixed(2)}${mean}${before}.` : '';
+    this.showCompare();
+    this.showTokens();
+    this.showTable();
+  }
+
+  showCompare() {
+    const {whole_recording: other} = this.answer;
+    this.compare.hidden = !other;
+    const compared = this.context.state.now.against === `step:${other}`;
+    this.compare.textContent = compared ? 'show the maps without comparison' : 'compare with the whole model';
+    this.compare.title = 'In all views, the maps minus those of the whole model for the same tokens';
+  }
+
+  toggle() {
+    const {state} = this.context;
+    const against = `step:${this.answer.whole_recording}`;
+    state.set({against: state.now.against === against ? '' : against});
+  }
+
+  showTokens() {
+    const {tokens, losses, whole} = this.answer;
+    const palette = this.context.colours();
+    this.tokens.replaceChildren(
+      ...tokens.map((piece, position) => {
+        const text = readable(piece);
+        const button = tokenButton({text, special: false, language: languageOf(text)}, `p${position}`, piece);
+        button.tabIndex = 0;
+        button.setAttribute('aria-pressed', String(position === this.position));
+        const loss = losses[position];
+        if (loss !== undefined && whole) {
+          const change = loss - whole.losses[position];
+          const colour = palette.difference(Math.max(-1, Math.min(1, change / LARGEST)));
+          Object.assign(button.style, {backgroundColor: css(colour), color: palette.ink(colour)});
+          button.title = `loss of the token after it: ${loss.toFixed(2)}, ${signed(change, 2)} without the heads`;
+        } else if (loss !== undefined) button.title = `loss of the token after it: ${loss.toFixed(2)}`;
+        return button;
+      }),
+    );
+  }
+
+  choose(button) {
+    if (!button) return;
+    this.position = Number(button.dataset.token.slice(1));
+    for (const one of this.tokens.children) one.setAttribute('aria-pressed', String(one === button));
+    this.showTable();
+  }
+
+  showTable() {
+    const {next, tokens, whole} = this.answer;
+    const {position} = this;
+    const cell = (text, name) => element('td', {class: name}, text);
+    const rows = next[position].map(([, piece, probability, before]) => {
+      const text = readable(piece);
+      const change = probability - before;
+      return element(
+        'tr',
+        {},
+        element('th', {scope: 'row', lang: languageOf(text)}, text),
+        cell(percent(probability), 'number'),
+        whole && cell(percent(before), 'number'),
+        whole && cell(`${signed(100 * change, 1)} %`, `number ${change < 0 ? 'less' : 'more'}`),
+      );
+    });
+    const heads = ['next token', whole ? 'without the heads' : 'probability', ...(whole ? ['whole model', 'difference'] : [])];
+    this.table.replaceChildren(
+      element('caption', {}, `after “${readable(tokens[position])}”`),
+      element('tr', {}, heads.map((text) => element('th', {scope: 'col'}, text))),
+      ...rows,
+    );
+  }
+}
+
+/** Of a text, what follows the last token that was typed; of a translation, the token whose loss changes most, or the first. */
+function firstPosition({task, typed, losses, whole}) {
+  if (task === 'gpt') return typed - 1;
+  if (!whole) return 0;
+  const changes = losses.map((loss, position) => Math.abs(loss - whole.losses[position]));
+  return Math.max(changes.indexOf(Math.max(...changes)), 0);
+}
+
+function writtenLines({task, written, whole, notes}, without) {
+  const verb = task === 'gpt' ? 'continues' : 'translates';
+  const line = (who, text) => element('p', {}, `${who} ${verb}: `, element('q', {lang: languageOf(text)}, text));
+  const lines = [];
+  if (whole && whole.written !== null) lines.push(line('The whole model', whole.written));
+  if (written !== null) lines.push(line(whole ? `The model ${without}` : 'The model', written));
+  return [...lines, ...notes.map((note) => element('p', {class: 'muted'}, `Note: ${note}.`))];
+}
+
+function sum(numbers) {
+  return numbers.reduce((total, number) => total + number, 0);
+}
+
+function signed(number, digits) {
+  return `${number < 0 ? '−' : '+'}${Math.abs(number).toFixed(digits)}`;
+}

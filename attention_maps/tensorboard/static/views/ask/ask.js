@@ -1,0 +1,185 @@
+/** The view Ask: a text that the model of a checkpoint reads, continues or translates, also without some of its heads. */
+
+import {recordingTitle} from '../../core/recordings.js';
+import {Unavailable} from '../../core/source.js';
+import {element} from '../../dom/elements.js';
+import {menu, segments} from '../../dom/fields.js';
+import {Answer} from './answer.js';
+import {headName, headsIn, listed, questionOf, textsOf, withHead} from './question.js';
+
+export const view = {
+  name: 'ask',
+  title: 'Ask',
+  hint: 'Your own text: what the model predicts, also without some of its heads.',
+  create: (context) => new Ask(context),
+};
+
+const HOW = 'What replaces the output of a removed head: zero, or its mean over the recorded examples of the run';
+
+class Ask {
+  constructor(context) {
+    this.context = context;
+    const {state} = context;
+    this.typed = false; // the text was changed by hand: other recordings no longer replace it
+    this.asking = false;
+    this.own = ''; // the recording of the text in the form, which may hold a continuation as well
+    const area = (label, rows) => element('textarea', {rows, maxlength: 2000, 'aria-label': label, placeholder: label, oninput: () => (this.typed = true)});
+    this.text = area('text', 3);
+    this.target = area('translation (optional: otherwise the model translates)', 2);
+    this.count = element('input', {type: 'number', min: 0, max: 200, value: 0, 'aria-label': 'tokens to write'});
+    this.counting = element('label', {class: 'field'}, 'write', this.count, 'more tokens');
+    this.checkpoint = menu('checkpoint', (checkpoint) => state.set({checkpoint}), 'The checkpoints that the run has kept');
+    this.how = segments('replaced by', {zero: 'zero', mean: 'mean'}, (how) => state.set({how}), HOW);
+    this.chips = element('span', {class: 'ask-heads', 'aria-label': 'removed heads'});
+    const button = (text, title, onclick) => element('button', {type: 'button', title, onclick}, text);
+    this.head = button('without this head', 'Add the selected head', () => this.add(this.context.fitted().head));
+    this.layer = button('without this layer', 'Add all heads of the selected layer', () => this.add('*'));
+    this.send = element('button', {type: 'submit', class: 'ask-send', title: 'Ctrl+Enter'}, 'Ask');
+    this.status = element('p', {class: 'ask-status', role: 'status'});
+    this.form = element(
+      'form',
+      {class: 'ask-form', onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event)},
+      this.text,
+      this.target,
+      element('div', {class: 'view-controls'}, this.send, this.checkpoint.element, this.counting),
+      element('div', {class: 'view-controls'}, this.head, this.layer, this.chips, this.how.element),
+    );
+    this.answer = new Answer(context);
+    this.closed = element('p', {hidden: true}, 'Questions need a running TensorBoard: this page is a file without a model.');
+    this.element = element('div', {class: 'ask-view'}, this.closed, this.form, this.status, this.answer.element);
+  }
+
+  draw(frame) {
+    this.frame = frame;
+    const {source, state} = this.context;
+    if (source.archive) {
+      this.closed.hidden = false;
+      this.form.hidden = this.status.hidden = this.answer.element.hidden = true;
+      return undefined;
+    }
+    if (this.context.askAtOnce && state.now.recording !== this.own) this.typed = this.filled = null; // ask about the example shown
+    this.fill();
+    this.showHeads();
+    this.how.show(state.now.how);
+    if (this.context.askAtOnce) {
+      this.context.askAtOnce = false;
+      this.ask();
+    }
+    return Promise.all([this.showCheckpoints(), this.answer.draw()]);
+  }
+
+  /** The text of the example shown, unless another one is being typed. */
+  fill() {
+    const {sample} = this.frame;
+    const translates = Boolean(sample.source);
+    this.target.hidden = !translates;
+    this.counting.hidden = translates;
+    const {run} = this.context.state.now;
+    const key = JSON.stringify([run, sample.reads.ids, sample.source?.ids]);
+    if (run !== this.run) this.typed = false;
+    this.run = run;
+    if (this.typed || key === this.filled || this.context.state.now.recording === this.own) return;
+    this.filled = key;
+    const {text, target} = textsOf(sample);
+    this.text.value = text;
+    this.target.value = target;
+    this.text.lang = this.target.lang = '';
+  }
+
+  showHeads() {
+    const {removed} = this.context.state.now;
+    const heads = headsIn(removed);
+    this.head.disabled = typeof this.frame.head !== 'number';
+    this.layer.disabled = this.frame.head === 'rollout';
+    this.how.element.hidden = !heads.length;
+    this.chips.replaceChildren(
+      ...heads.map((head) =>
+        element(
+          'button',
+          {
+            type: 'button',
+            class: 'ask-head',
+            title: 'keep this head',
+            onclick: () => this.context.state.set({removed: listed(heads.filter((one) => one !== head))}),
+          },
+          `${headName(head)} ×`,
+        ),
+      ),
+    );
+  }
+
+  add(head) {
+    const {kind, layer} = this.context.fitted();
+    this.context.state.set({removed: withHead(this.context.state.now.removed, {kind, layer, head})});
+  }
+
+  async showCheckpoints() {
+    const {source, state} = this.context;
+    const {run} = state.now;
+    if (run === this.listedRun) return this.checkpoint.show(this.options, this.chosenCheckpoint());
+    try {
+      const found = await source.checkpoints(run);
+      if (run !== state.now.run) return undefined;
+      const marks = ({best, last}) => [best && 'best', last && 'last'].filter(Boolean).join(', ');
+      this.options = found.map((one) => ({value: one.name, text: `step ${one.step.toLocaleString('en')}${marks(one) && ` (${marks(one)})`}`}));
+      this.options.unshift({value: '', text: 'best'});
+      this.listedRun = run;
+      this.send.disabled = !found.length;
+      if (!this.asking) this.status.textContent = found.length ? '' : 'This run has no checkpoint, so its model cannot be asked.';
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+      this.status.textContent = error.message;
+      return undefined;
+    }
+    return this.checkpoint.show(this.options, this.chosenCheckpoint());
+  }
+
+  chosenCheckpoint() {
+    const {checkpoint} = this.context.state.now;
+    return this.options.some(({value}) => value === checkpoint) ? checkpoint : '';
+  }
+
+  submit(event) {
+    event.preventDefault();
+    this.ask();
+  }
+
+  key(event) {
+    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    this.ask();
+  }
+
+  async ask() {
+    if (this.asking) return;
+    const {source, state, recordings} = this.context;
+    const {run} = state.now;
+    const question = questionOf(state.now, this.frame.sample, {
+      text: this.text.value,
+      target: this.target.value,
+      count: Number(this.count.value) || 0,
+    });
+    this.wait(true);
+    try {
+      const {recording} = await source.ask(question);
+      await recordings.refresh();
+      this.status.textContent = `${recordingTitle(recording)} is answered: all views show its maps.`;
+      this.typed = false;
+      this.own = recording;
+      if (state.now.run === run) state.set({recording, sample: 0, token: '', against: '', follow: false});
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+      this.status.textContent = error.message;
+      this.listedRun = null; // its checkpoint may be gone
+    } finally {
+      this.wait(false);
+    }
+  }
+
+  wait(asking) {
+    this.asking = asking;
+    this.send.disabled = asking;
+    this.element.setAttribute('aria-busy', String(asking));
+    if (asking) this.status.textContent = 'asking… (the first question loads the model)';
+  }
+}

@@ -1,0 +1,47 @@
+/** From the page to a question: the text of an example, the heads to remove, and the JSON that is sent. Pure functions. */
+
+/** The text of a sample, {text, target}: of a translation, the source and the target. */
+export function textsOf({reads, source}) {
+  return source ? {text: textOf(source), target: textOf(reads)} : {text: textOf(reads), target: ''};
+}
+
+function textOf({pieces, special}) {
+  const shown = pieces.filter((_, position) => !special[position]);
+  return shown.join('').replaceAll('▁', ' ').replaceAll('↵', '\n').trim();
+}
+
+/** "cross.0.1,decoder.2.*" -> [{kind, layer, head}]; a head of * is a whole layer. */
+export function headsIn(removed) {
+  return removed
+    .split(',')
+    .filter(Boolean)
+    .map((name) => {
+      const [kind, layer, head] = name.split('.');
+      return {kind, layer: Number(layer), head: head === '*' ? '*' : Number(head)};
+    });
+}
+
+/** The inverse of headsIn. */
+export function listed(heads) {
+  return heads.map(({kind, layer, head}) => `${kind}.${layer}.${head}`).join(',');
+}
+
+/** A list of heads with one more; a whole layer replaces its single heads. */
+export function withHead(removed, {kind, layer, head}) {
+  const same = (one) => one.kind === kind && one.layer === layer;
+  const heads = headsIn(removed);
+  if (heads.some((one) => same(one) && (one.head === head || one.head === '*'))) return removed;
+  return listed([...heads.filter((one) => head !== '*' || !same(one)), {kind, layer, head}]);
+}
+
+/** "cross-attention 0.1" is layer 0, head 1. */
+export function headName({kind, layer, head}) {
+  return `${kind === 'cross' ? 'cross-attention' : kind} ${layer}.${head === '*' ? 'all' : head}`;
+}
+
+/** The question to send: `state` names run, checkpoint and heads; of a translation, `target` may be empty. */
+export function questionOf({run, checkpoint, removed, how}, sample, {text, target, count}) {
+  const texts = sample.source ? {source: text, ...(target.trim() && {target})} : {text, continue: count};
+  const heads = headsIn(removed).map(({kind, layer, head}) => [kind, layer, head === '*' ? null : head]);
+  return {run, checkpoint, ...texts, removed: heads, how};
+}

@@ -1,0 +1,137 @@
+"""Answer a question: record the maps of its text, and compare the predictions with those of the whole model."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attention_maps.files import store
+from attention_maps.record.example import Example
+from attention_maps.record.recorder import record
+from attention_maps.record.undisturbed import undisturbed
+from inspection.changes import changed_outputs, inputs_of
+from inspection.models import Models
+from inspection.question import Question
+from inspection.texts import check_task, continued, example_of, limit_of, notes_on, translation_of
+from model.gpt import GPT
+from model.recording import replace_head_outputs
+from training.run_folder.loaded_run import LoadedRun
+
+TOP = 5
+"""Number of next tokens listed for each of the two models."""
+
+
+def answer(question: Question, models: Models) -> dict[str, Any]:
+    """Write the recordings of a question and return the rest of its answer, for JSON.
+
+    The text is continued or translated by the whole model, so that both models read the same tokens and their maps can
+    be subtracted. `next`: for each token read, the likely next tokens as [id, piece, probability, probability by the
+    whole model]; `losses`: of the known next tokens, in nats; `written`: the continuation or translation. With heads
+    removed, `whole` holds the same of the whole model; otherwise it and the last probabilities are null. Raises
+    UserError if the question cannot be answered.
+    """
+    kept = models.get(question.run, question.checkpoint)
+    run = kept.run
+    check_task(run, translates=question.source is not None)
+    text = question.text if question.source is None else question.source
+    assert text is not None
+    example = example_of(run, text, question.target)
+    outputs = changed_outputs(question, kept, example)
+    start, written = example, None
+    if question.written:
+        example, written = continued(run, start, question.written)
+    elif question.source is not None and question.target is None:
+        written = run.tokenizers[-1].decode(example.target_ids)
+    logits = logits_of(run, example)
+    whole = None
+    if outputs:
+        whole = {"losses": losses_of(logits, example), "written": written}
+        if question.whole_to is not None:
+            store.write(recording_of(run, example), question.whole_to)
+        with replace_head_outputs(run.model, outputs):
+            changed = logits_of(run, example)
+            if question.written:
+                written = continued(run, start, question.written)[1]
+            elif written is not None:
+                written = None if question.patch else translation_of(run, text).text
+            store.write(recording_of(run, example, name_of(question)), question.to)
+        found = next_tokens(run, changed, logits)
+    else:
+        changed = logits
+        store.write(recording_of(run, example), question.to)
+        found = next_tokens(run, logits, None)
+    return {
+        "task": run.config.task,
+        "checkpoint": run.checkpoint.name,
+        "step": run.step,
+        "tokens": list(example.target_pieces),
+        "source": None if example.source_pieces is None else list(example.source_pieces),
+        "typed": len(start.target_ids) if isinstance(run.model, GPT) else len(example.target_ids),
+        "next": found,
+        "losses": losses_of(changed, example),
+        "written": written,
+        "whole": whole,
+        "notes": notes_on(run, text),
+    }
+
+
+def logits_of(run: LoadedRun, example: Example) -> Tensor:
+    """Return the logits of an example, [T, V] float32."""
+    with undisturbed(run.model):
+        return run.model(*inputs_of(example))[0].float()
+
+
+def losses_of(logits: Tensor, example: Example) -> list[float | None]:
+    """Return the loss of each known next token in nats; logits [T, V]."""
+    expected = torch.tensor(list(example.next_ids), dtype=torch.long)
+    return [_rounded(loss) for loss in F.cross_entropy(logits[: len(expected)], expected, reduction="none").tolist()]
+
+
+def next_tokens(run: LoadedRun, logits: Tensor, whole: Tensor | None) -> list[list[list[Any]]]:
+    """Return, for each token read, the likely next tokens of either model as [id, piece, probability, probability by
+    the whole model], the most likely first; logits [T, V]."""
+    chances, others = logits.softmax(dim=-1), None if whole is None else whole.softmax(dim=-1)
+    found = []
+    for row in range(len(chances)):
+        ids = set(chances[row].topk(min(TOP, chances.shape[-1])).indices.tolist())
+        if others is not None:
+            ids |= set(others[row].topk(min(TOP, chances.shape[-1])).indices.tolist())
+        ordered = sorted(ids, key=lambda token: (-float(chances[row, token]), token))
+        pieces = run.tokenizers[-1].pieces(ordered)
+        found.append(
+            [
+                [*one, _chance(chances, row, one[0]), _chance(others, row, one[0])]
+                for one in zip(ordered, pieces, strict=True)
+            ]
+        )
+    return found
+
+
+def _chance(chances: Tensor | None, row: int, token: int) -> float | None:
+    return None if chances is None else _rounded(float(chances[row, token]))
+
+
+def _rounded(number: float) -> float | None:
+    """Round a number; one that is not finite becomes None, because browsers reject NaN in JSON."""
+    return round(number, 6) if math.isfinite(number) else None
+
+
+def recording_of(run: LoadedRun, example: Example, name: str = "") -> Any:
+    """Return a recording of one example by the model as it is, in which heads may be removed."""
+    named = Example(**vars(example) | {"name": name})
+    labels = run.tokenizers[-1]
+    return record(run.model, [named], labels.special_ids, run.step, pieces=labels.pieces, max_tokens=limit_of(run))
+
+
+def name_of(question: Question) -> str:
+    """Return a name for a text read without some heads: `without decoder 0.1`."""
+    heads = [(*one, "without") for one in question.removed]
+    heads += [(*one, "patched") for one in (question.patch.heads if question.patch else ())]
+    if len(heads) > 1:
+        return f"{len(heads)} heads or layers changed"
+    ((kind, layer, head, what),) = heads
+    return f"{what} {kind} {layer}.{'all' if head is None else head}"

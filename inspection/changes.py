@@ -1,0 +1,100 @@
+"""The outputs that replace those of removed and patched heads."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attention_maps.files import store
+from attention_maps.record.example import Example
+from attention_maps.record.undisturbed import undisturbed
+from configs.errors import UserError
+from inspection.models import KeptModel
+from inspection.question import Named, Patch, Question
+from inspection.texts import example_of
+from model.recording import Head, chosen_heads, record_head_outputs
+from training.run_folder.loaded_run import LoadedRun
+
+EXAMPLES = 8
+"""Maximum number of recorded examples over whose positions the mean output of a head is computed."""
+
+
+def changed_outputs(question: Question, kept: KeptModel, example: Example) -> dict[Head, Tensor | float]:
+    """Return the new output of each removed or patched head: 0, its mean output [D], or its output [T, D] in the other
+    text. Raises UserError if a head does not exist, or if the other text has another number of tokens."""
+    removed = heads_of(kept.run, question.removed)
+    outputs: dict[Head, Tensor | float] = {}
+    if removed and question.how == "mean":
+        if not kept.means:
+            kept.means = mean_outputs(kept.run, example)
+        outputs = {head: kept.means[head] for head in removed}
+    else:
+        outputs = dict.fromkeys(removed, 0.0)
+    return outputs if question.patch is None else outputs | patched_outputs(question.patch, kept.run, example)
+
+
+def heads_of(run: LoadedRun, named: tuple[Named, ...]) -> list[Head]:
+    """Return the named heads. Raises UserError if one does not exist."""
+    try:
+        return chosen_heads(run.model, named)
+    except LookupError as error:
+        raise UserError(f"the model has {error}") from error
+
+
+def patched_outputs(patch: Patch, run: LoadedRun, example: Example) -> dict[Head, Tensor | float]:
+    """Return the output [T, D] of the heads of a patch in its text, computed by the whole model."""
+    heads = heads_of(run, patch.heads)
+    other = example_of(run, patch.text, patch.target)
+    for side, mine, others in (
+        ("text", example.target_ids, other.target_ids),
+        ("source", example.source_ids or (), other.source_ids or ()),
+    ):
+        if len(mine) != len(others):
+            side = "translation" if side == "text" and example.source_ids is not None else side
+            counts = f"{len(mine)} and {len(others)} tokens"
+            raise UserError(f"heads can be patched only between texts of equal length; the {side}s have {counts}")
+    outputs = head_outputs(run, other)
+    return {head: outputs[head] for head in heads}
+
+
+def mean_outputs(run: LoadedRun, example: Example) -> dict[Head, Tensor]:
+    """Return the mean output [D] of each head over all positions of the examples in the newest recording of the run
+    (its probes and validation examples, at most `EXAMPLES`); without a readable recording, over those of `example`."""
+    sums: dict[Head, Tensor] = {}
+    counts: dict[Head, int] = {}
+    for one in recorded_examples(run) or [example]:
+        for head, output in head_outputs(run, one).items():
+            sums[head] = sums.get(head, torch.zeros_like(output[0])) + output.sum(dim=0)
+            counts[head] = counts.get(head, 0) + len(output)
+    return {head: total / counts[head] for head, total in sums.items()}
+
+
+def recorded_examples(run: LoadedRun) -> list[Example]:
+    """Return the tokens of the newest recording of the run that the model can read; it may be missing or damaged."""
+    steps = store.steps(run.folder)
+    try:
+        recording = store.outline(steps[max(steps)])[0] if steps else None
+    except (store.RecordingError, OSError):
+        return []
+    sizes, context = [one.vocab_size for one in run.tokenizers], run.model.config.context
+    found = []
+    for sample in recording.samples[:EXAMPLES] if recording else ():
+        source = None if sample.source is None else sample.source.ids
+        sides = [(sample.reads.ids, sizes[-1]), ((0,) if source is None else source, sizes[0])]
+        fits = all(0 < len(ids) <= context and all(0 <= one < size for one in ids) for ids, size in sides)
+        if fits and (source is None) == (run.config.task == "gpt"):
+            found.append(Example(sample.reads.ids, sample.reads.pieces, (), (), source))
+    return found
+
+
+def head_outputs(run: LoadedRun, example: Example) -> dict[Head, Tensor]:
+    """Return the output [T, D] of each head in an example."""
+    with undisturbed(run.model), record_head_outputs(run.model) as outputs:
+        run.model(*inputs_of(example))
+    return {head: output[0] for head, output in outputs.items()}
+
+
+def inputs_of(example: Example) -> list[Tensor]:
+    """Return the arguments of the model for a single example, [1, S] and [1, T]."""
+    sides = [example.target_ids] if example.source_ids is None else [example.source_ids, example.target_ids]
+    return [torch.tensor([list(ids)]) for ids in sides]

@@ -1,0 +1,49 @@
+"""Keep the models that were asked last in memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch import Tensor
+
+from model.recording import Head
+from training.checkpoints.files import WEIGHTS
+from training.checkpoints.loading import checkpoint_path
+from training.run_folder.loaded_run import LoadedRun, load_run
+
+KEPT = 2
+"""Number of models in memory: one, and one to compare it with."""
+
+
+@dataclass
+class KeptModel:
+    """A loaded run, and what was computed with its model."""
+
+    run: LoadedRun
+    means: dict[Head, Tensor] = field(default_factory=dict)
+    """Mean output of each head, [D]; empty until the first question that needs it."""
+
+
+class Models:
+    """Loads runs as `generate.py` does, and keeps the `KEPT` last used ones until their weights change."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[Path, Path, int], KeptModel] = OrderedDict()  # least recently used first
+
+    def get(self, run: Path, checkpoint: str) -> KeptModel:
+        """Return the model of a checkpoint. Raises UserError if it cannot be loaded."""
+        path = checkpoint_path(run, checkpoint)
+        weights = path / WEIGHTS
+        key = run, path, weights.stat().st_mtime_ns if weights.exists() else 0
+        if key not in self._kept:
+            while len(self._kept) >= KEPT:  # first, so that there are never more
+                self._kept.popitem(last=False)
+            self._kept[key] = KeptModel(load_run(run, checkpoint))
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def forget(self) -> None:
+        """Drop all models, to free their memory."""
+        self._kept.clear()

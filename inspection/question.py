@@ -1,0 +1,143 @@
+"""A question about a run: read and validated from JSON, before any model is loaded."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configs.errors import UserError
+
+LONGEST_TEXT = 2000
+"""Maximum number of characters of a text."""
+MOST_WRITTEN = 200
+"""Maximum number of tokens to write after a text."""
+MOST_HEADS = 4096
+"""Maximum number of heads to remove or to patch."""
+
+KINDS = ("encoder", "decoder", "cross")
+KEYS = {"run", "checkpoint", "text", "source", "target", "continue", "removed", "how", "patch", "to", "whole_to"}
+CHECKPOINT = re.compile(r"best|last|step-[0-9]{1,15}(-[0-9]{1,6})?")
+
+Named = tuple[str, int, int | None]
+"""Kind, layer and number of a head; None: all heads of the layer."""
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Heads whose output in the text is replaced by their output in another text, position by position."""
+
+    text: str
+    """The other text; for a translator, the other source."""
+    target: str | None
+    """The translation of the other source; None: the model translates it."""
+    heads: tuple[Named, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question."""
+
+    run: Path
+    checkpoint: str
+    """`best`, `last` or the name of a step."""
+    text: str | None
+    source: str | None
+    target: str | None
+    written: int
+    """Number of tokens that a GPT writes after the text."""
+    removed: tuple[Named, ...]
+    how: str
+    """`zero` or `mean`: what replaces the output of a removed head."""
+    patch: Patch | None
+    to: Path
+    """File of the recording of the text, with the heads removed and patched."""
+    whole_to: Path | None
+    """File of the recording of the same tokens by the whole model; only written if heads are removed or patched."""
+
+
+def read_question(line: str) -> Question:
+    """Read a question from a line of JSON. Raises UserError with one sentence if it is invalid."""
+    try:
+        given = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UserError("the question is not JSON") from error
+    if not isinstance(given, dict):
+        raise UserError("the question is not a JSON object")
+    if unknown := sorted(given.keys() - KEYS):
+        raise UserError(f"'{unknown[0][:40]}' is not part of a question")
+    text, source, target = (_text(given, key) for key in ("text", "source", "target"))
+    if (text is None) == (source is None):
+        raise UserError("a question needs either a text (GPT) or a source (translator)")
+    if target is not None and source is None:
+        raise UserError("a target needs a source")
+    written = given.get("continue", 0)
+    if not _is_whole(written, MOST_WRITTEN):
+        raise UserError(f"'continue' must be a number of tokens from 0 to {MOST_WRITTEN}")
+    patch = _patch(given.get("patch"))
+    if patch is not None and written:
+        raise UserError("a text cannot be continued while heads are patched: their outputs exist for its tokens only")
+    checkpoint = given.get("checkpoint") or "best"
+    if not isinstance(checkpoint, str) or not CHECKPOINT.fullmatch(checkpoint):
+        raise UserError("'checkpoint' must be best, last or the name of a step such as step-00000500")
+    if given.get("how", "zero") not in ("zero", "mean"):
+        raise UserError("'how' must be zero or mean")
+    return Question(
+        run=_path(given, "run"),
+        checkpoint=checkpoint,
+        text=text,
+        source=source,
+        target=target,
+        written=written,
+        removed=_heads(given.get("removed", []), "removed"),
+        how=given.get("how", "zero"),
+        patch=patch,
+        to=_path(given, "to"),
+        whole_to=_path(given, "whole_to") if given.get("whole_to") is not None else None,
+    )
+
+
+def _text(given: dict[str, Any], key: str) -> str | None:
+    value = given.get(key)
+    if value is None or (key == "target" and value == ""):
+        return None
+    if not isinstance(value, str) or not value.strip():
+        raise UserError(f"the {key} is empty" if isinstance(value, str) else f"the {key} must be a text")
+    if len(value) > LONGEST_TEXT:
+        raise UserError(f"the {key} has {len(value):,} characters, more than the limit of {LONGEST_TEXT:,}")
+    return value.encode("utf-8", "replace").decode()  # lone surrogates become question marks
+
+
+def _patch(given: object) -> Patch | None:
+    if given is None:
+        return None
+    if not isinstance(given, dict) or given.keys() - {"text", "target", "heads"}:
+        raise UserError("'patch' must be an object with a text and heads")
+    text, heads = _text(given, "text"), _heads(given.get("heads", []), "patch")
+    if text is None or not heads:
+        raise UserError("'patch' needs a text and at least one head")
+    return Patch(text, _text(given, "target"), heads)
+
+
+def _heads(given: object, key: str) -> tuple[Named, ...]:
+    if not isinstance(given, list) or len(given) > MOST_HEADS or not all(map(_is_head, given)):
+        raise UserError(f"'{key}' must be a list of at most {MOST_HEADS} heads, each [kind, layer, head or null]")
+    return tuple((kind, layer, head) for kind, layer, head in given)
+
+
+def _is_head(given: object) -> bool:
+    right = isinstance(given, list) and len(given) == 3 and given[0] in KINDS and _is_whole(given[1], 99_999)
+    return right and (given[2] is None or _is_whole(given[2], 99_999))  # type: ignore[index]
+
+
+def _is_whole(given: object, most: int) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= most
+
+
+def _path(given: dict[str, Any], key: str) -> Path:
+    value = given.get(key)
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise UserError(f"'{key}' must be a path")
+    return Path(value)

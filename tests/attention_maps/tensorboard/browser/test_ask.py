@@ -1,0 +1,130 @@
+"""The view Ask in a browser, with the models of two tiny runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.keys import Keys
+
+from attention_maps.ask.export import ExportSettings, export
+from tests.attention_maps.tensorboard.browser.conftest import serving
+from tests.attention_maps.tensorboard.browser.page import Page, wait_for
+
+TEXT, TARGET = ".ask-form textarea", ".ask-form textarea:nth-of-type(2)"
+STATUS, ANSWER, CELLS = ".ask-status", ".ask-answer", ".ask-next td"
+
+
+@pytest.fixture(scope="module")
+def opened_runs(driver: Chrome, trained: Path) -> Iterator[Page]:
+    """Open the tab for the two runs."""
+    with serving(trained / "runs") as address:
+        page = Page(driver, address)
+        page.load(run="gpt")
+        yield page
+
+
+@pytest.fixture
+def runs(opened_runs: Page) -> Iterator[Page]:
+    """Return the open tab; fail if a script error occurred."""
+    opened_runs.load(run="gpt", view="ask")
+    yield opened_runs
+    failed = [entry["message"] for entry in opened_runs.driver.get_log("browser") if "Uncaught" in entry["message"]]
+    assert not failed
+
+
+def typed(page: Page, selector: str, text: str) -> None:
+    """Replace the text of a field."""
+    field = page.find(selector)
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys(text or Keys.DELETE)
+
+
+def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
+    """Guards against a question about another text, an answer of another model, and a comparison with another text."""
+    assert runs.find(TEXT).get_attribute("value"), "the text of the example is offered"
+    typed(runs, TEXT, "Ken had a pen.")
+    runs.find(TEXT).send_keys(Keys.CONTROL, Keys.ENTER)
+    wait_for(runs, STATUS, "is answered")
+    runs.settle()
+    first = runs.text(".step-title")
+    assert first.startswith("question ")
+    assert "recording=asked_0000" in runs.hash
+    wait_for(runs, f"{ANSWER} h3", "the whole model")
+    assert len(runs.texts(CELLS)) == 5
+    assert "asked (1)" in runs.text(".timeline")
+    runs.show(run="gpt", recording=recording_of(runs), view="ask", kind="decoder", layer=0, head=1)
+    runs.driver.find_element("xpath", "//button[.='without this head']").click()
+    runs.settle()
+    assert runs.texts(".ask-head") == ["decoder 0.1 ×"]
+    assert "removed=decoder.0.1" in runs.hash
+    runs.click(".ask-send")
+    wait_for(runs, f"{ANSWER} h3", "without decoder 0.1")
+    assert [len(row.find_elements("css selector", "td")) for row in rows(runs)] == [3] * len(rows(runs))
+    assert "of the whole model" in runs.text(".ask-loss")
+    runs.click(".ask-compare")
+    wait_for(runs, ".frame-detail", "minus question 2, whole model")
+    runs.show(run="gpt", recording=recording_of(runs), view="prediction", kind="decoder", layer=0, head=1)
+    wait_for(runs, ".parts-sum", "Sum")
+    names, values = runs.texts(".part-name"), runs.texts(".parts .bar-number")
+    assert values[names.index("layer 0 · head 1")] in ("+0.00", "−0.00")
+
+
+def rows(page: Page) -> list:
+    """Return the rows of the table of next tokens."""
+    return page.driver.find_elements("css selector", ".ask-next tr")[1:]
+
+
+def recording_of(page: Page) -> str:
+    """Return the id of the recording shown."""
+    return page.hash.partition("p.attention.recording=")[2].partition("&")[0]
+
+
+def test_a_translator_translates_and_reads_a_given_translation(runs: Page) -> None:
+    """Guards against a translation that is ignored, and fields of the other task."""
+    runs.show(run="translate", view="ask")
+    assert runs.find(TARGET).is_displayed()
+    assert not runs.find("input[aria-label='tokens to write']").is_displayed()
+    typed(runs, TEXT, "エミは走る。")
+    typed(runs, TARGET, "")
+    runs.click(".ask-send")
+    wait_for(runs, f"{ANSWER} h3", "the whole model")
+    assert "The model translates" in runs.text(".ask-written")
+    typed(runs, TARGET, "Emi runs.")
+    runs.click(".ask-send")
+    runs.wait("return !document.querySelector('.ask-written').textContent.includes('translates')")
+    runs.settle()
+    tokens = "".join(runs.texts(f"{ANSWER} .token"))
+    assert tokens.startswith("<s>")
+    assert tokens.replace("␣", "")[3:] == "Emiruns."
+
+
+def test_a_head_of_another_view_is_removed_at_once(runs: Page) -> None:
+    """Guards against a button that only changes the view, removes another head, or asks about a text typed before."""
+    runs.show(run="translate", view="ask")
+    shown = runs.find(TEXT).get_attribute("value")
+    typed(runs, TEXT, "エミは走る。")
+    runs.show(run="translate", view="map", kind="cross", layer=0, head=1)
+    runs.click(".without")
+    wait_for(runs, f"{ANSWER} h3", "without cross-attention 0.1")
+    assert runs.find(".tabs [aria-selected=true]").text == "Ask"
+    assert runs.find(TEXT).get_attribute("value") == shown
+    runs.find(".ask-head").click()
+    runs.settle()
+    assert runs.texts(".ask-head") == []
+
+
+def test_what_cannot_be_asked_is_said(runs: Page, trained: Path, tmp_path: Path) -> None:
+    """Guards against silence after a question that was refused, and a form in a page without a server."""
+    typed(runs, TEXT, " ")
+    runs.click(".ask-send")
+    wait_for(runs, STATUS, "empty")
+    page = tmp_path / "page.html"
+    export(str(trained / "runs" / "gpt"), ExportSettings(to=str(page)), [])
+    runs.open()
+    runs.driver.get(f"file://{page}#attention&p.attention.view=ask")
+    runs.wait("return document.querySelector('.ask-view')?.textContent.includes('need a running TensorBoard')")
+    assert not runs.find(".ask-form").is_displayed()
+    assert not runs.find(".without").is_displayed()
