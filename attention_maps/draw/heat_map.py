@@ -74,8 +74,10 @@ class HeatMap:
 
     def top(self) -> float:
         """Return the weight of the darkest colour. By default this is the largest weight, because all weights of a long
-        text are small."""
-        largest = max(float(weights[np.isfinite(weights)].max(initial=0)) for weights in self.panels.values())
+        text are small; without the first row of a causal map, which is always 1 and would make all others pale."""
+        free = slice(1 if self.causal and len(self.rows) > 1 else 0, None)
+        counted = [weights[free] for weights in self.panels.values()]
+        largest = max(float(weights[np.isfinite(weights)].max(initial=0)) for weights in counted)
         return self.maximum if self.maximum is not None else largest or 1.0
 
     def beginning(self, rows: int, columns: int) -> HeatMap:

@@ -120,6 +120,15 @@ def test_a_weight_colours_its_own_cell_and_nothing_else() -> None:
     np.testing.assert_allclose(corner / 255, colours(0.9), atol=0.005)
 
 
+def test_the_first_causal_row_is_not_in_the_colour_scale() -> None:
+    """Guards against maps that are pale below their first row, whose only weight is always 1."""
+    weights = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.25, 0.5, 0.25]])
+    words = tokens((1, 2, 3), ("a", "b", "c"), frozenset())
+    assert HeatMap({"": weights}, words, words, causal=True).top() == 0.5
+    assert HeatMap({"": weights}, words, words).top() == 1
+    assert HeatMap({"": weights[:1, :1]}, words.first(1), words.first(1), causal=True).top() == 1
+
+
 def test_labels_are_written_beside_and_above_the_map() -> None:
     """Guards against missing or misplaced labels: rows on the left, predicted tokens on the right, columns above."""
     weights = np.full((2, 2), 0.5)

@@ -5,7 +5,7 @@
  * {rows: [label], columns: [label], weights: Float32Array (rows x columns, row-major), difference, weighted, causal, maximum, hidden, kind,
  *  layer, head, rowsNamed, name, meta, sample, tokens: {rows, columns}}
  * label = {text, special, positions: [token positions], language}; `hidden` is the attention to hidden columns, per row, or null
- * when nothing is hidden; a `difference` holds values from -1 to 1; `maximum` is the largest absolute value; `weighted`: whether weights
+ * when nothing is hidden; a `difference` holds values from -1 to 1; `maximum` is the largest absolute value of the colour scale; `weighted`: whether weights
  * were multiplied by value norms.
  */
 
@@ -103,7 +103,7 @@ export function makeFrame(state, meta, sampleIndex, kind, matrix, other = null) 
     difference: Boolean(other),
     weighted: state.values && state.head !== 'rollout',
     causal: kind === 'decoder',
-    maximum: largest(weights),
+    maximum: strongestColour(weights, rowGroups, columnGroups, kind === 'decoder'),
     kind,
     layer: state.layer,
     head: state.head,
@@ -161,11 +161,28 @@ export function pooled(matrix, width, rowGroups, columnGroups, hide) {
   return {weights, hidden};
 }
 
+/**
+ * The largest absolute value for the colour scale of a map with groups of positions as rows and columns. In a causal map, rows that see a
+ * single column are left out: their weight is always 1 and would make all others pale.
+ */
+export function strongestColour(weights, rows, columns, causal) {
+  if (!causal) return largest(weights);
+  const second = columns[1]?.[0] ?? Infinity;
+  const free = rows.flatMap((positions, row) =>
+    positions.at(-1) >= second ? [weights.subarray(row * columns.length, (row + 1) * columns.length)] : [],
+  );
+  return free.length ? free.reduce((most, row) => Math.max(most, largestIn(row)), 0) || 1 : largest(weights);
+}
+
 /** The largest absolute finite value; 1 for an empty map. */
-export function largest(weights) {
+function largest(weights) {
+  return largestIn(weights) || 1;
+}
+
+function largestIn(weights) {
   let most = 0;
   for (const weight of weights) if (Math.abs(weight) > most && Number.isFinite(weight)) most = Math.abs(weight);
-  return most || 1;
+  return most;
 }
 
 /** Columns of a row by descending weight, none of weight 0: the first `top`, or as many as cover the fraction `mass` of the row. */

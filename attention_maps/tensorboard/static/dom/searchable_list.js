@@ -9,10 +9,11 @@ const MARGIN = 8; // pixels between the list and the edge of the window
 let count = 0;
 
 /**
- * {element, show(options, value), chosen()}. `options`: [{value, text, short, group, detail}]; within its group, an option is listed as
- * `short`. The filter searches value and text for all words typed, in any order. Entries are built when the list opens.
+ * {element, show(options, value), chosen()}. `options`: [{value, text, short, group, detail, disabled}]; within its group, an option is
+ * listed as `short`. The filter searches value and text for all words typed, in any order. Entries are built when the list opens, which
+ * calls `opened`.
  */
-export function searchableList(label, pick, title = '') {
+export function searchableList(label, pick, title = '', opened = () => {}) {
   const id = `list-${++count}`;
   let options = [];
   let chosen = '';
@@ -49,6 +50,7 @@ export function searchableList(label, pick, title = '') {
     fill();
     place();
     filter.focus();
+    opened();
   }
 
   /** Below the button, within the window. */
@@ -64,7 +66,7 @@ export function searchableList(label, pick, title = '') {
   function fill(kept) {
     const words = plain(filter.value).split(/\s+/).filter(Boolean);
     const matching = options.filter(({value, text}) => words.every((word) => plain(`${value} ${text}`).includes(word)));
-    entries = matching.map((option, place) => ({value: option.value, node: entry(option, place)}));
+    entries = matching.map((option, place) => ({value: option.value, disabled: option.disabled, node: entry(option, place)}));
     const isFirst = ({group}, place) => group && group !== matching[place - 1]?.group;
     const heading = ({group}) => element('div', {class: 'list-group', role: 'presentation'}, group);
     list.replaceChildren(...matching.flatMap((option, i) => [...(isFirst(option, i) ? [heading(option)] : []), entries[i].node]));
@@ -75,7 +77,7 @@ export function searchableList(label, pick, title = '') {
     if (kept === undefined) entries[active]?.node.scrollIntoView({block: 'nearest'});
   }
 
-  function entry({value, text, short = text, detail}, place) {
+  function entry({value, text, short = text, detail, disabled}, place) {
     return element(
       'div',
       {
@@ -85,7 +87,8 @@ export function searchableList(label, pick, title = '') {
         title: text,
         lang: languageOf(text),
         'aria-selected': String(value === chosen),
-        onclick: () => choose(value),
+        'aria-disabled': disabled ? 'true' : false,
+        onclick: () => disabled || choose(value),
       },
       element('span', {class: 'list-text'}, short),
       detail && element('span', {class: 'muted number'}, detail),
@@ -108,7 +111,7 @@ export function searchableList(label, pick, title = '') {
       entries[active].node.scrollIntoView({block: 'nearest'});
     } else if (event.key === 'Enter' && !event.isComposing) {
       event.preventDefault();
-      if (entries[active]) choose(entries[active].value);
+      if (entries[active] && !entries[active].disabled) choose(entries[active].value);
     }
   }
 

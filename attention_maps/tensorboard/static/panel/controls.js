@@ -8,6 +8,7 @@ import {Unavailable} from '../core/source.js';
 import {element} from '../dom/elements.js';
 import {menu, segments, slider, tick} from '../dom/fields.js';
 import {searchableList} from '../dom/searchable_list.js';
+import {createComparisons} from './comparisons.js';
 
 const LENGTH = 42; // characters of an example in the list
 const DIRECTIONS = {encoder: 'source attends to source', decoder: 'each token attends to earlier ones', cross: 'target attends to source'};
@@ -24,7 +25,7 @@ export function createControls(context) {
   const sample = menu('example', (number) => state.set({sample: Number(number), token: ''}));
   const kind = segments('attention', Object.fromEntries(KINDS.map((name) => [name, name])), (name) => state.set({kind: name, token: ''}));
   const rows = segments('rows labelled by', {reads: 'reads', predicts: 'predicts'}, (name) => state.set({rows: name, token: ''}), ROWS);
-  const against = searchableList('compare with', (value) => state.set({against: value}));
+  const against = createComparisons(context);
   const hide = tick('hide special tokens', (checked) => state.set({hide: checked, token: ''}), HIDE);
   const merge = tick('merge pieces to words', (checked) => state.set({merge: checked, token: ''}), MERGE);
   const values = tick('weight by value norms', (checked) => state.set({values: checked}), VALUES);
@@ -47,7 +48,7 @@ export function createControls(context) {
   function update() {
     const now = state.now;
     run.show([...recordings.runs.keys()].map((name) => runOption(recordings, name)), now.run);
-    against.show(comparisons(recordings, now), now.against);
+    against.show();
     hide.show(now.hide);
     merge.show(now.merge);
     values.show(now.values);
@@ -122,16 +123,6 @@ function runOption(recordings, name) {
   const end = name.lastIndexOf('/');
   const detail = recordingTitle(recordings.latest(name));
   return {value: name, text: name, group: name.slice(0, Math.max(end, 0)), short: name.slice(end + 1), detail};
-}
-
-function comparisons(recordings, {run}) {
-  const others = [...recordings.runs.keys()].filter((name) => name !== run && recordings.steps(name).length);
-  return [
-    {value: '', text: 'nothing'},
-    ...recordings.steps(run).map((id) => ({value: `step:${id}`, text: recordingTitle(id), group: 'another step of this run'})),
-    ...recordings.asked(run).map((id) => ({value: `step:${id}`, text: recordingTitle(id), group: 'a question'})),
-    ...others.map((name) => ({value: `run:${name}`, text: name, group: 'another run, nearest step'})),
-  ];
 }
 
 function aboutKind(kind, {layers, heads}) {

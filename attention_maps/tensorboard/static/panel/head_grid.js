@@ -1,6 +1,6 @@
 /** The overview of heads: a small map per layer and head, outlined and sortable by a measure; the selected one is marked. */
 
-import {chooseHead, largest, pooled, shapesOf} from '../core/frame.js';
+import {chooseHead, pooled, shapesOf, strongestColour} from '../core/frame.js';
 import {labelAt, measureAt, measureOf, measureText, sortedMeasures} from '../core/measures.js';
 import {element} from '../dom/elements.js';
 import {menu, segments} from '../dom/fields.js';
@@ -144,7 +144,7 @@ export function createHeadGrid(context) {
       );
       button.classList.toggle('absent', !weights);
       if (!weights) continue;
-      const maximum = scale === 'one' ? 1 : largest(weights);
+      const maximum = scale === 'one' ? 1 : strongestColour(weights, groups.rows, groups.columns, frame.causal);
       paint(new Uint32Array(image.data.buffer), canvas.width, canvas.height, {
         weights,
         columns: groups.columns.length,

@@ -157,8 +157,19 @@ def test_without_gold_links_are_read_out_but_not_judged(views: Page) -> None:
     assert "contains no gold links" in views.text(".alignment-report")
     assert views.find(".pharaoh").get_attribute("value") == "0-0 0-3 1-4 2-1 3-2 5-5"
     assert not views.driver.find_elements("css selector", ".error-rate")
+
+
+def test_one_text_has_no_alignment(views: Page) -> None:
+    """Guards against links between the words of a GPT's text that look like an alignment, or those of the map before."""
+    views.show(**TRANSLATION, view="alignment")
     views.show(**TEXT, view="alignment")
-    assert "Gold links are between source and target" in views.text(".alignment-report")
+    assert views.text(".alignment-view") == (
+        "An alignment links the words of two texts; a GPT has only one. "
+        "Pair and Sentence show which words its tokens attend to."
+    )
+    assert not views.find(".controls-of-view > *").is_displayed()
+    views.show(**TRANSLATION, view="alignment")
+    assert views.find(".pharaoh").is_displayed()
 
 
 def test_a_difference_is_not_aligned(views: Page) -> None:

@@ -142,6 +142,30 @@ def test_a_difference_of_equal_maps_is_nothing_and_names_both_sides(page: Page) 
     assert "B = smaller step 320" in page.text(".legend-line")
 
 
+def test_a_run_without_the_same_tokens_is_not_offered_for_comparison(page: Page) -> None:
+    """Guards against a choice that only leads to an error message."""
+    page.show(**CROSS)
+    page.find(f"#{page.labelled('compare with')}").click()
+    entry = "document.querySelector('dialog[open] .list-entry[title={}]')"
+    page.wait(f"return {entry.format('gpt')}.getAttribute('aria-disabled') === 'true'")
+    page.find("dialog[open] .list-entry[title=gpt]").click()
+    assert "no example with these tokens" in page.text("dialog[open] .list-entry[title=gpt]")
+    page.find("dialog[open] .list-entry[title=smaller]").click()
+    page.settle()
+    assert "B = smaller step 320" in page.text(".legend-line")
+
+
+def test_the_first_row_of_a_text_does_not_bleach_the_others(page: Page) -> None:
+    """Guards against a colour scale up to 1, the weight of the only token that the first row can attend to."""
+    page.show(run="gpt", recording="step_00000100", kind="decoder", layer=0, head=0)
+    weights = maps("decoder", 0, 2, 9, 9, 100)[0].astype(float)
+    assert weights[1:].max() < 0.99
+    assert page.text(".legend-line > .number:nth-of-type(2)") == f"{weights[1:].max():.2f}".lstrip("0")
+    assert "the first row, always 1, is not in the scale" in page.text(".legend-line")
+    page.show(run="gpt", recording="step_00000100", kind="decoder", layer=0, head=0, scale="one")
+    assert "not in the scale" not in page.text(".legend-line")
+
+
 def test_what_cannot_be_compared_says_why_and_is_shown_alone(page: Page) -> None:
     """Guards against an empty page, or a wrong difference, for runs that share no example or for a smaller model."""
     page.show(**CROSS, against="run:gpt")

@@ -21,6 +21,9 @@ export const view = {
   create: (context) => new Alignment(context),
 };
 
+const ONE_TEXT =
+  'An alignment links the words of two texts; a GPT has only one. Pair and Sentence show which words its tokens attend to.';
+
 const READOUTS = {argmax: 'strongest', mutual: 'mutual', grown: 'grown', threshold: 'threshold'};
 
 class Alignment {
@@ -34,9 +37,11 @@ class Alignment {
     this.texts = new TwoTexts(this.sheet);
     this.report = createReport();
     this.note = element('p', {class: 'view-note', role: 'status'});
+    this.nothing = element('p', {class: 'nothing', hidden: true}, ONE_TEXT);
     this.element = element(
       'div',
       {class: 'alignment-view'},
+      this.nothing,
       element('div', {class: 'alignment-main'}, this.sheet.element, this.note),
       this.report.element,
     );
@@ -87,6 +92,14 @@ class Alignment {
     this.threshold.element.hidden = readout !== 'threshold';
     this.paper.show(paper);
     const turn = (this.turn = {});
+    const alone = !frame.sample.source;
+    this.element.classList.toggle('alone', alone);
+    this.nothing.hidden = !alone;
+    this.controls.hidden = alone;
+    if (alone) {
+      this.frame = null;
+      return undefined;
+    }
     if (!averaged && !frame.difference) return this.show(frame);
     return this.wanted(frame, averaged).then(
       (found) => turn === this.turn && this.show(found),
@@ -220,7 +233,7 @@ class Alignment {
 
   /** The links as text. */
   pharaoh() {
-    return this.frame && pharaoh(this.frame, this.links);
+    return this.frame ? pharaoh(this.frame, this.links) : undefined;
   }
 
   svg() {

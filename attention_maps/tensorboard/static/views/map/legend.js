@@ -39,6 +39,9 @@ export function createLegend(context) {
         ? element('span', {class: 'compared'}, `A minus B: A = ${place(compared.a)}, B = ${place(compared.b)}`)
         : null,
       frame.causal ? swatch(palette.future, 'masked: later tokens') : null,
+      frame.causal && !frame.difference && context.state.now.scale === 'map'
+        ? element('span', {}, 'the first row, always 1, is not in the scale')
+        : null,
       frame.weights.some((weight) => !Number.isFinite(weight)) ? swatch([219, 38, 38], 'not a number: the model diverged') : null,
       frame.hidden
         ? element('span', {}, `hidden: attention on special tokens${frame.difference ? ' in A' : ''}; rows renormalised to sum to 1`)
