@@ -1,17 +1,21 @@
-/** Scores against gold labels, of heads and means of heads, compared with baselines. */
+/** Scores against gold labels, of heads and means of heads, compared with baselines: the best of each measure, the others folded. */
 
+import {KIND_NAMES} from '../core/frame.js';
 import {better, measureOf, measureText} from '../core/measures.js';
 import {element} from '../dom/elements.js';
+
+const LISTED = 3; // scores of a measure that are not folded
 
 /** {element, update(meta)}: a collapsible panel. */
 export function createScores(context) {
   const body = element('div', {class: 'scores-body'});
   const panel = element('details', {class: 'scores', open: true, hidden: true}, element('summary', {}, 'Scores'), body);
-  let shown = null;
+  let shown = {};
 
   function update(meta) {
-    if (meta === shown) return;
-    shown = meta;
+    const {kind} = context.fitted();
+    if (meta === shown.meta && kind === shown.kind) return;
+    shown = {meta, kind};
     panel.hidden = false;
     const scores = meta.scores ?? [];
     if (!scores.length) {
@@ -21,14 +25,15 @@ export function createScores(context) {
       return;
     }
     const measures = [...new Set(scores.map(({measure}) => measure))];
-    body.replaceChildren(
-      ...measures.map((measure) =>
-        table(
-          measure,
-          scores.filter((score) => score.measure === measure),
-        ),
-      ),
-    );
+    const tables = measures.map((measure) => {
+      const own = scores.filter((score) => score.measure === measure);
+      const kinds = [...new Set(own.map((score) => score.kind).filter(Boolean))];
+      const listed = table(measure, own);
+      // Scores of another kind of attention say nothing about the heads shown.
+      if (!meta.samples.length || !kinds.length || kinds.includes(kind)) return listed;
+      return element('details', {class: 'more'}, element('summary', {}, `of the ${KIND_NAMES[kinds[0]]}: ${measureOf(measure).title}`), listed);
+    });
+    body.replaceChildren(...tables);
   }
 
   function table(measure, scores) {
@@ -37,12 +42,20 @@ export function createScores(context) {
     const rank = ({value}) => (first === 'low' ? 1 : -1) * (Number.isFinite(value) ? value : worst);
     const rows = [...scores].sort((a, b) => rank(a) - rank(b)).map((score) => row(measure, score));
     const caption = [title, better(measure)].filter(Boolean).join(', ');
-    return element('table', {}, element('caption', {title: meaning}, caption), element('tbody', {}, rows));
+    const listed = (some) => element('tbody', {}, some);
+    const more = rows.slice(LISTED);
+    return element(
+      'div',
+      {class: 'score-table'},
+      element('table', {}, element('caption', {}, caption), listed(rows.slice(0, LISTED))),
+      meaning && element('p', {class: 'muted meaning'}, `${meaning}; baselines use no model.`),
+      more.length > 0 && element('details', {class: 'more'}, element('summary', {}, `${more.length} more`), element('table', {}, listed(more))),
+    );
   }
 
   function row(measure, score) {
     const {value, kind, layer, head} = score;
-    const choose = () => context.state.set({kind, layer, head: head ?? 'mean', token: ''});
+    const choose = () => context.state.set({kind, layer, head: head ?? 'mean', token: '', pair: ''});
     const name = titleOf(score);
     return element(
       'tr',

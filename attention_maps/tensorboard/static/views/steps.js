@@ -22,7 +22,8 @@ class Steps {
     this.context = context;
     this.tiles = element('div', {class: 'step-tiles'});
     this.note = element('p', {class: 'view-note', role: 'status'});
-    this.element = element('div', {class: 'steps-view'}, this.tiles, this.note);
+    this.axes = element('p', {class: 'view-note steps-axes'});
+    this.element = element('div', {class: 'steps-view'}, this.axes, this.tiles, this.note);
     this.made = new Map(); // recording -> {button, canvas, label}
     this.observer = new ResizeObserver(() => {
       const {clientWidth} = this.tiles; // 0 while another view is shown
@@ -39,6 +40,7 @@ class Steps {
     this.note.textContent = all.length
       ? `${shown.length < all.length ? `${shown.length} of ${all.length} recorded steps. ` : ''}${view.hint}`
       : 'This run recorded no training steps, only generated texts.';
+    this.axes.textContent = axesOf(frame);
     this.arrange(shown, frame);
     for (const [recording, {button}] of this.made) button.setAttribute('aria-pressed', String(recording === state.now.recording));
     const turn = (this.turn = {});
@@ -47,7 +49,7 @@ class Steps {
 
   arrange(shown, frame) {
     this.width = this.tiles.clientWidth;
-    const height = this.element.clientHeight - 40;
+    const height = this.element.clientHeight - 70;
     const shape = Math.min(Math.max(frame.rows.length / frame.columns.length, 0.4), 1.6);
     const size = fittingSize(shown.length, this.width, height, shape);
     const signature = JSON.stringify([shown, size, shape]);
@@ -123,6 +125,13 @@ class Steps {
     button.title = message;
     button.classList.add('absent');
   }
+}
+
+/** What rows and columns of all pictures are. */
+function axesOf({kind, rowsNamed, rows, columns}) {
+  const ends = (labels) => `“${labels[0].text}” to “${labels.at(-1).text}”`;
+  const down = kind === 'encoder' ? 'source' : `each row ${rowsNamed}`;
+  return `Rows ↓ queries (${down}): ${ends(rows)}. Columns → keys (${kind === 'decoder' ? 'text' : 'source'}): ${ends(columns)}.`;
 }
 
 /** At most `most` of the recordings, evenly spread, including the first, the last and the current one. */

@@ -44,11 +44,28 @@ def test_the_panel_tells_what_was_expected_and_how_much_was_lost(views: Page) ->
     panel = views.text(".sentence-panel")
     assert "赤い" in panel
     assert "62.5 %" in panel
-    assert "Loss of this token: 2.000 nats" in panel
+    assert "expected after “エミは”, as the next token" in panel
+    assert "“赤い” itself, predicted here\nloss 2.000 nats (probability 13.5 %)" in panel
     views.show(**TRANSLATION, view="sentence", token="r2", rows="reads")
     panel = views.text(".sentence-panel")
     assert "reads “赤い”, predicts “りんごが”" in panel
-    assert "Loss of this token: 2.000 nats" in panel
+    assert "expected after “赤い”, as the next token" in panel
+    assert "“赤い” itself, predicted from the row before\nloss 2.000 nats (probability 13.5 %)" in panel
+
+
+def test_without_a_selection_the_text_is_readable(views: Page) -> None:
+    """Guards against words on dark blue before the first click, where a special token receives most of the attention."""
+    for state in (TEXT, TRANSLATION):
+        views.show(**state, view="sentence")
+        script = """
+            const light = (colour) => colour.match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0);
+            return [...document.querySelectorAll('.sentence-view .token:not(.special)')]
+              .map((token) => getComputedStyle(token).backgroundColor)
+              .filter((colour) => !colour.endsWith(', 0)')).map(light);
+        """
+        lights = views.driver.execute_script(script)
+        assert len(lights) > 3
+        assert min(lights) > 500  # of 765; the strongest colour has 72
 
 
 def test_tokens_can_be_underlined_by_their_loss(views: Page) -> None:
@@ -83,6 +100,7 @@ def test_a_pronoun_is_judged_by_its_antecedent(views: Page) -> None:
     views.show(**TEXT, view="sentence", token="r6")
     assert views.text(".gold-known") == "gold antecedent: Kate"
     assert views.text(".verdict.right") == "✓ right: it gets the largest weight of the words before it (25.0 %)"
+    assert "people and things named only" in views.text(".sentence-panel .rule")
     views.find(token("r6")).send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.ARROW_LEFT)
     views.settle()
     assert (

@@ -13,6 +13,7 @@ def test_strength_sets_a_head_against_all_together(views: Page) -> None:
     views.show(**TRANSLATION, view="strength")
     wait_for(views, ".strength-legend", "all 2 heads together")
     assert views.texts(".legend-entry") == ["head 0", "all 2 heads together", "mean of the heads"]
+    assert views.text(".legend-title") == "L2 norm of the output of"
     lines = views.hover(".sheet-scroller", 300, 26 + 10)
     assert lines == [
         "エミは (row 0)",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from attention_maps.files import store
+from attention_maps.record.recording import Score
 from tests.attention_maps.tensorboard.browser.conftest import Open
 from tests.attention_maps.tensorboard.browser.page import Page
 from tests.attention_maps.tensorboard.browser.recordings import translation
@@ -35,6 +36,24 @@ def test_curves_have_units_and_lead_to_their_steps(page: Page) -> None:
     assert page.find(".chart-stage canvas").get_attribute("aria-label") == "entropy of 3 heads over 5 steps"
 
 
+def test_curves_have_a_legend_and_a_baseline(open_folder: Open, tmp_path: Path) -> None:
+    """Guards against colours without a meaning, and a gold score without what it must be compared with."""
+    heads = [[40.0, 50.0, 60.0], [55.0, 45.0, 35.0]]
+    for step in (100, 200):
+        made = translation(step)
+        store.save(replace(made, measures=made.measures | {"alignment_error": {"cross": heads}}), tmp_path / "run")
+    page = open_folder(tmp_path)
+    page.load(run="run", kind="cross", layer=0, head=0, view="curves", measure="alignment_error")
+    page.wait("return document.querySelector('.curves-legend')?.textContent.includes('head 2')")
+    assert " ".join(page.text(".curves-legend").split()) == "layer 0: head 0 head 1 head 2 grey: other layers"
+    with_baseline = page.picture(".chart-stage canvas")
+    page.choose("measure", "entropy")
+    page.choose("measure", "alignment error (AER)")
+    assert page.picture(".chart-stage canvas") == with_baseline
+    page.click(".curves-legend button:nth-of-type(3)")
+    assert page.text(".frame-name") == "cross-attention · layer 0 · head 2"
+
+
 def test_the_name_of_the_chosen_line_is_inside_the_chart(page: Page) -> None:
     """Guards against names clipped at the edge of the page."""
     page.show(**CROSS | {"layer": 1, "head": 2}, view="curves", measure="first")
@@ -56,6 +75,9 @@ def test_the_steps_of_a_head_stand_side_by_side(page: Page) -> None:
     page.show(**CROSS, view="steps")
     page.wait("return document.querySelectorAll('.step-tile[title]').length === 5")
     assert page.texts(".step-tile") == [f"step {step}" for step in range(100, 600, 100)]
+    assert page.text(".steps-axes") == (
+        "Rows ↓ queries (each row predicts): “エミは” to “</s>”. Columns → keys (source): “Emi” to “</s>”."
+    )
     assert len({page.picture(f".step-tile:nth-child({place}) canvas") for place in range(1, 6)}) == 5
     page.click(".step-tile:nth-child(2)")
     assert page.text(".step-title") == "step 200"
@@ -89,11 +111,26 @@ def test_scores_name_the_place_of_a_head(page: Page) -> None:
         "baseline: chance 25.0 %",
         "cross: best head, pronoun read (layer 0, head 0) 60.0 %",
     ]
+    assert "preceding nouns; baselines use no model." in page.text(".scores")
     assert page.texts(".scores caption") == [
         "alignment error (AER), lower is better",
         "pronouns resolved, higher is better",
         "pronouns resolved, agreeing nouns, higher is better",
     ]
+
+
+def test_a_long_list_of_scores_is_folded(open_folder: Open, tmp_path: Path) -> None:
+    """Guards against a wall of scores, and scores of the cross-attention beside heads of the encoder."""
+    scores = tuple(Score("alignment_error", f"mean {place}", 20.0 + place, "cross", 0) for place in range(5))
+    store.save(replace(translation(100), scores=scores), tmp_path / "run")
+    page = open_folder(tmp_path)
+    page.load(run="run", kind="cross", layer=0, head=0)
+    assert len([text for text in page.texts(".scores tr") if text]) == 3
+    page.click(".scores .more summary")
+    assert len([text for text in page.texts(".scores tr") if text]) == 5
+    page.click(".controls button[value=encoder]")
+    assert [text for text in page.texts(".scores tr") if text] == []
+    assert page.text(".scores .more summary") == "of the cross-attention: alignment error (AER)"
 
 
 def test_heads_with_uniform_attention_are_labelled_uniform(open_folder: Open, tmp_path: Path) -> None:

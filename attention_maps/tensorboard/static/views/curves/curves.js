@@ -34,8 +34,9 @@ class Curves {
     this.canvas = element('canvas', {role: 'img'});
     this.nothing = element('p', {class: 'nothing', role: 'status', hidden: true});
     this.stage = element('div', {class: 'chart-stage'}, this.canvas, this.nothing);
+    this.legend = element('div', {class: 'strength-legend curves-legend', role: 'group', 'aria-label': 'heads'});
     this.note = element('p', {class: 'view-note', role: 'status'});
-    this.element = element('div', {class: 'curves-view'}, this.stage, this.note);
+    this.element = element('div', {class: 'curves-view'}, this.legend, this.stage, this.note);
     this.observer = new ResizeObserver(() => this.paint());
     this.observer.observe(this.stage);
     this.canvas.addEventListener('pointermove', (event) => this.point(event));
@@ -72,12 +73,14 @@ class Curves {
     this.steps = curves.steps;
     const {title, meaning} = measureOf(this.name);
     this.lines = this.linesOf(curves.measures[this.name][kind]);
-    this.limits = limitsOf(this.lines);
+    this.baseline = this.baselineOf();
+    this.limits = limitsOf([...this.lines, ...(this.baseline ? [{values: [this.baseline.value]}] : [])]);
     if (!this.limits) {
       this.explain(`There are no values of ${title} for these heads.`);
       return;
     }
     this.nothing.hidden = true;
+    this.buildLegend();
     this.canvas.hidden = false;
     const wanted = state.now.measure === this.name ? '' : `There is no ${measureOf(state.now.measure).title} of ${kind} heads. `;
     const about = [meaning, better(this.name)].filter(Boolean).join('; ');
@@ -88,6 +91,7 @@ class Curves {
 
   explain(message) {
     this.lines = null;
+    this.legend.replaceChildren();
     this.note.textContent = '';
     this.nothing.textContent = message;
     this.nothing.hidden = false;
@@ -107,6 +111,31 @@ class Curves {
     if (typeof head === 'number') return lines;
     const mean = series.map((matrix) => meanOf(Array.from({length: heads}, (_, h) => value(matrix, chosen, h))));
     return [...lines, {layer: chosen, head: 'mean', values: mean}];
+  }
+
+  /** The best score without a model, on the same gold labels: {name, value}, or null if none is known. */
+  baselineOf() {
+    const scores = (this.frame.meta.scores ?? []).filter(({measure, kind, value}) => {
+      return measure === this.name && kind === null && Number.isFinite(value);
+    });
+    const better = measureOf(this.name).first === 'low' ? (a, b) => a.value - b.value : (a, b) => b.value - a.value;
+    const [best] = scores.sort(better);
+    return best ? {name: `baseline: ${best.name}`, value: plotted(this.name, best.value)} : null;
+  }
+
+  /** The colours of the heads of the selected layer, which are buttons; other layers are grey. */
+  buildLegend() {
+    const {layer, head} = this.context.fitted();
+    const own = this.lines.filter((line) => line.layer === layer && typeof line.head === 'number');
+    const entry = (line) => {
+      const square = element('span', {class: 'square', style: `border-color: ${this.colour(line.head)}; background: ${this.colour(line.head)}`});
+      const onclick = () => this.context.state.set({head: line.head});
+      const attributes = {type: 'button', class: 'legend-entry', onclick, 'aria-pressed': String(line.head === head)};
+      return element('button', attributes, square, `head ${line.head}`);
+    };
+    const others = this.lines.some((line) => line.layer !== layer) ? element('span', {class: 'legend-title'}, 'grey: other layers') : null;
+    const parts = [element('span', {class: 'legend-title'}, `layer ${layer}:`), ...own.map(entry), others];
+    this.legend.replaceChildren(...parts.filter(Boolean));
   }
 
   chosen() {
@@ -135,6 +164,7 @@ class Curves {
     const rank = (line) => (line === chosen ? 2 : line.layer === layer ? 1 : 0);
     for (const line of [...this.lines].sort((a, b) => rank(a) - rank(b))) this.drawLine(pen, line, inks, rank(line));
     if (chosen) this.drawName(pen, chosen, inks);
+    this.drawBaseline(pen, inks);
   }
 
   drawNow(pen, inks) {
@@ -153,13 +183,21 @@ class Curves {
     pen.text(x, box.top - 13, `step ${step.toLocaleString('en')}`, {size: 11, fill: inks.accent, anchor});
   }
 
+  drawBaseline(pen, inks) {
+    if (!this.baseline) return;
+    const {box} = this.scale;
+    const y = this.scale.y(this.baseline.value);
+    pen.line(box.left, y, box.left + box.width, y, {stroke: inks.ink, width: 1.2, dash: [5, 4]});
+    pen.text(box.left + 4, y - 8, `${this.baseline.name}, ${this.text(this.baseline.value)}`, {size: NAME, fill: inks.ink});
+  }
+
   drawLine(pen, {head, values}, inks, rank) {
-    const stroke = rank === 0 ? inks.muted : this.colour(head, inks);
+    const stroke = rank === 0 ? inks.muted : this.colour(head);
     const style = {stroke, width: [1, 1.5, 3.2][rank], alpha: [0.3, 0.75, 1][rank]};
     let points = [];
     const end = () => {
       if (points.length > 1) pen.path(points, style);
-      else if (points.length) pen.circle(...points[0], 2, {fill: stroke, alpha: style.alpha});
+      if (points.length === 1 || rank > 0) for (const point of points) pen.circle(...point, rank > 1 ? 3 : 2, {fill: stroke, alpha: style.alpha});
       points = [];
     };
     values.forEach((value, i) => (Number.isFinite(value) ? points.push([this.scale.x(this.steps[i]), this.scale.y(value)]) : end()));
@@ -171,11 +209,11 @@ class Curves {
     const last = values.findLastIndex(Number.isFinite);
     if (last < 0) return;
     const [x, y] = [this.scale.x(this.steps[last]) + 6, this.scale.y(values[last])];
-    pen.text(x, y, nameOf(line), {size: NAME, fill: this.colour(head, inks), weight: 600});
+    pen.text(x, y, nameOf(line), {size: NAME, fill: this.colour(head), weight: 600});
   }
 
-  colour(head, inks) {
-    return head === 'mean' ? inks.ink : this.context.colours().head(head);
+  colour(head) {
+    return head === 'mean' ? inksOf(this.element).ink : this.context.colours().head(head);
   }
 
   nearestStep(event) {

@@ -19,6 +19,7 @@ export const view = {
   create: (context) => new Sentence(context),
 };
 
+const PALE = 0.4; // of the colour scale, without a selection
 const STRONG = 0.1; // minimum weight shown as a number; the three largest always are
 
 class Sentence {
@@ -98,8 +99,7 @@ class Sentence {
     const {state} = this.context;
     const palette = this.context.colours();
     const weights = this.weights();
-    const ground =
-      state.now.scale === 'one' ? 1 : chosen ? frame.maximum : Math.max(...weights.map((weight) => Math.abs(weight) || 0)) || 1;
+    const ground = state.now.scale === 'one' ? 1 : chosen ? frame.maximum : this.paleGround(weights);
     const numbered = chosen ? strong(weights) : [];
     const gold = chosen && goldOf(frame, chosen);
     const known = new Set((frame.kind === 'cross' ? goldLinks(frame) : antecedentLinks(frame))?.map(({row}) => row));
@@ -125,6 +125,12 @@ class Sentence {
     const numbers = numbered.map((i) => element('span', {}, short(weights[i])));
     numbered.forEach((i, rank) => this.buttons[i].lastChild.append(numbers[rank]));
     declutter(numbers);
+  }
+
+  /** The end of the colour scale without a selection: words keep pale colours, also beside a token that receives most of the attention. */
+  paleGround(weights) {
+    const ofWords = weights.filter((weight, i) => Number.isFinite(weight) && !this.units[i].label.special);
+    return Math.max(0, ...ofWords.map(Math.abs)) / PALE || 1;
   }
 
   /** Whether a token can be on the other side of the selected one: with two texts, only tokens of the other text. */
@@ -157,7 +163,7 @@ class Sentence {
       notes.push(
         frame.difference
           ? 'Shade: mean difference of the attention that each token receives.'
-          : 'Nothing selected. Shade: mean attention that each token receives.',
+          : 'Nothing selected: click a token. Shade: mean attention that each token receives from all rows.',
       );
     if (frame.kind !== 'encoder' && losses) notes.push('Underline: the loss of each token; thicker is larger.');
     if (frame.kind === 'cross')

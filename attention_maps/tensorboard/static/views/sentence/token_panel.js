@@ -30,10 +30,13 @@ export function panel(frame, unit, chosen, palette) {
     );
   if (chosen.side === 'row' && frame.kind !== 'encoder') nodes.push(...prediction(frame, chosen.index, palette));
   const loss = lossOf(frame, unit);
-  if (Number.isFinite(loss))
+  if (Number.isFinite(loss)) {
+    const from = ahead(frame) ? 'here' : 'from the row before';
     nodes.push(
-      element('p', {class: 'muted'}, `Loss of this token: ${loss.toFixed(3)} nats (probability ${percent(Math.exp(-loss))}).`),
+      titled('h4', `“${unit.label.text}” itself, predicted ${from}`),
+      element('p', {class: 'own-loss'}, `loss ${loss.toFixed(3)} nats (probability ${percent(Math.exp(-loss))})`),
     );
+  }
   return nodes;
 }
 
@@ -65,7 +68,12 @@ function verdict(frame, chosen) {
   const text = gold.found
     ? `✓ right: it gets the largest weight${among} (${percent(share)})`
     : `✗ wrong: “${attended}” gets the largest weight${among} (${percent(gold.attended.weight)}), the gold ${gold.name} ${percent(share)}`;
-  return [known, element('p', {class: gold.found ? 'verdict right' : 'verdict wrong', lang: languageOf(attended)}, text)];
+  const rule = frame.kind === 'cross' ? '' : 'Compared with all words; the score “pronouns resolved” compares people and things named only.';
+  return [
+    known,
+    element('p', {class: gold.found ? 'verdict right' : 'verdict wrong', lang: languageOf(attended)}, text),
+    rule && element('p', {class: 'muted rule'}, rule),
+  ].filter(Boolean);
 }
 
 function strongestOf(frame, {side, index}) {
@@ -102,7 +110,7 @@ function prediction(frame, row, palette) {
   const known =
     right === undefined || found ? '' : `The actual token “${readable(frame.sample.predicts.pieces[at])}” is not among these.`;
   return [
-    element('h4', {}, ahead(frame) ? 'predicted here' : 'predicted next'),
+    titled('h4', `expected after “${readable(frame.sample.reads.pieces[at])}”, as the next token`),
     list(items, palette),
     known && element('p', {class: 'muted'}, known),
   ].filter(Boolean);

@@ -99,6 +99,7 @@ class Strength {
   describe(heads) {
     const {state} = this.context;
     this.legend.replaceChildren(
+      element('span', {class: 'legend-title'}, 'L2 norm of the output of'),
       ...this.series.map((series) => {
         const {name, head, colour, hollow} = series;
         const square = element('span', {class: 'square', style: `border-color: ${colour};${hollow ? '' : ` background: ${colour}`}`});
@@ -168,11 +169,12 @@ class Strength {
     const {height} = this.bars;
     const {paper, ink} = inksOf(this.element);
     this.paint(pen, {top: 0, width, height});
+    pen.text(12, height + 14, 'L2 norm of the output of', {size: 12, fill: ink});
     this.series.forEach(({name, colour, hollow}, i) => {
-      const y = height + 14 + 18 * i;
+      const y = height + 32 + 18 * i;
       pen.rect(12, y - 6, 12, 12, hollow ? {stroke: colour} : {fill: colour});
       pen.text(32, y, name, {size: 12, fill: ink});
     });
-    return pen.svg(width, height + 18 * this.series.length + 10, {title: `activation strength · ${frame.name}`, paper, margin: 12});
+    return pen.svg(width, height + 18 * this.series.length + 28, {title: `activation strength · ${frame.name}`, paper, margin: 12});
   }
 }
