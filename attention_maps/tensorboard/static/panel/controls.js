@@ -7,6 +7,7 @@ import {recordingTitle} from '../core/recordings.js';
 import {Unavailable} from '../core/source.js';
 import {element} from '../dom/elements.js';
 import {menu, segments, slider, tick} from '../dom/fields.js';
+import {fold} from '../dom/fold.js';
 import {searchableList} from '../dom/searchable_list.js';
 import {createComparisons} from './comparisons.js';
 
@@ -42,7 +43,7 @@ export function createControls(context) {
     'header',
     {class: 'controls'},
     line(run.element, sample.element, kind.element, rows.element),
-    line(against.element, hide.element, merge.element, values.element, scale.element, gamma.element),
+    fold('display options', line(against.element, hide.element, merge.element, values.element, scale.element, gamma.element)),
   );
 
   function update() {

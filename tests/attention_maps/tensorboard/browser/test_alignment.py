@@ -160,7 +160,7 @@ def test_without_gold_links_are_read_out_but_not_judged(views: Page) -> None:
 
 
 def test_one_text_has_no_alignment(views: Page) -> None:
-    """Guards against links between the words of a GPT's text that look like an alignment, or those of the map before."""
+    """Guards against words of a GPT's text linked as if aligned, and links of the map before."""
     views.show(**TRANSLATION, view="alignment")
     views.show(**TEXT, view="alignment")
     assert views.text(".alignment-view") == (

@@ -54,7 +54,7 @@ def test_the_panel_tells_what_was_expected_and_how_much_was_lost(views: Page) ->
 
 
 def test_without_a_selection_the_text_is_readable(views: Page) -> None:
-    """Guards against words on dark blue before the first click, where a special token receives most of the attention."""
+    """Guards against words on dark blue before the first click, if a special token gets most attention."""
     for state in (TEXT, TRANSLATION):
         views.show(**state, view="sentence")
         script = """

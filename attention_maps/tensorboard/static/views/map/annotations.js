@@ -146,9 +146,24 @@ function sizeIn(cell) {
   return Math.min(LABEL, Math.max(SMALLEST, cell * 0.78));
 }
 
+/** "every 2nd row and every 3rd column is labelled", '' if all are. */
+export function labelsNote({cell}) {
+  const sides = [
+    ['row', everyIn(cell.height)],
+    ['column', everyIn(cell.width)],
+  ].filter(([, every]) => every > 1);
+  const ordinal = (n) => `${n}${{2: 'nd', 3: 'rd'}[n] ?? 'th'}`;
+  const named = sides.map(([name, every]) => `every ${ordinal(every)} ${name}`).join(' and ');
+  return named && `Only ${named} is labelled: zoom in for more.`;
+}
+
+function everyIn(cell) {
+  return Math.max(1, Math.ceil(SMALLEST / cell));
+}
+
 /** The indices that have room for a label, stable while the map is panned; `kept` is always among them. */
 function thinned(indices, cell, kept) {
-  const every = Math.max(1, Math.ceil(SMALLEST / cell));
+  const every = everyIn(cell);
   return indices.filter((index) => index === kept || (index % every === 0 && (kept < 0 || Math.abs(index - kept) >= every)));
 }
 

@@ -9,7 +9,7 @@ import {inksOf} from '../../draw/colours.js';
 import {cellPicture, colourTable, paint, reach, scaleMaximum, sharpContext} from '../../draw/matrix_pixels.js';
 import {CanvasPen} from '../../draw/pen.js';
 import {selection} from '../tokens.js';
-import {drawCrosshair, drawGaps, drawHidden, drawLabels, drawNumbers, drawSelected} from './annotations.js';
+import {drawCrosshair, drawGaps, drawHidden, drawLabels, drawNumbers, drawSelected, labelsNote} from './annotations.js';
 import {Camera, Layout, marginsOf} from './layout.js';
 import {createLegend} from './legend.js';
 import {watchPointer} from './pointer.js';
@@ -47,7 +47,8 @@ class HeatMap {
     this.stage = element('div', {class: 'map-stage'}, this.cells, this.marks);
     this.legend = createLegend(context);
     this.readout = element('p', {class: 'readout', role: 'status'});
-    const foot = element('div', {class: 'map-foot'}, this.legend.element, zoomButtons);
+    this.labelled = element('span', {class: 'labelled muted'});
+    const foot = element('div', {class: 'map-foot'}, this.legend.element, this.labelled, zoomButtons);
     this.element = element('div', {class: 'map-view'}, this.stage, foot, this.readout);
     this.observer = new ResizeObserver(() => this.frame && this.draw(this.frame));
     this.observer.observe(this.stage);
@@ -98,6 +99,7 @@ class HeatMap {
     drawSelected(pen, layout, chosen, inks.accent);
     canvas.restore();
     drawLabels(pen, frame, layout, inks, chosen);
+    this.labelled.textContent = labelsNote(layout);
     drawHidden(pen, frame, layout, inks);
     this.cells.setAttribute('aria-label', `${frame.name}: ${layout.rows} rows, ${layout.columns} columns`);
     sharpContext(this.marks, width, height);

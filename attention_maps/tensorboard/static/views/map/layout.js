@@ -12,7 +12,7 @@ export const CORNER = {size: 11, gap: 7, widest: 'predicts ↓'}; // captions of
 const BOTTOM = 6;
 const LARGEST = 64; // cell of a map fitted to the window
 const NEAREST = 96; // cell at the highest zoom
-const STRETCH = 2.2; // largest aspect ratio of a cell
+const STRETCH = 4; // largest aspect ratio of a cell
 
 /** Zoom and pan: at `zoom` 1 the map fits the window; x and y are the pixels of the zoomed map left of and above the window. */
 export class Camera {
