@@ -28,8 +28,8 @@ class MapSettings:
     kind: Kind | None = None
     """`encoder`, `decoder` or `cross`. Default: `cross` for a translation, `decoder` for a text."""
 
-    layer: int | None = None
-    """Counted from 0; -1 is the last. Default: the second-to-last layer, whose mean over heads aligns best."""
+    layer: int | Literal["all"] | None = None
+    """Counted from 0; -1 is the last; or `all`. Default: the second-to-last, whose mean over heads aligns best."""
 
     head: int | Literal["mean", "all"] = "mean"
     """Counted from 0; `mean` for the mean over heads, or `all` for every head separately."""
@@ -40,7 +40,7 @@ class MapSettings:
 
 
 def questions(title: str, recording: Recording, settings: MapSettings) -> Iterator[ChosenMap]:
-    """Yield the selected maps: a single one, or one per sample and head if these are `all`."""
+    """Yield the selected maps: a single one, or one per sample, layer and head if these are `all`."""
     samples = range(len(recording.samples))
     if not samples:
         raise UserError(f"{title}: this recording contains no examples (set attention.examples or attention.probes)")
@@ -53,12 +53,19 @@ def questions(title: str, recording: Recording, settings: MapSettings) -> Iterat
     for number in samples:
         try:
             first = choose(
-                recording, number, kind=settings.kind, layer=settings.layer, head=head, rows=settings.rows, title=title
+                recording,
+                number,
+                kind=settings.kind,
+                layer=None if settings.layer == "all" else settings.layer,
+                head=head,
+                rows=settings.rows,
+                title=title,
             )
         except (LookupError, ValueError) as error:
             raise UserError(str(error.args[0])) from None
-        count = len(first.example.weights[first.kind, first.layer])
-        yield from (replace(first, head=one) for one in range(count)) if settings.head == "all" else [first]
+        layers = range(first.example.layers(first.kind)) if settings.layer == "all" else [first.layer]
+        heads = range(len(first.example.weights[first.kind, first.layer])) if settings.head == "all" else [first.head]
+        yield from (replace(first, layer=layer, head=one) for layer in layers for one in heads)
 
 
 def position(text: str, tokens: Tokens) -> range:

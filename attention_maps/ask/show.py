@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from attention_maps.ask.loading import also, existing_run, load
 from attention_maps.ask.questions import MapSettings, position, questions
 from attention_maps.draw.labels import fitted, visible, width
 from attention_maps.record.chosen_map import ChosenMap
-from attention_maps.record.recording import Tokens, TokenWeight
+from attention_maps.record.recording import NAMES, Tokens, TokenWeight
 from configs.errors import UserError
 
 WIDEST = 16
@@ -45,7 +45,13 @@ def show(run: str, settings: ShowSettings, problems: Sequence[str]) -> None:
     wrong = [f"top={settings.top}: must be at least 1"] if settings.top < 1 else []
     with also([*problems, *wrong]):
         _, title, recording = load(existing_run(run), settings.step)
+        pair = settings.query is not None and settings.key is not None
+        if pair and settings.layer == "all" and settings.head == "mean":
+            settings = replace(settings, head="all")  # a mean of each layer would hide the head that links the pair
         asked = list(questions(title, recording, settings))
+    if pair and "all" in (settings.layer, settings.head):
+        print("\n\n".join("\n".join(ranked(group, settings)) for group in _by_sample(asked)))
+        return
     dim = _dim if sys.stdout.isatty() and "NO_COLOR" not in os.environ else str
     whole = settings.query is None and settings.key is None
     answers = []
@@ -55,8 +61,40 @@ def show(run: str, settings: ShowSettings, problems: Sequence[str]) -> None:
     print("\n\n".join(answers))
 
 
+def ranked(asked: Sequence[ChosenMap], settings: ShowSettings) -> Iterator[str]:
+    """Yield one line per head with the weight from the query to the key, the largest first, below a heading."""
+    first = asked[0]
+    places, names = _places(first, settings)
+    yield f"{NAMES[first.kind]} · {len(asked)} heads, the largest weight first"
+    yield first.origin + "\n"
+    yield f"{names['query']} attends to {names['key']}"
+    weights = [(question.weight(places["query"], places["key"]), question) for question in asked]
+    for weight, question in sorted(weights, key=lambda one: -np.nan_to_num(one[0])):
+        head = "mean" if question.head is None else f"head {question.head}"
+        yield f"  layer {question.layer:>2} · {head:<7} {bar(weight)} {percent(weight)}"
+
+
+def _by_sample(asked: Sequence[ChosenMap]) -> list[list[ChosenMap]]:
+    groups: dict[int, list[ChosenMap]] = {}
+    for question in asked:
+        groups.setdefault(question.sample, []).append(question)
+    return list(groups.values())
+
+
 def answer(question: ChosenMap, settings: ShowSettings) -> list[str]:
     """Return the attention weight from the query to the key, or the strongest links of the given token, as lines."""
+    places, names = _places(question, settings)
+    if len(places) == 2:
+        return [f"{names['query']} attends to {names['key']}: {percent(question.weight(**places)).strip()}"]
+    others = question.keys if "query" in places else question.queries
+    links = question.strongest(places.get("query"), places.get("key"))
+    links = [link for link in links if settings.special or not others.special[link.position]][: settings.top]
+    heading = f"{names['query']} attends to" if "query" in names else f"{names['key']} is attended to by"
+    return [heading, *_listed(links, others)]
+
+
+def _places(question: ChosenMap, settings: ShowSettings) -> tuple[dict[str, range], dict[str, str]]:
+    """Return the positions and the names of the given tokens, by `query` and `key`."""
     problems = []
     places: dict[str, range] = {}
     names: dict[str, str] = {}
@@ -73,13 +111,7 @@ def answer(question: ChosenMap, settings: ShowSettings) -> list[str]:
         names[side] = f"'{visible(names[side]).replace('▁', ' ').strip()}'"
     if problems:
         raise UserError(*problems)
-    if len(places) == 2:
-        return [f"{names['query']} attends to {names['key']}: {percent(question.weight(**places)).strip()}"]
-    others = question.keys if "query" in places else question.queries
-    links = question.strongest(places.get("query"), places.get("key"))
-    links = [link for link in links if settings.special or not others.special[link.position]][: settings.top]
-    heading = f"{names['query']} attends to" if "query" in names else f"{names['key']} is attended to by"
-    return [heading, *_listed(links, others)]
+    return places, names
 
 
 def table(question: ChosenMap, top: int, special: bool, dim: Callable[[str], str] = str) -> Iterator[str]:

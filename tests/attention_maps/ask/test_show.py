@@ -35,6 +35,24 @@ def test_a_question_is_answered_in_percent(run: str, capsys: Capture) -> None:
     assert out.endswith("'win' attends to 'I': 50 %\n")
 
 
+def test_a_pair_is_ranked_over_all_layers_and_heads(run: str, capsys: Capture) -> None:
+    """Guards against a separate block for each head, in which the head that links two tokens must be searched."""
+    assert guarded(["show", run, "kind=decoder", "layer=all", "query=win", "key=I"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "decoder self-attention · 4 heads, the largest weight first"
+    assert "sample 0 (probe 1)" in lines[1]
+    assert lines[3] == "'win' attends to 'I'"
+    heads = [" ".join(line.split()[:5]) for line in lines[4:]]
+    assert sorted(heads) == [f"layer {layer} · head {head}" for layer in range(2) for head in range(2)]
+    weights = [int(line.split()[-2]) for line in lines[4:]]
+    assert weights == sorted(weights, reverse=True)
+    assert dict(zip(heads, weights, strict=True))["layer 0 · head 0"] == 50
+    assert guarded(["show", run, "kind=decoder", "layer=1", "head=all", "query=win", "key=I"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 6
+    assert guarded(["show", run, "kind=decoder", "layer=all"]) == 0
+    assert capsys.readouterr().out.count("mean of 2 heads") == 2
+
+
 def test_the_table_names_every_row_and_its_strongest_keys(run: str, capsys: Capture) -> None:
     """Guards against rows labelled by predicted tokens, and percentages next to the wrong key."""
     assert guarded(["show", run, "layer=0", "head=0", "top=2"]) == 0

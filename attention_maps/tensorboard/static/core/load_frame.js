@@ -13,8 +13,8 @@ export class NoExamples extends Unavailable {
 }
 
 /**
- * The state clamped to a recording: sample, kind, layer and head, or the nearest that exist (another run may be smaller), and a
- * default layer if none is chosen. Throws NoExamples if the recording has no examples.
+ * The state clamped to a recording: sample, kind, layer and head, or the nearest that exist (another run may be smaller). The default layer
+ * is the second-to-last, as in the Images tab and in `show`: its mean over heads aligns best (Garg et al. 2019). Throws NoExamples if the recording has no examples.
  */
 export function fitting(state, meta) {
   if (!meta.samples.length) throw new NoExamples(meta);
@@ -25,13 +25,8 @@ export function fitting(state, meta) {
   let head = state.head;
   if (typeof head === 'number') head = Math.min(Math.max(Math.trunc(head), 0), heads - 1);
   else if (!['mean', 'max', 'rollout'].includes(head) || (head === 'rollout' && kind === 'cross')) head = 'mean';
-  const layer = state.layer < 0 ? defaultLayer(kind, layers) : Math.min(Math.trunc(state.layer), layers - 1);
+  const layer = state.layer < 0 ? Math.max(layers - 2, 0) : Math.min(Math.trunc(state.layer), layers - 1);
   return {...state, sample, kind, layer, head};
-}
-
-/** Unsupervised, the mean over heads of the penultimate layer aligns best (Garg et al. 2019). */
-function defaultLayer(kind, layers) {
-  return kind === 'cross' ? Math.max(layers - 2, 0) : 0;
 }
 
 /** The frame of `state` changed by `overrides`, e.g. {head: 3} or {recording: 'step_00000100'}. */

@@ -7,7 +7,7 @@ const INITIAL = {
   recording: '', // step_00001000, generated_00001 or asked_00001
   sample: 0,
   kind: '', // encoder, decoder or cross; '' means the most informative one: cross if there is one
-  layer: -1, // below 0: the default, the penultimate layer of cross-attention, else the first
+  layer: -1, // below 0: the default, the second-to-last layer
   head: 'mean', // a number, or mean, max, rollout
   view: 'story',
   rows: '', // reads or predicts; '' means predicts for cross, reads otherwise

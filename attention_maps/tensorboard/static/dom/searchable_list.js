@@ -66,7 +66,7 @@ export function searchableList(label, pick, title = '', opened = () => {}) {
   function fill(kept) {
     const words = plain(filter.value).split(/\s+/).filter(Boolean);
     const matching = options.filter(({value, text}) => words.every((word) => plain(`${value} ${text}`).includes(word)));
-    entries = matching.map((option, place) => ({value: option.value, disabled: option.disabled, node: entry(option, place)}));
+    entries = matching.map((option, place) => ({value: option.value, node: entry(option, place)}));
     const isFirst = ({group}, place) => group && group !== matching[place - 1]?.group;
     const heading = ({group}) => element('div', {class: 'list-group', role: 'presentation'}, group);
     list.replaceChildren(...matching.flatMap((option, i) => [...(isFirst(option, i) ? [heading(option)] : []), entries[i].node]));
@@ -88,7 +88,7 @@ export function searchableList(label, pick, title = '', opened = () => {}) {
         lang: languageOf(text),
         'aria-selected': String(value === chosen),
         'aria-disabled': disabled ? 'true' : false,
-        onclick: () => disabled || choose(value),
+        onclick: ({currentTarget}) => isDisabled(currentTarget) || choose(value),
       },
       element('span', {class: 'list-text'}, short),
       detail && element('span', {class: 'muted number'}, detail),
@@ -111,7 +111,7 @@ export function searchableList(label, pick, title = '', opened = () => {}) {
       entries[active].node.scrollIntoView({block: 'nearest'});
     } else if (event.key === 'Enter' && !event.isComposing) {
       event.preventDefault();
-      if (entries[active] && !entries[active].disabled) choose(entries[active].value);
+      if (entries[active] && !isDisabled(entries[active].node)) choose(entries[active].value);
     }
   }
 
@@ -137,12 +137,33 @@ export function searchableList(label, pick, title = '', opened = () => {}) {
 
   function show(given, value) {
     const isNew = JSON.stringify(given) !== JSON.stringify(options);
+    const before = options;
     options = given;
     paint(value);
-    if (isNew && dialog.open) fill(entries[active]?.value ?? '');
+    if (!isNew || !dialog.open) return;
+    const byValue = new Map(given.map((option) => [option.value, option]));
+    if (sameEntries(given, before)) for (const {value, node} of entries) mark(node, byValue.get(value));
+    else fill(entries[active]?.value ?? '');
+  }
+
+  /** In place: an entry must not be replaced while it is being clicked. */
+  function mark(node, {detail, disabled}) {
+    if (!disabled || isDisabled(node)) return;
+    node.setAttribute('aria-disabled', 'true');
+    node.append(element('span', {class: 'muted number'}, detail));
   }
 
   return {element: element('span', {class: 'field'}, element('label', {for: id, title}, label), button, dialog), show, chosen: () => chosen};
+}
+
+function isDisabled(node) {
+  return node.getAttribute('aria-disabled') === 'true';
+}
+
+/** Whether two lists of options differ at most in what is disabled. */
+function sameEntries(one, other) {
+  const text = (options) => JSON.stringify(options.map(({value, text: shown, group}) => [value, shown, group]));
+  return text(one) === text(other);
 }
 
 /** Text for comparisons: case and Unicode form are ignored (macOS decomposes が in file names). */

@@ -61,7 +61,7 @@ export function createControls(context) {
     if (!meta) return;
     const fitted = context.fitted();
     sample.show(
-      meta.samples.map((one, number) => ({value: number, text: sampleTitle(one)})),
+      meta.samples.map((one, number) => ({value: number, text: sampleTitle(one, number)})),
       fitted.sample,
     );
     const shapes = shapesOf(meta, fitted.sample);
@@ -77,8 +77,8 @@ export function createControls(context) {
   return {element: bar, update};
 }
 
-/** "probe 1 · Emi prefers the apple over …". */
-function sampleTitle(sample) {
+/** "probe 1 (sample 0) · Emi prefers the apple over …": the name, and the number that `show` and `export` take. */
+function sampleTitle(sample, number) {
   const {pieces, special} = sample.source ?? sample.reads;
   const text = pieces
     .filter((_, position) => !special[position])
@@ -87,7 +87,8 @@ function sampleTitle(sample) {
     .trim();
   const characters = [...text];
   const shown = characters.length > LENGTH ? `${characters.slice(0, LENGTH).join('')}…` : text;
-  return [sample.name, readable(shown), cut(sample)].filter(Boolean).join(' · ');
+  const name = sample.name ? `${sample.name} (sample ${number})` : `sample ${number}`;
+  return [name, readable(shown), cut(sample)].filter(Boolean).join(' · ');
 }
 
 /** "first 128 of 300 tokens" for an example of which only the beginning was recorded, else ''. */
