@@ -206,7 +206,10 @@ def test_a_killed_process_gives_a_sentence(worker: WorkerProcess, trained: Path)
     os.kill(first, signal.SIGSTOP)
     thread, results = in_thread(lambda: worker.ask(asked))
     other, others = in_thread(lambda: worker.ask(asked))
-    time.sleep(0.3)
+    deadline = time.monotonic() + 30
+    while not worker._lock.locked() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.3)  # until the question is sent
     os.kill(first, signal.SIGKILL)
     thread.join(30)
     other.join(60)

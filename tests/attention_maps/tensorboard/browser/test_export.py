@@ -21,7 +21,7 @@ def saved(page: Page, downloads: Path, button: str) -> Path:
     """Press an export button and wait for its file."""
     for old in downloads.iterdir():
         old.unlink()
-    page.driver.find_element("xpath", f"//div[contains(@class, 'export')]/button[.='{button}']").click()
+    page.driver.find_element("xpath", f"//div[contains(@class, 'export')]//button[.='{button}']").click()
     deadline = time.monotonic() + 30
     while True:
         found = [
@@ -164,7 +164,7 @@ def test_links_are_saved_as_a_text_file(views: Page, downloads: Path) -> None:
 def test_the_link_to_a_view_is_copied(views: Page) -> None:
     """Guards against a link that does not restore the state."""
     views.show(**TRANSLATION, view="lines", heads="0,1", token="r2")
-    views.driver.find_element("xpath", "//div[contains(@class, 'export')]/button[.='copy link']").click()
+    views.driver.find_element("xpath", "//div[contains(@class, 'export')]//button[.='copy link']").click()
     wait_for(views, ".export-answer", "copied")
     copied = views.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0], arguments[0])")
     assert copied.startswith(views.address)

@@ -20,7 +20,7 @@ EXPECTED = {
     "prediction": "does not contain the contributions to predictions",
     "ask": "checkpoint",
     "strength": "contains no activation strength",
-    "alignment": "decoder self-attention",
+    "alignment": "a GPT has only one",
     "curves": "entropy",
     "steps": "step 10",
 }
