@@ -219,7 +219,9 @@ def test_a_killed_process_gives_a_sentence(worker: WorkerProcess, trained: Path)
     second = worker.pid
     assert second
     os.kill(second, signal.SIGKILL)  # between two questions
-    wait_until_gone(second)
+    deadline = time.monotonic() + 30
+    while worker.pid and time.monotonic() < deadline:  # a zombie whose threads still end cannot be collected yet
+        time.sleep(0.01)
     assert worker.ask(asked)["task"] == "gpt"
 
 
