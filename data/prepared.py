@@ -28,6 +28,7 @@ from data.tokens.tokenizer import Tokenizer
 _WINDOWS = 256  # windows counted together
 _CHUNK = 1 << 20  # tokens counted together
 _FEW_PAIRS = 100
+_FEW_WORDS = 100
 
 
 @dataclass(eq=False)
@@ -149,6 +150,17 @@ class PreparedText(Prepared):
         self.notes += self._little_text_note(tokens, least=10 * self._context)
         if (most := self._most_tokens("valid")) and self.size("valid") - 1 > most:
             self.notes += self._part_note(self._limit_bytes("valid"), self.size("valid"))
+
+    @cached_property
+    def whole_words(self) -> list[int]:
+        """Return the tokens that are a word between two spaces somewhere in the validation text; all tokens of text if
+        these are fewer than `_FEW_WORDS`, as among characters."""
+        pieces = self.tokenizer.mergeable_pieces()
+        begins = np.zeros(self.tokenizer.vocab_size, dtype=bool)
+        begins[[token for piece, token in pieces.items() if piece[0] == "\u2581" and len(piece) > 1]] = True
+        tokens = np.asarray(self._tokens["valid"][:_CHUNK])
+        words = np.unique(tokens[:-1][begins[tokens[:-1]] & begins[tokens[1:]]])
+        return words.tolist() if len(words) >= _FEW_WORDS else sorted(pieces.values())
 
     def _limit_bytes(self, split: str) -> int:
         """Scale a split's byte count to the part that an evaluation uses, and return the number of tokens in that part.

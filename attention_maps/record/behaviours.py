@@ -1,14 +1,16 @@
-"""What the heads of a GPT do, measured on random tokens that are repeated once, where text gives no other clue.
+"""What the heads of a GPT do, measured on random words that are repeated once, where text gives no other clue.
 
 For the second occurrence of a token, the mean attention to the token before it (previous-token head), to the first
 occurrence (duplicate-token head) and to the token after the first occurrence, which comes next (induction head; Elhage
 et al. 2021, Olsson et al. 2022). The copying score asks instead what a head writes: whether it raises the logits of
 the tokens that it attends to.
+
+The words are tokens of the vocabulary that are whole words: a model has never seen arbitrary parts of words in a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -25,14 +27,15 @@ ROWS, LENGTH = 4, 32
 """Number of sequences, and of random tokens in each, before they are repeated."""
 
 
-def head_behaviours(model: GPT, start_id: int, special_ids: Collection[int]) -> Measures:
-    """Return the scores of every head, `[behaviour]["decoder"][layer][head]`; empty if the context or the vocabulary is
-    too small.
+def head_behaviours(model: GPT, start_id: int, drawn: Sequence[int]) -> Measures:
+    """Return the scores of every head, `[behaviour]["decoder"][layer][head]`; empty if the context or the number of
+    tokens is too small.
 
     `repeat_previous`, `duplicate` and `induction` are mean attention weights, 0 to 1. `copying` is a correlation, -1 to
-    1: negative for heads that suppress the tokens they attend to. start_id: the token before the first.
+    1: negative for heads that suppress the tokens they attend to. start_id: the token before the first; drawn: the
+    tokens to draw from, without special tokens.
     """
-    tokens = repeated_tokens(model, start_id, special_ids)
+    tokens = repeated_tokens(model, start_id, drawn)
     if tokens is None:
         return {}
     with undisturbed(model), record_attention(model) as seen:
@@ -44,16 +47,15 @@ def head_behaviours(model: GPT, start_id: int, special_ids: Collection[int]) -> 
     }
 
 
-def repeated_tokens(model: GPT, start_id: int, special_ids: Collection[int]) -> Tensor | None:
+def repeated_tokens(model: GPT, start_id: int, drawn: Sequence[int]) -> Tensor | None:
     """Return [ROWS, 1 + 2 N] int64: the start token, N different random tokens and the same again, always the same for
-    a vocabulary; None if the context or the vocabulary leaves N below 4."""
-    special = set(special_ids)
-    plain = torch.tensor([token for token in range(model.vocab_size) if token not in special])
-    count = min(LENGTH, len(plain), (model.config.context - 1) // 2)
+    the same `drawn`; None if this or the context leaves N below 4."""
+    options = torch.tensor(drawn)
+    count = min(LENGTH, len(options), (model.config.context - 1) // 2)
     if count < 4:
         return None
     draws = torch.Generator().manual_seed(0)
-    half = torch.stack([plain[torch.randperm(len(plain), generator=draws)[:count]] for _ in range(ROWS)])  # [B, N]
+    half = torch.stack([options[torch.randperm(len(options), generator=draws)[:count]] for _ in range(ROWS)])  # [B, N]
     start = torch.full((ROWS, 1), start_id)
     return torch.cat([start, half, half], dim=1).to(model.output_weight.device)
 

@@ -125,6 +125,8 @@ def head_labels(measures: Measures) -> dict[str, list[list[str]]]:
 
 def _label(head: dict[str, float]) -> str:
     """Return the stored label of one head. The thresholds are conventions: 0.5 is half of the attention."""
+    if head.get("induction", 0) >= 0.5:
+        return "induction"
     if head.get("antecedent", 0) >= COREFERENCE:
         return "coreference"
     if "alignment_error" in head:
@@ -139,7 +141,6 @@ def _label(head: dict[str, float]) -> str:
 
 
 BY_WEIGHT = (
-    ("induction", "induction"),
     ("duplicate", "duplicate token"),
     ("previous", "previous token"),
     ("first", "first token"),

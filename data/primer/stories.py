@@ -15,16 +15,20 @@ from data.primer.telling import Teller
 
 TWO_ACTS = 0.25
 """Fraction of the stories about people that have two acts with the same people."""
+OFTEN = {"word_list": 2.0}
+"""Weights of the plots that are drawn more often than others: induction heads need many examples."""
 LONGEST = 12
 """Maximum number of sentences of a story, without questions."""
 QUESTIONS = (0.9, 0.6)
 """Probabilities of a question at the end, and of another one after it."""
 
+WEIGHTED = [((name, plot), OFTEN.get(name, 1.0)) for name, plot in PLOTS]
+
 
 def tell(chooser: Chooser) -> tuple[Teller, str, list[tuple[str, ...]]]:
     """Tell a story; return it with the names of its plots and its combinations of words."""
     while True:
-        name, plot = chooser.pick(PLOTS)
+        name, plot = chooser.weighted(WEIGHTED)
         acts = [(name, plot)]
         if name in WITH_PEOPLE and chooser.chance(TWO_ACTS):
             following = chooser.pick(WITH_PEOPLE)

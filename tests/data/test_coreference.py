@@ -167,7 +167,7 @@ def test_every_plot_has_a_turn_that_goes_either_way(plot: str) -> None:
 
 def test_nearly_every_story_has_a_contested_pronoun_and_many_have_a_turn() -> None:
     """Guards the amount of data: stories without such pronouns do not measure coreference."""
-    assert sum(bool(contested(row)) for row in stories()) > 0.9 * len(stories())
+    assert sum(bool(contested(row)) for row in stories()) > 0.85 * len(stories())
     assert sum(bool(row["turns"]) for row in stories()) > 0.4 * len(stories())
 
 

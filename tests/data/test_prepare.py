@@ -48,6 +48,21 @@ def test_text_is_one_token_per_character_and_counted(tmp_path: Path, text_config
     assert data.notes == []
 
 
+def test_whole_words_are_tokens_between_two_spaces(tmp_path: Path, text_config: Config) -> None:
+    """Guards the random sequences on which heads are measured: no parts of words where the vocabulary has words, and
+    every token of the text where it has characters."""
+    (tmp_path / "book.txt").write_text(made_text(), "utf-8")
+    data = prepare("gpt", DataConfig(stories=1000), TokenizerConfig("bpe", 600), 8, seed=0)
+    words = set(data.tokenizer.pieces(data.whole_words))
+    assert len(words) >= 100
+    assert {"▁the", "▁because", "▁was"} <= words
+    parts = set(data.tokenizer.pieces(range(data.tokenizer.vocab_size))) - words
+    assert {"ing", "▁"} & parts
+    assert not {piece for piece in words if not piece.startswith("▁")}
+    characters = prepare("gpt", text_config(tmp_path / "book.txt"), CHAR, 8, seed=0)
+    assert characters.whole_words == list(range(4, characters.tokenizer.vocab_size))
+
+
 def test_every_character_of_a_text_is_predicted(tmp_path: Path, text_config: Config) -> None:
     """Guards the first character of each split, and generation without a prompt: the eos from which it starts precedes
     the text."""

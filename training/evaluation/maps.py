@@ -108,7 +108,9 @@ class AttentionRecorder:
         if gold:
             self.gold_measures = gold.measures
         behaviours = (
-            head_behaviours(self.model, labels.eos_id, labels.special_ids) if isinstance(self.model, GPT) else {}
+            head_behaviours(self.model, labels.eos_id, self.prepared.whole_words)
+            if isinstance(self.model, GPT) and isinstance(self.prepared, PreparedText)
+            else {}
         )
         return record(
             self.model,

@@ -92,6 +92,11 @@ class Chooser:
         second = int(self._random() * (len(options) - 1))
         return options[first], options[second + (second >= first)]
 
+    def several(self, options: Sequence[T], count: int) -> tuple[T, ...]:
+        """Return `count` different options, in random order."""
+        left = list(options)
+        return tuple(left.pop(int(self._random() * len(left))) for _ in range(count))
+
     # Who
 
     def person(self, *others: NounPhrase) -> NounPhrase:

@@ -10,7 +10,7 @@ from model.config import ModelConfig
 from model.gpt import GPT
 
 TOKENS = 40
-START, SPECIAL = 2, (0, 1, 2, 3)
+START, DRAWN = 2, range(4, TOKENS)
 CONTEXT = 2 * LENGTH + 1
 
 
@@ -61,7 +61,7 @@ def induction_model() -> GPT:
 
 def test_an_induction_model_built_by_hand_has_the_highest_scores() -> None:
     """Guards the offsets: each of the two heads scores at its own behaviour, and only there."""
-    found = {name: kinds["decoder"] for name, kinds in head_behaviours(induction_model(), START, SPECIAL).items()}
+    found = {name: kinds["decoder"] for name, kinds in head_behaviours(induction_model(), START, DRAWN).items()}
     assert found["repeat_previous"][0][0] >= 0.95
     assert found["induction"][1][0] >= 0.95
     assert found["copying"][1][0] >= 0.95
@@ -72,7 +72,7 @@ def test_an_induction_model_built_by_hand_has_the_highest_scores() -> None:
 
 def test_a_random_model_has_low_scores() -> None:
     """Guards against scores that every head gets: only the attention of 1 in 65 tokens, and no copying."""
-    found = head_behaviours(random_model(), START, SPECIAL)
+    found = head_behaviours(random_model(), START, DRAWN)
     assert max(score for kinds in found.values() for heads in kinds["decoder"] for score in heads) <= 0.05
     assert min(score for heads in found["copying"]["decoder"] for score in heads) >= -0.05
 
@@ -82,19 +82,19 @@ def test_a_head_that_suppresses_what_it_attends_to_has_a_negative_score() -> Non
     model = induction_model()
     with torch.no_grad():
         model.head.weight.neg_()
-    assert head_behaviours(model, START, SPECIAL)["copying"]["decoder"][1][0] <= -0.95
+    assert head_behaviours(model, START, DRAWN)["copying"]["decoder"][1][0] <= -0.95
 
 
 def test_the_tokens_are_repeated_once_and_never_special() -> None:
     """Guards the test sequence: the same at every step of a run, and each token once in each half."""
-    tokens = repeated_tokens(random_model(), START, SPECIAL)
+    tokens = repeated_tokens(random_model(), START, DRAWN)
     assert tokens is not None
     assert tokens.shape == (ROWS, CONTEXT)
     assert torch.equal(tokens[:, 1 : LENGTH + 1], tokens[:, LENGTH + 1 :])
     assert (tokens[:, 0] == START).all()
-    assert not set(tokens[:, 1:].flatten().tolist()) & set(SPECIAL)
+    assert set(tokens[:, 1:].flatten().tolist()) <= set(DRAWN)
     assert all(len(set(row)) == LENGTH for row in tokens[:, 1 : LENGTH + 1].tolist())
-    again = repeated_tokens(random_model(), START, SPECIAL)
+    again = repeated_tokens(random_model(), START, DRAWN)
     assert again is not None
     assert torch.equal(tokens, again)
 
@@ -103,9 +103,9 @@ def test_the_tokens_are_repeated_once_and_never_special() -> None:
 def test_a_short_context_gets_a_shorter_sequence_or_none(context: int, length: int | None) -> None:
     """Guards small models: no sequence may be longer than the context."""
     model = random_model(context=context)
-    tokens = repeated_tokens(model, START, SPECIAL)
+    tokens = repeated_tokens(model, START, DRAWN)
     assert (None if tokens is None else (tokens.shape[1] - 1) // 2) == length
-    assert bool(head_behaviours(model, START, SPECIAL)) == (length is not None)
+    assert bool(head_behaviours(model, START, DRAWN)) == (length is not None)
 
 
 def test_the_model_is_undisturbed() -> None:
@@ -113,6 +113,6 @@ def test_the_model_is_undisturbed() -> None:
     model = random_model(dropout=0.1).train()
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    head_behaviours(model, START, SPECIAL)
+    head_behaviours(model, START, DRAWN)
     assert model.training
     assert torch.equal(before, torch.get_rng_state())

@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from functools import cache
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -99,6 +100,20 @@ def test_stories_have_four_to_twelve_sentences() -> None:
     lengths = Counter(told(row, row["text"]).count(".") for row in some("stories", 1500))
     assert set(lengths) == set(range(4, 13))
     assert sum(lengths[count] for count in range(9, 13)) > 0.1 * len(some("stories", 1500))
+
+
+def test_a_word_list_is_repeated_word_for_word() -> None:
+    """Guards the only text that rewards induction: three times the same different words, in an order without a rule."""
+    stories = [row["text"] for row in some("stories", 1500) if row["construction"] == "word_list"]
+    assert len(stories) > 60
+    pairs: list[tuple[str, str]] = []
+    for story in stories:
+        first, second, third = re.findall(r" said ([^.]+)\.", story)
+        assert first == second == third
+        words = first.split()
+        assert 6 <= len(words) == len(set(words)) <= 14
+        pairs += pairwise(words)
+    assert len(set(pairs)) > 0.9 * len(pairs)
 
 
 def test_nobody_helps_himself() -> None:
