@@ -54,6 +54,8 @@ class Progress:
     """Fraction of the budget that was spent at the last recording."""
     recording_seconds: float = 0.0
     """Total duration of the recordings between evaluations."""
+    last_recording_seconds: float = 0.0
+    """Duration of the last one."""
     skipped_steps: int = 0
     """Steps that were not applied, because the gradient was not finite; `step` includes them."""
     skipped_in_a_row: int = 0

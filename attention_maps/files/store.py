@@ -113,7 +113,14 @@ def _serialised(recording: Recording) -> bytes:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=_as_dict)
+    try:
+        return _strict_json(value)
+    except ValueError:  # NaN or infinity, of a diverged model
+        return _strict_json(_finite(value))
+
+
+def _strict_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_as_dict)
 
 
 def _as_dict(value: Tokens | Antecedents) -> dict[str, Any]:
@@ -122,7 +129,7 @@ def _as_dict(value: Tokens | Antecedents) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Replace NaN and infinity (of a diverged model) by None, recursively: browsers reject NaN in JSON."""
+    """Replace NaN and infinity by None, recursively: browsers reject NaN in JSON."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -23,7 +23,7 @@ from model.blocks import DecoderBlock
 from model.gpt import GPT
 from model.recording import AttentionRecording, record_attention
 
-ROWS, LENGTH = 4, 32
+ROWS, LENGTH = 2, 32
 """Number of sequences, and of random tokens in each, before they are repeated."""
 
 

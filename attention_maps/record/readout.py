@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -59,7 +60,8 @@ def _most_likely(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _spelt(ids: Tensor, probabilities: Tensor, pieces: dict[int, str]) -> tuple[tuple[Prediction, ...], ...]:
+    rounded = np.round(probabilities.double().cpu().numpy(), 5).tolist()
     return tuple(
-        tuple(Prediction(token, pieces[token], round(p, 5)) for token, p in zip(tokens, row, strict=True))
-        for tokens, row in zip(ids.tolist(), probabilities.tolist(), strict=True)
+        tuple(Prediction(token, pieces[token], p) for token, p in zip(tokens, row, strict=True))
+        for tokens, row in zip(ids.tolist(), rounded, strict=True)
     )

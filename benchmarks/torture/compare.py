@@ -17,7 +17,15 @@ from torch import Tensor
 
 from benchmarks.torture.recipes import RUN
 
-TIMES = {"seconds", "step_seconds", "evaluated_seconds", "evaluation_seconds", "recording_seconds", "tokens_per_second"}
+TIMES = {
+    "seconds",
+    "step_seconds",
+    "evaluated_seconds",
+    "evaluation_seconds",
+    "recording_seconds",
+    "last_recording_seconds",
+    "tokens_per_second",
+}
 """Values that are measured, and differ between any two runs."""
 
 UNEQUAL = TIMES | {"files", "crc32", "save"}

@@ -200,11 +200,15 @@ class Tokenizer:
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return display names of tokens: spaces as ▁, control characters as symbols (↵ ⇥), bytes as <0xE3>."""
-        labels = []
-        for token in ids:
-            label = SPECIAL_NAMES[token] if token in self.special_ids else _unescape(self._processor.id_to_piece(token))
-            labels.append("".join(_LABELS.get(character, character) for character in label))
-        return labels
+        return [self._names[token] for token in ids]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        names = [
+            SPECIAL_NAMES[token] if token in self.special_ids else _unescape(self._processor.id_to_piece(token))
+            for token in range(self.vocab_size)
+        ]
+        return ["".join(_LABELS.get(character, character) for character in name) for name in names]
 
     def spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Return the token ids and their spans [start, end) in characters; all bytes of a character have its span."""

@@ -169,3 +169,28 @@ for word, one, many in zip(WORDS, single_strength, multi_strength, strict=True):
 # %%
 series = {"one head": single_strength.tolist(), "four heads": multi_strength.tolist()}
 picture("4_activation", bars(WORDS, series, "Activation strength", "length of each token's output after attention"))
+
+# %% [markdown]
+# ## Which head decides?
+#
+# The outputs of the heads are concatenated, so whatever is computed linearly from them is a sum with one term for each
+# head. Let the score of a word be the product of its features and the output of 'it': how much more does 'it' speak of
+# the orange than of the apple? The terms of the heads add up to the answer. Trained models are taken apart in the same
+# way (direct logit attribution; the view *Prediction* of the Attention tab).
+
+# %%
+IT, APPLE, ORANGE = WORDS.index("it"), WORDS.index("apple"), WORDS.index("orange")
+fruits = (X[ORANGE] - X[APPLE]).numpy()  # [8]
+votes = {name: float(head_outputs[name][IT] @ fruits[features]) for name, features in HEADS.items()}
+all_votes = float(multi_output[IT] @ np.concatenate([fruits[features] for features in HEADS.values()]))
+for name, vote in votes.items():
+    show(f"{name:<22} {vote:+.3f}")
+show(f"{'sum':<22} {sum(votes.values()):+.3f}   whole layer {all_votes:+.3f}")
+
+# %% [markdown]
+# Only one head tells the fruits apart, by their acidity. The pronoun head contributes nothing, however 'it' attends:
+# its two features are the same for both fruits.
+
+# %%
+series = {"orange minus apple": list(votes.values())}
+picture("4_votes", bars(list(HEADS), series, "Which head decides?", "how much more 'it' speaks of the orange, by head"))

@@ -27,6 +27,7 @@ from torch.nn.functional import cross_entropy
 from attention_maps.draw.canvas import heat_map
 from attention_maps.record.example import Example
 from attention_maps.record.recorder import record
+from attention_maps.record.residual_stream import record_residual_stream
 from model.attention import CausalSelfAttention, SelfAttention
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
@@ -165,6 +166,36 @@ for sample, sentence in enumerate(SENTENCES):
     show(f"'mole' attends to '{adjective}': {found[0]:.0%} in head 0, {found[1]:.0%} in head 1")
 
 # %% [markdown]
+# ## What would the model say earlier, and which part says it?
+#
+# The block only adds to the vector of *mole*: first each head, then the MLP. The last norm and the output layer can
+# read the vector after every addition (the logit lens). And since the output layer is linear, the logit of *digs* minus
+# that of *reacts* is a sum with one term for each part, once the scale of the norm is fixed (direct logit attribution).
+# The view *Prediction* of the Attention tab shows both for every recorded step.
+
+# %%
+with torch.no_grad(), record_residual_stream(gpt) as stream:
+    gpt(prompt)
+    so_far = torch.stack(list(stream.added())).cumsum(dim=0)[:, 0, -1]  # [P, C]: the vector after each part
+    pair = torch.tensor([VOCABULARY.index("digs"), VOCABULARY.index("reacts")])
+    of_pair = stream.attribution(pair.expand(1, 3, 2))[:, 0, -1]  # [P, 2]
+lens = gpt.head(gpt.norm(so_far)).softmax(dim=-1)[:, [VOCABULARY.index(verb) for verb in verbs]].detach()  # [P, 3]
+part_names = [part.kind if part.kind != "decoder" else f"head {part.head}" for part in stream.parts()]
+shares = (of_pair[:, 0] - of_pair[:, 1]).tolist()
+whole_difference = float(logits[0, -1, pair[0]] - logits[0, -1, pair[1]])
+for name, share in zip(part_names, shares, strict=True):
+    show(f"{name:<10} {share:+.2f}")
+show(f"{'sum':<10} {sum(shares):+.2f}   logit of 'digs' minus logit of 'reacts' {whole_difference:+.2f}")
+series = {verb: lens[:, column].tolist() for column, verb in enumerate(verbs)}
+after = [f"+ {name}" if number else name for number, name in enumerate(part_names)]
+picture("5_lens", bars(after, series, "a furry mole …", "probability of the next word after each part"))
+series = {"digs minus reacts": shares}
+picture("5_parts", bars(part_names, series, "Which part says it?", "terms of the difference of two logits"))
+
+# %% [markdown]
+# The embedding of *mole* alone knows that a verb follows, but not which: it is the same vector in all sentences. The
+# heads bring in the adjective, and the MLP turns it into a verb.
+#
 # ## Masking: one pass trains on every prefix
 #
 # Because no token attends to later tokens, the prediction of a GPT at position t of a long text equals its prediction
