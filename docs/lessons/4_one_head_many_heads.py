@@ -193,4 +193,12 @@ show(f"{'sum':<22} {sum(votes.values()):+.3f}   whole layer {all_votes:+.3f}")
 
 # %%
 series = {"orange minus apple": list(votes.values())}
-picture("4_votes", bars(list(HEADS), series, "Which head decides?", "how much more 'it' speaks of the orange, by head"))
+picture(
+    "4_votes",
+    bars(
+        [name.partition("/")[0] for name in HEADS],
+        series,
+        "Which head decides?",
+        "how much more 'it' speaks of the orange, by head",
+    ),
+)

@@ -193,8 +193,8 @@ series = {"digs minus reacts": shares}
 picture("5_parts", bars(part_names, series, "Which part says it?", "terms of the difference of two logits"))
 
 # %% [markdown]
-# The embedding of *mole* alone knows that a verb follows, but not which: it is the same vector in all sentences. The
-# heads bring in the adjective, and the MLP turns it into a verb.
+# The vector of *mole* alone does not even say that a verb follows. The heads bring in the adjective, which makes verbs
+# likely, but two of them equally; the MLP decides.
 #
 # ## Masking: one pass trains on every prefix
 #
