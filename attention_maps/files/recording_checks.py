@@ -239,4 +239,5 @@ def _score(score: Any, kinds: Kinds, where: str) -> dict[str, Any]:
     extent = {"layers": 0, "heads": 0} if kind is None else kinds[kind]
     need(layer is None or is_whole(layer, 0, extent["layers"] - 1), f"{where} refers to a layer that is not recorded")
     need(head is None or is_whole(head, 0, extent["heads"] - 1), f"{where} refers to a head that is not recorded")
-    return {key: score.get(key) for key in ("measure", "name", "value", "kind", "layer", "head")}
+    need(score.get("rows") in (None, "reads", "predicts"), f"{where} refers to rows other than reads and predicts")
+    return {key: score.get(key) for key in ("measure", "name", "value", "kind", "layer", "head", "rows")}

@@ -83,5 +83,13 @@ def _antecedents(entry: Any, sides: Mapping[str, Tokens | None], where: str) -> 
         spans = is_list(pair, lambda position: is_whole(position, 0, length)) and len(pair) == 4
         return spans and pair[0] < pair[1] and pair[2] < pair[3]
 
+    def is_mention(mention: Any) -> bool:
+        if not (is_list(mention, is_whole) and len(mention) == 4):
+            return False
+        start, stop, _, pronoun = mention
+        return 0 <= start < stop <= length and pronoun in (0, 1)
+
+    mentions = entry.get("mentions", [])  # older recordings have none
     need(is_list(entry.get("pairs"), is_pair), f"{where}: antecedents must be pairs of spans of its tokens")
-    return {"side": entry["side"], "pairs": entry["pairs"]}
+    need(is_list(mentions, is_mention), f"{where}: mentions must be spans of its tokens, with a referent and a mark")
+    return {"side": entry["side"], "pairs": entry["pairs"], "mentions": mentions}

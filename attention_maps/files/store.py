@@ -124,8 +124,9 @@ def _strict_json(value: Any) -> str:
 
 
 def _as_dict(value: Tokens | Antecedents) -> dict[str, Any]:
-    marks = {"special": [int(mark) for mark in value.special]} if isinstance(value, Tokens) else {}
-    return vars(value) | marks
+    if isinstance(value, Tokens):
+        return vars(value) | {"special": [int(mark) for mark in value.special]}
+    return vars(value) | {"mentions": [[*span, int(pronoun)] for *span, pronoun in value.mentions]}
 
 
 def _finite(value: Any) -> Any:
@@ -252,8 +253,13 @@ def _sample_from_json(entry: Mapping[str, Any]) -> Sample:
         length=entry["length"],
         source_length=entry["source_length"],
         links=None if links is None else tuple((source, target) for source, target in links),
-        antecedents=antecedents and Antecedents(antecedents["side"], tuple(map(tuple, antecedents["pairs"]))),
+        antecedents=antecedents and _antecedents_from_json(antecedents),
     )
+
+
+def _antecedents_from_json(entry: Mapping[str, Any]) -> Antecedents:
+    mentions = tuple((start, stop, referent, bool(pronoun)) for start, stop, referent, pronoun in entry["mentions"])
+    return Antecedents(entry["side"], tuple(map(tuple, entry["pairs"])), mentions)
 
 
 def _predictions_from_json(rows: Any) -> tuple[tuple[Prediction, ...], ...]:

@@ -44,9 +44,14 @@ class Antecedents:
     pairs: tuple[tuple[int, int, int, int], ...]
     """[start, stop) of each pronoun and [start, stop) of its antecedent."""
 
+    mentions: tuple[tuple[int, int, int, bool], ...] = ()
+    """[start, stop), referent and whether it is a pronoun, of every mention in the text: the candidates of the measure
+    `antecedent`. Empty if only pairs are known."""
+
     def cut(self, length: int) -> Antecedents:
-        """Keep the pairs within the first `length` tokens."""
-        return Antecedents(self.side, tuple(pair for pair in self.pairs if max(pair) <= length))
+        """Keep the pairs and mentions within the first `length` tokens."""
+        pairs = tuple(pair for pair in self.pairs if max(pair) <= length)
+        return Antecedents(self.side, pairs, tuple(mention for mention in self.mentions if mention[1] <= length))
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,8 @@ class Score:
 
     layer: int | None = None
     head: int | None = None
+    rows: Rows | None = None
+    """The scored row of each word or pronoun."""
 
 
 @dataclass(frozen=True)

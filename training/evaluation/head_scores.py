@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from attention_maps.record.alignment_error import AlignmentTally
 from attention_maps.record.alignment_readout import READOUTS
 from attention_maps.record.antecedent_accuracy import AntecedentTally
-from attention_maps.record.recording import Measures, Score
+from attention_maps.record.recording import Measures, Rows, Score
 from attention_maps.record.undisturbed import undisturbed
 from data.coreference import HEURISTICS, Pronoun, pronouns, share, with_candidates
 from data.tokens.tokenizer import Tokenizer
@@ -158,25 +158,26 @@ def alignment_scores(
             for name in READOUTS:
                 value = float(tally.error_rates(rows_read, name)[layer, -1])
                 title = f"mean of layer {layer}, {name}{note}"
-                scores.append(Score("alignment_error", title, value, "cross", layer))
+                scores.append(Score("alignment_error", title, value, "cross", layer, rows=rows_read))
     for name in READOUTS:
         value = float(tally.error_rates("predicts", name)[-1, -1])
-        scores.append(Score("alignment_error", f"mean of all layers, {name}", value, "cross"))
+        scores.append(Score("alignment_error", f"mean of all layers, {name}", value, "cross", rows="predicts"))
     for rows_read, note in ALIGNMENT_ROWS.items():
-        scores.append(_best_head(each[rows_read], "alignment_error", f"best head, argmax{note}", "cross", chosen))
+        best = _best_head(each[rows_read], "alignment_error", f"best head, argmax{note}", "cross", chosen)
+        scores.append(replace(best, rows=rows_read))
     for layer, head, reads in guided:
-        rows_read = "reads" if reads else "predicts"
+        taught: Rows = "reads" if reads else "predicts"
         for name in READOUTS:
-            value = float(tally.error_rates(rows_read, name)[layer, head])
-            title = f"guided head, {name}{ALIGNMENT_ROWS[rows_read]}"
-            scores.append(Score("alignment_error", title, value, "cross", layer, head))
+            value = float(tally.error_rates(taught, name)[layer, head])
+            title = f"guided head, {name}{ALIGNMENT_ROWS[taught]}"
+            scores.append(Score("alignment_error", title, value, "cross", layer, head, taught))
     scores.append(Score("alignment_error", "along the diagonal", float(diagonal.error_rates()[0, 0])))
     scores.append(Score("alignment_error", "chance", 100 * (1 - hits / drawn)))
     better = np.minimum(*each.values())  # each head is reported by its better row
     return HeadScores(scores, {"alignment_error": {"cross": _listed(better)}}, tally.pairs, len(cases) - tally.pairs)
 
 
-ALIGNMENT_ROWS = {"predicts": "", "reads": ", shifted"}
+ALIGNMENT_ROWS: dict[Rows, str] = {"predicts": "", "reads": ", shifted"}
 """The two rows of cross-attention for a target token: the one that predicts it, and the next one, which reads it."""
 
 
@@ -211,7 +212,7 @@ def _listed(heads: np.ndarray) -> list[list[float]]:
 AMONG = ("antecedent", "antecedent_agreeing")
 """Two measures that differ in the candidates: all preceding nouns, or those that agree with the pronoun (often one)."""
 
-ROWS = {"reads": "read", "predicts": "written"}
+ROWS: dict[Rows, str] = {"reads": "read", "predicts": "written"}
 """The two attention rows of a pronoun: its own, which reads it, and the preceding row, which predicts it."""
 
 
@@ -241,7 +242,8 @@ def antecedent_scores(
     for measure, found in asked.items():
         for rows, verb in ROWS.items():
             each = tallies[rows, measure].accuracies()[:-1, :-1]
-            scores.append(_best_head(each, measure, f"best head, pronoun {verb}", "decoder", chosen))
+            best = _best_head(each, measure, f"best head, pronoun {verb}", "decoder", chosen)
+            scores.append(replace(best, rows=rows))
         guesses = {name: [share(pronoun, rank) for pronoun in found] for name, rank in HEURISTICS.items()}
         guesses["chance"] = [1 / len(pronoun.candidates) for pronoun in found]
         scores += [Score(measure, name, 100 * float(np.mean(hits))) for name, hits in guesses.items()]

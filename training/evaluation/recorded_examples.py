@@ -20,30 +20,24 @@ from model.encoder_decoder import EncoderDecoder
 def text_examples(attention: AttentionConfig, prepared: PreparedText, gold: bool) -> list[Example]:
     """Return the text examples; texts of the built-in corpus (`gold`) include the antecedents of their pronouns, and
     the mentions that the answers to their questions repeat."""
-    valid: list[tuple[str, Sequence[Sequence[int]] | None]]
-    if gold:
-        stories = _rows(prepared, attention.examples)
-        answered = [[question[1:5] for question in story["questions"]] for story in stories]
-        valid = [(s["text"], [*s["antecedents"], *links]) for s, links in zip(stories, answered, strict=True)]
-    else:
-        valid = [(text, None) for text in prepared.texts("valid", attention.examples)]
-    probes = [parse_probe(probe) for probe in attention.probes]
-    return [
-        *(
-            text_example(prepared.tokenizer, text, marked or None, name)
-            for name, (text, marked) in _named("probe", probes)
-        ),
-        *(text_example(prepared.tokenizer, text, known, name) for name, (text, known) in _named("valid", valid)),
+    probes = [
+        {"text": text} | ({"antecedents": marked} if marked else {})
+        for text, marked in map(parse_probe, attention.probes)
     ]
+    stories = _rows(prepared, attention.examples) if gold else []
+    texts = [] if gold else [{"text": text} for text in prepared.texts("valid", attention.examples)]
+    named = [*_named("probe", probes), *_named("valid", stories or texts)]
+    return [text_example(prepared.tokenizer, row, name) for name, row in named]
 
 
-def text_example(
-    tokenizer: Tokenizer, text: str, antecedents: Sequence[Sequence[int]] | None = None, name: str = ""
-) -> Example:
-    """Return a text with an eos token prepended, as in every training document. antecedents: [pronoun
-    start, end, noun start, end] in characters."""
-    ids, spans = tokenizer.spans(text)
-    known = None if antecedents is None else _antecedents("reads", antecedents, [(-1, -1), *spans])
+def text_example(tokenizer: Tokenizer, row: dict[str, Any], name: str = "") -> Example:
+    """Return a row with `text`, including the gold columns `antecedents`, `questions` and `mentions` if present, with
+    an eos token prepended, as in every training document."""
+    ids, spans = tokenizer.spans(row["text"])
+    known = None
+    if "antecedents" in row:
+        pairs = [*row["antecedents"], *(question[1:5] for question in row.get("questions", ()))]
+        known = _antecedents("reads", pairs, [(-1, -1), *spans], row.get("mentions", ()))
     return Example.text([tokenizer.eos_id, *ids], tokenizer, name, known)
 
 
@@ -84,12 +78,23 @@ def pair_example(tokenizers: Sequence[Tokenizer], row: dict[str, Any], name: str
     )
 
 
-def _antecedents(side: Any, spans: Iterable[Sequence[int]], tokens: Sequence[Sequence[int]]) -> Antecedents:
-    pairs = []
-    for a, b, c, d in spans:
-        pronoun, noun = groups([(a, b), (c, d)], tokens)
-        pairs.append((pronoun[0], pronoun[-1] + 1, noun[0], noun[-1] + 1))
-    return Antecedents(side, tuple(pairs))
+def _antecedents(
+    side: Any,
+    spans: Iterable[Sequence[int]],
+    tokens: Sequence[Sequence[int]],
+    mentions: Iterable[tuple[int, int, int, int]] = (),
+) -> Antecedents:
+    """Convert pairs of spans and mentions (start, end, referent, is a pronoun) from characters to tokens."""
+
+    def of_tokens(start: int, end: int) -> tuple[int, int]:
+        (covering,) = groups([(start, end)], tokens)
+        return covering[0], covering[-1] + 1
+
+    return Antecedents(
+        side,
+        tuple((*of_tokens(a, b), *of_tokens(c, d)) for a, b, c, d in spans),
+        tuple((*of_tokens(start, end), referent, bool(pronoun)) for start, end, referent, pronoun in mentions),
+    )
 
 
 def _rows(prepared: Prepared, count: int) -> list[dict[str, Any]]:

@@ -232,7 +232,7 @@ def test_gold_measures_labels_and_scores_come_back(lesson: Recording, tmp_path: 
     sample = replace(
         sample,
         links=((0, 1), (2, 2)),
-        antecedents=Antecedents("reads", ((3, 4, 0, 2),)),
+        antecedents=Antecedents("reads", ((3, 4, 0, 2),), ((0, 2, 0, False), (3, 4, 0, True))),
         values={key: np.ones((2, weights.shape[2]), np.float16) for key, weights in sample.weights.items()},
         rollout={"encoder": np.eye(3, dtype=np.float16), "decoder": np.eye(4, dtype=np.float16)},
     )
@@ -241,7 +241,10 @@ def test_gold_measures_labels_and_scores_come_back(lesson: Recording, tmp_path: 
         (sample,),
         measures={"entropy": {"decoder": [[0.5, float("nan")], [1.5, 0.0]]}},
         labels={"decoder": [["broad", ""], ["", "first token"]]},
-        scores=(Score("alignment_error", "mean of layer 1", 23.5, "cross", 1), Score("antecedent", "chance", 29.5)),
+        scores=(
+            Score("alignment_error", "mean of layer 1", 23.5, "cross", 1, rows="reads"),
+            Score("antecedent", "chance", 29.5),
+        ),
         deviation=1e-6,
         loss=0.25,
     )

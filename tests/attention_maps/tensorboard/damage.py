@@ -4,6 +4,7 @@ import json
 import random
 import struct
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 PARTS = ("samples", "measures", "labels", "scores", "parts")
@@ -204,15 +205,11 @@ def disfigure(tree: Any, chance: random.Random) -> None:
         case 2:
             container[key] = [container[key]]
         case 3:
-            container[key] = chance.choice(places(tree))[0]
-            try:  # it may contain itself now, which is no tree any more
-                json.dumps(tree)
-            except (ValueError, RecursionError):
-                container[key] = None
+            container[key] = deepcopy(chance.choice(places(tree))[0])  # a copy: a tree does not contain itself
         case 4:
             container[key] = f"raw{chance.randrange(len(RAW))}raw"
         case _:
-            container[key] = chance.choice(VALUES)
+            container[key] = deepcopy(chance.choice(VALUES))
 
 
 def dump(tree: Any) -> str:

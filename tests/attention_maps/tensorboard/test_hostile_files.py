@@ -103,7 +103,8 @@ def is_shown_well(shown: Tab, recording: str, chance: random.Random) -> bool:
                 assert len(row) == meta["kinds"][kind]["heads"]
                 assert all(isinstance(value, str) if by_kind is meta["labels"] else is_number(value) for value in row)
     for score in meta["scores"]:
-        assert score.keys() == {"measure", "name", "value", "kind", "layer", "head"}
+        assert score.keys() == {"measure", "name", "value", "kind", "layer", "head", "rows"}
+        assert score["rows"] in (None, "reads", "predicts")
         assert is_number(score["value"])
         assert score["kind"] is None or score["kind"] in meta["kinds"]
         for place, count in (("layer", "layers"), ("head", "heads")):
@@ -142,6 +143,10 @@ def check_sample(sample: dict[str, Any]) -> None:
         for start, stop, other_start, other_stop in sample["antecedents"]["pairs"]:
             assert 0 <= start < stop <= len(tokens)
             assert 0 <= other_start < other_stop <= len(tokens)
+        for start, stop, referent, pronoun in sample["antecedents"]["mentions"]:
+            assert 0 <= start < stop <= len(tokens)
+            assert type(referent) is int
+            assert pronoun in (0, 1)
 
 
 def expected_shape(sample: dict[str, Any], kind: str, what: str, heads: int) -> list[int]:

@@ -109,6 +109,10 @@ WRONG: list[tuple[Change, str]] = [
     (sample("links", [[0, 4]]), "sample 0: links must be pairs of positions"),
     (sample("links", [[-1, 0]]), "sample 0: links must be pairs of positions"),
     (sample("antecedents", []), "sample 0: antecedents need a side"),
+    (
+        sample("antecedents", {"side": "reads", "pairs": [], "mentions": [[2, 1, 0, 0]]}),
+        "sample 0: mentions must be spans of its tokens",
+    ),
     (sample("antecedents.side", "predicts"), "sample 0: antecedents need a side"),
     (sample("antecedents.pairs", [[0, 1, 2]]), "sample 0: antecedents must be pairs of spans of its tokens"),
     (sample("antecedents.pairs", [[0, 1, 4, 5]]), "sample 0: antecedents must be pairs of spans"),

@@ -40,11 +40,12 @@ def test_meta_is_what_was_recorded(tab: type[Tab], logdir: Path, complete: Recor
     assert sample["predictions"][0] == [[5, "I", 0.5], [6, "d", 0.25]]
     assert (sample["name"], sample["length"], sample["source_length"], sample["truncated"]) == ("probe 1", 4, 3, False)
     assert sample["links"] == [[0, 0], [1, 2], [2, 2]]
-    assert sample["antecedents"] == {"side": "reads", "pairs": [[2, 3, 0, 2]]}
+    assert sample["antecedents"] == {"side": "reads", "pairs": [[2, 3, 0, 2]], "mentions": []}
     assert meta["kinds"] == {kind: {"layers": 2, "heads": 2} for kind in ("encoder", "decoder", "cross")}
     assert meta["measures"]["entropy"]["cross"] == [[0.25, 0.5], [1.0, None]]
     assert meta["labels"] == complete.labels
     best = {"measure": "alignment_error", "name": "best head", "value": 20.5, "kind": "cross", "layer": 0, "head": 0}
+    best["rows"] = "predicts"
     assert meta["scores"][0] == best
     assert meta["scores"][1]["kind"] is None
 

@@ -194,7 +194,7 @@ def test_gold_of_examples_joins_back_to_the_words(tokenizer: Tokenizer, pairs: R
             assert example.next_pieces[target].strip("▁") in row["target"]
     asked = 0
     for story in stories:
-        example = text_example(tokenizer, story["text"], story["antecedents"])
+        example = text_example(tokenizer, story | {"questions": []})
         assert example.antecedents is not None
         for (a, b, c, d), spans in zip(example.antecedents.pairs, story["antecedents"], strict=True):
             pronoun, noun = ("".join(example.target_pieces[x:y]).replace("▁", " ") for x, y in ((a, b), (c, d)))

@@ -54,8 +54,8 @@ export function createScores(context) {
   }
 
   function row(measure, score) {
-    const {value, kind, layer, head} = score;
-    const choose = () => context.state.set({kind, layer, head: head ?? 'mean', token: '', pair: ''});
+    const {value, kind, layer, head, rows} = score;
+    const choose = () => context.state.set({kind, layer, head: head ?? 'mean', rows: rows ?? '', token: '', partner: ''});
     const name = titleOf(score);
     return element(
       'tr',

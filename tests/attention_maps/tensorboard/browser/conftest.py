@@ -31,10 +31,10 @@ ODD = "a 100% #1 'x' \"y\"/日本&z=?+"
 PRONOUNS = (
     Score("alignment_error", "mean of all layers, grown", 30.0, "cross"),
     Score("alignment_error", "mean of layer 0, argmax", 40.0, "cross", 0),
-    Score("antecedent", "best head, pronoun written", 50.0, "cross", 0, 1),
+    Score("antecedent", "best head, pronoun written", 50.0, "cross", 0, 1, "predicts"),
     Score("antecedent", "last subject", 75.0),
     Score("antecedent", "chance", 25.0),
-    Score("antecedent_agreeing", "best head, pronoun read", 60.0, "cross", 0, 0),
+    Score("antecedent_agreeing", "best head, pronoun read", 60.0, "cross", 0, 0, "reads"),
 )
 
 
@@ -184,26 +184,33 @@ def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def opened_views(driver: Chrome, tmp_path_factory: pytest.TempPathFactory, downloads: Path) -> Iterator[Page]:
-    """Open the tab for runs with gold links and antecedents, and one without."""
+def views_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the URL of a TensorBoard for runs with gold links and antecedents, and one without."""
     folder = tmp_path_factory.mktemp("views")
     flat = known.heads_of([[1 / 8] * 7] * 7)
     store.save(Recording(100, (known.translation(flat),)), folder / "translation")
     store.save(Recording(200, (known.translation(known.heads_of(known.CROSS)),)), folder / "translation")
-    store.save(Recording(100, (known.story(),), parts=known.PARTS), folder / "gpt")
+    stories = (known.story(), known.story(known.SHE_WRONG), known.story(mentions=()))
+    store.save(Recording(100, stories, parts=known.PARTS), folder / "gpt")
     for step in known.HISTORY:
         store.save(known.remembered(step), folder / "history")
     plain = known.translation(known.heads_of(known.CROSS), gold=False)
     plain.norms.clear()
     store.save(Recording(200, (plain,)), folder / "older")
     with serving(folder) as address:
-        driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})
-        permissions = {"origin": address, "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
-        driver.execute_cdp_cmd("Browser.grantPermissions", permissions)
-        page = Page(driver, address)
-        page.load(**known.TRANSLATION)
-        yield page
-        driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "default"})
+        yield address
+
+
+@pytest.fixture(scope="session")
+def opened_views(driver: Chrome, views_server: str, downloads: Path) -> Iterator[Page]:
+    """Open the tab for these runs."""
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})
+    permissions = {"origin": views_server, "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    driver.execute_cdp_cmd("Browser.grantPermissions", permissions)
+    page = Page(driver, views_server)
+    page.load(**known.TRANSLATION)
+    yield page
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "default"})
 
 
 @pytest.fixture

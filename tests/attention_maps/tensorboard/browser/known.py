@@ -23,7 +23,8 @@ CROSS: list[list[float]] = [  # what each row, labelled by what it predicts, att
     [0, 0, 0, 0, 0, 0, 1],  # </s>
 ]
 STORY = ["</s>", "▁Kate", "▁hid", "▁her", "▁pen", ".", "▁She", "▁smiled", "."]
-SHE = [0.25, 0.25, 0, 0.0625, 0.0625, 0, 0.375, 0, 0]  # of the words before it most to Kate, its antecedent
+SHE = [0.25, 0.25, 0, 0.0625, 0.125, 0, 0.3125, 0, 0]  # of the nouns before it most to Kate, its antecedent
+SHE_WRONG = [0.25, 0.125, 0, 0.0625, 0.25, 0, 0.3125, 0, 0]  # most to pen
 HER = [0.25, 0.25, 0.5, 0, 0, 0, 0, 0, 0]  # attends to `hid`
 
 PARTS = (Part("embedding"), Part("decoder", 0, 0), Part("decoder", 0, 1), Part("mlp", 0))
@@ -62,11 +63,15 @@ def translation(weights: np.ndarray, *, gold: bool = True) -> Sample:
     )
 
 
-def story() -> Sample:
+MENTIONS = ((1, 2, 0, False), (3, 4, 0, True), (4, 5, 1, False), (6, 7, 0, True))
+"""Kate, her, pen and She."""
+
+
+def story(she: list[float] = SHE, mentions: tuple[tuple[int, int, int, bool], ...] = MENTIONS) -> Sample:
     """Return a text with two pronouns whose antecedent is Kate."""
     length = len(STORY)
     weights = np.tril(np.ones((length, length))) / np.arange(1, length + 1)[:, None]
-    weights[3], weights[6] = HER, SHE
+    weights[3], weights[6] = HER, she
     maps = np.stack([weights, np.eye(length)]).astype(np.float16)
     return Sample(
         reads=marked(STORY),
@@ -78,7 +83,7 @@ def story() -> Sample:
         norms={("decoder", 0): np.ones((2, length), np.float16)},
         name="valid 1",
         length=length,
-        antecedents=Antecedents("reads", ((3, 4, 1, 2), (6, 7, 1, 2))),
+        antecedents=Antecedents("reads", ((3, 4, 1, 2), (6, 7, 1, 2)), mentions),
         attribution=np.array([[[part] * length for part in row] for row in (NEXT, [1, 0.5, -0.5, 1])], np.float16),
         logits=np.array([[sum(NEXT)] * length, [2] * length], np.float16),
         lens=(tuple((Prediction(10 + row + 1, "▁soon", 0.25),) for row in range(length)),),

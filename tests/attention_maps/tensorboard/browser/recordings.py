@@ -74,7 +74,7 @@ def recording(step: int, *samples: Sample) -> Recording:
     measures = head_measures(samples)
     last = samples[0].layers("cross") - 1
     scores = (
-        Score("alignment_error", f"layer {last} head 2", 40.0, "cross", last, 2),
+        Score("alignment_error", f"layer {last} head 2", 40.0, "cross", last, 2, "reads"),
         Score("alignment_error", "diagonal", 70.0),
     )
     return Recording(step, samples, measures, head_labels(measures), scores if samples[0].source else ())

@@ -85,10 +85,10 @@ def test_in_one_text_a_switch_turns_the_question_round(views: Page) -> None:
     """Guards against self-attention without the opposite direction."""
     views.show(**TEXT, view="sentence")
     views.click(token("r6"))
-    assert numbers(views) == {"r0": ".25", "r1": ".25", "r6": ".38"}
+    assert numbers(views) == {"r0": ".25", "r1": ".25", "r4": ".13", "r6": ".31"}
     views.click(".segments button[value=back]")
     assert "token=c6" in views.hash
-    assert numbers(views) == {"c6": ".38", "c7": ".13", "c8": ".11"}
+    assert numbers(views) == {"c6": ".31", "c7": ".13", "c8": ".11"}
     views.click(token("c1"))
     assert numbers(views)["c1"] == ".50"
     views.click(".segments button[value=forward]")
@@ -96,17 +96,22 @@ def test_in_one_text_a_switch_turns_the_question_round(views: Page) -> None:
 
 
 def test_a_pronoun_is_judged_by_its_antecedent(views: Page) -> None:
-    """Guards against counting the attention sink or the pronoun itself as a candidate."""
+    """Guards against another rule than that of the score: all mentions of a referent count, verbs and the pronoun
+    itself do not."""
     views.show(**TEXT, view="sentence", token="r6")
     assert views.text(".gold-known") == "gold antecedent: Kate"
-    assert views.text(".verdict.right") == "✓ right: it gets the largest weight of the words before it (25.0 %)"
-    assert "people and things named only" in views.text(".sentence-panel .rule")
+    assert views.text(".verdict.right") == "✓ right: it gets the largest weight (31.3 %)"
+    assert "named before (Kate, pen), each with all its mentions" in views.text(".sentence-panel .rule")
     views.find(token("r6")).send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.ARROW_LEFT)
     views.settle()
-    assert (
-        views.text(".verdict.wrong")
-        == "✗ wrong: “hid” gets the largest weight of the words before it (50.0 %), the gold antecedent 25.0 %"
-    )
+    assert views.text(".verdict.right") == "✓ right: it gets the largest weight (25.0 %)", "“hid” is no candidate"
+    views.show(**TEXT, view="sentence", token="r6", sample=1)
+    assert views.text(".verdict.wrong") == "✗ wrong: “pen” gets the largest weight (25.0 %), the gold antecedent 18.8 %"
+    views.show(**TEXT | {"head": 1}, view="sentence", token="r6")
+    assert views.text(".verdict.wrong") == "✗ tied: “Kate”, “pen” get the same weight (0.0 %)"
+    views.show(**TEXT, view="sentence", token="r3", sample=2)
+    assert views.text(".verdict.wrong").startswith("✗ wrong: “hid” gets the largest weight (50.0 %)")
+    assert "This text has no list" in views.text(".sentence-panel .rule")
     views.show(**TEXT, view="sentence", rows="predicts", token="r5")
     assert views.text(".sentence-panel h3") == "She"
     assert views.text(".gold-known") == "gold antecedent: Kate"

@@ -98,6 +98,7 @@ def test_heads_are_sorted_by_a_measure_and_scores_stand_beside_baselines(page: P
     assert page.texts(".scores tr") == ["cross: layer 1 head 2 40.0 %", "baseline: diagonal 70.0 %"]
     page.click(".scores button")
     assert page.text(".frame-name") == "cross-attention · layer 1 · head 2"
+    assert "rows=reads" in page.hash, "the row that is scored"
 
 
 def test_scores_name_the_place_of_a_head(page: Page) -> None:

@@ -61,19 +61,28 @@ function verdict(frame, chosen) {
   const far = chosen.side === 'row' ? frame.columns : frame.rows;
   const answer = [...gold.right].map((one) => far[one].text).join(' ');
   const known = element('p', {class: 'gold-known'}, `gold ${gold.name}: `, element('b', {lang: languageOf(answer)}, answer));
-  if (!gold.attended || frame.difference) return [known];
-  const share = [...gold.right].reduce((sum, column) => sum + frame.weights[chosen.index * frame.columns.length + column], 0);
-  const attended = frame.columns[gold.attended.place].text;
-  const among = frame.kind === 'cross' ? '' : frame.causal ? ' of the words before it' : ' of the other words';
-  const text = gold.found
-    ? `✓ right: it gets the largest weight${among} (${percent(share)})`
-    : `✗ wrong: “${attended}” gets the largest weight${among} (${percent(gold.attended.weight)}), the gold ${gold.name} ${percent(share)}`;
-  const rule = frame.kind === 'cross' ? '' : 'Compared with all words; the score “pronouns resolved” compares people and things named only.';
+  if (!gold.compared || frame.difference) return [known];
+  const textOf = ({columns}) => columns.map((column) => frame.columns[column].text).join(' ');
+  const first = textOf(gold.compared.rivals[0]);
+  const text = gold.tied
+    ? `✗ tied: “${gold.tied.map(textOf).join('”, “')}” get the same weight (${percent(gold.share)})`
+    : gold.found
+      ? `✓ right: it gets the largest weight (${percent(gold.share)})`
+      : `✗ wrong: “${first}” gets the largest weight (${percent(gold.compared.rivals[0].share)}), the gold ${gold.name} ${percent(gold.share)}`;
   return [
     known,
-    element('p', {class: gold.found ? 'verdict right' : 'verdict wrong', lang: languageOf(attended)}, text),
-    rule && element('p', {class: 'muted rule'}, rule),
-  ].filter(Boolean);
+    element('p', {class: gold.found && !gold.tied ? 'verdict right' : 'verdict wrong', lang: languageOf(first)}, text),
+    element('p', {class: 'muted rule'}, rule(frame, gold.compared, textOf)),
+  ];
+}
+
+/** Which words the gold label is compared with. */
+function rule(frame, {nouns, rivals}, textOf) {
+  if (frame.kind === 'cross') return 'Compared: all words of the source.';
+  if (nouns)
+    return `Compared, as in the score “pronouns resolved”: the people and things named before (${rivals.map(textOf).join(', ')}), each with all its mentions.`;
+  const words = frame.causal ? 'all words before it' : 'all other words';
+  return `Compared: ${words}. This text has no list of people and things.`;
 }
 
 function strongestOf(frame, {side, index}) {
