@@ -58,10 +58,11 @@ check: install
 tensorboard: install
 	$(BIN)/tensorboard --logdir runs
 
-# Install Chromium for the tests of the Attention tab (Debian packages, as root); without a browser these tests are skipped.
+# Install Chromium and Firefox for the tests of the Attention tab (Debian packages, as root); without a browser its tests are skipped.
 browser:
-	@command -v chromium > /dev/null && command -v chromedriver > /dev/null && fc-list :lang=ja | grep -q . || \
-	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver fontconfig fonts-noto-cjk; }
+	@command -v chromium > /dev/null && command -v chromedriver > /dev/null && { command -v firefox-esr || command -v firefox; } > /dev/null \
+	  && fc-list :lang=ja | grep -q . || { apt-get update -qq && \
+	  apt-get install -y -qq --no-install-recommends chromium chromium-driver firefox-esr fontconfig fonts-noto-cjk; }
 
 # Kill training runs, resume them and compare their ends with an undisturbed run: about half an hour on two cores.
 # make torture kills=10 task=gpt seed=2

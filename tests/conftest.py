@@ -23,7 +23,7 @@ TINY = (
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 SLOW = {"program", "trained", "tensorboard", "real", "wheel", "both_runs"}
-BROWSER = {"driver"}
+BROWSER = {"driver", "firefox"}
 """Fixtures that start processes or a browser, or read a real corpus; tests that use one of them are marked
 automatically."""
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
-from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver import ActionChains, Chrome, Remote
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -18,7 +18,7 @@ READY = "return Boolean(document.querySelector('.page:not([hidden])[aria-busy=fa
 class Page:
     """The Attention tab in a browser, operated as by a user."""
 
-    def __init__(self, driver: Chrome, address: str) -> None:
+    def __init__(self, driver: Chrome | Remote, address: str) -> None:
         """Store driver and URL without opening the page."""
         self.driver = driver
         self.address = address

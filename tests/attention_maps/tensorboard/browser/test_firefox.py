@@ -1,0 +1,123 @@
+"""Every view in Firefox: it opens, draws and can be clicked. The other browser tests use Chromium."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from selenium.webdriver import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+from tests.attention_maps.tensorboard.browser import marionette
+from tests.attention_maps.tensorboard.browser.known import TEXT, TRANSLATION, State
+from tests.attention_maps.tensorboard.browser.page import WAIT, Page, token, wait_for
+
+LISTEN = "window.failed = []; window.addEventListener('error', ({message}) => window.failed.push(message));"
+STORY: State = {"run": "history", "recording": "step_00000002", "kind": "decoder", "layer": 0, "head": 0}
+
+
+@pytest.fixture(scope="session")
+def firefox(views_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Open the tab in Firefox; skip the tests if it is not installed."""
+    program = next(filter(None, map(shutil.which, ("firefox-esr", "firefox"))), None)
+    if not program:
+        pytest.skip("no Firefox is installed: `make browser` installs it")
+    with marionette.firefox(program, tmp_path_factory.mktemp("firefox")) as driver:
+        driver.set_script_timeout(WAIT)
+        driver.set_window_rect(0, 0, 1300, 985)
+        page = Page(driver, views_server)
+        page.load(**TRANSLATION)
+        driver.execute_script(LISTEN)
+        yield page
+
+
+@pytest.fixture
+def page(firefox: Page) -> Iterator[Page]:
+    """Return the open tab; fail if a script error occurred."""
+    firefox.enter()
+    yield firefox
+    firefox.enter()
+    assert firefox.driver.execute_script("return window.failed.splice(0)") == []
+
+
+def press_at(page: Page, selector: str, right: int, down: int) -> None:
+    """Click a point of an element, in pixels from its upper left corner."""
+    element = page.find(selector)
+    x, y = right - element.rect["width"] / 2, down - element.rect["height"] / 2
+    ActionChains(page.driver, duration=0).move_to_element_with_offset(element, round(x), round(y)).click().perform()
+    page.settle()
+
+
+def test_the_story_leads_to_the_map_of_a_head(page: Page) -> None:
+    """Guards against bands without colours, and links that do nothing."""
+    page.show(**STORY, view="story")
+    page.wait("return document.querySelectorAll('.story-band canvas').length === 2")
+    assert len(page.colours(".story-band canvas")) > 2
+    page.click(".story-events button")
+    assert page.text("[role=tab][aria-selected=true]") == "Map"
+    assert page.text(".step-title") == "step 2"
+
+
+def test_the_map_is_drawn_hovered_clicked_and_zoomed(page: Page) -> None:
+    """Guards against a blank map, pointer events at another place, and keys that go elsewhere."""
+    page.show(**TRANSLATION)
+    whole = page.picture(".cells")
+    assert len(page.colours(".cells")) > 4
+    box = page.find(".pointer").rect
+    middle = round(box["width"] / 2), round(box["height"] / 2)
+    assert " → " in page.hover(".pointer", *middle)[0]
+    press_at(page, ".pointer", *middle)
+    assert "token=" in page.hash
+    page.press(Keys.ESCAPE, "+")
+    assert page.picture(".cells") != whole
+    page.press("0", Keys.ARROW_LEFT)
+    assert page.text(".step-title") == "step 100"
+    page.choose("run", "gpt")
+    page.wait("return document.querySelector('.frame-name').textContent.startsWith('decoder')")
+
+
+def test_texts_and_lists_are_clicked(page: Page) -> None:
+    """Guards against views that stay empty or ignore the selection: lines, sentence, pair, prediction and strength."""
+    page.show(**TRANSLATION, view="lines")
+    blank = page.picture(".lines-view canvas")
+    page.click(token("r2"))
+    assert page.picture(".lines-view canvas") != blank
+    page.show(**TRANSLATION, view="sentence")
+    page.click(token("r2"))
+    assert page.text(".verdict.right").startswith("✓ right")
+    page.show(**TRANSLATION, view="pair")
+    wait_for(page, ".pair-view h3", "エミは")
+    page.click(".pair-heads li:nth-child(1) button")
+    assert page.text(".frame-name") == "cross-attention · layer 0 · head 1"
+    page.show(**TEXT, view="prediction")
+    wait_for(page, ".parts-sum", "Sum")
+    page.driver.find_element("xpath", "//button[.='layer 0 · head 1']").click()
+    page.settle()
+    assert page.text(".frame-name") == "decoder self-attention · layer 0 · head 1"
+    page.show(**TRANSLATION, view="strength")
+    wait_for(page, ".strength-legend", "all 2 heads together")
+    press_at(page, ".sheet-scroller", 300, 36)
+    assert "token=r0" in page.hash
+
+
+def test_charts_and_forms_are_used(page: Page) -> None:
+    """Guards against views that stay empty or ignore clicks: alignment, curves, steps and ask."""
+    page.show(**TRANSLATION, view="alignment", token="")
+    text = "return document.querySelector('.pharaoh').value"
+    argmax = page.driver.execute_script(text)
+    page.click(".segments button[value=mutual]")
+    assert page.driver.execute_script(text) not in ("", argmax)
+    page.show(**STORY, view="curves")
+    page.wait("return document.querySelector('.chart-stage canvas').getAttribute('aria-label')")
+    assert len(page.colours(".chart-stage canvas")) > 2
+    press_at(page, ".chart-stage canvas", 70, 100)
+    assert page.text(".step-title") == "step 0"
+    page.show(**TRANSLATION, view="steps")
+    page.wait("return document.querySelectorAll('.step-tile[title]').length === 2")
+    page.click(".step-tile:nth-child(1)")
+    assert page.text(".step-title") == "step 100"
+    page.show(**TEXT, view="ask")
+    page.find(".ask-form textarea").send_keys("!")
+    page.click(".ask-send")
+    wait_for(page, ".ask-status", "checkpoint")
