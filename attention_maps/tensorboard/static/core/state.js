@@ -37,7 +37,7 @@ const INITIAL = {
   scope: 'all', // curves: all layers, or the selected layer
   order: 'layer', // overview: by layer, or by score
   removed: '', // ask: heads without which the model is asked, "cross.0.1,decoder.2.*"
-  how: 'zero', // ask: the output of a removed head is zero, or its mean
+  how: 'zero', // ask: the output of a chosen head is zero, its mean, or that in another text
   checkpoint: '', // ask: the name of a checkpoint; '' is the best one
   follow: false, // jump to the newest step as it appears
 };
@@ -58,7 +58,7 @@ const CHOICES = {
   spacing: ['log', 'even'],
   scope: ['all', 'layer'],
   order: ['layer', 'score'],
-  how: ['zero', 'mean'],
+  how: ['zero', 'mean', 'other'],
 };
 const RANGES = {gamma: [0.2, 2], top: [1, 12], mass: [0, 1], threshold: [0, 1], candidate: [0, 5], versus: [-1, 5]};
 const PATTERNS = {

@@ -14,6 +14,7 @@ from tests.attention_maps.tensorboard.browser.conftest import serving
 from tests.attention_maps.tensorboard.browser.page import Page, wait_for
 
 TEXT, TARGET = ".ask-form textarea", ".ask-form textarea:nth-of-type(2)"
+OTHER = ".ask-form div > textarea"
 STATUS, ANSWER, CELLS = ".ask-status", ".ask-answer", ".ask-next td"
 
 
@@ -70,6 +71,27 @@ def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
     wait_for(runs, ".parts-sum", "Sum")
     names, values = runs.texts(".part-name"), runs.texts(".parts .bar-number")
     assert values[names.index("layer 0 · head 1")] in ("+0.00", "−0.00")
+
+
+def test_a_head_takes_its_output_from_another_text(runs: Page) -> None:
+    """Guards patching: the other text is used for the chosen heads alone, and another length is refused in a sentence."""
+    typed(runs, TEXT, "Ken had a pen.")
+    runs.find(TEXT).send_keys(Keys.CONTROL, Keys.ENTER)
+    wait_for(runs, f"{ANSWER} h3", "the whole model")
+    runs.settle()
+    runs.show(run="gpt", recording=recording_of(runs), view="ask", kind="decoder", removed="decoder.0.1", how="other")
+    typed(runs, OTHER, "Ken had a pen.")
+    runs.click(".ask-send")
+    wait_for(runs, f"{ANSWER} h3", "with decoder 0.1 from “Ken had a pen.”")
+    wait_for(runs, ".ask-change", "stays at")
+    assert "difference +0.00" in runs.text(".ask-loss") or "difference −0.00" in runs.text(".ask-loss")
+    typed(runs, OTHER, "Ken had a dog.")
+    runs.click(".ask-send")
+    wait_for(runs, f"{ANSWER} h3", "from “Ken had a dog.”")
+    assert runs.texts(".ask-next th")[:4] == ["next token", "patched", "whole model", "difference"]
+    typed(runs, OTHER, "Ken had a pen. He had a pen.")
+    runs.click(".ask-send")
+    wait_for(runs, STATUS, "only between texts of equal length")
 
 
 def rows(page: Page) -> list:

@@ -19,8 +19,9 @@ export class Answer {
     this.compare = element('button', {type: 'button', class: 'ask-compare', onclick: () => this.toggle()});
     this.tokens = element('div', {class: 'passage-text', onclick: (event) => this.choose(event.target.closest('.token'))});
     this.table = element('table', {class: 'ask-next'});
+    this.change = element('p', {class: 'ask-change'});
     const caption = element('div', {class: 'caption'}, 'what follows each token; click one for the probabilities');
-    this.element = element('section', {class: 'ask-answer', 'aria-label': 'answer', hidden: true}, this.about, this.written, this.loss, this.compare, caption, this.tokens, this.table);
+    this.element = element('section', {class: 'ask-answer', 'aria-label': 'answer', hidden: true}, this.about, this.written, this.loss, this.compare, caption, this.tokens, this.change, this.table);
   }
 
   /** Show the answer that belongs to the recording shown; nothing if it was not made for a question. */
@@ -48,8 +49,7 @@ export class Answer {
   show() {
     const {answer} = this;
     const {whole, losses} = answer;
-    const names = (answer.asked?.removed ?? []).map(([kind, layer, head]) => headName({kind, layer, head: head ?? '*'}));
-    const without = whole ? `without ${names.join(', ') || 'some heads'}` : 'the whole model';
+    const without = whole ? changeOf(answer.asked) : 'the whole model';
     this.element.hidden = false;
     this.about.textContent = `${recordingTitle(answer.recording)}: ${answer.checkpoint}, ${without}`;
     this.written.replaceChildren(...writtenLines(answer, without));
@@ -79,6 +79,7 @@ export class Answer {
   showTokens() {
     const {tokens, losses, whole} = this.answer;
     const palette = this.context.colours();
+    const answered = changeOf(this.answer.asked);
     this.tokens.replaceChildren(
       ...tokens.map((piece, position) => {
         const text = readable(piece);
@@ -90,7 +91,7 @@ export class Answer {
           const change = loss - whole.losses[position];
           const colour = palette.difference(Math.max(-1, Math.min(1, change / LARGEST)));
           Object.assign(button.style, {backgroundColor: css(colour), color: palette.ink(colour)});
-          button.title = `loss of the token after it: ${loss.toFixed(2)}, ${signed(change, 2)} without the heads`;
+          button.title = `loss of the token after it: ${loss.toFixed(2)}, ${signed(change, 2)} ${answered}`;
         } else if (loss !== undefined) button.title = `loss of the token after it: ${loss.toFixed(2)}`;
         return button;
       }),
@@ -107,6 +108,7 @@ export class Answer {
   showTable() {
     const {next, tokens, whole} = this.answer;
     const {position} = this;
+    this.change.textContent = whole ? `${largestChange(next[position])} ${changeOf(this.answer.asked, 'the other text')}.` : '';
     const cell = (text, name) => element('td', {class: name}, text);
     const rows = next[position].map(([, piece, probability, before]) => {
       const text = readable(piece);
@@ -120,13 +122,28 @@ export class Answer {
         whole && cell(`${signed(100 * change, 1)} %`, `number ${change < 0 ? 'less' : 'more'}`),
       );
     });
-    const heads = ['next token', whole ? 'without the heads' : 'probability', ...(whole ? ['whole model', 'difference'] : [])];
+    const heads = ['next token', whole ? (this.answer.asked?.patch ? 'patched' : 'without the heads') : 'probability', ...(whole ? ['whole model', 'difference'] : [])];
     this.table.replaceChildren(
       element('caption', {}, `after “${readable(tokens[position])}”`),
       element('tr', {}, heads.map((text) => element('th', {scope: 'col'}, text))),
       ...rows,
     );
   }
+}
+
+/** "without decoder 0.1", or "with decoder 0.1 from “Rosa is kind”". */
+function changeOf(asked, other = `“${asked?.patch?.text}”`) {
+  const heads = (asked?.patch?.heads ?? asked?.removed ?? []).map(([kind, layer, head]) => headName({kind, layer, head: head ?? '*'}));
+  const names = heads.join(', ') || 'some heads';
+  return asked?.patch ? `with ${names} from ${other}` : `without ${names}`;
+}
+
+/** "“Emi” falls from 90 % to 12 %": the next token whose probability changes most. */
+function largestChange(rows) {
+  const change = ([, , probability, before]) => Math.abs(probability - before);
+  const [, piece, probability, before] = rows.reduce((most, row) => (change(row) > change(most) ? row : most));
+  if (percent(probability) === percent(before)) return `“${readable(piece)}” stays at ${percent(before)}`;
+  return `“${readable(piece)}” ${probability > before ? 'rises' : 'falls'} from ${percent(before)} to ${percent(probability)}`;
 }
 
 /** Of a text, what follows the last token that was typed; of a translation, the token whose loss changes most, or the first. */

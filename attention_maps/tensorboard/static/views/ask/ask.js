@@ -14,7 +14,7 @@ export const view = {
   create: (context) => new Ask(context),
 };
 
-const HOW = 'What replaces the output of a removed head: zero, or its mean over the recorded examples of the run';
+const HOW = 'What replaces the output of these heads: zero, its mean over the recorded examples of the run, or their output in another text (patching)';
 
 class Ask {
   constructor(context) {
@@ -26,10 +26,12 @@ class Ask {
     const area = (label, rows) => element('textarea', {rows, maxlength: 2000, 'aria-label': label, placeholder: label, oninput: () => (this.typed = true)});
     this.text = area('text', 3);
     this.target = area('translation (optional: otherwise the model translates)', 2);
+    this.other = area('another text of as many tokens: the heads take their output from it', 2);
+    this.other.oninput = null; // it does not replace the text of the example
     this.count = element('input', {type: 'number', min: 0, max: 200, value: 0, 'aria-label': 'tokens to write'});
     this.counting = element('label', {class: 'field'}, 'write', this.count, 'more tokens');
     this.checkpoint = menu('checkpoint', (checkpoint) => state.set({checkpoint}), 'The checkpoints that the run has kept');
-    this.how = segments('replaced by', {zero: 'zero', mean: 'mean'}, (how) => state.set({how}), HOW);
+    this.how = segments('replaced by', {zero: 'zero', mean: 'mean', other: 'another text'}, (how) => state.set({how}), HOW);
     this.chips = element('span', {class: 'ask-heads', 'aria-label': 'removed heads'});
     const button = (text, title, onclick) => element('button', {type: 'button', title, onclick}, text);
     this.head = button('without this head', 'Add the selected head', () => this.add(this.context.fitted().head));
@@ -43,6 +45,7 @@ class Ask {
       this.target,
       element('div', {class: 'view-controls'}, this.send, this.checkpoint.element, this.counting),
       element('div', {class: 'view-controls'}, this.head, this.layer, this.chips, this.how.element),
+      element('div', {}, this.other),
     );
     this.answer = new Answer(context);
     this.closed = element('p', {hidden: true}, 'Questions need a running TensorBoard: this page is a file without a model.');
@@ -92,6 +95,7 @@ class Ask {
     this.head.disabled = typeof this.frame.head !== 'number';
     this.layer.disabled = this.frame.head === 'rollout';
     this.how.element.hidden = !heads.length;
+    this.other.hidden = !heads.length || this.context.state.now.how !== 'other';
     this.chips.replaceChildren(
       ...heads.map((head) =>
         element(
@@ -158,6 +162,7 @@ class Ask {
       text: this.text.value,
       target: this.target.value,
       count: Number(this.count.value) || 0,
+      other: this.other.value,
     });
     this.wait(true);
     try {

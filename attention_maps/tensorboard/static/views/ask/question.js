@@ -39,9 +39,14 @@ export function headName({kind, layer, head}) {
   return `${kind === 'cross' ? 'cross-attention' : kind} ${layer}.${head === '*' ? 'all' : head}`;
 }
 
-/** The question to send: `state` names run, checkpoint and heads; of a translation, `target` may be empty. */
-export function questionOf({run, checkpoint, removed, how}, sample, {text, target, count}) {
-  const texts = sample.source ? {source: text, ...(target.trim() && {target})} : {text, continue: count};
+/**
+ * The question to send: `state` names run, checkpoint and heads; of a translation, `target` may be empty. `other` is the text whose
+ * outputs replace those of the heads; a text cannot be continued with them.
+ */
+export function questionOf({run, checkpoint, removed, how}, sample, {text, target, count, other}) {
   const heads = headsIn(removed).map(({kind, layer, head}) => [kind, layer, head === '*' ? null : head]);
-  return {run, checkpoint, ...texts, removed: heads, how};
+  const patch = how === 'other' && heads.length ? {text: other, heads} : null;
+  const texts = sample.source ? {source: text, ...(target.trim() && {target})} : {text, continue: patch ? 0 : count};
+  if (patch) return {run, checkpoint, ...texts, patch};
+  return {run, checkpoint, ...texts, removed: heads, how: how === 'other' ? 'zero' : how};
 }
