@@ -19,7 +19,7 @@ MOST_HEADS = 4096
 
 KINDS = ("encoder", "decoder", "cross")
 KEYS = {"run", "checkpoint", "text", "source", "target", "continue", "removed", "how", "patch", "to", "whole_to"}
-CHECKPOINT = re.compile(r"best|last|step-[0-9]{1,15}(-[0-9]{1,6})?")
+CHECKPOINT = re.compile(r"best|last|step-[0-9]{1,15}(-[0-9]{1,6})?|weights-[0-9]{1,15}")
 
 Named = tuple[str, int, int | None]
 """Kind, layer and number of a head; None: all heads of the layer."""
@@ -42,7 +42,7 @@ class Question:
 
     run: Path
     checkpoint: str
-    """`best`, `last` or the name of a step."""
+    """`best`, `last`, or the name of a step or of early weights."""
     text: str | None
     source: str | None
     target: str | None

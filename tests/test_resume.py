@@ -98,16 +98,24 @@ def test_a_run_stopped_by_a_signal_and_resumed_follows_the_straight_curve_to_the
 
 
 def test_a_kill_without_warning_resumes_from_the_last_evaluation(program: Run, book: Path, tmp_path: Path) -> None:
-    """Guards against duplicate metrics of steps that are repeated after the resume."""
-    recipe = [*TINY, *RECIPES["gpt"], "trainer.evaluate_every=20", "trainer.test=false", "trainer.steps=60"]
-    code, output = start_and_stop(tmp_path, [*recipe, "name=killed"], "step 33/", signal.SIGKILL)
+    """Guards against duplicate metrics of steps that are repeated after the resume, and early weights that differ."""
+    recipe = [*TINY, *RECIPES["gpt"], "trainer.evaluate_every=20", "trainer.test=false", "trainer.steps=80"]
+    recipe.append("trainer.early_weights=true")
+    code, output = start_and_stop(tmp_path, [*recipe, "name=killed"], "step 67/", signal.SIGKILL)
     assert code == -signal.SIGKILL, output
     resumed = program("train.py", "resume=runs/killed")
     assert resumed.returncode == 0, resumed.stderr
-    assert [line["step"] for line in curve(tmp_path / "runs" / "killed")] == [20, 40, 60]
+    assert "are dropped" not in resumed.stdout, "no checkpoint is later"
+    assert [line["step"] for line in curve(tmp_path / "runs" / "killed")] == [20, 40, 60, 80]
     straight = program("train.py", *recipe, "name=straight")
     assert straight.returncode == 0
     assert curve(tmp_path / "runs" / "killed") == curve(tmp_path / "runs" / "straight")
+    killed, expected = (
+        {str(path.relative_to(run)): path.read_bytes() for path in run.glob("checkpoints/weights-*/*")}
+        for run in (tmp_path / "runs" / "killed", tmp_path / "runs" / "straight")
+    )
+    assert killed == expected
+    assert len(killed) == 2 * len(["0", "16", "64"])
 
 
 def test_resume_says_what_changed_and_refuses_what_would_be_another_run(

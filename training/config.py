@@ -164,6 +164,10 @@ class TrainerConfig:
     """Number of older checkpoints to keep besides `last` and `best`. A resume falls back to one of them if the last
     checkpoint is damaged."""
 
+    early_weights: bool = False
+    """Also keep the weights alone of steps 0, 16, 64, 256, 1,024, …, as `checkpoints/weights-00000064`, so that early
+    models can be asked in TensorBoard's Attention tab (0 are the untrained ones). A resume does not use them."""
+
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:N` for GPU number N, `mps` (Apple GPU, untested), or `auto`: a CUDA GPU if there is one,
     else the CPU."""

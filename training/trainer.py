@@ -17,6 +17,7 @@ from attention_maps.record.undisturbed import undisturbed
 from configs.errors import UserError, check_finite
 from data.batches.batch import Batch, BatchStream
 from training.budget import Budget
+from training.checkpoints.early_weights import is_early
 from training.checkpoints.loading import resume_hint
 from training.checkpoints.shared_saver import saver_for
 from training.config import TrainConfig
@@ -128,6 +129,8 @@ class Trainer:
                     self.evaluate()
                 elif self.saver.retry_is_due():
                     self.save_between()
+                if trainer.early_weights and is_early(self.progress.step):
+                    self.save_between(weights_alone=True)
                 if self.recordings.is_due():
                     self.record_maps()
                 ended = self.budget.end_of_training()
@@ -297,10 +300,10 @@ class Trainer:
         self.progress.seconds += seconds
         self.recordings.count(seconds)
 
-    def save_between(self) -> None:
-        """Save without an evaluation, after a skipped evaluation or a failed save."""
+    def save_between(self, weights_alone: bool = False) -> None:
+        """Save without an evaluation, after a skipped evaluation or a failed save, or the weights of an early step."""
         self.catch_up()
-        self.saver.save()
+        self.saver.save_weights(self.saved_weights()) if weights_alone else self.saver.save()
         self.progress.seconds += self.lap()
 
     @contextmanager
@@ -320,9 +323,7 @@ class Trainer:
         Raises UserError if the weights have diverged.
         """
         self.seed_process()
-        if not self.weights.finite():
-            check_finite("weights", math.nan, self.progress.step)
-        return self.weights.best(), {
+        return self.saved_weights(), {
             "weights": self.weights.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "stream": self.stream.state_dict(),
@@ -330,6 +331,12 @@ class Trainer:
             "rng": random_state(self.hardware.device),
             "intervals": [interval.state_dict() for interval in (self.since_log, self.since_evaluation)],
         }
+
+    def saved_weights(self) -> dict[str, Tensor]:
+        """Return the weights for generation. Raises UserError if they have diverged."""
+        if not self.weights.finite():
+            check_finite("weights", math.nan, self.progress.step)
+        return self.weights.best()
 
     def follow_first(self) -> None:
         """Copy the state of the main process, which alone reads checkpoints, or this process's part of it."""

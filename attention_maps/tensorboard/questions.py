@@ -24,6 +24,7 @@ LARGEST = 2**30
 KEYS = ("checkpoint", "text", "source", "target", "continue", "removed", "how", "patch")
 """Parts of a question that a browser may set."""
 STEP = re.compile(r"step-([0-9]{1,15})(?:-[0-9]{1,6})?")
+WEIGHTS = re.compile(r"weights-([0-9]{1,15})")
 
 
 class Asked(NamedTuple):
@@ -141,7 +142,8 @@ def _size(path: str) -> int:
 
 
 def checkpoints(folder: str) -> list[dict[str, Any]]:
-    """Return the kept checkpoints of a run, whose recordings are in `folder`, by step: {name, step, best, last}."""
+    """Return the kept checkpoints of a run, whose recordings are in `folder`, by step: {name, step, best, last}; also
+    the early weights of steps without a checkpoint."""
     kept = Path(folder).absolute().parent / "checkpoints"
     links = {}
     for link in ("best", "last"):
@@ -152,6 +154,9 @@ def checkpoints(folder: str) -> list[dict[str, Any]]:
     except OSError:
         return []
     found = [(int(match[1]), name) for name in names if (match := STEP.fullmatch(name))]
+    steps = {step for step, _ in found}
+    early = [(int(match[1]), name) for name in names if (match := WEIGHTS.fullmatch(name))]
+    found += [one for one in early if one[0] not in steps]
     return [
         {"name": name, "step": step, "best": links.get("best") == name, "last": links.get("last") == name}
         for step, name in sorted(found)

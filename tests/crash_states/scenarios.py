@@ -36,16 +36,17 @@ def label_fsyncs() -> None:
         frame = sys._getframe(2)  # the caller of `flush`
         place = f"{Path(frame.f_code.co_filename).relative_to(ROOT)} {frame.f_code.co_name}:{frame.f_lineno}"
         name = Path(f"/proc/self/fd/{descriptor}").readlink().name
-        mark(f"fsync {place}".replace("/", ":") + (f" {name}" if frame.f_code.co_name == "write_files" else ""))
+        mark(f"fsync {place}".replace("/", ":") + (f" {name}" if frame.f_code.co_name == "write_summary" else ""))
         fsync(descriptor)
 
     os.fsync = labelled
 
 
 def checkpoints() -> None:
-    """A new run, three checkpoints with their evaluations, and metrics.jsonl."""
+    """A new run, three checkpoints with their evaluations, early weights, and metrics.jsonl."""
     import torch
 
+    from training.checkpoints.early_weights import save_early_weights
     from training.checkpoints.folder import record_evaluation, save_checkpoint
     from training.checkpoints.snapshot import Snapshot
     from training.config import TrainConfig
@@ -67,6 +68,9 @@ def checkpoints() -> None:
             mark(f"done {step} logged")
             record_evaluation(run / "checkpoints", progress.state_dict(), best=best, keep=0)
             mark(f"done {step} evaluated")
+            if step == 10:
+                save_early_weights(run / "checkpoints", 16, Snapshot({"w": torch.full((40,), 16.0)}, {}))
+                mark("done 16 early")
 
 
 def recordings() -> None:

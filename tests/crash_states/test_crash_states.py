@@ -50,7 +50,8 @@ class Wrong(AssertionError):
 
 
 def checkpoints(folder: Path, final: Path) -> Result:
-    """What a resume finds: the step, the evaluated step and the best step; None without a checkpoint."""
+    """What a resume finds: the step, the evaluated step, the best step and the steps of early weights; None without a
+    checkpoint."""
     run = folder / "runs" / "run"
     try:
         found = read_checkpoint(run, "last", with_state=True)
@@ -75,7 +76,10 @@ def checkpoints(folder: Path, final: Path) -> Result:
     logged = len(metrics.read_bytes().splitlines()) if metrics.exists() else 0
     if logged != progress["evaluated_step"] / 10:
         raise Wrong(f"evaluated at step {progress['evaluated_step']}, but metrics.jsonl has {logged} lines")
-    return found.step, progress["evaluated_step"], progress["best_step"]
+    early = [read_checkpoint(run, path.name) for path in sorted(run.glob("checkpoints/weights-*"))]
+    if any(each.weights["w"].tolist() != [each.step] * 40 for each in early):
+        raise Wrong("early weights are those of another step")
+    return found.step, progress["evaluated_step"], progress["best_step"], tuple(each.step for each in early)
 
 
 def recordings(folder: Path, final: Path) -> Result:

@@ -244,13 +244,13 @@ def test_a_name_is_free_again_after_a_start_that_saved_nothing(train: Train, tmp
     recipe = [setting for setting in TEXT if not setting.startswith("trainer.evaluate_every")]
     code, output = start_and_stop(
         tmp_path,
-        [*recipe, "name=run", "trainer.steps=10000", "trainer.evaluate_every=10000"],
+        [*recipe, "name=run", "trainer.steps=10000", "trainer.evaluate_every=10000", "trainer.early_weights=true"],
         "step 3/",
         signal.SIGKILL,
     )
     assert code == -signal.SIGKILL, output
     run = Path("runs/run")
-    assert not (run / "checkpoints").exists()
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["weights-00000000"]
     with FileLock(run / ".lock"):
         assert "another process is training this run" in train(*TEXT, "name=run")
     (tmp_path / "book.txt").write_text((tmp_path / "book.txt").read_text(encoding="utf-8").upper(), encoding="utf-8")

@@ -3,6 +3,7 @@
 step-00000500/weights.safetensors   the weights for generation
               state.pt              the remaining training state
               state.json            the counters (`training.progress.Progress`), and checksums of all three files
+weights-00000064/                   weights alone (`training.checkpoints.early_weights`): the same without state.pt
 """
 
 from __future__ import annotations
@@ -47,9 +48,19 @@ def write_files(folder: Path, step: int, snapshot: Snapshot, progress: dict) -> 
     save = secrets.token_hex(8)
     write_state(snapshot.state | {"save": save}, folder / STATE)
     weights = write_weights(snapshot, folder / WEIGHTS, {"step": str(step), "save": save})
-    checksums = {STATE: Checksum.of(folder / STATE), WEIGHTS: weights}
+    write_summary(folder, progress, {WEIGHTS: weights, STATE: Checksum.of(folder / STATE)})
+
+
+def write_weights_alone(folder: Path, step: int, snapshot: Snapshot) -> None:
+    """Write weights and a summary; their bytes depend on the weights and the step only."""
+    checksum = write_weights(snapshot, folder / WEIGHTS, {"step": str(step)})
+    write_summary(folder, {"step": step}, {WEIGHTS: checksum})
+
+
+def write_summary(folder: Path, progress: dict, checksums: Checksums) -> None:
+    """Write state.json after the other files, and flush all to disk."""
     (folder / SUMMARY).write_bytes(summary(progress, checksums))
-    for name in (WEIGHTS, STATE, SUMMARY):
+    for name in (*checksums, SUMMARY):
         flush(folder / name)
 
 
@@ -136,6 +147,11 @@ def load_state(checkpoint: Path) -> dict:
     errors propagate.
     """
     progress, checksums = read_summary(checkpoint)
+    if checksums and STATE not in checksums:
+        raise UserError(
+            f"{checkpoint}: contains weights alone, so training cannot resume from it; init_from= starts a new run from"
+            " them"
+        )
     with reading(checkpoint / STATE, checksums.get(STATE)):
         state = torch.load(checkpoint / STATE, map_location="cpu", weights_only=True)
         if not isinstance(state, dict):

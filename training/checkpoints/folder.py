@@ -2,6 +2,7 @@
 
     checkpoints/step-00000500/          one checkpoint: the files in `training.checkpoints.files`
     checkpoints/last, best              symbolic links to two of the steps
+    checkpoints/weights-00000064/       early weights, see `training.checkpoints.early_weights`
 
 Weights and state of a checkpoint never change. `last` is set as soon as a checkpoint is complete. After its evaluation,
 `record_evaluation` replaces state.json and, for the lowest loss so far, sets `best`.
@@ -13,6 +14,7 @@ import itertools
 import os
 import re
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,22 +39,31 @@ def save_checkpoint(folder: Path, step: int, snapshot: Snapshot, progress: dict,
     """
     names = (f"step-{step:08d}{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
     final = next(folder / name for name in names if not (folder / name).exists())
-    partial = folder / f".tmp-{final.name}"
+    try:
+        write_whole_folder(final, lambda partial: write_files(partial, step, snapshot, progress))
+        point(folder / "last", final.name)
+    except OSError as error:
+        shutil.rmtree(final, ignore_errors=True)
+        raise NotSaved(f"the checkpoint of step {step} could not be saved ({reason(error)})") from error
+    drop_old(folder, keep)
+    return final
+
+
+def write_whole_folder(final: Path, write: Callable[[Path], None]) -> None:
+    """Write a new folder: `write` writes and flushes its files in a temporary one, which is then renamed. Leaves no
+    files behind if it raises OSError."""
+    folder, partial = final.parent, final.with_name(f".tmp-{final.name}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         remove_left_overs(folder)
         partial.mkdir()
-        write_files(partial, step, snapshot, progress)
+        write(partial)
         flush(folder.parent)  # not before the files: training may be waiting for them
         flush(partial)
         partial.rename(final)
-        point(folder / "last", final.name)
-    except OSError as error:
-        for path in (partial, final):
-            shutil.rmtree(path, ignore_errors=True)
-        raise NotSaved(f"the checkpoint of step {step} could not be saved ({reason(error)})") from error
-    drop_old(folder, keep)
-    return final
+    except OSError:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
 
 
 def record_evaluation(folder: Path, progress: dict, *, best: bool, keep: int) -> None:
@@ -120,7 +131,8 @@ def remove_left_overs(folder: Path) -> None:
 def rewind(checkpoint: Path, best_step: int | None, *, keep: int) -> list[str]:
     """Set `last` to `checkpoint` and `best` to the best checkpoint up to it, delete later ones -> their names.
 
-    Also deletes what the last save would have deleted: a kill may have come before, and training may be complete.
+    Also deletes early weights of later steps, and what the last save would have deleted: a kill may have come before,
+    and training may be complete.
 
     best_step: target of `best` at that time; None if unknown (older runs did not save it). If that checkpoint is gone,
     there is no best checkpoint until the next evaluation.
@@ -133,11 +145,11 @@ def rewind(checkpoint: Path, best_step: int | None, *, keep: int) -> list[str]:
         drop([folder / "best"])
     elif target(folder / "best") != best:
         point(folder / "best", best.name)
-    names = {path: re.fullmatch(r"step-(\d+)(-\d+)?", path.name) for path in sorted(folder.glob("step-*"))}
-    later = [path for path, match in names.items() if match and int(match[1]) > step]
+    names = {path: re.fullmatch(r"(step|weights)-(\d+)(-\d+)?", path.name) for path in sorted(folder.glob("*-*"))}
+    later = [path for path, match in names.items() if match and int(match[2]) > step]
     drop(later)
     drop_old(folder, keep)
-    return [path.name for path in later]
+    return [path.name for path in later if path.name.startswith("step-")]
 
 
 def best_until(folder: Path, step: int, best_step: int | None) -> Path | None:

@@ -108,7 +108,8 @@ def resume_hint(run: Path) -> str:
 
 
 def checkpoint_path(run: Path, which: str = "last") -> Path:
-    """Return the folder of a checkpoint: `last`, `best` or the name of a step. Raises UserError if it is missing."""
+    """Return the folder of a checkpoint: `last`, `best`, or the name of a step or of early weights. Raises UserError if
+    it is missing."""
     wanted = run / "checkpoints" / which
     for _ in range(ATTEMPTS):
         if wanted.is_dir():
@@ -121,6 +122,7 @@ def checkpoint_path(run: Path, which: str = "last") -> Path:
             f"{run}: contains no checkpoint. Is it a run folder (runs/<name>), and has the run been evaluated once?"
         )
     if which not in ("last", "best"):
-        names = ", ".join(path.name for path in reversed(found))
+        found += (run / "checkpoints").glob("weights-*")
+        names = ", ".join(path.name for path in sorted(found, key=lambda path: path.name.partition("-")[2]))
         raise UserError(f"{wanted}: no such checkpoint; available: {names}")
     return found[0]  # a copy without symbolic links

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from training.checkpoints.early_weights import early_weights, save_early_weights
 from training.checkpoints.folder import NotSaved, record_evaluation, save_checkpoint
 from training.checkpoints.snapshot import Snapshot
 from training.progress import Progress
@@ -76,6 +77,16 @@ class CheckpointSaver:
         self.pending = Write(step, snapshot, lambda: save_checkpoint(folder, step, snapshot, counters, keep=keep))
         self.pending.start()
 
+    def save_weights(self, weights: dict[str, Tensor]) -> None:
+        """Begin to write the weights of this step alone, unless they are there. If this fails, there is only a warning:
+        at the next attempt they would be those of another step."""
+        self.wait()
+        step, folder = self.progress.step, self.folder
+        if not early_weights(folder, step).exists():
+            snapshot = Snapshot(weights, {})
+            self.pending = Write(step, snapshot, lambda: save_early_weights(folder, step, snapshot), checkpoint=False)
+            self.pending.start()
+
     def before_update(self) -> None:
         """Call before the weights or the optimiser's state change: waits until a pending write allows it."""
         if self.pending is not None:
@@ -87,11 +98,13 @@ class CheckpointSaver:
             return
         self.pending.join()
         written, self.pending = self.pending, None
-        if isinstance(written.error, NotSaved):
+        if isinstance(written.error, NotSaved) and not written.checkpoint:
+            self.log.line(f"warning: {written.error}; training continues")
+        elif isinstance(written.error, NotSaved):
             self._failed(written.error)
         elif written.error is not None:
             raise written.error
-        else:
+        elif written.checkpoint:
             self.saved_step = written.step
             self._succeeded()
 
@@ -134,11 +147,12 @@ class CheckpointSaver:
 
 
 class Write(threading.Thread):
-    """Writes one checkpoint. A daemon thread: a second Ctrl-C ends the process without waiting for it."""
+    """Writes one checkpoint, or early weights. A daemon thread: a second Ctrl-C ends the process without waiting for
+    it."""
 
-    def __init__(self, step: int, snapshot: Snapshot, write: Callable[[], object]) -> None:
-        super().__init__(name=f"checkpoint of step {step}", daemon=True)
-        self.step, self.snapshot, self.write = step, snapshot, write
+    def __init__(self, step: int, snapshot: Snapshot, write: Callable[[], object], checkpoint: bool = True) -> None:
+        super().__init__(name=f"{'checkpoint' if checkpoint else 'weights'} of step {step}", daemon=True)
+        self.step, self.snapshot, self.write, self.checkpoint = step, snapshot, write, checkpoint
         self.error: BaseException | None = None
 
     def run(self) -> None:

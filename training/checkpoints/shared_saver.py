@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from torch import Tensor
+
 from training.checkpoints.saver import CheckpointSaver, Contents
 from training.processes.processes import Processes
 from training.progress import Progress
@@ -28,6 +30,11 @@ class SharedSaver(CheckpointSaver):
     def save(self) -> None:
         """As in CheckpointSaver."""
         self._decided(super().save)
+
+    def save_weights(self, weights: dict[str, Tensor]) -> None:
+        """As in CheckpointSaver; the caller has collected the weights, which only the main process writes."""
+        if self.processes.is_main:
+            super().save_weights(weights)
 
     def record(self, best: bool) -> bool:
         """As in CheckpointSaver."""

@@ -25,7 +25,7 @@ WITHOUT_EFFECT = (
     *("trainer.deterministic", "trainer.profile", "trainer.find_nan", "trainer.skip_limit", "trainer.keep"),
     *("trainer.log_every", "trainer.samples", "trainer.test", "trainer.beam_size", "trainer.length_penalty"),
     *("trainer.evaluate_every", "trainer.evaluate_minutes", "trainer.first_evaluation_minutes"),
-    *("trainer.limit_evaluations", "trainer.evaluate_sentences"),
+    *("trainer.limit_evaluations", "trainer.evaluate_sentences", "trainer.early_weights"),
 )
 """Settings, and groups of settings, that do not change what the validation loss of a step measures, apart from noise.
 The content of the data is compared by its hash."""

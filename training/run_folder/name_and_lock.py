@@ -87,7 +87,7 @@ def leavings(run: Path) -> list[Path]:
     if run.is_dir():
         found = [path for path in run.iterdir() if path.name not in (".lock", "log.txt")]
         known = all(any(fnmatch(path.name, pattern) for pattern in OF_A_START) for path in found)
-        saved = [path for path in run.glob("checkpoints/*") if not path.name.startswith(".tmp-")]
+        saved = [path for path in run.glob("checkpoints/*") if not path.name.startswith((".tmp-", "weights-"))]
         if known and not saved and ((run / ".lock").exists() or not found):
             return found
     if has_checkpoint(run):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import shutil
@@ -22,6 +23,10 @@ from attention_maps.tensorboard.posted import LARGEST
 from attention_maps.tensorboard.worker_process import Unanswered, WorkerProcess
 from tests.attention_maps.tensorboard.conftest import Tab, refusal
 from tests.conftest import ROOT, environment
+from training.checkpoints.early_weights import save_early_weights
+from training.checkpoints.files import load_weights
+from training.checkpoints.snapshot import Snapshot
+from training.run_folder.tokenizers import load_tokenizers
 
 ASK = "/data/plugin/attention/ask"
 QUESTION = {"run": "gpt", "text": "Ken runs."}
@@ -87,6 +92,25 @@ def test_the_kept_checkpoints_are_listed(asked: Tab, trained: Path, tmp_path: Pa
     assert bare.json("checkpoints", run="bare") == {"checkpoints": []}
     assert "contains no checkpoint" in refusal(post(bare, QUESTION | {"run": "bare"}), 400)
     bare.plugin.questions.close()
+
+
+def test_early_weights_are_listed_by_step_and_asked(trained: Path, tmp_path: Path) -> None:
+    """Guards against early models that cannot be chosen, and a step that is listed twice."""
+    shutil.copytree(trained / "runs" / "gpt", tmp_path / "gpt", symlinks=True)
+    weights = load_weights(tmp_path / "gpt" / "checkpoints" / "last")
+    for step, size in ((4, 0.5), (0, 0.0), (6, 1.0)):
+        small = {name: tensor * size for name, tensor in weights.items()}
+        save_early_weights(tmp_path / "gpt" / "checkpoints", step, Snapshot(small, {}))
+    tab = Tab(tmp_path)
+    listed = tab.json("checkpoints", run="gpt")["checkpoints"]
+    assert [one["name"] for one in listed] == ["weights-00000000", "weights-00000004", "step-00000006"]
+    assert listed[1] == {"name": "weights-00000004", "step": 4, "best": False, "last": False}
+    answers = [post(tab, QUESTION | {"checkpoint": one["name"]}).get_json() for one in listed]
+    tab.plugin.questions.close()
+    assert [(one["checkpoint"], one["step"]) for one in answers] == [(one["name"], one["step"]) for one in listed]
+    assert len({str(one["losses"]) for one in answers}) == 3, "each is answered by its own weights"
+    vocabulary = load_tokenizers(trained / "runs" / "gpt")[0].vocab_size
+    assert answers[0]["losses"] == pytest.approx([math.log(vocabulary)] * len(answers[0]["losses"]), abs=1e-3)
 
 
 def test_only_the_page_may_ask(asked: Tab) -> None:

@@ -203,6 +203,32 @@ def test_a_checkpoint_is_tried_again_before_the_next_evaluation(disk: Disk, monk
     assert saved == [5]
 
 
+def test_early_weights_that_cannot_be_saved_are_a_warning(disk: Disk, capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards against training that ends for want of early weights, half of them, and a retry with those of a later
+    step."""
+    each = trainer(pairs(), steps=20, evaluate_every=20, keep=0, early_weights=True)
+
+    class Filling(Listed):
+        def next_batch(self) -> Batch:
+            if each.progress.step == 15:
+                disk.fill()
+            if each.progress.step == 17:
+                each.saver.wait()
+                disk.free()
+            return super().next_batch()
+
+    each.stream = Filling(pairs())
+    folder = disk.path / "run"
+    train(each, folder, lambda step, record: 1.0)
+    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == [
+        *("best", "last", "step-00000020", "weights-00000000")
+    ]
+    said = capsys.readouterr().out
+    assert said.count(f"warning: the weights of step 16 could not be saved ({disk.refusal}); training continues\n") == 1
+    assert "next attempt" not in said
+    assert "of step 0 could" not in said
+
+
 def test_a_disk_that_stays_full_ends_the_training_with_one_sentence(disk: Disk) -> None:
     """Guards against exit code 0 if the weights are not saved, and against `best` for a step that was never saved."""
     folder = disk.path / "run"

@@ -9,6 +9,7 @@ import pytest
 from tests.training.processes.sharded_resume import go_on_all
 from tests.training.processes.torchrun import forked
 from tests.training.tiny_trainer import curve
+from training.checkpoints.files import WEIGHTS
 from training.processes.processes import SINGLE
 
 SCRIPT = Path(__file__).with_name("sharded_resume.py")
@@ -18,8 +19,9 @@ CHAINS = {"from-zero-to-fsdp": ("optimizer", "weights"), "from-fsdp-to-zero": ("
 
 @pytest.mark.slow
 def test_a_run_continues_with_another_number_of_processes_and_another_form(tmp_path: Path) -> None:
-    """Guards against shares that a checkpoint mixes up or loses (weights, moments, momentum, average, step counts), and
-    against an evaluation of other weights than in a single process. 3 micro-batches per step are shared unevenly."""
+    """Guards against shares that a checkpoint mixes up or loses (weights, moments, momentum, average, step counts),
+    against an evaluation of other weights than in a single process, and against early weights of one process alone. 3
+    micro-batches per step are shared unevenly."""
     runs = tmp_path / "runs"
     runs.mkdir()
     for processes, phase, steps in ((2, 0, 3), (4, 1, 6)):
@@ -33,3 +35,5 @@ def test_a_run_continues_with_another_number_of_processes_and_another_form(tmp_p
         for name in CHAINS:
             found = curve(runs / f"{name}-{task}" / "metrics.jsonl")
             assert found == [pytest.approx(line, rel=1e-6) for line in straight], (name, task)
+            early = [runs / f"{each}-{task}" / "checkpoints" / "weights-00000000" for each in ("straight", name)]
+            assert early[1].joinpath(WEIGHTS).read_bytes() == early[0].joinpath(WEIGHTS).read_bytes()

@@ -142,7 +142,7 @@ def problems(settings: EvaluateSettings) -> list[str]:
 
 def is_checkpoint(name: str) -> bool:
     """Whether `name` is the name of a checkpoint, not a path."""
-    return re.fullmatch(r"best|last|step-\d+(-\d+)?", name) is not None
+    return re.fullmatch(r"best|last|step-\d+(-\d+)?|weights-\d+", name) is not None
 
 
 def run_problems(

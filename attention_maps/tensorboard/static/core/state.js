@@ -65,7 +65,7 @@ const PATTERNS = {
   token: /^([rc]\d{1,6})?$/,
   partner: /^(c\d{1,6})?$/,
   removed: /^((encoder|decoder|cross)\.\d{1,5}\.(\d{1,5}|\*)(,(?!$)|$))*$/,
-  checkpoint: /^(best|last|step-\d{1,15}(-\d{1,6})?)?$/,
+  checkpoint: /^(best|last|step-\d{1,15}(-\d{1,6})?|weights-\d{1,15})?$/,
 };
 
 /** The state with `set` and `subscribe`; the URL follows every change. */
