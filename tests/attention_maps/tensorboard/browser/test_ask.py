@@ -74,7 +74,7 @@ def test_a_gpt_is_asked_and_its_head_removed(runs: Page) -> None:
 
 
 def test_a_head_takes_its_output_from_another_text(runs: Page) -> None:
-    """Guards patching: the other text is used for the chosen heads alone, and another length is refused in a sentence."""
+    """Guards patching: the other text serves the chosen heads alone; another length is refused in a sentence."""
     typed(runs, TEXT, "Ken had a pen.")
     runs.find(TEXT).send_keys(Keys.CONTROL, Keys.ENTER)
     wait_for(runs, f"{ANSWER} h3", "the whole model")
