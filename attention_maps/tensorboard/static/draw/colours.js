@@ -11,16 +11,16 @@ const DIVERGING = {
 /** The colour-blind-safe palette of Okabe & Ito (2008), repeated if there are more heads. */
 const HEADS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8b6f00', '#7f7f7f'];
 
-/** Of the labels of heads; uniform attention is grey. */
+/** Of the labels of heads, distinct with any colour vision (tests/attention_maps/tensorboard/test_colours.py); uniform attention is grey. */
 const LABELS = {
   coreference: '#d55e00',
   alignment: '#0072b2',
   induction: '#cc79a7',
   'duplicate token': '#e69f00',
   'previous token': '#009e73',
-  'first token': '#8b6f00',
+  'first token': '#6b5200',
   diagonal: '#56b4e9',
-  broad: '#9a9fa8',
+  broad: '#c3c7cd',
 };
 
 const STEPS = 256;
