@@ -14,7 +14,8 @@ import {colours} from './draw/colours.js';
 import {createControls} from './panel/controls.js';
 import {createEmptyPage} from './panel/empty_page.js';
 import {createHeadGrid} from './panel/head_grid.js';
-import {createKeyList, listenToKeys} from './panel/keyboard.js';
+import {createHelp} from './panel/help.js';
+import {listenToKeys} from './panel/keyboard.js';
 import {createScores} from './panel/scores.js';
 import {createTabs} from './panel/tabs.js';
 import {createTimeline} from './panel/timeline.js';
@@ -56,8 +57,8 @@ export async function openPage(body) {
   const tabs = createTabs(context);
   const overview = element('aside', {class: 'overview'}, grid.element, scores.element);
   const stale = (is) => overview.classList.toggle('stale', is); // the overview belongs to another recording
-  const keyList = createKeyList();
-  const help = createEmptyPage();
+  const help = createHelp(context);
+  const empty = createEmptyPage();
   const failed = (error) => {
     reportError(error); // to the browser's console; the page stays usable
     report(`The page could not be drawn: ${error.message}.`);
@@ -66,7 +67,7 @@ export async function openPage(body) {
     page.setAttribute('aria-busy', String(busy));
     if (!busy) preloader.start(context);
   });
-  const timeline = createTimeline(context, {drawn: drawing.finished, refresh: () => refresh({anew: true}), help: keyList.open});
+  const timeline = createTimeline(context, {drawn: drawing.finished, refresh: () => refresh({anew: true}), help: () => help.open()});
   const page = element(
     'div',
     {class: 'page'},
@@ -139,7 +140,7 @@ export async function openPage(body) {
       if (!(error instanceof Unavailable)) throw error;
       cutOff = true;
       report(sentence(error.message));
-      if (page.hidden) help.update({problem: sentence(error.message)});
+      if (page.hidden) empty.update({problem: sentence(error.message)});
       return;
     }
     const back = cutOff; // the next drawing removes its message
@@ -148,8 +149,8 @@ export async function openPage(body) {
     if (!found.changed && !anew && !back) return;
     curves.forget();
     page.hidden = !recordings.runs.size;
-    help.element.hidden = recordings.runs.size > 0;
-    help.update(recordings);
+    empty.element.hidden = recordings.runs.size > 0;
+    empty.update(recordings);
     if (!recordings.runs.size) return;
     if (state.now.follow) state.set({recording: recordings.latest(state.now.run)});
     updateBars();
@@ -170,7 +171,8 @@ export async function openPage(body) {
     drawing.ask();
   }
 
-  body.replaceChildren(...[...body.children].filter(({tagName}) => tagName === 'SCRIPT'), page, help.element, keyList.element);
+  body.replaceChildren(...[...body.children].filter(({tagName}) => tagName === 'SCRIPT'), page, empty.element, help.element);
+  body.addEventListener('explain', ({detail}) => help.open(detail));
   page.hidden = true;
   paintTheme();
   watchTheme(paintTheme);
@@ -180,7 +182,7 @@ export async function openPage(body) {
     drawing.ask();
   });
   window.addEventListener('resize', () => isVisible() && state.writeUrl()); // also when this tab becomes active again
-  listenToKeys(context, {timeline, frame: tabs.frame, zoom: (by) => tabs.current()?.zoom?.(by), help: keyList.open});
+  listenToKeys(context, {timeline, frame: tabs.frame, zoom: (by) => tabs.current()?.zoom?.(by), help: () => help.open()});
   new ResizeObserver(() => grid.draw()).observe(grid.element);
   takeKeyboard();
   await refresh({anew: true});

@@ -69,6 +69,8 @@ const MEASURES = {
   importance: {title: 'importance', unit: 'nats', first: 'high', meaning: 'increase in validation loss when the head is ablated'},
 };
 
+export const MEASURE_NAMES = Object.keys(MEASURES);
+
 /** Title, unit, meaning and order of a measure; an unknown one (of a later version) is shown under its own name. */
 export function measureOf(name) {
   if (Object.hasOwn(MEASURES, name)) return MEASURES[name];
@@ -77,8 +79,7 @@ export function measureOf(name) {
 
 /** `names` sorted: known measures first, in the order above. */
 export function sortedMeasures(names) {
-  const order = Object.keys(MEASURES);
-  const rank = (name) => (order.includes(name) ? order.indexOf(name) : order.length);
+  const rank = (name) => (MEASURE_NAMES.includes(name) ? MEASURE_NAMES.indexOf(name) : MEASURE_NAMES.length);
   return [...names].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
 }
 

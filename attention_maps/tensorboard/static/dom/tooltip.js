@@ -20,6 +20,13 @@ export function showTooltip(event, ...lines) {
   box.style.transform = `translate(${Math.max(4, Math.round(left))}px, ${Math.max(4, Math.round(top))}px)`;
 }
 
+/** Call `over(event)` where a mouse moves or a finger touches, and `out` where it leaves. */
+export function watchHover(node, over, out = hideTooltip) {
+  node.addEventListener('pointermove', over);
+  node.addEventListener('pointerdown', over);
+  node.addEventListener('pointerleave', out);
+}
+
 /** Hide the tooltip. */
 export function hideTooltip() {
   const box = document.querySelector('.tooltip');

@@ -1,6 +1,7 @@
 /** The bar at the top: run, example, kind of attention, comparison and display options. */
 
 import {readable} from '../core/format.js';
+import {meaningOf} from '../core/glossary.js';
 import {KIND_NAMES, KINDS, rowsNamed, shapesOf} from '../core/frame.js';
 import {sameTokens} from '../core/load_frame.js';
 import {recordingTitle} from '../core/recordings.js';
@@ -17,6 +18,7 @@ const ROWS = 'Each row belongs to two tokens: the one that the model reads and t
 const HIDE =
   'Hide <s>, </s> and other special tokens; rows are renormalised to sum to 1, and the hidden attention is shown next to each row';
 const MERGE = 'Weights are summed over the pieces of a key word and averaged over the pieces of a query word';
+const OWN = 'To follow your own sentences, train with attention.probes=\'["Emi likes apples."]\'';
 const VALUES = 'Weight times the norm of the value vector (Kobayashi et al. 2020); rows are renormalised to sum to 1';
 
 /** {element, update()}. */
@@ -30,13 +32,14 @@ export function createControls(context) {
   const hide = tick('hide special tokens', (checked) => state.set({hide: checked, token: ''}), HIDE);
   const merge = tick('merge pieces to words', (checked) => state.set({merge: checked, token: ''}), MERGE);
   const values = tick('weight by value norms', (checked) => state.set({values: checked}), VALUES);
-  const scale = segments('strongest colour', {map: 'maximum of the map', one: '1'}, (name) => state.set({scale: name}));
+  const pickScale = (name) => state.set({scale: name});
+  const scale = segments('strongest colour', {map: 'maximum of the map', one: '1'}, pickScale, meaningOf('strongest colour'));
   const gamma = slider(
     'gamma',
     {min: 0.2, max: 2, step: 0.05},
     (value) => value.toFixed(2),
     (value) => state.set({gamma: value}),
-    'values below 1 make small weights easier to see',
+    meaningOf('gamma'),
   );
   const line = (...children) => element('div', {class: 'controls-line'}, children);
   const bar = element(
@@ -64,6 +67,7 @@ export function createControls(context) {
       meta.samples.map((one, number) => ({value: number, text: sampleTitle(one, number)})),
       fitted.sample,
     );
+    sample.select.title = meta.samples.some(({name}) => name.startsWith('probe')) ? '' : OWN;
     const shapes = shapesOf(meta, fitted.sample);
     for (const button of kind.buttons) {
       button.hidden = !shapes[button.value];

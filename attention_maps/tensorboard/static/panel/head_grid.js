@@ -1,8 +1,10 @@
 /** The overview of heads: a small map per layer and head, outlined and sortable by a measure; the selected one is marked. */
 
 import {chooseHead, pooled, shapesOf, strongestColour} from '../core/frame.js';
+import {meaningOf} from '../core/glossary.js';
 import {labelAt, measureAt, measureOf, measureText, sortedMeasures} from '../core/measures.js';
 import {element} from '../dom/elements.js';
+import {explain} from '../dom/explain.js';
 import {menu, segments} from '../dom/fields.js';
 import {hideTooltip, showTooltip} from '../dom/tooltip.js';
 import {colourTable, paint, reach} from '../draw/matrix_pixels.js';
@@ -28,14 +30,14 @@ const TAGS = {
 /** {element, draw(frame, maps), clear()}: `maps` as from loadOverview; without arguments the last ones are drawn again. */
 export function createHeadGrid(context) {
   const {state} = context;
-  const score = menu('outline', (name) => state.set({measure: name}));
-  const order = segments('order', {layer: 'by layer', score: 'by score'}, (name) => state.set({order: name}));
+  const score = menu('outline', (name) => state.set({measure: name}), meaningOf('outline'));
+  const order = segments('order', {layer: 'by layer', score: 'by score'}, (name) => state.set({order: name}), meaningOf('by score'));
   const key = element('p', {class: 'grid-key'});
-  const tiles = element('div', {class: 'tiles', role: 'group', 'aria-label': 'heads of all layers'});
+  const tiles = element('div', {class: 'tiles', role: 'group', 'aria-label': 'heads of all layers', onkeydown: byArrow});
   const panel = element(
     'section',
     {class: 'grid', hidden: true, 'aria-label': 'overview of heads'},
-    element('div', {class: 'panel-head'}, element('h2', {}, 'Heads'), score.element, order.element),
+    element('div', {class: 'panel-head'}, element('h2', {}, 'Heads'), score.element, order.element, explain('outline')),
     tiles,
     key,
   );
@@ -93,6 +95,20 @@ export function createHeadGrid(context) {
     if (focused) tiles.querySelector('[tabindex="0"]')?.focus();
   }
 
+  /** Left and right move through the heads, as they are arranged. */
+  function byArrow(event) {
+    const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+    const at = made.findIndex(({button}) => button === document.activeElement);
+    if (!by || at < 0 || event.shiftKey) return;
+    event.preventDefault(); // elsewhere these keys move through the steps
+    const {layer, head} = made[Math.min(Math.max(at + by, 0), made.length - 1)];
+    select(layer, head);
+  }
+
+  function select(layer, head) {
+    state.set(head === 'rollout' ? {head} : {layer, head});
+  }
+
   function tileWidth(columns) {
     const room = (tiles.clientWidth - EDGE - 4) / columns - GAP - 6; // 6: the borders of a tile
     return Math.floor(Math.min(Math.max(room, NARROWEST), WIDEST));
@@ -107,7 +123,6 @@ export function createHeadGrid(context) {
     });
     const tag = element('span', {class: 'tag'});
     const name = typeof head === 'number' ? `head ${head}` : head;
-    const choose = () => state.set(head === 'rollout' ? {head} : {layer, head});
     const button = element(
       'button',
       {
@@ -116,7 +131,7 @@ export function createHeadGrid(context) {
         'aria-label': head === 'rollout' ? 'rollout of all layers' : `layer ${layer} ${name}`,
         'data-layer': layer,
         'data-head': head,
-        onclick: choose,
+        onclick: () => select(layer, head),
         onmouseleave: hideTooltip,
         onblur: hideTooltip,
         onmousemove: (event) => showTooltip(event, ...about(context, layer, head), button.classList.contains('absent') ? ABSENT : ''),
@@ -165,6 +180,7 @@ export function createHeadGrid(context) {
       const chosen = one.head === head && (head === 'rollout' || one.layer === layer);
       one.button.setAttribute('aria-pressed', String(chosen));
       one.button.tabIndex = chosen ? 0 : -1;
+      if (chosen && tiles.contains(document.activeElement)) one.button.focus();
       const value = measureAt(meta, measure, kind, one.layer, one.head);
       const share = high > low ? (value - low) / (high - low) : 0.5;
       const strength = Number.isFinite(value) ? (measureOf(measure).first === 'low' ? 1 - share : share) : 0;
@@ -233,7 +249,7 @@ function about(context, layer, head) {
   const measured = names.map((name) => [name, measureAt(meta, name, kind, layer, head)]).filter(([, value]) => value !== null);
   return [
     title,
-    label ? `pattern: ${label}` : '',
+    label ? `label: ${label} – ${meaningOf(label)}` : '',
     ...measured.map(([name, value]) => `${measureOf(name).title}: ${measureText(name, value)}`),
   ];
 }

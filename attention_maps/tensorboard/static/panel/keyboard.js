@@ -1,39 +1,25 @@
-/** Keyboard shortcuts and the dialog that lists them. */
+/** Keyboard shortcuts. */
 
 import {shapesOf} from '../core/frame.js';
-import {element} from '../dom/elements.js';
 
-const KEYS = [
+/** [keys, what they do], for the list of keys. */
+export const KEYS = [
   ['space', 'play, pause'],
   ['←  →', 'previous, next step'],
   ['Home  End', 'first, last step'],
   ['↑  ↓', 'previous, next layer'],
   ['[  ]', 'previous, next head (after the last head: mean, maximum, rollout)'],
+  ['←  → on a picture', 'the head to the left, to the right'],
   ['shift + arrows', 'select the adjacent row or column'],
   ['Esc', 'clear the selection'],
   ['+  −  0', 'zoom in, zoom out, fit the map to the window'],
-  ['?', 'this list'],
+  ['?', 'this help'],
 ];
 
 /** Heads in the order of the overview: numbers, then mean, max and, for self-attention, rollout. */
 export function headsOf(meta, {sample, kind}) {
   const {heads} = shapesOf(meta, sample)[kind];
   return [...Array(heads).keys(), 'mean', 'max', ...(kind === 'cross' ? [] : ['rollout'])];
-}
-
-/** The list of keys as a dialog; `open()` shows it. */
-export function createKeyList() {
-  const rows = KEYS.map(([key, meaning]) =>
-    element('tr', {}, element('th', {scope: 'row'}, element('kbd', {}, key)), element('td', {}, meaning)),
-  );
-  const dialog = element(
-    'dialog',
-    {class: 'keys', 'aria-label': 'keys'},
-    element('h2', {}, 'Keys'),
-    element('table', {}, element('tbody', {}, rows)),
-    element('form', {method: 'dialog'}, element('button', {autofocus: true}, 'close')),
-  );
-  return {element: dialog, open: () => dialog.open || dialog.showModal()};
 }
 
 /** Handle the keys. `timeline` moves through the steps, `frame()` is what is drawn, `zoom(by)` takes '+', '-' or '0'. */

@@ -3,13 +3,14 @@
 import {KIND_NAMES} from '../core/frame.js';
 import {better, measureOf, measureText} from '../core/measures.js';
 import {element} from '../dom/elements.js';
+import {explain} from '../dom/explain.js';
 
 const LISTED = 3; // scores of a measure that are not folded
 
 /** {element, update(meta)}: a collapsible panel. */
 export function createScores(context) {
   const body = element('div', {class: 'scores-body'});
-  const panel = element('details', {class: 'scores', open: true, hidden: true}, element('summary', {}, 'Scores'), body);
+  const panel = element('details', {class: 'scores', open: true, hidden: true}, element('summary', {}, 'Scores ', explain('score')), body);
   let shown = {};
 
   function update(meta) {

@@ -3,6 +3,7 @@
 import {labelAt, measureAt, measureOf, measureText} from '../core/measures.js';
 import {recordingTitle, stepOf} from '../core/recordings.js';
 import {element} from '../dom/elements.js';
+import {explain} from '../dom/explain.js';
 import {hideTooltip} from '../dom/tooltip.js';
 import {view as alignment} from '../views/alignment/alignment.js';
 import {view as ask} from '../views/ask/ask.js';
@@ -34,6 +35,7 @@ export function createTabs(context) {
   );
   const list = element('div', {class: 'tabs', role: 'tablist', 'aria-label': 'views', onkeydown: byArrow}, buttons);
   const name = element('h2', {class: 'frame-name'});
+  const term = element('span');
   const detail = element('span', {class: 'frame-detail'});
   const without = element(
     'button',
@@ -56,7 +58,7 @@ export function createTabs(context) {
         () => frame,
       ),
     ),
-    element('div', {class: 'stage-title'}, name, without, detail),
+    element('div', {class: 'stage-title'}, name, term, without, detail),
     controls,
     nothing,
     panel,
@@ -86,6 +88,7 @@ export function createTabs(context) {
     const instance = made.get(view.name);
     if (panel.firstChild !== instance.element) {
       panel.replaceChildren(instance.element);
+      term.replaceChildren(explain(view.term ?? 'attention'));
       controls.replaceChildren(...(instance.controls ? [instance.controls] : []));
       panel.scrollTop = 0;
     }

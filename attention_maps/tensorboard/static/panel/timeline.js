@@ -9,7 +9,7 @@ const PACE = 320; // milliseconds per step while playing
 
 /**
  * {element, update(), move(by), jump('first' or 'last'), play()}. `drawn()` resolves when everything is drawn, so that playing waits for
- * slow files; `refresh()` reads the list of recordings again; `help()` opens the list of keys.
+ * slow files; `refresh()` reads the list of recordings again; `help()` opens the help.
  */
 export function createTimeline(context, {drawn, refresh, help}) {
   const {state, recordings} = context;
@@ -36,9 +36,9 @@ export function createTimeline(context, {drawn, refresh, help}) {
   const jumpTo = (checked) => state.set({follow: checked, ...(checked ? {recording: newest()} : {})});
   const follow = tick('follow latest', jumpTo, 'Jump to the newest step as soon as it is recorded');
   const reload = button('refresh', 'check for new recordings', () => refresh());
-  const keys = element(
+  const helpButton = element(
     'button',
-    {type: 'button', class: 'icon', 'aria-label': 'list of keys (?)', title: 'list of keys (?)', onclick: help},
+    {type: 'button', class: 'icon', 'aria-label': 'help (?)', title: 'first steps, keys and glossary (?)', onclick: help},
     '?',
   );
   const live = context.source.archive ? [] : [follow.element, reload];
@@ -51,7 +51,7 @@ export function createTimeline(context, {drawn, refresh, help}) {
     title,
     count,
     ...live,
-    keys,
+    helpButton,
   );
   let timer = null;
 

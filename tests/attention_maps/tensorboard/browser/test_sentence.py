@@ -59,7 +59,7 @@ def test_without_a_selection_the_text_is_readable(views: Page) -> None:
         views.show(**state, view="sentence")
         script = """
             const light = (colour) => colour.match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0);
-            return [...document.querySelectorAll('.sentence-view .token:not(.special)')]
+            return [...document.querySelectorAll('.sentence-view .token')]
               .map((token) => getComputedStyle(token).backgroundColor)
               .filter((colour) => !colour.endsWith(', 0)')).map(light);
         """

@@ -96,7 +96,7 @@ def test_heads_are_sorted_by_a_measure_and_scores_stand_beside_baselines(page: P
     assert measured == sorted(measured)
     assert len(set(measured)) > 1
     assert page.texts(".scores tr") == ["cross: layer 1 head 2 40.0 %", "baseline: diagonal 70.0 %"]
-    page.click(".scores button")
+    page.click(".scores-body button")
     assert page.text(".frame-name") == "cross-attention · layer 1 · head 2"
     assert "rows=reads" in page.hash, "the row that is scored"
 
@@ -143,5 +143,6 @@ def test_heads_with_uniform_attention_are_labelled_uniform(open_folder: Open, tm
     page.wait("return document.querySelector('.frame-detail')?.textContent")
     page.settle()
     assert "uniform" in page.text(".frame-detail")
-    assert "pattern: uniform" in page.hover(".tile[data-layer='0'][data-head='0']", 10, 10)
+    lines = page.hover(".tile[data-layer='0'][data-head='0']", 10, 10)
+    assert any(line.startswith("label: uniform – unif: attends to all tokens alike") for line in lines)
     assert [text for text in page.texts(".tile .tag") if text] == ["unif", "align"]

@@ -4,7 +4,7 @@ import {languageOf} from '../../core/format.js';
 import {KIND_NAMES, shapesOf} from '../../core/frame.js';
 import {element} from '../../dom/elements.js';
 import {choice, segments, slider} from '../../dom/fields.js';
-import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
+import {hideTooltip, showTooltip, watchHover} from '../../dom/tooltip.js';
 import {inksOf} from '../../draw/colours.js';
 import {SvgPen} from '../../draw/pen.js';
 import {ScrollingCanvas} from '../../draw/scrolling_canvas.js';
@@ -18,6 +18,7 @@ export const view = {
   name: 'alignment',
   title: 'Alignment',
   hint: 'Word alignment extracted from the attention weights, compared with gold links if the recording has any.',
+  term: 'mutual, grown',
   create: (context) => new Alignment(context),
 };
 
@@ -78,8 +79,7 @@ class Alignment {
     );
     scroller.addEventListener('click', (event) => this.pick(event));
     scroller.addEventListener('keydown', (event) => this.step(event));
-    scroller.addEventListener('pointermove', (event) => this.describeAt(event));
-    scroller.addEventListener('pointerleave', hideTooltip);
+    watchHover(scroller, (event) => this.describeAt(event));
   }
 
   draw(frame) {

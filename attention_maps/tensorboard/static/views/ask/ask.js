@@ -11,6 +11,7 @@ export const view = {
   name: 'ask',
   title: 'Ask',
   hint: 'Your own text: what the model predicts, also without some of its heads.',
+  term: 'importance, ablation',
   create: (context) => new Ask(context),
 };
 

@@ -5,7 +5,7 @@ import {better, measureOf, measureText, plotted, sortedMeasures} from '../../cor
 import {stepOf} from '../../core/recordings.js';
 import {element} from '../../dom/elements.js';
 import {menu, segments} from '../../dom/fields.js';
-import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
+import {showTooltip, watchHover} from '../../dom/tooltip.js';
 import {widthOf} from '../../draw/axis_labels.js';
 import {inksOf} from '../../draw/colours.js';
 import {sharpContext} from '../../draw/matrix_pixels.js';
@@ -16,6 +16,7 @@ export const view = {
   name: 'curves',
   title: 'Curves',
   hint: 'Each line is a head. Click to go to that step.',
+  term: 'score',
   create: (context) => new Curves(context),
 };
 
@@ -39,8 +40,7 @@ class Curves {
     this.element = element('div', {class: 'curves-view'}, this.legend, this.stage, this.note);
     this.observer = new ResizeObserver(() => this.paint());
     this.observer.observe(this.stage);
-    this.canvas.addEventListener('pointermove', (event) => this.point(event));
-    this.canvas.addEventListener('pointerleave', () => this.leave());
+    watchHover(this.canvas, (event) => this.point(event));
     this.canvas.addEventListener('click', (event) => this.go(event));
   }
 
@@ -241,10 +241,6 @@ class Curves {
 
   text(value) {
     return measureText(this.name, measureOf(this.name).share ? value / 100 : value);
-  }
-
-  leave() {
-    hideTooltip();
   }
 
   go(event) {

@@ -32,6 +32,7 @@ class HeatMap {
     this.cells = element('canvas', {class: 'cells', role: 'img'});
     this.marks = element('canvas', {
       class: 'pointer',
+      role: 'application',
       tabindex: 0,
       'aria-label': 'attention map; shift and arrow keys select a row or column',
     });

@@ -15,6 +15,7 @@ export function watchPointer(canvas, {layout, camera, moved, over, out, clicked}
     canvas.setPointerCapture(event.pointerId);
     fingers.set(event.pointerId, placeOf(event));
     start = fingers.size === 1 ? {...placeOf(event), slipped: false} : null;
+    if (start && event.pointerType === 'touch' && layout()) point(event, start); // a finger does not hover
   });
 
   canvas.addEventListener('pointermove', (event) => {

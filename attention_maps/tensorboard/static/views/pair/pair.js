@@ -18,6 +18,7 @@ export const view = {
   name: 'pair',
   title: 'Pair',
   hint: 'Choose two words: the heads of all layers, ranked by the attention from the first to the second, and its course over the training.',
+  term: 'since',
   create: (context) => new Pair(context),
 };
 

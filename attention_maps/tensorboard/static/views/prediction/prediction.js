@@ -13,6 +13,7 @@ export const view = {
   name: 'prediction',
   title: 'Prediction',
   hint: 'Which heads and MLPs make the model predict a token, and what each layer would predict.',
+  term: 'contribution',
   create: (context) => new Prediction(context),
 };
 

@@ -25,7 +25,7 @@ export function goldOf(frame, {side, index}) {
   return {name, right, compared, share: gold.share, found, tied: compared.nouns && found && best.length > 1 ? best : null};
 }
 
-/** Links {row: of a pronoun, or of an answer to a question, column: of the noun that it repeats}, null if the recording has none for this text. */
+/** Links {row: of a pronoun or an answer, column: of the noun that it repeats}, null if the recording has none for this text. */
 export function antecedentLinks(frame) {
   const antecedents = antecedentsOf(frame);
   if (!antecedents) return null;
@@ -48,8 +48,8 @@ function antecedentsOf(frame) {
 }
 
 /**
- * What can be the gold label of a row. If the mentions of the text are known: each referent that a noun mentions before, with the columns of
- * its last noun and the sum of the weights of all its mentions, as in attention_maps/record/antecedent_accuracy.py. Otherwise every
+ * What can be the gold label of a row. If the mentions of the text are known: each referent that a noun mentions before, with the
+ * columns of its last noun and the sum of the weights of all its mentions, as in attention_maps/record/antecedent_accuracy.py. Otherwise every
  * word but special tokens and, in self-attention, the token itself and, if causal, the tokens after it.
  */
 function comparedWith(frame, row) {

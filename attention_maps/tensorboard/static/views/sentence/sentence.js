@@ -19,7 +19,8 @@ export const view = {
   create: (context) => new Sentence(context),
 };
 
-const PALE = 0.4; // of the colour scale, without a selection
+const PALE = 0.3; // of the colour scale at most, without a selection
+const PROBE = `attention.probes='["Emi came because she{Emi} was kind."]'`;
 const STRONG = 0.1; // minimum weight shown as a number; the three largest always are
 
 class Sentence {
@@ -99,7 +100,7 @@ class Sentence {
     const {state} = this.context;
     const palette = this.context.colours();
     const weights = this.weights();
-    const ground = state.now.scale === 'one' ? 1 : chosen ? frame.maximum : this.paleGround(weights);
+    const ground = !chosen ? this.paleGround(weights) : state.now.scale === 'one' ? 1 : frame.maximum;
     const numbered = chosen ? strong(weights) : [];
     const gold = chosen && goldOf(frame, chosen);
     const known = new Set((frame.kind === 'cross' ? goldLinks(frame) : antecedentLinks(frame))?.map(({row}) => row));
@@ -107,7 +108,9 @@ class Sentence {
     this.units.forEach((unit, i) => {
       const button = this.buttons[i];
       const weight = weights[i];
-      const colour = Number.isFinite(weight) && weight !== 0 ? palette.of(frame, weight, {maximum: ground, gamma: state.now.gamma}) : null;
+      const most = chosen ? Infinity : PALE * ground; // also of a special token that receives most of the attention
+      const shade = Math.min(Math.max(weight, -most), most);
+      const colour = Number.isFinite(weight) && weight !== 0 ? palette.of(frame, shade, {maximum: ground, gamma: state.now.gamma}) : null;
       const loss = state.now.losses ? lossOf(frame, unit) : NaN;
       const place = chosen?.side === 'row' ? unit.column : unit.row;
       Object.assign(button.style, {
@@ -127,7 +130,7 @@ class Sentence {
     declutter(numbers);
   }
 
-  /** The end of the colour scale without a selection: words keep pale colours, also beside a token that receives most of the attention. */
+  /** The end of the colour scale without a selection: words keep pale colours. */
   paleGround(weights) {
     const ofWords = weights.filter((weight, i) => Number.isFinite(weight) && !this.units[i].label.special);
     return Math.max(0, ...ofWords.map(Math.abs)) / PALE || 1;
@@ -167,12 +170,12 @@ class Sentence {
       );
     if (frame.kind !== 'encoder' && losses) notes.push('Underline: the loss of each token; thicker is larger.');
     if (frame.kind === 'cross')
-      notes.push(goldLinks(frame) ? 'Dashed outline: the gold translation.' : 'This recording contains no gold links for this text.');
+      notes.push(goldLinks(frame) ? 'Dashed outline: the gold translation.' : 'No gold links are known for this text: only the built-in corpus has them.');
     else
       notes.push(
         antecedentLinks(frame)
           ? 'Dotted tokens are pronouns with a gold antecedent, or answers; select one.'
-          : 'This recording contains no gold antecedents for this text.',
+          : `No gold antecedents are known for this text. In a probe, mark one: ${PROBE}`,
       );
     this.note.textContent = notes.join(' ');
   }

@@ -64,11 +64,12 @@ function verdict(frame, chosen) {
   if (!gold.compared || frame.difference) return [known];
   const textOf = ({columns}) => columns.map((column) => frame.columns[column].text).join(' ');
   const first = textOf(gold.compared.rivals[0]);
+  const most = gold.compared.rivals[0].share;
   const text = gold.tied
     ? `✗ tied: “${gold.tied.map(textOf).join('”, “')}” get the same weight (${percent(gold.share)})`
     : gold.found
       ? `✓ right: it gets the largest weight (${percent(gold.share)})`
-      : `✗ wrong: “${first}” gets the largest weight (${percent(gold.compared.rivals[0].share)}), the gold ${gold.name} ${percent(gold.share)}`;
+      : `✗ wrong: “${first}” gets the largest weight (${percent(most)}), the gold ${gold.name} ${percent(gold.share)}`;
   return [
     known,
     element('p', {class: gold.found && !gold.tied ? 'verdict right' : 'verdict wrong', lang: languageOf(first)}, text),
@@ -79,8 +80,10 @@ function verdict(frame, chosen) {
 /** Which words the gold label is compared with. */
 function rule(frame, {nouns, rivals}, textOf) {
   if (frame.kind === 'cross') return 'Compared: all words of the source.';
-  if (nouns)
-    return `Compared, as in the score “pronouns resolved”: the people and things named before (${rivals.map(textOf).join(', ')}), each with all its mentions.`;
+  if (nouns) {
+    const named = `the people and things named before (${rivals.map(textOf).join(', ')})`;
+    return `Compared, as in the score “pronouns resolved”: ${named}, each with all its mentions.`;
+  }
   const words = frame.causal ? 'all words before it' : 'all other words';
   return `Compared: ${words}. This text has no list of people and things.`;
 }

@@ -59,7 +59,7 @@ export function drawBand(pen, {labels, strengths, birth}, {scale, left, top, hei
     const [from, to] = [scale.edges[i], scale.edges[i + 1]];
     if (to <= from) return;
     const strength = Number.isFinite(strengths[i]) ? strengths[i] : 0.7;
-    const style = label ? {fill: palette.label(label), alpha: label === 'broad' ? 0.5 : 0.25 + 0.75 * strength} : {fill: inks.line, alpha: 0.35};
+    const style = label ? {fill: palette.label(label), alpha: label === 'broad' ? 0.8 : 0.25 + 0.75 * strength} : {fill: inks.line, alpha: 0.35};
     pen.rect(left + from, top, to - from, height, style);
   });
   if (birth > 0) pen.rect(left + scale.edges[birth] - 1.5, top, 3, height, {fill: inks.ink});

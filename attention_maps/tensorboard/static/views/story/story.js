@@ -5,8 +5,9 @@ import {measureText} from '../../core/measures.js';
 import {stepName, stepOf} from '../../core/recordings.js';
 import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
+import {firstSteps} from '../../dom/explain.js';
 import {segments} from '../../dom/fields.js';
-import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
+import {hideTooltip, showTooltip, watchHover} from '../../dom/tooltip.js';
 import {inksOf} from '../../draw/colours.js';
 import {sharpContext} from '../../draw/matrix_pixels.js';
 import {CanvasPen, SvgPen} from '../../draw/pen.js';
@@ -17,6 +18,7 @@ export const view = {
   name: 'story',
   title: 'Story',
   hint: 'What the training did: the loss, and what each head attends to at each recorded step.',
+  term: 'since',
   create: (context) => new Story(context),
 };
 
@@ -30,6 +32,8 @@ class Story {
     const {state} = context;
     this.spacing = segments('steps', {log: 'logarithmic', even: 'linear'}, (spacing) => state.set({spacing}));
     this.controls = element('div', {class: 'view-controls'}, this.spacing.element);
+    const about = 'Left: the attention maps of all heads at the step shown. Here: what the training did to each head. New? Read the ';
+    this.intro = element('p', {class: 'story-intro'}, about, firstSteps(), '.');
     this.events = element('ol', {class: 'story-events'});
     this.loss = element('canvas', {class: 'story-loss', role: 'img'});
     this.now = element('div', {class: 'story-now', 'aria-hidden': 'true'});
@@ -37,10 +41,9 @@ class Story {
     this.picture = element('div', {class: 'story-picture'}, this.loss, this.rows, this.now);
     this.legend = element('ul', {class: 'story-legend', 'aria-label': 'colours'});
     this.note = element('p', {class: 'view-note', role: 'status'});
-    this.element = element('div', {class: 'story-view'}, this.events, this.picture, this.legend, this.note);
+    this.element = element('div', {class: 'story-view'}, this.intro, this.events, this.picture, this.legend, this.note);
     new ResizeObserver(() => this.paint()).observe(this.picture);
-    this.picture.addEventListener('pointermove', (event) => this.point(event));
-    this.picture.addEventListener('pointerleave', hideTooltip);
+    watchHover(this.picture, (event) => this.point(event));
     this.picture.addEventListener('click', (event) => this.go(event));
   }
 
@@ -99,8 +102,14 @@ class Story {
     }
     this.events.replaceChildren(...told.map((one) => element('li', {}, one)));
     this.note.textContent = heads.length
-      ? 'A band is coloured by the label of its head at each step, stronger where more of its attention fits the label. A click on a band goes to the step; a name opens the map.'
-      : 'This run recorded no labels of heads: it is older, or of another program.';
+      ? `${this.progress()}A band is coloured by the label of its head at each step, stronger where more of its attention fits the label. A click on a band goes to the step; a name opens the map.`
+      : 'This run recorded no labels of heads: it is older, or of another program. The other views show its maps.';
+  }
+
+  /** What a band needs that a run does not have yet. */
+  progress() {
+    if (this.curves.steps.length === 1) return 'Only one step is recorded so far; tick “follow latest” to see the next ones. ';
+    return this.context.state.now.follow ? 'New steps appear here as they are recorded. ' : '';
   }
 
   stepText(place) {

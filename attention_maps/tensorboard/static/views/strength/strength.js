@@ -3,7 +3,7 @@
 import {languageOf, percent} from '../../core/format.js';
 import {element} from '../../dom/elements.js';
 import {segments} from '../../dom/fields.js';
-import {hideTooltip, showTooltip} from '../../dom/tooltip.js';
+import {hideTooltip, showTooltip, watchHover} from '../../dom/tooltip.js';
 import {inksOf} from '../../draw/colours.js';
 import {hex, SvgPen} from '../../draw/pen.js';
 import {ScrollingCanvas} from '../../draw/scrolling_canvas.js';
@@ -15,6 +15,7 @@ export const view = {
   name: 'strength',
   title: 'Strength',
   hint: 'L2 norm of the output of the head at each token, before the output projection.',
+  term: 'strength',
   create: (context) => new Strength(context),
 };
 
@@ -38,8 +39,7 @@ class Strength {
     this.controls = element('div', {class: 'view-controls'}, this.compared.element, this.sort.element);
     const {scroller} = this.sheet;
     scroller.addEventListener('click', (event) => this.select(this.rowAt(event)));
-    scroller.addEventListener('pointermove', (event) => this.describeAt(event));
-    scroller.addEventListener('pointerleave', hideTooltip);
+    watchHover(scroller, (event) => this.describeAt(event));
     scroller.addEventListener('keydown', (event) => this.step(event));
   }
 

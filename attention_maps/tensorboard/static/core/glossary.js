@@ -1,0 +1,49 @@
+/** The terms of the page, each explained in one line; measures of heads are explained in measures.js. */
+
+/** Group -> term -> explanation. Labels of heads are named as they are shown. */
+export const GLOSSARY = {
+  'The map': {
+    attention: 'how much a head takes from each token (columns) for the token that it computes (row); the weights of a row sum to 1',
+    head: 'one attention function of a layer, with its own weights; a layer has several, which work side by side',
+    'mean, max': 'mean and largest weight over the heads of a layer',
+    rollout: 'attention across all layers: mean maps, averaged with the identity and multiplied (Abnar & Zuidema 2020); a heuristic',
+    'reads, predicts': 'a row belongs to two tokens: the one that the model reads there, and the next one, which it predicts',
+    'special tokens': 'bos, eos and similar tokens that belong to no word; they often get attention that is not needed elsewhere',
+    'strongest colour': 'the weight with the darkest colour: the maximum of the map, or 1, which makes maps comparable',
+    gamma: 'exponent of the colour scale: below 1, small weights are easier to see',
+    'value norms': 'each weight times the norm of its value vector: how much a token really adds to the output of the head',
+  },
+  'The list of heads': {
+    outline: 'the border of a picture: the stronger, the better the head ranks by the measure in the list above',
+    'by score': 'pictures are sorted by this measure, the best head first',
+    score: 'agreement with gold labels on many validation examples, beside baselines that use no model',
+    gold: 'known to be right: the word alignments and antecedents of the built-in corpus, or marks in a probe, she{Emi}',
+    'importance, ablation': 'a head is ablated if its output is replaced by zero or its mean; importance is the increase in loss',
+  },
+  'Labels of heads': {
+    coreference: 'coref: attends from a pronoun to the noun that it stands for, its antecedent',
+    alignment: 'align: attends to the source words that a target word translates',
+    induction: 'induct: attends to the token after an earlier occurrence of the same token, and so continues a repetition',
+    'duplicate token': 'dupl: attends to an earlier occurrence of the same token',
+    'previous token': 'prev: attends to the token before',
+    'first token': 'first: attends to the first token, often because nothing else is needed',
+    diagonal: 'diag: attends to the token itself',
+    uniform: 'unif: attends to all tokens alike, as every head does before training',
+  },
+  'The views': {
+    since: 'Story: the step at which a head got its last label; Pair: from when on its weight is at least half of the last one',
+    'logit lens': 'what each layer would predict if it were the last one',
+    contribution: 'what a head or an MLP adds to the logit of a token; the contributions of all parts add up to the logit',
+    logit: 'the score of a token before the softmax turns scores into probabilities',
+    strength: 'norm of the output of a head at a token: how much it changes what the model computes there',
+    'mutual, grown': 'word links that are the strongest of both row and column; grown adds adjacent ones (Koehn et al. 2003)',
+    AER: 'alignment error rate: 0 % if all word links are the gold ones (Och & Ney 2003)',
+    Pharaoh: 'the standard text format of word alignments: 0-0 1-3 links source word 1 to target word 3',
+    'loss, nats': 'the negative natural logarithm of the probability of the actual next token; 0 is certainty',
+  },
+};
+
+/** The explanation of a term, '' if it is none. */
+export function meaningOf(term) {
+  return Object.values(GLOSSARY).find((terms) => Object.hasOwn(terms, term))?.[term] ?? '';
+}

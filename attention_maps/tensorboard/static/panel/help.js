@@ -1,0 +1,58 @@
+/** The dialog behind `?`: three steps for a first look, the keys, and the glossary. */
+
+import {GLOSSARY} from '../core/glossary.js';
+import {measureOf, MEASURE_NAMES} from '../core/measures.js';
+import {element} from '../dom/elements.js';
+import {KEYS} from './keyboard.js';
+
+const STORY = ' and click a sentence: it names the step at which a head got its label, for example coreference.';
+const PAIR = ' and click a pronoun, then its noun: heads are ranked, each with the step since which it links them.';
+const ABLATION =
+  'What happens without it? Click a head in that list, then “without this head?” next to its name: the model answers the same text again.';
+
+/** {element, open(term)}: `open` shows the dialog, at a term if one is given. */
+export function createHelp({state}) {
+  const to = (view, title) => {
+    const go = () => {
+      dialog.close();
+      state.set({view});
+    };
+    return element('button', {type: 'button', class: 'link', onclick: go}, title);
+  };
+  const steps = [
+    ['Which head does what, and since when? Open ', to('story', 'Story'), STORY],
+    ['Which head links two words? Open ', to('pair', 'Pair'), PAIR],
+    [ABLATION],
+  ];
+  const measures = Object.fromEntries(MEASURE_NAMES.map((name) => [measureOf(name).title, measureOf(name).meaning]));
+  const groups = Object.entries({...GLOSSARY, 'Measures of heads': measures});
+  const dialog = element(
+    'dialog',
+    {class: 'keys', 'aria-label': 'help'},
+    element('form', {method: 'dialog'}, element('button', {autofocus: true}, 'close')),
+    element('h2', {}, 'Three steps'),
+    element('ol', {}, steps.map((parts) => element('li', {}, parts))),
+    element('h2', {}, 'Keys'),
+    element('table', {}, element('tbody', {}, KEYS.map(([key, meaning]) => row(element('kbd', {}, key), meaning)))),
+    element('h2', {}, 'Glossary'),
+    ...groups.flatMap(([title, terms]) => [
+      element('h3', {}, title),
+      element('table', {}, element('tbody', {}, Object.entries(terms).map(([term, meaning]) => row(term, meaning, term)))),
+    ]),
+  );
+
+  function open(term) {
+    if (!dialog.open) dialog.showModal();
+    dialog.querySelector('tr.sought')?.classList.remove('sought');
+    const found = term ? dialog.querySelector(`tr[data-term="${term}"]`) : null;
+    found?.classList.add('sought');
+    if (found) found.scrollIntoView({block: 'center'});
+    else dialog.scrollTop = 0;
+  }
+
+  return {element: dialog, open};
+}
+
+function row(name, meaning, term = null) {
+  return element('tr', {'data-term': term}, element('th', {scope: 'row'}, name), element('td', {}, meaning));
+}
