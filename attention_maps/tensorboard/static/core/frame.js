@@ -5,8 +5,8 @@
  * {rows: [label], columns: [label], weights: Float32Array (rows x columns, row-major), difference, weighted, causal, maximum, hidden, kind,
  *  layer, head, rowsNamed, name, meta, sample, tokens: {rows, columns}}
  * label = {text, special, positions: [token positions], language}; `hidden` is the attention to hidden columns, per row, or null
- * when nothing is hidden; a `difference` holds values from -1 to 1; `maximum` is the largest absolute value of the colour scale; `weighted`: whether weights
- * were multiplied by value norms.
+ * when nothing is hidden; a `difference` holds values from -1 to 1; `maximum` is the largest absolute value of the colour scale;
+ * `weighted`: whether weights were multiplied by value norms.
  */
 
 import {languageOf, readable} from './format.js';

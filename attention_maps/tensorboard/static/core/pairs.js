@@ -4,7 +4,10 @@ import {shapesOf} from './frame.js';
 import {sameTokens} from './load_frame.js';
 import {stepName} from './recordings.js';
 
-/** {chosen: [[per head] per layer], steps, weights: [the same per step]}; `chosen` is of the recording itself, `query` and `key` are lists of consecutive token positions. */
+/**
+ * {chosen: [[per head] per layer], steps, weights: [the same per step]}; `chosen` is of the recording itself,
+ * `query` and `key` are lists of consecutive token positions.
+ */
 export async function loadPair(source, {run, recording, sample, kind}, query, key) {
   if (!source.archive) return source.pair(run, recording, sample, kind, span(query), span(key));
   const read = async (name) => {

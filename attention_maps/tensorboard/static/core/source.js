@@ -71,7 +71,7 @@ export class Source {
     return this.archive ? (this.archive.curves[run] ?? {steps: [], measures: {}}) : (await answer('curves', {run})).json();
   }
 
-  /** Weights between two words, asked from the plugin: {chosen: [[per head] per layer], steps, weights: [chosen per step]}; positions as 3-5. */
+  /** Weights between two words: {chosen: [[per head] per layer], steps, weights: [chosen per step]}; positions as 3-5. */
   async pair(run, recording, sample, kind, query, key) {
     return (await answer('pair', {run, recording, sample, kind, query, key})).json();
   }

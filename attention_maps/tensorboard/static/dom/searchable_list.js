@@ -153,7 +153,8 @@ export function searchableList(label, pick, title = '', opened = () => {}) {
     node.append(element('span', {class: 'muted number'}, detail));
   }
 
-  return {element: element('span', {class: 'field'}, element('label', {for: id, title}, label), button, dialog), show, chosen: () => chosen};
+  const field = element('span', {class: 'field'}, element('label', {for: id, title}, label), button, dialog);
+  return {element: field, show, chosen: () => chosen};
 }
 
 function isDisabled(node) {

@@ -11,7 +11,7 @@ const DIVERGING = {
 /** The colour-blind-safe palette of Okabe & Ito (2008), repeated if there are more heads. */
 const HEADS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8b6f00', '#7f7f7f'];
 
-/** Of the labels of heads, distinct with any colour vision (tests/attention_maps/tensorboard/test_colours.py); uniform attention is grey. */
+/** Of the labels of heads, distinct with any colour vision (test_colours.py); uniform attention is grey. */
 const LABELS = {
   coreference: '#d55e00',
   alignment: '#0072b2',

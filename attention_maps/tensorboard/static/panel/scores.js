@@ -32,7 +32,8 @@ export function createScores(context) {
       const listed = table(measure, own);
       // Scores of another kind of attention say nothing about the heads shown.
       if (!meta.samples.length || !kinds.length || kinds.includes(kind)) return listed;
-      return element('details', {class: 'more'}, element('summary', {}, `of the ${KIND_NAMES[kinds[0]]}: ${measureOf(measure).title}`), listed);
+      const title = `of the ${KIND_NAMES[kinds[0]]}: ${measureOf(measure).title}`;
+      return element('details', {class: 'more'}, element('summary', {}, title), listed);
     });
     body.replaceChildren(...tables);
   }
@@ -45,12 +46,13 @@ export function createScores(context) {
     const caption = [title, better(measure)].filter(Boolean).join(', ');
     const listed = (some) => element('tbody', {}, some);
     const more = rows.slice(LISTED);
+    const folded = (...parts) => element('details', {class: 'more'}, parts);
     return element(
       'div',
       {class: 'score-table'},
       element('table', {}, element('caption', {}, caption), listed(rows.slice(0, LISTED))),
       meaning && element('p', {class: 'muted meaning'}, `${meaning}; baselines use no model.`),
-      more.length > 0 && element('details', {class: 'more'}, element('summary', {}, `${more.length} more`), element('table', {}, listed(more))),
+      more.length > 0 && folded(element('summary', {}, `${more.length} more`), element('table', {}, listed(more))),
     );
   }
 

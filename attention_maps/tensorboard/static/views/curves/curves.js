@@ -84,7 +84,8 @@ class Curves {
     this.canvas.hidden = false;
     const wanted = state.now.measure === this.name ? '' : `There is no ${measureOf(state.now.measure).title} of ${kind} heads. `;
     const about = [meaning, better(this.name)].filter(Boolean).join('; ');
-    const missing = curves.unreadable?.length ? `Not shown, because their files cannot be read: step ${curves.unreadable.join(', ')}. ` : '';
+    const lost = curves.unreadable ?? [];
+    const missing = lost.length ? `Not shown, because their files cannot be read: step ${lost.join(', ')}. ` : '';
     this.note.textContent = `${missing}${wanted}${[title, about].filter(Boolean).join(': ')}. ${view.hint}`;
     this.paint();
   }
@@ -128,7 +129,8 @@ class Curves {
     const {layer, head} = this.context.fitted();
     const own = this.lines.filter((line) => line.layer === layer && typeof line.head === 'number');
     const entry = (line) => {
-      const square = element('span', {class: 'square', style: `border-color: ${this.colour(line.head)}; background: ${this.colour(line.head)}`});
+      const colour = this.colour(line.head);
+      const square = element('span', {class: 'square', style: `border-color: ${colour}; background: ${colour}`});
       const onclick = () => this.context.state.set({head: line.head});
       const attributes = {type: 'button', class: 'legend-entry', onclick, 'aria-pressed': String(line.head === head)};
       return element('button', attributes, square, `head ${line.head}`);
@@ -197,7 +199,8 @@ class Curves {
     let points = [];
     const end = () => {
       if (points.length > 1) pen.path(points, style);
-      if (points.length === 1 || rank > 0) for (const point of points) pen.circle(...point, rank > 1 ? 3 : 2, {fill: stroke, alpha: style.alpha});
+      const marked = points.length === 1 || rank > 0 ? points : [];
+      for (const point of marked) pen.circle(...point, rank > 1 ? 3 : 2, {fill: stroke, alpha: style.alpha});
       points = [];
     };
     values.forEach((value, i) => (Number.isFinite(value) ? points.push([this.scale.x(this.steps[i]), this.scale.y(value)]) : end()));

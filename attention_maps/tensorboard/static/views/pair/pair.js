@@ -17,7 +17,7 @@ import {ranked} from './ranking.js';
 export const view = {
   name: 'pair',
   title: 'Pair',
-  hint: 'Choose two words: the heads of all layers, ranked by the attention from the first to the second, and its course over the training.',
+  hint: 'Choose two words: all heads, ranked by the attention from the first to the second, and its course over the training.',
   term: 'since',
   create: (context) => new Pair(context),
 };
@@ -54,7 +54,8 @@ class Pair {
     Object.assign(this, this.chosen());
     this.buildTexts();
     const [query, key] = [frame.rows[this.row].positions, frame.columns[this.column].positions];
-    const asked = JSON.stringify([fitted.run, fitted.recording, fitted.sample, frame.kind, query, key, this.context.recordings.numbers(fitted.run)]);
+    const {run, recording, sample} = fitted;
+    const asked = JSON.stringify([run, recording, sample, frame.kind, query, key, this.context.recordings.numbers(run)]);
     if (asked === this.asked) return this.show();
     const turn = (this.turn = {});
     return loadPair(this.context.source, {...fitted, kind: frame.kind}, query, key).then(
@@ -91,9 +92,9 @@ class Pair {
 
   buildTexts() {
     const {frame, row, column} = this;
-    const predicted = frame.rowsNamed === 'predicts';
+    const first = frame.rowsNamed === 'predicts' ? 'the word that is predicted, in whose row …' : 'the word whose row …';
     const texts = [
-      [this.from, predicted ? 'the word that is predicted, in whose row …' : 'the word whose row …', frame.rows, frame.tokens.rows, 'r', row],
+      [this.from, first, frame.rows, frame.tokens.rows, 'r', row],
       [this.to, '… attends to this word', frame.columns, frame.tokens.columns, 'c', column],
     ];
     for (const [container, name, labels, tokens, side, chosen] of texts) {
@@ -116,7 +117,8 @@ class Pair {
     this.heads = ranked(found);
     const [from, to] = [frame.rows[row].text, frame.columns[column].text];
     const best = this.heads[0];
-    this.heading.textContent = `From “${from}” to “${to}” at ${recordingTitle(recording)}: most by layer ${best.layer} · head ${best.head}, ${percent(best.weight)}`;
+    const most = `most by layer ${best.layer} · head ${best.head}, ${percent(best.weight)}`;
+    this.heading.textContent = `From “${from}” to “${to}” at ${recordingTitle(recording)}: ${most}`;
     this.heading.lang = languageOf(readable(from)) === 'ja' || languageOf(readable(to)) === 'ja' ? 'ja' : 'en';
     const palette = this.context.colours();
     const strongest = Math.max(...this.heads.map(({weight}) => weight), 1e-6);
@@ -124,8 +126,10 @@ class Pair {
     const items = this.heads.slice(0, MOST).map((one) => {
       const selected = kind === frame.kind && one.layer === layer && one.head === head;
       const name = `layer ${one.layer} · head ${one.head}`;
-      const button = element('button', {type: 'button', class: 'part-name', title: 'open the map of this head', 'aria-pressed': String(selected)}, name);
-      const bar = element('span', {class: 'bar', style: `left: 0; width: ${((100 * one.weight) / strongest).toFixed(1)}%; background: ${css(palette.weight(0.65))}`});
+      const attributes = {type: 'button', class: 'part-name', title: 'open the map of this head', 'aria-pressed': String(selected)};
+      const button = element('button', attributes, name);
+      const width = `${((100 * one.weight) / strongest).toFixed(1)}%`;
+      const bar = element('span', {class: 'bar', style: `left: 0; width: ${width}; background: ${css(palette.weight(0.65))}`});
       const canvas = element('canvas', {role: 'img', 'aria-label': `weight over ${found.steps.length} steps`, title: 'go to this step'});
       const since = one.since < 0 ? '' : `since step ${found.steps[one.since].toLocaleString('en')}`;
       const item = element(

@@ -8,7 +8,8 @@ const NOTICED = 0.1; // smallest last weight of a head that is said to attend "s
  */
 export function ranked({chosen, weights}) {
   return chosen
-    .flatMap((heads, layer) => heads.map((weight, head) => ({layer, head, weight, course: weights.map((step) => step[layer]?.[head] ?? 0)})))
+    .flatMap((heads, layer) => heads.map((weight, head) => ({layer, head, weight})))
+    .map((one) => ({...one, course: weights.map((step) => step[one.layer]?.[one.head] ?? 0)}))
     .map((one) => ({...one, since: sinceOf(one.course)}))
     .sort((a, b) => b.weight - a.weight || a.layer - b.layer || a.head - b.head);
 }

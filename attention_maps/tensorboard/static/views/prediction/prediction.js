@@ -135,15 +135,17 @@ class Prediction {
     const {kind, layer, head} = this.context.fitted();
     this.explained = {...found, most, ordered: inOrder(found.bars, this.context.state.now.sort)};
     this.heading.textContent = this.title();
+    const button = {type: 'button', class: 'part-name', title: 'select this head'};
     this.bars.replaceChildren(
       ...this.explained.ordered.map(({part, name, value}) => {
         const selected = isHead(part) && part[0] === kind && part[1] === layer && part[2] === head;
         const label = isHead(part)
-          ? element('button', {type: 'button', class: 'part-name', 'data-part': part.join('|'), title: 'select this head', 'aria-pressed': String(selected)}, name)
+          ? element('button', {...button, 'data-part': part.join('|'), 'aria-pressed': String(selected)}, name)
           : element('span', {class: 'part-name'}, name);
         const side = value < 0 ? 'right: 50%' : 'left: 50%';
         const colour = hex(palette.difference(Math.sign(value) * 0.7));
-        const bar = element('span', {class: 'bar', style: `${side}; width: ${((50 * Math.abs(value)) / most).toFixed(1)}%; background: ${colour}`});
+        const width = `${((50 * Math.abs(value)) / most).toFixed(1)}%`;
+        const bar = element('span', {class: 'bar', style: `${side}; width: ${width}; background: ${colour}`});
         return element('li', {}, label, element('span', {class: 'bar-room'}, bar), element('span', {class: 'bar-number'}, signed(value)));
       }),
     );
@@ -171,7 +173,8 @@ class Prediction {
         const name = number < layers.length - 1 ? `after layer ${number}` : 'the model';
         const cells = layer[this.position].slice(0, width).map(([id, piece, probability]) => {
           const text = readable(piece);
-          return element('td', {class: id === actual ? 'actual' : '', lang: languageOf(text)}, `${text} `, element('span', {}, percent(probability)));
+          const attributes = {class: id === actual ? 'actual' : '', lang: languageOf(text)};
+          return element('td', attributes, `${text} `, element('span', {}, percent(probability)));
         });
         return element('tr', {}, element('th', {scope: 'row'}, name), cells);
       }),
@@ -196,7 +199,8 @@ class Prediction {
       const y = 32 + i * line;
       const length = (half * Math.abs(value)) / most;
       pen.text(left - 10, y, name, {size: 12, fill: ink, anchor: 'end'});
-      pen.rect(left + half - (value < 0 ? length : 0), y - 6, Math.max(length, 0.5), 12, {fill: hex(palette.difference(Math.sign(value) * 0.7))});
+      const fill = hex(palette.difference(Math.sign(value) * 0.7));
+      pen.rect(left + half - (value < 0 ? length : 0), y - 6, Math.max(length, 0.5), 12, {fill});
       pen.text(left + 2 * half + 60, y, signed(value), {size: 11, fill: muted, anchor: 'end'});
     });
     const bottom = 32 + ordered.length * line;

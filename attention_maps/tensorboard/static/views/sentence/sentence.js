@@ -20,6 +20,7 @@ export const view = {
 };
 
 const PALE = 0.3; // of the colour scale at most, without a selection
+const NO_LINKS = 'No gold links are known for this text: only the built-in corpus has them.';
 const PROBE = `attention.probes='["Emi came because she{Emi} was kind."]'`;
 const STRONG = 0.1; // minimum weight shown as a number; the three largest always are
 
@@ -170,7 +171,7 @@ class Sentence {
       );
     if (frame.kind !== 'encoder' && losses) notes.push('Underline: the loss of each token; thicker is larger.');
     if (frame.kind === 'cross')
-      notes.push(goldLinks(frame) ? 'Dashed outline: the gold translation.' : 'No gold links are known for this text: only the built-in corpus has them.');
+      notes.push(goldLinks(frame) ? 'Dashed outline: the gold translation.' : NO_LINKS);
     else
       notes.push(
         antecedentLinks(frame)

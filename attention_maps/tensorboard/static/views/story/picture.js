@@ -36,7 +36,8 @@ export function lossText({steps, loss = []}) {
   if (known.length < 2) return '';
   const [first, last] = [known[0], known.at(-1)];
   const moved = last < first ? 'fell' : 'rose';
-  return `In ${steps.at(-1).toLocaleString('en')} steps the loss of the recorded examples ${moved} from ${first.toFixed(2)} to ${last.toFixed(2)} nats.`;
+  const course = `${moved} from ${first.toFixed(2)} to ${last.toFixed(2)} nats`;
+  return `In ${steps.at(-1).toLocaleString('en')} steps the loss of the recorded examples ${course}.`;
 }
 
 /** The chart of the loss, `height` high, above the bands. */
@@ -46,7 +47,8 @@ export function drawLoss(pen, {steps, loss = []}, scale, inks, height) {
   const chart = scales({width: scale.width + scale.left, height}, {first: steps[0], last: steps.at(-1), low, high}, 0);
   const box = {...chart.box, left: scale.left, width: scale.width};
   const axes = {...chart, box, x: scale.x, steps: scale.ticks};
-  drawAxes(pen, axes, inks, {vertical: known.length ? 'loss of the recorded examples [nats per token]' : 'no loss is recorded', horizontal: 'training step'});
+  const vertical = known.length ? 'loss of the recorded examples [nats per token]' : 'no loss is recorded';
+  drawAxes(pen, axes, inks, {vertical, horizontal: 'training step'});
   const points = loss.flatMap((value, i) => (Number.isFinite(value) ? [[scale.x(steps[i]), chart.y(value)]] : []));
   if (points.length > 1) pen.path(points, {stroke: inks.accent, width: 2});
   for (const [x, y] of points) pen.circle(x, y, 2, {fill: inks.accent});
@@ -59,7 +61,8 @@ export function drawBand(pen, {labels, strengths, birth}, {scale, left, top, hei
     const [from, to] = [scale.edges[i], scale.edges[i + 1]];
     if (to <= from) return;
     const strength = Number.isFinite(strengths[i]) ? strengths[i] : 0.7;
-    const style = label ? {fill: palette.label(label), alpha: label === 'broad' ? 0.8 : 0.25 + 0.75 * strength} : {fill: inks.line, alpha: 0.35};
+    const alpha = label === 'broad' ? 0.8 : 0.25 + 0.75 * strength;
+    const style = label ? {fill: palette.label(label), alpha} : {fill: inks.line, alpha: 0.35};
     pen.rect(left + from, top, to - from, height, style);
   });
   if (birth > 0) pen.rect(left + scale.edges[birth] - 1.5, top, 3, height, {fill: inks.ink});

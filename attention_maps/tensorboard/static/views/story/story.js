@@ -22,6 +22,9 @@ export const view = {
   create: (context) => new Story(context),
 };
 
+const BANDS =
+  'A band is coloured by the label of its head at each step, stronger where more of its attention fits the label. ' +
+  'A click on a band goes to the step; a name opens the map.';
 const EVENTS = 6; // sentences about heads above the picture
 const LOSS = 150; // height of the chart in CSS pixels
 const BAND = 16; // height of a band
@@ -93,16 +96,18 @@ class Story {
     for (const head of [...first.values()].slice(0, EVENTS)) {
       const others = heads.filter(({label}) => label === head.label).length - 1;
       const more = others ? `, the first of ${others + 1}` : '';
-      told.push(this.link(head, curves.steps[head.birth], `Step ${this.stepText(head.birth)}: ${nameOf(head)} becomes “${head.label}”${more}.`));
+      const text = `Step ${this.stepText(head.birth)}: ${nameOf(head)} becomes “${head.label}”${more}.`;
+      told.push(this.link(head, curves.steps[head.birth], text));
     }
     const needed = mostImportant(heads);
     if (needed) {
-      const text = `Most important at the end: ${nameOf(needed)}. Without it the loss rises by ${measureText('importance', needed.importance)}.`;
+      const rise = measureText('importance', needed.importance);
+      const text = `Most important at the end: ${nameOf(needed)}. Without it the loss rises by ${rise}.`;
       told.push(this.link(needed, curves.steps.at(-1), text));
     }
     this.events.replaceChildren(...told.map((one) => element('li', {}, one)));
     this.note.textContent = heads.length
-      ? `${this.progress()}A band is coloured by the label of its head at each step, stronger where more of its attention fits the label. A click on a band goes to the step; a name opens the map.`
+      ? `${this.progress()}${BANDS}`
       : 'This run recorded no labels of heads: it is older, or of another program. The other views show its maps.';
   }
 
@@ -138,20 +143,21 @@ class Story {
         Number.isFinite(head.importance) ? element('span', {style: `width: ${(100 * share).toFixed(1)}%`}) : '',
       );
       const birth = this.link(head, head.birth > 0 ? curves.steps[head.birth] : last, what);
-      const row = element('div', {class: 'story-row'}, this.link(head, last, nameOf(head)), element('div', {class: 'story-band'}, canvas), birth, importance);
+      const band = element('div', {class: 'story-band'}, canvas);
+      const row = element('div', {class: 'story-row'}, this.link(head, last, nameOf(head)), band, birth, importance);
       row.dataset.head = [head.kind, head.layer, head.head].join('|');
       return {head, canvas, row};
     });
-    const titles = element('div', {class: 'story-row story-titles'}, element('span'), element('span'), element('span', {}, 'label at the end'), element('span', {}, 'importance'));
+    const heading = ['', '', 'label at the end', 'importance'].map((text) => element('span', {}, text));
+    const titles = element('div', {class: 'story-row story-titles'}, heading);
     const parts = [...kinds].flatMap((kind) => [
       ...(kinds.size > 1 ? [element('h3', {}, KIND_NAMES[kind])] : []),
       ...this.made.filter(({head}) => head.kind === kind).map(({row}) => row),
     ]);
     this.rows.replaceChildren(...(heads.length ? [titles] : []), ...parts);
     const present = LABELS.filter((label) => heads.some(({labels}) => labels.includes(label)));
-    this.legend.replaceChildren(
-      ...present.map((label) => element('li', {}, element('span', {class: 'story-colour', style: `background: ${palette.label(label)}`}), shown(label))),
-    );
+    const sample = (label) => element('span', {class: 'story-colour', style: `background: ${palette.label(label)}`});
+    this.legend.replaceChildren(...present.map((label) => element('li', {}, sample(label), shown(label))));
   }
 
   /** Left edge and width of the bands in the picture; of the whole picture without heads. */
