@@ -17,8 +17,14 @@ MOST_WRITTEN = 200
 MOST_HEADS = 4096
 """Maximum number of heads to remove or to patch."""
 
+MOST_DISTANCE = 4096
+"""Maximum distance in tokens between a query and a key."""
+LONGEST_TOKEN = 100
+"""Maximum number of characters of a token."""
+
 KINDS = ("encoder", "decoder", "cross")
 KEYS = {"run", "checkpoint", "text", "source", "target", "continue", "removed", "how", "patch", "to", "whole_to"}
+CIRCUIT_KEYS = {"run", "checkpoint", "circuit", "distance", "token"}
 CHECKPOINT = re.compile(r"best|last|step-[0-9]{1,15}(-[0-9]{1,6})?|weights-[0-9]{1,15}")
 
 Named = tuple[str, int, int | None]
@@ -58,7 +64,22 @@ class Question:
     """File of the recording of the same tokens by the whole model; only written if heads are removed or patched."""
 
 
-def read_question(line: str) -> Question:
+@dataclass(frozen=True)
+class CircuitQuestion:
+    """What the weights of one head say about tokens, without any text."""
+
+    run: Path
+    checkpoint: str
+    kind: str
+    layer: int
+    head: int
+    distance: int
+    """Positions from the key back to the query; negative for later keys of an encoder."""
+    token: str | None
+    """Only the pairs with this token; None: the strongest pairs of all."""
+
+
+def read_question(line: str) -> Question | CircuitQuestion:
     """Read a question from a line of JSON. Raises UserError with one sentence if it is invalid."""
     try:
         given = json.loads(line)
@@ -66,8 +87,27 @@ def read_question(line: str) -> Question:
         raise UserError("the question is not JSON") from error
     if not isinstance(given, dict):
         raise UserError("the question is not a JSON object")
-    if unknown := sorted(given.keys() - KEYS):
+    if unknown := sorted(given.keys() - (CIRCUIT_KEYS if "circuit" in given else KEYS)):
         raise UserError(f"'{unknown[0][:40]}' is not part of a question")
+    return _circuit(given) if "circuit" in given else _question(given)
+
+
+def _circuit(given: dict[str, Any]) -> CircuitQuestion:
+    place, distance = given["circuit"], given.get("distance", 1)
+    if not _is_head(place) or place[2] is None:
+        raise UserError("'circuit' must be a head, [kind, layer, head]")
+    if not isinstance(distance, int) or isinstance(distance, bool) or abs(distance) > MOST_DISTANCE:
+        raise UserError(f"'distance' must be a number of tokens from -{MOST_DISTANCE} to {MOST_DISTANCE}")
+    kind, layer, head = place
+    if distance < 0 and kind != "encoder":
+        raise UserError("only an encoder attends to later tokens: 'distance' must not be negative")
+    token = _text(given, "token")
+    if token is not None and len(token) > LONGEST_TOKEN:
+        raise UserError(f"the token has {len(token):,} characters, more than the limit of {LONGEST_TOKEN}")
+    return CircuitQuestion(_path(given, "run"), _checkpoint(given), kind, layer, head, distance, token)
+
+
+def _question(given: dict[str, Any]) -> Question:
     text, source, target = (_text(given, key) for key in ("text", "source", "target"))
     if (text is None) == (source is None):
         raise UserError("a question needs either a text (GPT) or a source (translator)")
@@ -79,14 +119,11 @@ def read_question(line: str) -> Question:
     patch = _patch(given.get("patch"))
     if patch is not None and written:
         raise UserError("a text cannot be continued while heads are patched: their outputs exist for its tokens only")
-    checkpoint = given.get("checkpoint") or "best"
-    if not isinstance(checkpoint, str) or not CHECKPOINT.fullmatch(checkpoint):
-        raise UserError("'checkpoint' must be best, last or the name of a step such as step-00000500")
     if given.get("how", "zero") not in ("zero", "mean"):
         raise UserError("'how' must be zero or mean")
     return Question(
         run=_path(given, "run"),
-        checkpoint=checkpoint,
+        checkpoint=_checkpoint(given),
         text=text,
         source=source,
         target=target,
@@ -108,6 +145,13 @@ def _text(given: dict[str, Any], key: str) -> str | None:
     if len(value) > LONGEST_TEXT:
         raise UserError(f"the {key} has {len(value):,} characters, more than the limit of {LONGEST_TEXT:,}")
     return value.encode("utf-8", "replace").decode()  # lone surrogates become question marks
+
+
+def _checkpoint(given: dict[str, Any]) -> str:
+    checkpoint = given.get("checkpoint") or "best"
+    if not isinstance(checkpoint, str) or not CHECKPOINT.fullmatch(checkpoint):
+        raise UserError("'checkpoint' must be best, last or the name of a step such as step-00000500")
+    return checkpoint
 
 
 def _patch(given: object) -> Patch | None:

@@ -80,15 +80,19 @@ def replier() -> Callable[[str], dict[str, Any]]:
     from configs.errors import UserError
     from configs.program import messages_of
     from inspection.answer import answer
+    from inspection.circuits import circuits_of
     from inspection.models import Models
-    from inspection.question import read_question
+    from inspection.question import CircuitQuestion, read_question
     from training.hardware.out_of_memory import is_out_of_memory
 
     models = Models()
 
     def reply(line: str) -> dict[str, Any]:
         try:
-            return {"ok": answer(read_question(line), models)}
+            question = read_question(line)
+            if isinstance(question, CircuitQuestion):
+                return {"ok": circuits_of(question, models)}
+            return {"ok": answer(question, models)}
         except (UserError, OSError) as error:
             return {"error": one_sentence("; ".join(messages_of(error)))}
         except Exception as error:

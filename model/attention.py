@@ -100,9 +100,9 @@ class SelfAttention(Attention):
 
     def forward(self, x: Tensor, rotation: Tensor | None = None, key_mask: Tensor | None = None) -> Tensor:
         """Map x [B, T, C] to [B, T, C]; rotation from `RotaryPositions`; key_mask [B, T] bool, True = real token."""
-        return self._mix(*self._heads(x, rotation), key_mask=key_mask)
+        return self._mix(*self.queries_keys_values(x, rotation), key_mask=key_mask)
 
-    def _heads(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def queries_keys_values(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries [B, H, T, D], keys and values [B, Hkv, T, D]; queries and keys normalised and rotated."""
         fused = self.query_key_value(x).unflatten(-1, (-1, self.head_width))  # [B, T, H + 2 Hkv, D]
         if self.query_key_norm is None and rotation is None:
@@ -127,7 +127,7 @@ class CausalSelfAttention(SelfAttention):
 
         documents: mask from `document_mask` for rows of several documents; None lets a token attend to all before it.
         """
-        query, key, value = self._heads(x, rotation)
+        query, key, value = self.queries_keys_values(x, rotation)
         key_mask = documents
         if cache is not None:
             key, value, key_mask = cache.append(self.layer, key, value)

@@ -66,6 +66,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
             "/checkpoints": _application(self._checkpoints),
             "/answer": _application(self._answer),
             "/ask": _application(self._ask, ("POST",)),
+            "/circuits": _application(self._circuits, ("POST",)),
         }
 
     def _index(self, request: Request) -> Response:
@@ -114,11 +115,13 @@ class AttentionPlugin(base_plugin.TBPlugin):
 
     def _ask(self, request: Request) -> Response:
         """Answer a question about a run, {run, text, …}: see `inspection/question.py`."""
-        question = posted_json(request)
-        run = question.get("run")
-        if not isinstance(run, str):
-            raise Refusal("'run' must be the name of a run")
+        run, question = _question(request)
         return _json(request, self.questions.ask(run, self._runs.run(run).folder, question))
+
+    def _circuits(self, request: Request) -> Response:
+        """Answer what the weights of a head say about tokens, {run, circuit: [kind, layer, head], …}."""
+        run, question = _question(request)
+        return _json(request, self.questions.circuits(self._runs.run(run).folder, question))
 
     def _answer(self, request: Request) -> Response:
         """Return an earlier answer. Arguments: `run`, `recording`."""
@@ -165,6 +168,15 @@ def _refusal(request: Request, sentence: str, code: int, headers: list[tuple[str
 
 def _json(request: Request, content: Any) -> Response:
     return Respond(request, json.dumps(content, separators=(",", ":"), allow_nan=False), "application/json")
+
+
+def _question(request: Request) -> tuple[str, dict[str, Any]]:
+    """Return a posted question and the name of its run."""
+    question = posted_json(request)
+    run = question.get("run")
+    if not isinstance(run, str):
+        raise Refusal("'run' must be the name of a run")
+    return run, question
 
 
 def _argument(request: Request, name: str, default: str | None = None) -> str:

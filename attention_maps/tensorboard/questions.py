@@ -23,6 +23,8 @@ LARGEST = 2**30
 """Bytes of the recordings kept; the newest pair is always kept."""
 KEYS = ("checkpoint", "text", "source", "target", "continue", "removed", "how", "patch")
 """Parts of a question that a browser may set."""
+CIRCUIT_KEYS = ("checkpoint", "circuit", "distance", "token")
+"""Parts of a question about the weights of a head that a browser may set."""
 STEP = re.compile(r"step-([0-9]{1,15})(?:-[0-9]{1,6})?")
 WEIGHTS = re.compile(r"weights-([0-9]{1,15})")
 
@@ -90,6 +92,14 @@ class Questions:
         if changed:
             self._keep(whole, Asked(run, whole_to, of_the_whole_model(answer) | {"recording": self._id(whole)}))
         return named | {"asked": asked} | answer
+
+    def circuits(self, folder: str, question: dict[str, Any]) -> dict[str, Any]:
+        """Answer what the weights of a head of a run say, whose recordings are in `folder`. Raises Refusal."""
+        if unknown := sorted(set(question) - {*CIRCUIT_KEYS, "run"}):
+            raise Refusal(f"'{unknown[0][:40]}' is not part of a question about a head")
+        if "circuit" not in question:
+            raise Refusal("'circuit' must be a head, [kind, layer, head]")
+        return self.worker.ask(question | {"run": str(Path(folder).absolute().parent)})
 
     def listed(self, run: str) -> list[int]:
         """Return the numbers of the recordings of a run, ascending."""

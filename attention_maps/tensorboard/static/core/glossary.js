@@ -35,6 +35,7 @@ export const GLOSSARY = {
     'logit lens': 'what each layer would predict if it were the last one',
     contribution: 'what a head or an MLP adds to the logit of a token; the contributions of all parts add up to the logit',
     logit: 'the score of a token before the softmax turns scores into probabilities',
+    'QK, OV circuit': 'from the weights alone: which tokens a head lets attend to which, and whose logits it then raises (Elhage et al. 2021)',
     strength: 'norm of the output of a head at a token: how much it changes what the model computes there',
     'mutual, grown': 'word links that are the strongest of both row and column; grown adds adjacent ones (Koehn et al. 2003)',
     AER: 'alignment error rate: 0 % if all word links are the gold ones (Och & Ney 2003)',

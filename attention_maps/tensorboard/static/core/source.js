@@ -99,6 +99,11 @@ export class Source {
     return found;
   }
 
+  /** What the weights of a head say about tokens: {run, checkpoint, circuit: [kind, layer, head], distance, token} -> see circuits.js. */
+  async circuits(question) {
+    return (await posted('circuits', question)).json();
+  }
+
   /** The answer that belongs to a recording made for a question. */
   async answered(run, recording) {
     return (await answer('answer', {run, recording})).json();

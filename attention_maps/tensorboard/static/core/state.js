@@ -38,7 +38,9 @@ const INITIAL = {
   order: 'layer', // overview: by layer, or by score
   removed: '', // ask: heads without which the model is asked, "cross.0.1,decoder.2.*"
   how: 'zero', // ask: the output of a chosen head is zero, its mean, or that in another text
-  checkpoint: '', // ask: the name of a checkpoint; '' is the best one
+  checkpoint: '', // ask and circuits: the name of a checkpoint; '' is the best one
+  distance: 1, // circuits: tokens from the key back to the query
+  piece: '', // circuits: only the pairs with this token
   follow: false, // jump to the newest step as it appears
 };
 
@@ -60,11 +62,20 @@ const CHOICES = {
   order: ['layer', 'score'],
   how: ['zero', 'mean', 'other'],
 };
-const RANGES = {gamma: [0.2, 2], top: [1, 12], mass: [0, 1], threshold: [0, 1], candidate: [0, 5], versus: [-1, 5]};
+const RANGES = {
+  distance: [-4096, 4096],
+  gamma: [0.2, 2],
+  top: [1, 12],
+  mass: [0, 1],
+  threshold: [0, 1],
+  candidate: [0, 5],
+  versus: [-1, 5],
+};
 const PATTERNS = {
   token: /^([rc]\d{1,6})?$/,
   partner: /^(c\d{1,6})?$/,
   removed: /^((encoder|decoder|cross)\.\d{1,5}\.(\d{1,5}|\*)(,(?!$)|$))*$/,
+  piece: /^.{0,100}$/u,
   checkpoint: /^(best|last|step-\d{1,15}(-\d{1,6})?|weights-\d{1,15})?$/,
 };
 

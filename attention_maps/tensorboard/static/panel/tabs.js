@@ -7,6 +7,7 @@ import {explain} from '../dom/explain.js';
 import {hideTooltip} from '../dom/tooltip.js';
 import {view as alignment} from '../views/alignment/alignment.js';
 import {view as ask} from '../views/ask/ask.js';
+import {view as circuits} from '../views/circuits/circuits.js';
 import {view as curves} from '../views/curves/curves.js';
 import {view as lines} from '../views/lines/lines.js';
 import {view as map} from '../views/map/heat_map.js';
@@ -19,7 +20,7 @@ import {view as strength} from '../views/strength/strength.js';
 import {cut} from './controls.js';
 import {createExport} from './export.js';
 
-const VIEWS = [story, map, lines, sentence, pair, prediction, ask, strength, alignment, curves, steps];
+const VIEWS = [story, map, lines, sentence, pair, prediction, ask, circuits, strength, alignment, curves, steps];
 
 /** {element, draw(shown), fail(message), current(), frame()}; `shown` is what load_page.js returns. Views are created on first use. */
 export function createTabs(context) {

@@ -19,6 +19,7 @@ EXPECTED = {
     "pair": "From “",
     "prediction": "does not contain the contributions to predictions",
     "ask": "checkpoint",
+    "circuits": "This run has no checkpoint",
     "strength": "contains no activation strength",
     "alignment": "a GPT has only one",
     "curves": "entropy",

@@ -5,7 +5,7 @@ import {Unavailable} from '../../core/source.js';
 import {element} from '../../dom/elements.js';
 import {menu, segments} from '../../dom/fields.js';
 import {Answer} from './answer.js';
-import {headName, headsIn, listed, questionOf, textsOf, withHead} from './question.js';
+import {checkpointOptions, headName, headsIn, listed, questionOf, textsOf, withHead} from './question.js';
 
 export const view = {
   name: 'ask',
@@ -125,9 +125,7 @@ class Ask {
     try {
       const found = await source.checkpoints(run);
       if (run !== state.now.run) return undefined;
-      const marks = ({best, last}) => [best && 'best', last && 'last'].filter(Boolean).join(', ');
-      this.options = found.map((one) => ({value: one.name, text: `step ${one.step.toLocaleString('en')}${marks(one) && ` (${marks(one)})`}`}));
-      this.options.unshift({value: '', text: 'best'});
+      this.options = checkpointOptions(found);
       this.listedRun = run;
       this.send.disabled = !found.length;
       if (!this.asking) this.status.textContent = found.length ? '' : 'This run has no checkpoint, so its model cannot be asked.';

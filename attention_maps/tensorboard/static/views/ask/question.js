@@ -34,6 +34,13 @@ export function withHead(removed, {kind, layer, head}) {
   return listed([...heads.filter((one) => head !== '*' || !same(one)), {kind, layer, head}]);
 }
 
+/** The entries of a list of the kept checkpoints. */
+export function checkpointOptions(found) {
+  const marks = ({best, last}) => [best && 'best', last && 'last'].filter(Boolean).join(', ');
+  const text = (one) => `step ${one.step.toLocaleString('en')}${marks(one) && ` (${marks(one)})`}`;
+  return [{value: '', text: 'best'}, ...found.map((one) => ({value: one.name, text: text(one)}))];
+}
+
 /** "cross-attention 0.1" is layer 0, head 1. */
 export function headName({kind, layer, head}) {
   return `${kind === 'cross' ? 'cross-attention' : kind} ${layer}.${head === '*' ? 'all' : head}`;

@@ -1,0 +1,54 @@
+"""The view Circuits in a browser, with the weights of two tiny runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.keys import Keys
+
+from tests.attention_maps.tensorboard.browser.conftest import serving
+from tests.attention_maps.tensorboard.browser.page import Page, wait_for
+
+STATUS, TITLES, PAIRS = ".circuits-status", ".circuits-view h3", ".circuit-pairs tr"
+
+
+@pytest.fixture(scope="module")
+def runs(driver: Chrome, trained: Path) -> Iterator[Page]:
+    """Open the tab for the two runs; fail if a script error occurred."""
+    with serving(trained / "runs") as address:
+        page = Page(driver, address)
+        page.load(run="gpt")
+        yield page
+        failed = [entry["message"] for entry in page.driver.get_log("browser") if "Uncaught" in entry["message"]]
+        assert not failed
+
+
+def test_the_weights_of_a_head_are_read(runs: Page) -> None:
+    """Guards against circuits of another head, a filter without effect, and text that is taken for weights."""
+    runs.show(run="gpt", view="circuits", kind="decoder", layer=0, head=1)
+    wait_for(runs, STATUS, "decoder 0.1, weights of step")
+    assert runs.texts(TITLES)[0].startswith("Attends (QK)")
+    assert "Copying score" in runs.text(".circuits-copying")
+    assert len(runs.texts(PAIRS)) == 50
+    runs.show(run="gpt", view="circuits", kind="decoder", layer=0, head="mean")
+    wait_for(runs, STATUS, "Choose one head")
+    runs.show(run="gpt", view="circuits", kind="decoder", layer=0, head=0)
+    wait_for(runs, STATUS, "decoder 0.0, weights of step")
+    runs.click(".circuit-pairs button:not([disabled])")
+    wait_for(runs, ".circuit-lists", "the first token is")
+    assert "piece=" in runs.hash
+    field = runs.find("input[type=search][aria-label^='only pairs']")
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys("qqqqqq", Keys.ENTER)
+    wait_for(runs, STATUS, "no token of the vocabulary begins with")
+
+
+def test_cross_attention_links_the_two_languages(runs: Page) -> None:
+    """Guards against exchanged sides in the titles, and a copying score where rows and columns differ."""
+    runs.show(run="translate", view="circuits", kind="cross", layer=0, head=0, piece="")
+    wait_for(runs, STATUS, "cross-attention 0.0, weights of step")
+    assert "target token → source token" in runs.texts(TITLES)[0]
+    assert not runs.find(".circuits-copying").is_displayed()
