@@ -1,8 +1,7 @@
-"""Draw the animated picture of README.md: the Attention tab while its step slider moves through a real run.
+"""Draw the animated picture of README.md: the story of a real run in the Attention tab, while the step slider moves.
 
-    python train.py +experiment=demo_enja name=slider trainer.minutes=null trainer.evaluate_minutes=null \\
-        trainer.first_evaluation_minutes=null trainer.steps=500 trainer.evaluate_every=25
-    python docs/pictures/step_slider.py runs/slider docs/images/step_slider.webp
+    python train.py +experiment=demo_gpt
+    python docs/pictures/step_slider.py runs/demo_gpt docs/images/step_slider.webp
 
 Serves the run's folder, opens the tab in headless Chromium, takes a screenshot of every recorded step and joins the
 screenshots. Needs Chromium with chromedriver and Japanese fonts (`make browser`).
@@ -26,8 +25,8 @@ from tqdm import tqdm
 
 from attention_maps.tensorboard.plugin import AttentionPlugin
 
-VIEW = {"sample": 0, "kind": "cross", "head": "mean", "layer": 1, "view": "map"}
-FLAGS = "--headless=new --no-sandbox --disable-gpu --hide-scrollbars --lang=en --window-size=1180,860"
+VIEW = {"view": "story", "kind": "decoder", "layer": 0, "head": 3}
+FLAGS = "--headless=new --no-sandbox --disable-gpu --hide-scrollbars --lang=en --window-size=1280,1180"
 READY = "return document.querySelector('.page')?.getAttribute('aria-busy') === 'false'"
 MILLISECONDS = 450
 

@@ -134,6 +134,21 @@ def test_only_the_page_may_ask(asked: Tab) -> None:
     refusal(post(asked, QUESTION, headers={"Transfer-Encoding": "chunked"}), 413)
 
 
+def test_the_weights_of_a_head_are_asked_in_the_same_way(asked: Tab) -> None:
+    """Guards the route of circuits: only for the page, and only with the parts of such a question."""
+
+    def circuits(question: dict, **more: Any) -> TestResponse:
+        return asked.client.post("/data/plugin/attention/circuits", json=question, **more)
+
+    question = {"run": "gpt", "circuit": ["decoder", 0, 0]}
+    assert circuits(question).get_json()["attends"]["pairs"]
+    assert "only the page" in refusal(circuits(question, headers={"Sec-Fetch-Site": "cross-site"}), 403)
+    assert "'to' is not part" in refusal(circuits(question | {"to": "/tmp/x"}), 400)
+    assert "must be a head" in refusal(circuits({"run": "gpt"}), 400)
+    assert "'run' must be" in refusal(circuits({"circuit": ["decoder", 0, 0]}), 400)
+    refusal(circuits(question | {"run": "../gpt"}), 404)
+
+
 @pytest.mark.slow
 def test_hostile_questions_are_refused_quickly(asked: Tab, trained: Path) -> None:
     """Guards against a file outside the answers' folder, and a process that a question ends."""
