@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -27,6 +28,20 @@ class DataConfig:
 
     subset: str | None = None
     """Hub only: the configuration name of the dataset (`wikitext-2-raw-v1`)."""
+
+    revision: str | None = None
+    """Hub only: a branch, a tag or a commit of the dataset; null uses its main branch. Only a commit never changes."""
+
+    train_split: str | None = None
+    """Hub only: the split to train on, or a part of one: `train[:10%]`, `train+extra`. null uses the one named train;
+    with `data.streaming`, a split can only be used whole."""
+
+    valid_split: str | None = None
+    """Hub only: the validation split, like `train_split`. null uses the one named validation (or valid, val, dev) or,
+    if there is none, splits off `valid_fraction`."""
+
+    test_split: str | None = None
+    """Hub only: the test split, like `train_split`. null uses the one named test, if there is one."""
 
     text_column: str = "text"
     """Text column in JSON Lines, CSV/TSV, parquet and hub data."""
@@ -126,6 +141,10 @@ class TokenizerConfig:
     the exponent alpha of the probabilities (Kudo 2018): 0.1-0.5 is common, smaller is more random."""
 
 
+HUB_ONLY = ("revision", "train_split", "valid_split", "test_split")
+"""Settings that apply to datasets of the hub alone."""
+
+
 def problems(config: DataConfig) -> list[str]:
     """Return one sentence for each invalid setting, which names its key. Reads no file."""
     found = _not_among(config, "data.source", ("primer", "text", "pairs", "hub"))
@@ -137,6 +156,11 @@ def problems(config: DataConfig) -> list[str]:
     for name in ("valid_path", "test_path"):
         if getattr(config, name) and config.source not in ("text", "pairs"):
             found.append(f"data.{name}: cannot be set with data={config.source}, which has its own splits")
+    for name in HUB_ONLY:
+        if getattr(config, name) and config.source != "hub":
+            found.append(f"data.{name}: is for data=hub only; remove it")
+        elif config.streaming and re.search(r"[\[+]", getattr(config, name) or ""):
+            found.append(f"data.{name}={getattr(config, name)}: with data.streaming a split can only be used whole")
     if config.streaming and config.source == "primer":
         found.append("data.streaming: is not available for the built-in corpus, which is small; set it to false")
     if config.streaming and config.split != "contiguous":

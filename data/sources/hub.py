@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,39 +15,57 @@ from data.errors import DataError
 from data.sources.files import SPLIT_NAMES
 from data.sources.tables import root_cause
 
+_NAMING = ("path", "subset", "revision")
+"""Settings that name a dataset."""
 _TIMEOUT = 5  # seconds without a response after which the hub counts as unreachable
 
 
-def hub_revision(config: DataConfig) -> str:
-    """Return a hash that changes with the dataset; without a network, the hash of the local copy."""
+def hub_content(config: DataConfig) -> dict[str, Any]:
+    """Return what identifies the rows: a hash that changes with the dataset (without a network, that of the local copy)
+    and the chosen splits."""
     import datasets
 
-    name = _name(config)
+    name, options = _name(config), _options(config)
     with _asking_the_hub(config):
-        builder = datasets.load_dataset_builder(name, config.subset, cache_dir=str(cache_folder(config, "hub")))
-    return f"{builder.config_id}-{builder.hash}"
+        builder = datasets.load_dataset_builder(name, config.subset, **options)
+    return {"revision": f"{builder.config_id}-{builder.hash}", "splits": _chosen(config)}
 
 
 def hub_splits(config: DataConfig, notes: list[str]) -> dict[str, Any]:
     """Return a Dataset (streaming: IterableDataset) per split, under our split names; notes list unused splits."""
     import datasets
 
-    name = _name(config)
+    name, options, chosen = _name(config), _options(config), _chosen(config)
     with _asking_the_hub(config):
-        found = datasets.load_dataset(
-            name, config.subset, cache_dir=str(cache_folder(config, "hub")), streaming=config.streaming
+        names = datasets.get_dataset_split_names(name, config.subset, **options)
+    used = {word for choice in chosen.values() for word in re.findall(r"[\w.-]+", re.sub(r"\[.*?\]", "", choice))}
+    for split in names:
+        ours = SPLIT_NAMES.get(split)
+        if ours and ours not in chosen and split not in used:
+            chosen[ours] = split
+    if "train" not in chosen:
+        raise DataError(
+            f"data.path={config.path}: this dataset has no split named train: choose one with data.train_split; it has:"
+            f" {', '.join(names)}"
         )
-    splits: dict[str, Any] = {}
-    for split, rows in found.items():
-        if split in SPLIT_NAMES:
-            splits.setdefault(SPLIT_NAMES[split], rows)
-    if "train" not in splits:
-        names = ", ".join(map(str, found))
-        raise DataError(f"data.path={config.path}: this dataset has no split named train; it has: {names}")
-    unused = [str(split) for split, rows in found.items() if all(rows is not used for used in splits.values())]
-    if unused:
+    with _asking_the_hub(config):
+        splits = {
+            split: datasets.load_dataset(name, config.subset, split=choice, streaming=config.streaming, **options)
+            for split, choice in chosen.items()
+        }
+    if unused := [split for split in names if split not in {*used, *chosen.values()}]:
         notes.append(f"data.path={config.path}: these splits of the dataset are not used: {', '.join(unused)}")
     return splits
+
+
+def _chosen(config: DataConfig) -> dict[str, str]:
+    """Return the splits of the dataset that the config names, by our split names."""
+    named = {"train": config.train_split, "valid": config.valid_split, "test": config.test_split}
+    return {split: choice for split, choice in named.items() if choice}
+
+
+def _options(config: DataConfig) -> dict[str, Any]:
+    return {"revision": config.revision, "cache_dir": str(cache_folder(config, "hub"))}
 
 
 def _name(config: DataConfig) -> str:
@@ -68,6 +87,7 @@ def _asking_the_hub(config: DataConfig) -> Iterator[None]:
     """Turn every exception into a DataError. If the hub is unreachable, the library is set to offline mode: it uses its
     local copy or fails at once, instead of after six attempts and half a minute."""
     import datasets
+    from datasets.exceptions import DatasetNotFoundError
     from huggingface_hub import constants
 
     reason = "" if expanded(config.path or "").is_dir() else _unreachable()
@@ -77,12 +97,13 @@ def _asking_the_hub(config: DataConfig) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # "not found" alone has a dozen types, from three packages
-        name = f"data.path={config.path}" + (f" data.subset={config.subset}" if config.subset else "")
+        name = " ".join(f"data.{key}={value}" for key in _NAMING if (value := getattr(config, key)))
         if reason:
             raise DataError(
                 f"{name}: there is no local copy, and the hub cannot be reached: {constants.ENDPOINT} ({reason})"
             ) from error
-        raise DataError(f"{name}: cannot be loaded from the hub ({root_cause(error)})") from error
+        cause = str(error) if isinstance(error, DatasetNotFoundError) else root_cause(error)
+        raise DataError(f"{name}: cannot be loaded from the hub ({cause})") from error
     finally:
         datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = offline
 

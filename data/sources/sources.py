@@ -15,12 +15,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from data.cache import CORPUS, cache_folder, cached_folder, content_key, read_prepared
-from data.config import DataConfig
+from data.config import HUB_ONLY, DataConfig
 from data.errors import DataError
 from data.processes import uncollected
 from data.sources.arrow_file import arrow_table
 from data.sources.files import Located, locate
-from data.sources.hub import hub_revision, hub_splits
+from data.sources.hub import hub_content, hub_splits
 from data.sources.json_rows import json_rows
 from data.sources.parquet_rows import parquet_rows
 from data.sources.running_text import chunks, documents, fragments, paragraphs, text_lines
@@ -35,8 +35,8 @@ _IN_MEMORY = 1 << 29  # characters held in memory as whole documents (an Arrow s
 _FRAGMENT = 1 << 14  # characters of a document that are streamed as one row
 _PRIMER_ROWS = 1000  # rows per Arrow table, few enough that the worker processes hardly wait for it
 _PLACES = ("cache", "path", "valid_path", "test_path")
-_NO_CONTENT = (*_PLACES, "valid_tokens", "batch_tokens", "length_multiple", "both_directions")
-"""Settings that do not change the rows: files are identified by content, not by name."""
+_NO_CONTENT = (*_PLACES, *HUB_ONLY, "valid_tokens", "batch_tokens", "length_multiple", "both_directions")
+"""Settings that are no part of the key: they do not change the rows, or `hub_content` stands for them."""
 
 Row = dict[str, Any]
 
@@ -86,7 +86,7 @@ def load(config: DataConfig, task: str) -> Rows:
         key = content_key(task=task, format=located.format, content=content, **settings)
         build = partial(_file_splits, config, task, located.format, files)
     elif config.source == "hub":
-        key = content_key(task=task, revision=hub_revision(config), name=config.path, **settings)
+        key = content_key(task=task, name=config.path, **hub_content(config), **settings)
         build = partial(_hub_rows, config, task)
     else:
         key = content_key(task=task, corpus=CORPUS, **settings)
