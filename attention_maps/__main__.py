@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from configs.commands import run_command
-from configs.program import exit_code_of
+from attention_maps.base.commands import run_command
+from attention_maps.base.program import exit_code_of
 
 HELP = """Query the attention maps recorded by a run.
 

@@ -1,13 +1,10 @@
-"""The exception for errors that the user can fix."""
+"""The exception for errors that the user can fix, and the error of a run that has diverged."""
 
 from __future__ import annotations
 
 import math
 
-
-class UserError(Exception):
-    """Invalid config, data, file or checkpoint; each argument names the key or file, and the fix. Exit code 2."""
-
+from attention_maps.base.errors import UserError as UserError
 
 DIVERGED = "lower optim.lr, lengthen schedule.warmup or set optim.clip=1"
 """Advice for a run that has diverged."""

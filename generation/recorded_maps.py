@@ -8,11 +8,11 @@ from pathlib import Path
 
 from attention_maps.files import store
 from attention_maps.record.example import Example
-from attention_maps.record.recorder import record
 from configs.errors import UserError
 from data.batches.pairs import source_ids
 from data.tokens.tokenizer import Tokenizer
 from generation.translation import Translation
+from interpretability.recorder import record
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 

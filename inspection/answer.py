@@ -11,12 +11,12 @@ from torch import Tensor
 
 from attention_maps.files import store
 from attention_maps.record.example import Example
-from attention_maps.record.recorder import record
 from attention_maps.record.undisturbed import undisturbed
 from inspection.changes import changed_outputs, inputs_of
 from inspection.models import Models
 from inspection.question import Question
 from inspection.texts import check_task, continued, example_of, limit_of, notes_on, translation_of
+from interpretability.recorder import record
 from model.gpt import GPT
 from model.recording import replace_head_outputs
 from training.run_folder.loaded_run import LoadedRun

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from attention_maps.record.circuits import TokenTable, circuits
 from configs.errors import UserError
 from data.tokens.tokenizer import Tokenizer
 from inspection.changes import heads_of, recorded_examples
 from inspection.models import Models
 from inspection.question import CircuitQuestion
+from interpretability.circuits import TokenTable, circuits
 from training.run_folder.loaded_run import LoadedRun
 
 LARGEST_TABLE = 300

@@ -10,14 +10,17 @@ import pytest
 
 from tests.conftest import ROOT
 
+BELOW_TRAINING = {"generation", "interpretability", "model", "data", "attention_maps", "configs"}
+
 MAY_IMPORT = {
-    "configs": {"configs"},
+    "attention_maps": {"attention_maps"},
+    "configs": {"configs", "attention_maps"},
     "model": {"model"},
     "data": {"data", "configs"},
-    "attention_maps": {"attention_maps", "model", "configs"},
-    "generation": {"generation", "attention_maps", "model", "data", "configs"},
-    "training": {"training", "generation", "model", "data", "attention_maps", "configs"},
-    "inspection": {"inspection", "training", "generation", "model", "data", "attention_maps", "configs"},
+    "interpretability": {"interpretability", "attention_maps", "model"},
+    "generation": BELOW_TRAINING,
+    "training": {"training"} | BELOW_TRAINING,
+    "inspection": {"inspection", "training"} | BELOW_TRAINING,
 }
 """Allowed imports of each package."""
 
@@ -123,17 +126,25 @@ def test_pages_are_finished_and_their_links_lead_somewhere(page: str) -> None:
     assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []
 
 
-def test_every_package_is_installed() -> None:
-    """Guards against a new package that works in the checkout but is missing from the wheel."""
+def test_the_wheel_has_one_name_and_all_its_packages() -> None:
+    """Guards against a package that works in the checkout but is missing from the wheel, and against wheels that claim
+    names like `data`, which others use too."""
     import tomllib
 
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     found = {
-        str(path.parent.relative_to(ROOT)).replace("/", ".")
-        for name in MAY_IMPORT
-        for path in (ROOT / name).rglob("__init__.py")
+        str(path.parent.relative_to(ROOT)).replace("/", ".") for path in (ROOT / "attention_maps").rglob("__init__.py")
     }
     assert found == set(listed)
+
+
+def test_what_is_published_is_asked_for_through_configs() -> None:
+    """Guards against two ways to import what every program shares."""
+    askers = {path.parts[0] for path in sources(".py") if "attention_maps.base" in (ROOT / path).read_text("utf-8")}
+    assert askers == {"attention_maps", "configs"}
+    shared = {"attention_maps/base/" + path.name for path in (ROOT / "attention_maps" / "base").glob("*.py")}
+    used = {str(file) for path in (ROOT / "configs").glob("*.py") for file in imported_files(path.relative_to(ROOT))}
+    assert {file for file in used if not file.startswith("configs/")} <= shared
 
 
 HARDWARE = {

@@ -11,15 +11,15 @@ from typing import Literal
 
 from attention_maps.ask.loading import also, existing_run, load, recordings
 from attention_maps.ask.questions import MapSettings, questions
+from attention_maps.base.errors import UserError
+from attention_maps.base.program import expanded
+from attention_maps.base.whole_file import write_whole
 from attention_maps.draw import pictures
 from attention_maps.draw.lines import lines
 from attention_maps.draw.svg import Svg
 from attention_maps.files import store
 from attention_maps.record.alignment_readout import Readout, alignment, pharaoh
 from attention_maps.record.chosen_map import ChosenMap
-from configs.errors import UserError
-from configs.program import expanded
-from configs.whole_file import write_whole
 
 ONLY_FOR = {"view": ".svg", "top": ".svg", "readout": ".pharaoh", "threshold": ".pharaoh", "steps": ".html"}
 """Settings that apply only to one format."""

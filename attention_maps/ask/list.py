@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attention_maps.ask.loading import chosen_recording, reading, recorded_runs
+from attention_maps.base.errors import UserError
+from attention_maps.base.program import expanded
 from attention_maps.draw.labels import fitted, printable, visible, width
 from attention_maps.files import store
 from attention_maps.record.measures import displayed
 from attention_maps.record.recording import Sample
-from configs.errors import UserError
-from configs.program import expanded
 
 DETAILED = 12
 """Maximum number of runs that are listed with their samples and maps; more runs get one line each, from file names."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from attention_maps.base.errors import UserError
+from attention_maps.base.program import expanded
 from attention_maps.draw.labels import printable
 from attention_maps.files import store
 from attention_maps.files.file_names import FOLDER
 from attention_maps.record.recording import Recording
-from configs.errors import UserError
-from configs.program import expanded
 
 DEEPEST = 6
 """Depth of the search for runs below the given folder."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from attention_maps.base.errors import UserError
 from attention_maps.record.chosen_map import ChosenMap, choose
 from attention_maps.record.recording import Kind, Recording, Rows, Tokens
-from configs.errors import UserError
 
 PLACE = re.compile(r"(0|[1-9][0-9]{0,8})(?::(0|[1-9][0-9]{0,8}))?")
 """A position, `5`, or a range of positions, `5:7`."""

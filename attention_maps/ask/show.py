@@ -11,10 +11,10 @@ import numpy as np
 
 from attention_maps.ask.loading import also, existing_run, load
 from attention_maps.ask.questions import MapSettings, position, questions
+from attention_maps.base.errors import UserError
 from attention_maps.draw.labels import fitted, visible, width
 from attention_maps.record.chosen_map import ChosenMap
 from attention_maps.record.recording import NAMES, Tokens, TokenWeight
-from configs.errors import UserError
 
 WIDEST = 16
 """Maximum width of a token, in terminal columns."""

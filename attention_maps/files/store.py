@@ -32,6 +32,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from safetensors.numpy import save as serialised
 
+from attention_maps.base.whole_file import write_whole
 from attention_maps.files import recording_checks as checks
 from attention_maps.files.errors import Damaged
 from attention_maps.files.file_names import FOLDER, numbered
@@ -39,7 +40,6 @@ from attention_maps.files.header import FORMAT, VERSION, Header, Tensor, read_he
 from attention_maps.files.recording_checks import Kinds
 from attention_maps.files.sample_checks import KEYS
 from attention_maps.record.recording import Antecedents, Part, Prediction, Recording, Sample, Score, Tokens
-from configs.whole_file import write_whole
 
 
 class RecordingError(Exception):

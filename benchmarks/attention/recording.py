@@ -49,8 +49,8 @@ def ours(file: bool, precision: str) -> Step:
     """Return a step that records a newly initialised model; if `file`, each recording is saved, replacing the last."""
     from attention_maps.files import store
     from attention_maps.record.example import Example
-    from attention_maps.record.recorder import record
     from benchmarks.ours import folder_until_exit
+    from interpretability.recorder import record
     from model.config import ModelConfig
     from model.encoder_decoder import EncoderDecoder
     from training.hardware.device import choose_hardware

@@ -12,10 +12,10 @@ import torch
 
 from attention_maps.files import store
 from attention_maps.record.example import Example
-from attention_maps.record.recorder import record
 from benchmarks.gpu.figures import Figure, StageSettings, stage
 from benchmarks.gpu.timing import mean_seconds
 from benchmarks.gpu.training import TINY, TRAINED, own_settings
+from interpretability.recorder import record
 from training.config import AttentionConfig, TrainerConfig
 from training.hardware.compilation import eagerly
 

@@ -26,8 +26,8 @@ from torch.nn.functional import cross_entropy
 
 from attention_maps.draw.canvas import heat_map
 from attention_maps.record.example import Example
-from attention_maps.record.recorder import record
-from attention_maps.record.residual_stream import record_residual_stream
+from interpretability.recorder import record
+from interpretability.residual_stream import record_residual_stream
 from model.attention import CausalSelfAttention, SelfAttention
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder

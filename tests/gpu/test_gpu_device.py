@@ -14,12 +14,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from attention_maps.record.example import Example
-from attention_maps.record.recorder import record
 from configs.compose import compose_config
 from configs.errors import UserError
 from data.batches.batch import Batch
 from generation.config import SamplingConfig
 from generation.sampling import generate
+from interpretability.recorder import record
 from model.config import ModelConfig
 from model.gpt import GPT
 from tests.conftest import TINY

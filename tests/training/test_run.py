@@ -18,9 +18,9 @@ from filelock import FileLock
 from safetensors.torch import save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from attention_maps.base import whole_file
 from attention_maps.files import store
 from attention_maps.files.store import steps as recorded_steps
-from configs import whole_file
 from configs.errors import UserError
 from tests.conftest import TINY, train_command
 from tests.test_resume import curve, start_and_stop

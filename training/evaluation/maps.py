@@ -11,13 +11,13 @@ from typing import Any
 
 from attention_maps.draw.pictures import for_images
 from attention_maps.files import store
-from attention_maps.record.behaviours import head_behaviours
 from attention_maps.record.example import Example
 from attention_maps.record.measures import scalars
-from attention_maps.record.recorder import record
 from attention_maps.record.recording import Measures, Recording
 from data.batches.batch import Batch
 from data.prepared import Prepared, PreparedPairs, PreparedText
+from interpretability.behaviours import head_behaviours
+from interpretability.recorder import record
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from training.config import TrainConfig

@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 
 from attention_maps.record import measures
-from attention_maps.record.recorder import record
 from attention_maps.record.recording import Score
 from data.batches.batch import IGNORED, Batch
 from data.config import TokenizerConfig
 from data.primer import rows
 from data.tokens.tokenizer import Tokenizer
+from interpretability.recorder import record
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attention_maps.record.residual_stream import Model, record_residual_stream
+from interpretability.residual_stream import Model, record_residual_stream
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

@@ -12,10 +12,10 @@ from attention_maps.draw.canvas import Canvas
 from attention_maps.files import store
 from attention_maps.record import measures
 from attention_maps.record.example import Example
-from attention_maps.record.recorder import record
 from attention_maps.record.recording import Antecedents, Recording
 from data.config import TokenizerConfig
 from data.tokens.tokenizer import Tokenizer
+from interpretability.recorder import record
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

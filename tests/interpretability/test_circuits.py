@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attention_maps.record.circuits import TokenTable, circuits
-from attention_maps.record.residual_stream import record_residual_stream
+from interpretability.circuits import TokenTable, circuits
+from interpretability.residual_stream import record_residual_stream
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.recording import record_attention
-from tests.attention_maps.record.test_behaviours import DRAWN, induction_model
+from tests.interpretability.test_behaviours import DRAWN, induction_model
 
 IDS = torch.arange(20)
 OPTIONS = [
@@ -93,7 +93,7 @@ def test_the_strongest_pairs_are_found_in_blocks(monkeypatch: pytest.MonkeyPatch
     """Guards against pairs that are lost between blocks, and eigenvalues of the thin product."""
     torch.manual_seed(0)
     table = TokenTable(torch.randn(50, 4), torch.randn(50, 4))
-    monkeypatch.setattr("attention_maps.record.circuits.BLOCK", 7)
+    monkeypatch.setattr("interpretability.circuits.BLOCK", 7)
     values = table.values()
     expected = values.flatten().topk(10)
     assert [value for *_, value in table.strongest(10)] == pytest.approx(expected.values.tolist())

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attention_maps.record.example import Example, Pieces
 from attention_maps.record.recording import Prediction
-from attention_maps.record.residual_stream import ResidualStream
+from interpretability.residual_stream import ResidualStream
 
 PREDICTIONS, LENS = 5, 3
 """Number of predicted tokens recorded per row, of the model and of its earlier layers."""

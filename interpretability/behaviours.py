@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from attention_maps.record.recording import Measures
-from attention_maps.record.residual_stream import without_scale
 from attention_maps.record.undisturbed import undisturbed
+from interpretability.residual_stream import without_scale
 from model.blocks import DecoderBlock
 from model.gpt import GPT
 from model.recording import AttentionRecording, record_attention

@@ -10,8 +10,8 @@ import torch
 
 from attention_maps.files import store
 from attention_maps.record.example import Example
-from attention_maps.record.recorder import record
 from attention_maps.record.recording import Recording
+from interpretability.recorder import record
 from model.config import ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT

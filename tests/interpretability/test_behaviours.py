@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attention_maps.record.behaviours import LENGTH, ROWS, head_behaviours, repeated_tokens
+from interpretability.behaviours import LENGTH, ROWS, head_behaviours, repeated_tokens
 from model.config import ModelConfig
 from model.gpt import GPT
 

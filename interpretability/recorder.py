@@ -12,10 +12,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from attention_maps.record.example import Example, Pieces
 from attention_maps.record.measures import head_labels, head_measures, rollout
-from attention_maps.record.readout import Readout
 from attention_maps.record.recording import KINDS, Key, Measures, Recording, Sample, Score, tokens
-from attention_maps.record.residual_stream import ResidualStream, record_residual_stream
 from attention_maps.record.undisturbed import undisturbed
+from interpretability.readout import Readout
+from interpretability.residual_stream import ResidualStream, record_residual_stream
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
 from model.recording import AttentionRecording, record_attention

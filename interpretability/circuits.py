@@ -13,7 +13,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from attention_maps.record.residual_stream import Model, without_scale
+from interpretability.residual_stream import Model, without_scale
 from model.attention import CrossAttention, SelfAttention
 from model.blocks import CrossDecoderBlock, DecoderBlock, EncoderBlock
 from model.embedding import Embedding

@@ -1,0 +1,1 @@
+"""Record the attention of models of the library transformers."""
