@@ -44,7 +44,7 @@ PAGE = """<!doctype html><html lang="en">
 </head>
 <body>
 <script type="application/json" id="chumoku-archive">{archive}</script>
-<script>if (!location.hash) history.replaceState(null, "", {hash})</script>
+<script>if (!location.hash) location.hash = {hash}</script>
 <script type="module">import {{render}} from "{entry}"; render();</script>
 </body>
 </html>

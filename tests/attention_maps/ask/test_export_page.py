@@ -222,7 +222,7 @@ def test_what_a_recording_says_cannot_end_its_script(run: Path) -> None:
 def test_the_page_opens_with_the_map_that_was_chosen(run: Path) -> None:
     """Guards against a page that opens with a different map than the command line selects."""
     page = exported(run, "step=200", "kind=decoder", "layer=-1", "head=1")
-    hash_ = json.loads(re.search(r'replaceState\(null, "", (".*?")\)', page.scripts["plain"])[1])
+    hash_ = json.loads(re.search(r'location\.hash = (".*?")$', page.scripts["plain"])[1])
     assert hash_.startswith("#attention&")
     for part in ("recording=step_00000200", "kind=decoder", "layer=1", "head=1"):
         assert f"p.attention.{part}" in hash_.split("&")
