@@ -1,4 +1,4 @@
-"""The Attention tab in the output of a notebook's cell: a frame without an origin, in a page that is not TensorBoard's."""
+"""The Attention tab in the output of a notebook's cell: a frame without an origin, in a page that is not the tab's."""
 
 from __future__ import annotations
 
