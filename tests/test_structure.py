@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "model": {"model"},
     "data": {"data", "configs"},
     "interpretability": {"interpretability", "attention_maps", "model"},
+    "interop": {"interop", "model", "data", "configs"},
     "generation": BELOW_TRAINING,
     "training": {"training"} | BELOW_TRAINING,
     "inspection": {"inspection", "training"} | BELOW_TRAINING,
@@ -28,6 +29,7 @@ SCRIPTS = {
     "train.py": {"training", "model", "data", "configs"},
     "generate.py": {"training", "generation", "model", "data", "configs"},
     "evaluate.py": {"training", "configs"},
+    "export.py": {"training", "interop", "configs"},
 }
 """Allowed imports of the scripts."""
 

@@ -1,0 +1,51 @@
+"""Export a trained run for other programs: `python export.py run=runs/NAME to=FOLDER`. `--help` lists every setting."""
+
+from __future__ import annotations
+
+import sys
+
+from configs.program import check_system, importing, run_guarded
+
+check_system()
+with importing():
+    from interop.settings import ExportSettings, export_help, parse_settings
+
+
+def main() -> None:
+    """Export the run that the command line names, or print the help."""
+    arguments = sys.argv[1:]
+    if {"--help", "-h"} & set(arguments):
+        print(export_help())
+    else:
+        export(parse_settings(arguments))
+
+
+def export(settings: ExportSettings) -> None:
+    """Load the run, write it to a new folder in the other program's format, and say how to use it. Raises UserError."""
+    with importing():  # late, so that --help and errors need not wait a second for torch
+        from dataclasses import asdict
+
+        from configs.errors import UserError
+        from configs.program import expanded
+        from configs.whole_folder import check_new, whole_folder
+        from interop.formats import exporter
+        from interop.trained import Trained
+        from training.run_folder.loaded_run import load_run, named_runs
+
+    # What is wrong is reported before anything is loaded.
+    runs = named_runs(str(settings.run), settings.checkpoint)
+    if len(runs) > 1:
+        raise UserError(f"run={settings.run}: an ensemble is several models; export one run at a time")
+    folder = expanded(str(settings.to))
+    check_new(folder, "to")
+    write = exporter(settings.format)
+
+    run = load_run(*runs[0])
+    trained = Trained(run.model, run.tokenizers, run.folder, run.step, asdict(run.config))
+    with whole_folder(folder) as partial:
+        lines = write(trained, partial, settings)
+    print(*lines, sep="\n")
+
+
+if __name__ == "__main__":
+    run_guarded(main)

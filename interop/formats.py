@@ -1,0 +1,29 @@
+"""The formats of `export.py`, and who writes each of them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from configs.errors import UserError
+from interop.settings import ExportSettings
+from interop.trained import Trained
+
+Exporter = Callable[[Trained, Path, ExportSettings], list[str]]
+"""Writes a model into an empty folder and returns lines for the terminal: what was written, and how to use it. Raises
+UserError, naming the option, if the format cannot hold the model exactly."""
+
+FORMATS = {"huggingface": ("interop.huggingface.export", "write_huggingface", ("transformers",))}
+"""For each format: the module and function that write it, and the packages that it needs (extra `export`)."""
+
+
+def exporter(name: str) -> Exporter:
+    """Return the function that writes a format. Raises UserError if a package that it needs is not installed."""
+    module, function, packages = FORMATS[name]
+    if missing := [package for package in packages if find_spec(package) is None]:
+        needed = f"needs {' and '.join(missing)}, which is not installed"
+        raise UserError(f"format={name}: {needed}: pip install 'chumoku[export]' (in a checkout: '.[export]')")
+    found: Exporter = getattr(importlib.import_module(module), function)
+    return found

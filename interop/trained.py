@@ -1,0 +1,30 @@
+"""What an exporter gets: a trained model, and the facts about it that a model card states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from data.tokens.tokenizer import Tokenizer
+from model.encoder_decoder import EncoderDecoder
+from model.gpt import GPT
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model in float32 on the CPU, in evaluation mode, and the run that it comes from."""
+
+    model: GPT | EncoderDecoder
+    tokenizers: list[Tokenizer]
+    """One, or those of source and target."""
+
+    run: Path
+    """The run folder, whose `metrics.jsonl`, `test.json` and `evaluation/*.json` contain curve and scores."""
+
+    step: int
+    """Training step of the weights."""
+
+    config: Mapping[str, Any]
+    """The complete config of the run, as in its `config.yaml`: `task`, `data`, `tokenizer`, `model`, `trainer` …"""
