@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
@@ -70,15 +68,6 @@ def fill(theirs: nn.Module, ours: nn.Module) -> None:
     transposed = ours.weight.dim() == 2 and not isinstance(theirs, nn.Linear)
     theirs.weight.copy_(ours.weight.t() if transposed else ours.weight)
     _fill_bias(theirs, ours.bias)
-
-
-def fill_parts(theirs: Sequence[nn.Linear], ours: nn.Linear) -> None:
-    """Split a fused linear layer into equal parts and copy each part to a separate layer."""
-    parts = len(theirs)
-    biases = [None] * parts if ours.bias is None else ours.bias.chunk(parts)
-    for layer, weight, bias in zip(theirs, ours.weight.chunk(parts), biases, strict=True):
-        layer.weight.copy_(weight)
-        _fill_bias(layer, bias)
 
 
 def _fill_bias(theirs: nn.Module, bias: Tensor | None) -> None:

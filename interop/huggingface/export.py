@@ -2,34 +2,67 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
-from transformers import GenerationConfig
+from transformers import PreTrainedTokenizerFast
 from transformers.utils import logging
 
-from configs.errors import UserError
 from data.tokens.tokenizer import Tokenizer
+from interop.huggingface.check import check_exported
+from interop.huggingface.generation import GPT_SPECIAL_IDS, translating, writing
 from interop.huggingface.gpt import causal_lm
+from interop.huggingface.tokenizer import convert
+from interop.huggingface.translator import seq2seq_lm
+from interop.huggingface.usage import usage
+from interop.model_card import model_card
 from interop.settings import ExportSettings
 from interop.trained import Trained
 from model.gpt import GPT
 
+TARGET_TOKENIZER = "target_tokenizer"
+"""Folder of the target's tokenizer, if it is not that of the source."""
+
 
 def write_huggingface(trained: Trained, folder: Path, settings: ExportSettings) -> list[str]:
-    """Write config, weights and generation settings; as `interop.formats.Exporter`."""
+    """Write config, weights, tokenizer, generation settings and model card; as `interop.formats.Exporter`."""
     logging.disable_progress_bar()
-    model = trained.model
-    if not isinstance(model, GPT):
-        raise UserError("format=huggingface: translators are not supported yet")
-    special = {"bos_token_id": Tokenizer.eos_id, "eos_token_id": Tokenizer.eos_id, "pad_token_id": Tokenizer.pad_id}
-    theirs = causal_lm(model, special)
-    theirs.generation_config = GenerationConfig(
-        do_sample=True,
-        temperature=0.8,
-        top_k=0,
-        max_new_tokens=min(200, model.config.context // 2),
-        suppress_tokens=trained.tokenizers[0].never_written,
-        **special,
-    )
+    logging.set_verbosity_error()  # it warns of texts longer than the context
+    model, source, target = trained.model, trained.tokenizers[0], trained.tokenizers[-1]
+    if isinstance(model, GPT):
+        theirs = causal_lm(model, GPT_SPECIAL_IDS)
+        theirs.generation_config = writing(model.config, target.never_written)
+    else:
+        theirs = seq2seq_lm(model)
+        theirs.generation_config = translating(model.config, target.never_written, trained.config["trainer"])
+    save_tokenizer(source, folder, trained)
+    if target is not source:
+        save_tokenizer(target, folder / TARGET_TOKENIZER, trained)
     theirs.save_pretrained(folder)
-    return [f"wrote {theirs.config.model_type} for transformers"]
+    shutil.copymode(folder / "config.json", folder / "model.safetensors")  # which would be readable by its owner only
+
+    checks = check_exported(trained, folder)
+    use = usage(trained, theirs.config.model_type, None if target is source else TARGET_TOKENIZER)
+    (folder / "README.md").write_text(model_card(trained, use, checks), encoding="utf-8")
+    return [f"{settings.to}: {type(theirs).__name__} of transformers", *checks, "README.md: how to use it"]
+
+
+def save_tokenizer(ours: Tokenizer, folder: Path, trained: Trained) -> None:
+    """Write `tokenizer.json` and `tokenizer_config.json`. Words of a text such as </s> remain text."""
+    gpt = isinstance(trained.model, GPT)
+    theirs = convert(ours, before=gpt)
+    names: dict[str, Any] = {
+        "pad_token": theirs.id_to_token(ours.pad_id),
+        "bos_token": theirs.id_to_token(ours.eos_id if gpt else ours.bos_id),
+        "eos_token": theirs.id_to_token(ours.eos_id),
+    }
+    PreTrainedTokenizerFast(
+        tokenizer_object=theirs,
+        model_max_length=trained.model.config.context,
+        padding_side="left" if gpt else "right",
+        split_special_tokens=True,
+        model_input_names=["input_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
+        **names,
+    ).save_pretrained(folder)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-import torch
-from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from configs.errors import UserError
-from interop.huggingface.weights import Weights, layer, load, norm_eps, rows, self_attention
-from model.attention import SelfAttention
+from interop.huggingface.weights import ACTIVATIONS, Weights, each_head_its_key, layer, load, norm_eps, split
 from model.blocks import DecoderBlock
 from model.config import ModelConfig
 from model.gpt import GPT
@@ -52,9 +49,6 @@ ROTARY = {
 }
 """Architectures with rotary positions, by `model_type`. Query-key norms: apertus and qwen3. LayerNorm: starcoder2 and
 stablelm."""
-
-ACTIVATIONS = {"relu2": "relu2", "gelu": "gelu", "swiglu": "silu"}
-"""Our activations in `ACT2FN` of transformers. (Apertus' own activation, xIELU, is an option of its config.)"""
 
 
 def architecture(config: ModelConfig) -> str:
@@ -105,7 +99,7 @@ def architecture(config: ModelConfig) -> str:
     return "llama" if gated else "arcee"
 
 
-def causal_lm(model: GPT, special_ids: dict[str, int]) -> PreTrainedModel:
+def causal_lm(model: GPT, special_ids: Mapping[str, int | None]) -> PreTrainedModel:
     """Return a model of transformers with the weights of a GPT, in evaluation mode.
 
     The padding rows of the vocabulary are left out. special_ids: `bos_token_id` and others, for the config. Raises
@@ -140,18 +134,20 @@ def _rotary(model: GPT, kind: str) -> tuple[dict[str, Any], Weights]:
     }
     weights = {"model.embed_tokens.weight": model.embedding.tokens.weight[: model.vocab_size]}
     weights |= layer("model.norm", model.norm)
+    keys = ours.key_value_heads * ours.head_width
     for number, block in enumerate(decoder_blocks(model)):
         place = f"model.layers.{number}"
         attention, mlp = block.attention, block.feed_forward
         weights |= layer(f"{place}.{names.norms[0]}", block.attention_norm)
         weights |= layer(f"{place}.{names.norms[1]}", block.feed_forward_norm)
-        weights |= self_attention(f"{place}.self_attn", attention)
+        projections = [f"{place}.self_attn.{part}_proj" for part in "qkv"]
+        weights |= split(projections, (ours.width, keys, keys), layer("", attention.query_key_value))
         weights |= layer(f"{place}.self_attn.o_proj", attention.output)
         if attention.query_key_norm is not None:
             weights |= layer(f"{place}.self_attn.q_norm", attention.query_key_norm)
             weights |= layer(f"{place}.self_attn.k_norm", attention.query_key_norm)
         *expand, project = (f"{place}.mlp.{name}" for name in names.mlp)
-        weights |= rows(expand, [ours.hidden_width] * len(expand), mlp.expand)
+        weights |= split(expand, [ours.hidden_width] * len(expand), layer("", mlp.expand))
         weights |= layer(project, mlp.project)
     return values, weights
 
@@ -184,10 +180,7 @@ def _gpt2(model: GPT) -> tuple[dict[str, Any], Weights]:
     for number, block in enumerate(decoder_blocks(model)):
         place = f"transformer.h.{number}"
         weights |= layer(f"{place}.ln_1", block.attention_norm) | layer(f"{place}.ln_2", block.feed_forward_norm)
-        attention = {"weight": each_head_its_key(block.attention, block.attention.query_key_value.weight)}
-        if ours.bias:
-            attention["bias"] = each_head_its_key(block.attention, block.attention.query_key_value.bias)
-        linear = {f"{place}.attn.c_attn.{part}": value for part, value in attention.items()}
+        linear = each_head_its_key(block.attention, layer(f"{place}.attn.c_attn", block.attention.query_key_value))
         linear |= layer(f"{place}.attn.c_proj", block.attention.output)
         linear |= layer(f"{place}.mlp.c_fc", block.feed_forward.expand)
         linear |= layer(f"{place}.mlp.c_proj", block.feed_forward.project)
@@ -198,12 +191,3 @@ def _gpt2(model: GPT) -> tuple[dict[str, Any], Weights]:
 def decoder_blocks(model: GPT) -> Iterable[DecoderBlock]:
     """Return the blocks of a GPT."""
     return cast(Iterable[DecoderBlock], model.blocks)
-
-
-def each_head_its_key(attention: SelfAttention, fused: Tensor) -> Tensor:
-    """Repeat the keys and values of a fused weight [(H + 2 Hkv) D, C] or bias [(H + 2 Hkv) D] for each of the heads
-    that share them: grouped heads become ordinary ones, [3 H D, C] or [3 H D]."""
-    heads, grouped = attention.heads, attention.kv_heads
-    query, key, value = fused.unflatten(0, (-1, attention.head_width)).split((heads, grouped, grouped))
-    repeated = [each.repeat_interleave(heads // grouped, dim=0) for each in (key, value)]
-    return torch.cat((query, *repeated)).flatten(0, 1)

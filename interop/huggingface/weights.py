@@ -7,9 +7,12 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from model.attention import CrossAttention, SelfAttention
+from model.attention import Attention
 
 Weights = dict[str, Tensor]
+
+ACTIVATIONS = {"relu2": "relu2", "gelu": "gelu", "swiglu": "silu"}
+"""Our activations in `ACT2FN` of transformers."""
 
 
 def layer(name: str, module: nn.Module) -> Weights:
@@ -18,34 +21,34 @@ def layer(name: str, module: nn.Module) -> Weights:
     return {key: value for key, value in found.items() if value is not None}
 
 
+def split(names: Iterable[str], sizes: Iterable[int], fused: Weights) -> Weights:
+    """Split a layer by its outputs into the layers `names` with `sizes` outputs. fused: from `layer`."""
+    found: Weights = {}
+    for fused_name, value in fused.items():
+        part = fused_name.rpartition(".")[2]
+        pieces = value.split(tuple(sizes))
+        found |= {f"{name}.{part}": piece for name, piece in zip(names, pieces, strict=True)}
+    return found
+
+
+def each_head_its_key(attention: Attention, fused: Weights) -> Weights:
+    """Repeat grouped keys and values for each of the heads that share them, for a model without groups.
+
+    fused: the layer of queries, keys and values, or of keys and values, with (H +) 2 Hkv heads; returns (H +) 2 H.
+    """
+    grouped, found = 2 * attention.kv_heads, Weights()
+    for name, value in fused.items():
+        heads = value.unflatten(0, (-1, attention.head_width))  # [(H +) 2 Hkv, D, C], or [(H +) 2 Hkv, D]
+        repeated = heads[-grouped:].repeat_interleave(attention.heads // attention.kv_heads, dim=0)
+        found[name] = torch.cat((heads[:-grouped], repeated)).flatten(0, 1)
+    return found
+
+
 def norm_eps(norm: nn.Module) -> float:
     """Return the constant in the denominator of a norm; all norms of a model have the same."""
     eps = norm.eps
     assert isinstance(eps, float)
     return eps
-
-
-def rows(names: Iterable[str], sizes: Iterable[int], fused: nn.Linear) -> Weights:
-    """Split a fused linear layer by its outputs into the layers `names` with `sizes` outputs."""
-    found: Weights = {}
-    for part, value in layer("", fused).items():
-        pieces = value.split(tuple(sizes))
-        found |= {f"{name}{part}": piece for name, piece in zip(names, pieces, strict=True)}
-    return found
-
-
-def self_attention(name: str, module: SelfAttention) -> Weights:
-    """Return queries, keys and values of self-attention as three layers `q_proj`, `k_proj`, `v_proj`."""
-    keys = module.kv_heads * module.head_width
-    names = [f"{name}.{part}_proj" for part in "qkv"]
-    return rows(names, (module.heads * module.head_width, keys, keys), module.query_key_value)
-
-
-def cross_attention(name: str, module: CrossAttention) -> Weights:
-    """Return queries, keys and values of cross-attention as three layers `q_proj`, `k_proj`, `v_proj`."""
-    keys = module.kv_heads * module.head_width
-    names = [f"{name}.{part}_proj" for part in "kv"]
-    return layer(f"{name}.q_proj", module.query) | rows(names, (keys, keys), module.key_value)
 
 
 @torch.no_grad()

@@ -1,0 +1,79 @@
+"""Compare an exported folder with the model that it was written from, as a user of transformers loads it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+from configs.errors import UserError
+from data.tokens.tokenizer import Tokenizer
+from interop.trained import Trained
+from model.gpt import GPT
+
+LARGEST = 1e-4
+"""Largest difference between two logits, in units of the largest logit if that is above 1."""
+
+INPUTS, LENGTH, TEXTS = 4, 64, 1000
+
+ODD = ["\n", "\t", "  ", " ", "\u2581", "\0", "\r\n", "\ufdd0", "\ufdd3", "é", "日本", "🎉", "<unk>", "</s>", "<0x41>"]
+"""Parts of texts that break tokenizers."""
+
+
+def check_exported(trained: Trained, folder: Path) -> list[str]:
+    """Return one line for each comparison. Raises UserError if the exported model computes something else."""
+    difference = largest_difference(trained, folder)
+    version = f"transformers {transformers.__version__}"
+    if not difference <= LARGEST:
+        raise UserError(f"{version} computes other logits (they differ by {difference:.2g}): the export is wrong")
+    lines = [f"logits equal Chumoku's within {difference:.1g} on {INPUTS} random inputs ({version}, float32)"]
+    folders = [folder, *sorted(folder.glob("*_tokenizer"))]
+    for ours, place in zip(trained.tokenizers, folders, strict=True):
+        equal = equal_texts(ours, place)
+        if equal < 0.99 * TEXTS:
+            raise UserError(f"{version} tokenises {TEXTS - equal} of {TEXTS} random texts differently: refused")
+        lines.append(f"token ids equal Chumoku's for {equal:,} of {TEXTS:,} random texts")
+    return lines
+
+
+@torch.no_grad()
+def largest_difference(trained: Trained, folder: Path) -> float:
+    """Return the largest difference between logits of both models on random tokens, none of them special."""
+    ours = trained.model
+    length = min(LENGTH, ours.config.context)
+    loader: Any = AutoModelForCausalLM if isinstance(ours, GPT) else AutoModelForSeq2SeqLM
+    # The code in the folder, if any, is ours, written a moment ago.
+    theirs = loader.from_pretrained(folder, trust_remote_code=True)
+    target = random_tokens(ours.vocab_size, length)
+    if isinstance(ours, GPT):
+        logits, expected = theirs(target).logits, ours(target)
+    else:
+        source = random_tokens(ours.source_vocab, length)
+        mask = torch.arange(length) < torch.linspace(1, length, INPUTS).long().unsqueeze(1)  # [B, S]
+        expected = ours(source, target, mask)
+        logits = theirs(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target).logits
+    return float((logits - expected).abs().max() / expected.abs().max().clamp(min=1))
+
+
+def random_tokens(vocabulary: int, length: int) -> Tensor:
+    """Draw token ids [B, T] that are not special; the same ones in every export."""
+    first = len(Tokenizer.special_ids)
+    return torch.randint(first, vocabulary, (INPUTS, length), generator=torch.Generator().manual_seed(1))
+
+
+def equal_texts(ours: Tokenizer, folder: Path) -> int:
+    """Return how many of `TEXTS` random texts, made of pieces and of odd parts, have the same tokens."""
+    theirs = AutoTokenizer.from_pretrained(folder)
+    draw = random.Random(1)
+    pieces = [ours.decode([token]) for token in range(len(ours.special_ids), ours.vocab_size)]
+    texts = [
+        "".join(draw.choice(pieces) if draw.random() < 0.8 else draw.choice(ODD) for _ in range(draw.randrange(20)))
+        for _ in range(TEXTS)
+    ]
+    encoded = theirs(texts, add_special_tokens=False)["input_ids"]
+    return sum(mine == found for mine, found in zip(ours.encode_batch(texts), encoded, strict=True))

@@ -1,0 +1,47 @@
+"""How to use an exported folder in transformers: the part of the model card that is about it."""
+
+from __future__ import annotations
+
+from interop.huggingface.modeling_chumoku import ChumokuConfig
+from interop.model_card import Usage
+from interop.trained import Trained
+from model.gpt import GPT
+
+WRITING = """```python
+from transformers import pipeline
+
+write = pipeline("text-generation", "FOLDER")
+print(write("PROMPT")[0]["generated_text"])
+```
+
+A text begins and ends with the token eos, which the tokenizer puts before a prompt. Differences from `generate.py`: the
+generation settings stop after half the context, because transformers does not shift a full context."""
+
+TRANSLATING = """```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")
+model = AutoModelForSeq2SeqLM.from_pretrained("FOLDER"CODE)
+inputs = tokenizer(["SENTENCE"], return_tensors="pt", padding=True, truncation=True)
+print(TARGET.batch_decode(model.generate(**inputs), skip_special_tokens=True))
+```
+
+The generation settings are those of the run's tests: beam search, as in `generate.py`. Differences: `generate.py`
+strips white space around a sentence, and limits a translation to three times the length of its source plus 10
+tokens."""
+
+CODE = """ The folder brings the code of the model with it, `modeling_chumoku.py`, because no encoder-decoder of
+transformers has this architecture."""
+
+
+def usage(trained: Trained, model_type: str, target_tokenizer: str | None) -> Usage:
+    """Return the usage of a folder. target_tokenizer: its folder, if the target has one of its own."""
+    if isinstance(trained.model, GPT):
+        return Usage("transformers", [model_type], WRITING.replace("PROMPT", "Once upon a time"))
+    own = model_type == ChumokuConfig.model_type
+    text = TRANSLATING.replace("CODE", ", trust_remote_code=True" if own else "") + (CODE if own else "")
+    text = text.replace("SENTENCE", "I like apples.")
+    if target_tokenizer:
+        load = f'target = AutoTokenizer.from_pretrained("FOLDER/{target_tokenizer}")'
+        text = text.replace("model = ", f"{load}\nmodel = ").replace("TARGET", "target")
+    return Usage("transformers", [model_type], text.replace("TARGET", "tokenizer"))

@@ -1,0 +1,189 @@
+"""The model card, README.md of an exported folder: everything that the run folder knows, and fields to fill in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from interop.trained import Trained
+from model.encoder_decoder import EncoderDecoder
+from model.size import count_parameters
+
+ROWS = 12
+"""Number of evaluations in the table of the curve, evenly spaced."""
+
+CURVE = ("step", "tokens", "seconds", "train/loss", "val/loss", "val/bits_per_byte", "val/chrf", "val/bleu")
+"""Columns of the curve, if the run has them."""
+
+SETTINGS = ("model", "tokenizer", "optim", "schedule", "trainer", "seed")
+"""Groups of the config that a card lists; the others contain paths of the machine."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How a format is used."""
+
+    library: str | None
+    """`library_name` on the hub."""
+
+    tags: Sequence[str]
+
+    text: str
+    """Markdown: code that loads the model, and what differs from Chumoku."""
+
+
+def model_card(trained: Trained, usage: Usage, checks: Iterable[str]) -> str:
+    """Return the model card. checks: what was compared between the exported model and ours, and the result."""
+    parts = [
+        front_matter(trained, usage),
+        f"# {trained.run.name}",
+        introduction(trained),
+        "**To fill in before publishing**: the licence of the weights and of the data, the languages (both at the top "
+        "of this file), who made the model and what for, and what it must not be used for.",
+        "## Use",
+        usage.text,
+        "\n".join(f"- {line}" for line in checks),
+        "## Data",
+        data(trained.config["data"], trained.config["task"]),
+        "## Training",
+        training(trained),
+        "## Curve",
+        curve(read_lines(trained.run / "metrics.jsonl"), trained.step),
+        "## Scores",
+        scores(trained.run),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def front_matter(trained: Trained, usage: Usage) -> str:
+    """Return the fields that the hub reads; the licence is left for the author."""
+    primer = trained.config["data"]["source"] == "primer"
+    translator = trained.config["task"] == "translate"
+    languages = (["en", "ja"] if translator else ["en"]) if primer else []
+    lines = [
+        "---",
+        "license:  # to fill in: mit, apache-2.0, cc-by-4.0 ...",
+        f"language: [{', '.join(languages)}]" + ("" if primer else "  # to fill in: en, ja ..."),
+        f"pipeline_tag: {'translation' if translator else 'text-generation'}",
+        f"tags: [{', '.join(('chumoku', *usage.tags))}]",
+        *([f"library_name: {usage.library}"] if usage.library else []),
+        "---",
+    ]
+    return "\n".join(lines)
+
+
+def introduction(trained: Trained) -> str:
+    """Return what the model is: task, size, tokens, steps."""
+    model, settings = trained.model, trained.config
+    shape = model.config
+    if isinstance(model, EncoderDecoder):
+        kind = f"A translator (encoder-decoder) of {shape.encoder_depth} + {shape.layers} layers"
+    else:
+        kind = f"A language model (GPT) of {shape.layers} layer{'s' if shape.layers > 1 else ''}"
+    sizes = " and ".join(f"{tokenizer.vocab_size:,}" for tokenizer in trained.tokenizers)
+    return (
+        f"{kind}, {shape.heads} heads and width {shape.width}, with a context of {shape.context} tokens: "
+        f"{count_parameters(model):,} parameters, {settings['tokenizer']['kind']} vocabulary of {sizes}. "
+        f"Trained with Chumoku; these are the weights of step {trained.step:,}."
+    )
+
+
+def data(settings: Mapping[str, Any], task: str) -> str:
+    """Return what the model was trained on. Of local files only the names are told."""
+    source, path = settings["source"], settings["path"]
+    if source == "primer":
+        what = "sentence pairs, English and Japanese" if task == "translate" else "stories in English"
+        size = settings["sentences"] if task == "translate" else settings["stories"]
+        text = f"The built-in corpus of Chumoku: {size:,} synthetic {what}, generated from a grammar."
+    elif source == "hub":
+        subset = f", subset `{settings['subset']}`" if settings["subset"] else ""
+        text = f"[{path}](https://huggingface.co/datasets/{path}){subset}."
+    else:
+        names = ", ".join(f"`{Path(part).name}`" for part in str(path).split(","))
+        text = f"{'Sentence pairs' if task == 'translate' else 'Text'} from {names}."
+    both = " Both directions: a source that begins with the bos token is translated the other way."
+    return text + (both if settings["both_directions"] and task == "translate" else "")
+
+
+def training(trained: Trained) -> str:
+    """Return the recipe and the complete settings."""
+    settings = trained.config
+    recipe = f"+experiment={settings['experiment']}" if settings.get("experiment") else f"task={settings['task']}"
+    chosen = yaml.safe_dump({key: settings[key] for key in SETTINGS}, sort_keys=False, allow_unicode=True)
+    intro = f"`python train.py {recipe}` with these settings"
+    start = settings.get("init_from")
+    intro += f", from the weights of `{Path(start).name}`" if start else ""
+    return f"{intro}:\n\n<details><summary>Settings</summary>\n\n```yaml\n{chosen}```\n\n</details>"
+
+
+def curve(lines: Sequence[Mapping[str, Any]], step: int) -> str:
+    """Return a table of evaluations during training: evenly spaced ones, the last, and that of the exported step."""
+    if not lines:
+        return "No evaluation is recorded in the run folder."
+    chosen = {round(number * (len(lines) - 1) / (ROWS - 1)) for number in range(ROWS)}
+    chosen |= {number for number, line in enumerate(lines) if line.get("step") == step}
+    columns = [column for column in CURVE if any(column in line for line in lines)]
+    rows = [[figure(lines[number].get(column)) for column in columns] for number in sorted(chosen)]
+    return f"Losses are in nats per token.\n\n{table(columns, rows)}"
+
+
+def scores(run: Path) -> str:
+    """Return the scores of the final test and of `evaluate.py`, each with the step that was evaluated."""
+    found = []
+    test = read_json(run / "test.json")
+    if test:
+        rows = [[name, figure(value)] for name, value in test.items() if name != "step"]
+        found.append(f"Test at the end of the training, step {test.get('step')}:\n\n{table(['score', 'value'], rows)}")
+    for path in sorted((run / "evaluation").glob("*.json")):
+        result = read_json(path)
+        measured, model = result.get("scores"), result.get("model")
+        if isinstance(measured, dict) and isinstance(model, dict):
+            rows = [
+                [name, figure(one.get("value")), f"{figure(one.get('low'))} to {figure(one.get('high'))}"]
+                for name, one in measured.items()
+            ]
+            title = f"`evaluate.py`, split {result.get('split')}, step {model.get('step')}"
+            found.append(f"{title}:\n\n{table(['score', 'value', '95 % interval'], rows)}")
+    return "\n\n".join(found) or "None in the run folder: `python evaluate.py run=…` before the export."
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def figure(value: Any) -> str:
+    """Format a number of a table; a dash for none."""
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; empty if the file is missing or damaged."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read a file of one JSON object per line, up to the first damaged line; empty if it is missing."""
+    found: list[dict[str, Any]] = []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return found
+    for line in lines:
+        try:
+            found.append(dict(json.loads(line)))
+        except (ValueError, TypeError):
+            break
+    return found
