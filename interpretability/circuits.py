@@ -13,7 +13,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from interpretability.residual_stream import Model, without_scale
+from interpretability.residual_stream import Model, branch_norms, without_scale
 from model.attention import CrossAttention, SelfAttention
 from model.blocks import CrossDecoderBlock, DecoderBlock, EncoderBlock
 from model.embedding import Embedding
@@ -94,36 +94,51 @@ def circuits(
     an encoder only `sources`. distance: positions from the key back to the query, negative for later keys of an
     encoder; it matters only to rotary positions. Positions that are added to embeddings, and token shift, are left out.
     """
-    block: DecoderBlock | EncoderBlock
     if isinstance(model, GPT):
-        read, block = _vectors(model.embedding, targets), cast(DecoderBlock, model.blocks[layer])
+        vectors, blocks = _vectors(model.embedding, targets), model.blocks
     elif kind == "encoder":
-        read, block = _vectors(model.source_embedding, sources), cast(EncoderBlock, model.encoder[layer])
+        vectors, blocks = _vectors(model.source_embedding, sources), model.encoder
     else:
-        read, block = _vectors(model.target_embedding, targets), cast(CrossDecoderBlock, model.decoder[layer])
+        vectors, blocks = _vectors(model.target_embedding, targets), model.decoder
+    block = cast(DecoderBlock | EncoderBlock, blocks[layer])
+    read = _read(blocks, (kind, layer), vectors)
     if kind == "cross":
         assert isinstance(model, EncoderDecoder)
         assert isinstance(block, CrossDecoderBlock)
-        memory = model.encoder_norm(_vectors(model.source_embedding, sources))
+        memory = model.encoder_norm(_read(model.encoder, None, _vectors(model.source_embedding, sources)))
         module: SelfAttention | CrossAttention = block.cross_attention
-        query, key, value = _cross(block.cross_attention, block.cross_norm(read), memory)
+        query, key, value = _cross(block.cross_attention, read, memory)
     else:
         module = block.attention
-        query, key, value = _self(model, block.attention, block.attention_norm(read), distance)
+        query, key, value = _self(model, block.attention, read, distance)
     group = head // (module.heads // module.kv_heads)
     keys, values = key[group].float(), value[group].float()
     attends = TokenTable(query[head].float() / module.head_width**0.5, keys - keys.mean(dim=0))
     if kind == "encoder":
         return Circuits(attends, None)
     columns = slice(head * module.head_width, (head + 1) * module.head_width)
-    added = without_scale(model, module.output.weight[:, columns].float().T)  # [D, C]: what a unit of value adds
+    added = without_scale(model, module.output.weight[:, columns].float().T, (kind, layer))  # [D, C]
     rows = model.output_weight[targets].float()
     return Circuits(attends, TokenTable(values - values.mean(dim=0), (rows - rows.mean(dim=0)) @ added.T))
 
 
 def _vectors(embedding: Embedding, ids: Tensor) -> Tensor:
     """Return the vectors of tokens without positions, [1, N, C]."""
-    return embedding.tokens(ids)[None] * embedding.scale
+    vectors = embedding.tokens(ids)[None] * embedding.scale
+    return vectors if embedding.norm is None else embedding.norm(vectors)
+
+
+def _read(blocks: nn.ModuleList, place: tuple[str, int] | None, x: Tensor) -> Tensor:
+    """Return what the branch (kind, layer) reads of the vectors x [1, N, C] of tokens on the direct path: normed, in a
+    post-norm model by all norms before it. place None: what leaves the last block."""
+    stack = [cast(DecoderBlock | EncoderBlock, block) for block in blocks]
+    post_norm = stack[0].arrangement == "post_norm"
+    for branch, norm in branch_norms(stack):
+        if branch == place:
+            return x if post_norm else norm(x)
+        if post_norm:
+            x = norm(x)
+    return x
 
 
 def _self(model: Model, module: SelfAttention, x: Tensor, distance: int) -> tuple[Tensor, Tensor, Tensor]:

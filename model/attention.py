@@ -13,7 +13,7 @@ from model.cache import KVCache
 from model.config import ModelConfig
 from model.fast import accelerated_by
 from model.fast.attention import fast_attention
-from model.layers import RMSNorm
+from model.layers import make_rms_norm
 from model.masks import visible_keys
 from model.positions import rotate
 
@@ -96,7 +96,7 @@ class SelfAttention(Attention):
             config.width, (config.heads + 2 * self.kv_heads) * self.head_width, bias=config.bias
         )
         # One gain for both queries and keys: only its product matters, and both are then normalised in one pass.
-        self.query_key_norm = RMSNorm(self.head_width) if config.qk_norm else None
+        self.query_key_norm = make_rms_norm(config, self.head_width) if config.qk_norm else None
 
     def forward(self, x: Tensor, rotation: Tensor | None = None, key_mask: Tensor | None = None) -> Tensor:
         """Map x [B, T, C] to [B, T, C]; rotation from `RotaryPositions`; key_mask [B, T] bool, True = real token."""
@@ -141,7 +141,7 @@ class CrossAttention(Attention):
         super().__init__(config, kind, layer)
         self.query = nn.Linear(config.width, config.width, bias=config.bias)
         self.key_value = nn.Linear(config.width, 2 * self.kv_heads * self.head_width, bias=config.bias)
-        self.query_key_norm = RMSNorm(self.head_width) if config.qk_norm else None
+        self.query_key_norm = make_rms_norm(config, self.head_width) if config.qk_norm else None
         self.keeps_queries = False
         self.kept: tuple[Tensor, Tensor] | None = None
         """With `keeps_queries`: queries [B, H, T, D] and keys of the last training batch, for guided alignment."""

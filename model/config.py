@@ -9,7 +9,8 @@ POSITIONS = ("rotary", "learned", "sinusoidal")
 MOST_LAYERS = 1000
 """More are a mistake, as in a damaged file, that would fill the memory block by block."""
 
-ACTIVATIONS = ("relu2", "gelu", "swiglu")
+ACTIVATIONS = ("relu2", "relu", "gelu", "gelu_tanh", "silu", "swiglu")
+BLOCKS = ("pre_norm", "post_norm", "parallel")
 
 
 @dataclass
@@ -49,14 +50,34 @@ class ModelConfig:
     al. 2023). Heads that copy then need one layer instead of two, and are learned in fewer steps. Not part of the plain
     transformer."""
 
+    block: str = "pre_norm"
+    """How a block joins its branches, attention and MLP, to the residual stream x: `pre_norm`, x + f(norm(x)) one after
+    the other (Xiong et al. 2020; trains without warm-up); `post_norm`, norm(x + f(x)) (Vaswani et al. 2017; Marian);
+    `parallel`, x + f(norm(x)) + g(norm(x)) (Wang & Komatsuzaki 2021; GPT-J, Pythia)."""
+
     norm: str = "rms"
-    """`rms` (Zhang & Sennrich 2019) or `layer` (Ba et al. 2016). Blocks are always pre-norm."""
+    """`rms` (Zhang & Sennrich 2019) or `layer` (Ba et al. 2016)."""
+
+    norm_eps: float | None = None
+    """Constant added to the variance in a norm. null uses 1e-6 (rms) or 1e-5 (layer)."""
+
+    norm_gain: bool = True
+    """A trained gain for each channel in every norm; false fixes all of them at 1, as NanoChat does. norm=rms only."""
 
     position: str = "rotary"
     """`rotary` (Su et al. 2021), `learned` or `sinusoidal` (Vaswani et al. 2017)."""
 
+    rotary_base: float = 10_000.0
+    """Rotary positions: the slowest pair of channels turns once in about 2 pi times as many tokens. Long contexts use
+    larger bases (Xiong et al. 2023)."""
+
+    rotary_fraction: float = 1.0
+    """Rotary positions: the fraction of a head's channels that turn with the position; the rest compares content alone
+    (Black et al. 2022, section 2.1: 0.25 in GPT-NeoX)."""
+
     activation: str = "relu2"
-    """`gelu`, `relu2` (So et al. 2021; fastest on CPU) or `swiglu` (Shazeer 2020)."""
+    """`relu2` (So et al. 2021; fastest on CPU), `relu`, `gelu` or its approximation `gelu_tanh` (Hendrycks & Gimpel
+    2016; GPT-2 uses the latter), `silu` (also called swish, Ramachandran et al. 2017) or `swiglu` (Shazeer 2020)."""
 
     qk_norm: bool = True
     """RMSNorm on the queries and keys of each head (Henry et al. 2020): more stable at high learning rates."""
@@ -64,6 +85,19 @@ class ModelConfig:
     bias: bool = False
     """Bias terms in linear layers and norms. Off by default: at these sizes biases slow training down without lowering
     the loss."""
+
+    embedding_norm: bool = False
+    """A norm after the embedding (Le Scao et al. 2022, section 3.2.2; BLOOM, NanoChat)."""
+
+    embedding_scale: float | None = None
+    """Factor of the token vectors before positions are added. null uses sqrt(width) with sinusoidal positions (Vaswani
+    et al. 2017, section 3.4), otherwise 1."""
+
+    output_bias: bool = False
+    """A bias for each token of the output projection: how frequent it is anyway (Marian)."""
+
+    logit_cap: float | None = None
+    """Soft limit c of the logits z: c tanh(z / c) (Gemma Team 2024; 15 in NanoChat)."""
 
     tie_embeddings: bool = True
     """Tie the output projection to the (target) token embedding (Press & Wolf 2017)."""
@@ -90,6 +124,11 @@ class ModelConfig:
     def head_width(self) -> int:
         """Width D of one attention head."""
         return self.width // self.heads
+
+    @property
+    def rotary_width(self) -> int:
+        """Number of channels of a head that turn with the position, in pairs."""
+        return 2 * int(self.head_width * self.rotary_fraction / 2)
 
     @property
     def key_value_heads(self) -> int:
@@ -131,12 +170,19 @@ def problems(config: ModelConfig) -> list[str]:
     for key in ("layers", "encoder_layers"):
         value = getattr(config, key)
         require(value is None or value <= MOST_LAYERS, f"model.{key} must be at most {MOST_LAYERS}, not {value}")
-    for key, choices in (("norm", NORMS), ("position", POSITIONS), ("activation", ACTIVATIONS)):
+    choices_of = {"block": BLOCKS, "norm": NORMS, "position": POSITIONS, "activation": ACTIVATIONS}
+    for key, choices in choices_of.items():
         value = getattr(config, key)
         require(value in choices, f"model.{key} must be one of {', '.join(choices)}, not {value!r}")
     for key in ("dropout", "word_dropout", "attention_dropout"):
         value = getattr(config, key)
         require(0.0 <= value < 1.0, f"model.{key} is a probability: at least 0 and less than 1, not {value}")
+    for key in ("norm_eps", "rotary_base", "embedding_scale", "logit_cap"):
+        value = getattr(config, key)
+        require(value is None or 0.0 < value < float("inf"), f"model.{key} must be greater than 0, not {value}")
+    fraction = config.rotary_fraction
+    require(0.0 < fraction <= 1.0, f"model.rotary_fraction must be more than 0 and at most 1, not {fraction}")
+    require(config.norm_gain or config.norm == "rms", "model.norm_gain=false needs model.norm=rms")
     if found:
         return found  # the rules below divide by these numbers
 
@@ -152,6 +198,10 @@ def problems(config: ModelConfig) -> list[str]:
         require(
             config.head_width % 2 == 0,
             f"model.width / model.heads must be even for model.position=rotary, not {config.head_width}",
+        )
+        require(
+            config.head_width % 2 > 0 or config.rotary_width > 0,
+            f"model.rotary_fraction={fraction} turns none of the {config.head_width} channels of a head: at least 2",
         )
     if config.position == "sinusoidal":
         require(config.width % 2 == 0, f"model.width must be even for model.position=sinusoidal, not {config.width}")

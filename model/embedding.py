@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.layers import Dropout
+from model.layers import Dropout, make_norm
 from model.positions import LearnedPositions, RotaryPositions, SinusoidalPositions, Start
 
 
 class Embedding(nn.Module):
-    """Token embeddings, of which word dropout zeroes whole vectors, plus additive positions, if the configuration uses
-    them; dropout on the sum.
+    """Token embeddings, of which word dropout zeroes whole vectors, plus additive positions and a norm, if the
+    configuration uses them; dropout on the result.
 
     Sinusoidal positions have entries of magnitude 1, so token vectors are scaled by √C (Vaswani et al. 2017, section
     3.4): tied to the output projection they are small, and the positions would dominate them.
@@ -29,6 +29,9 @@ class Embedding(nn.Module):
         elif config.position == "sinusoidal":
             self.positions = SinusoidalPositions(config.context, config.width)
             self.scale = config.width**0.5
+        if config.embedding_scale is not None:
+            self.scale = config.embedding_scale
+        self.norm = make_norm(config) if config.embedding_norm else None
         self.word_dropout = Dropout(config.word_dropout)
         self.dropout = Dropout(config.dropout)
 
@@ -44,9 +47,13 @@ class Embedding(nn.Module):
             x = x * self.word_dropout(torch.ones_like(x[..., :1]))  # one draw for each token
         if self.positions is not None:
             x = x + self.positions(start, tokens.shape[1] if length is None else length).to(x.dtype)
+        if self.norm is not None:
+            x = self.norm(x)
         return self.dropout(x)
 
 
 def make_rotary(config: ModelConfig) -> RotaryPositions | None:
     """Return the rotation shared by all layers of a stack; None if positions are added to the embedding."""
-    return RotaryPositions(config.context, config.head_width) if config.position == "rotary" else None
+    if config.position != "rotary":
+        return None
+    return RotaryPositions(config.context, config.head_width, config.rotary_width, config.rotary_base)

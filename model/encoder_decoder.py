@@ -12,7 +12,7 @@ from model.cache import BeamCache, KVCache
 from model.config import ModelConfig, check
 from model.embedding import Embedding, make_rotary
 from model.initialisation import initialise
-from model.layers import make_norm
+from model.layers import capped, make_final_norm
 
 
 class EncoderDecoder(nn.Module):
@@ -39,10 +39,10 @@ class EncoderDecoder(nn.Module):
         )
         self.rotary = make_rotary(config)
         self.encoder = nn.ModuleList([EncoderBlock(config, layer) for layer in range(config.encoder_depth)])
-        self.encoder_norm = make_norm(config)
+        self.encoder_norm = make_final_norm(config)
         self.decoder = nn.ModuleList([CrossDecoderBlock(config, layer) for layer in range(config.layers)])
-        self.decoder_norm = make_norm(config)
-        self.head = nn.Linear(config.width, rows, bias=False)
+        self.decoder_norm = make_final_norm(config)
+        self.head = nn.Linear(config.width, rows, bias=config.output_bias)
         if config.tie_embeddings:
             self.head.weight = self.target_embedding.tokens.weight
         initialise(self, self.head, config)
@@ -51,6 +51,11 @@ class EncoderDecoder(nn.Module):
     def output_weight(self) -> Tensor:
         """Return the output projection [V, C] without the padding rows of the vocabulary: for a fused loss."""
         return self.head.weight[: self.vocab_size]
+
+    @property
+    def output_bias(self) -> Tensor | None:
+        """Return the bias [V] of the output projection, without the padding rows; None if it has none."""
+        return None if self.head.bias is None else self.head.bias[: self.vocab_size]
 
     def encode(self, source: Tensor, source_mask: Tensor | None = None) -> Tensor:
         """Encode source [B, S] int64 to memory [B, S, C]; source_mask [B, S] bool, True = real token, None if all are.
@@ -90,7 +95,7 @@ class EncoderDecoder(nn.Module):
 
     def logits(self, features: Tensor) -> Tensor:
         """Project features [..., C] to logits [..., V], without the padding rows of the vocabulary."""
-        return self.head(features)[..., : self.vocab_size]
+        return capped(self.head(features)[..., : self.vocab_size], self.config.logit_cap)
 
     def next_features(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """Return `features` [B, T, C] of the new tokens [B, T], given a cache that already holds the source.

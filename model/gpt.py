@@ -9,7 +9,7 @@ from model.cache import KVCache
 from model.config import ModelConfig, check
 from model.embedding import Embedding, make_rotary
 from model.initialisation import initialise
-from model.layers import make_norm
+from model.layers import capped, make_final_norm
 from model.masks import document_mask
 from model.token_shift import TokenShift
 
@@ -34,8 +34,8 @@ class GPT(nn.Module):
         self.token_shift = TokenShift(config.width) if config.token_shift else None
         self.rotary = make_rotary(config)
         self.blocks = nn.ModuleList([DecoderBlock(config, layer) for layer in range(config.layers)])
-        self.norm = make_norm(config)
-        self.head = nn.Linear(config.width, rows, bias=False)
+        self.norm = make_final_norm(config)
+        self.head = nn.Linear(config.width, rows, bias=config.output_bias)
         if config.tie_embeddings:
             self.head.weight = self.embedding.tokens.weight
         initialise(self, self.head, config)
@@ -44,6 +44,11 @@ class GPT(nn.Module):
     def output_weight(self) -> Tensor:
         """Return the output projection [V, C] without the padding rows of the vocabulary: for a fused loss."""
         return self.head.weight[: self.vocab_size]
+
+    @property
+    def output_bias(self) -> Tensor | None:
+        """Return the bias [V] of the output projection, without the padding rows; None if it has none."""
+        return None if self.head.bias is None else self.head.bias[: self.vocab_size]
 
     def features(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Map tokens [B, T] int64 to the input of the output projection, [B, T, C], after the final norm.
@@ -72,7 +77,7 @@ class GPT(nn.Module):
 
     def logits(self, features: Tensor) -> Tensor:
         """Project features [..., C] to logits [..., V], without the padding rows of the vocabulary."""
-        return self.head(features)[..., : self.vocab_size]
+        return capped(self.head(features)[..., : self.vocab_size], self.config.logit_cap)
 
     def new_cache(self, capacity: int | None = None) -> KVCache:
         """Create an empty cache for `capacity` tokens per row, by default the whole context."""

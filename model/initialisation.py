@@ -36,6 +36,8 @@ def initialise(model: nn.Module, head: nn.Linear, config: ModelConfig) -> None:
             nn.init.normal_(module.weight, std=0.02)
     if not config.tie_embeddings:
         nn.init.normal_(head.weight, std=0.02)
+    if head.bias is not None:
+        nn.init.zeros_(head.bias)
     for kind in (EncoderBlock, DecoderBlock):
         outputs = [layer for block in model.modules() if isinstance(block, kind) for layer in block.residual_outputs()]
         for layer in outputs:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -27,23 +30,38 @@ def dropout(x: Tensor, probability: float) -> Tensor:
 
 
 class RMSNorm(nn.Module):
-    """`rms_norm` with a trained gain. Input and output are [..., width]."""
+    """`rms_norm` with a gain that is trained, or else 1. Input and output are [..., width]."""
 
-    def __init__(self, width: int, eps: float = 1e-6) -> None:
+    weight: Tensor
+
+    def __init__(self, width: int, eps: float = 1e-6, gain: bool = True) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
         self.eps = eps
+        if gain:
+            self.weight = nn.Parameter(torch.ones(width))
+        else:
+            self.register_buffer("weight", torch.ones(width), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise x [..., width]; same shape."""
         return rms_norm(x, self.weight, self.eps)
 
 
+def make_rms_norm(config: ModelConfig, width: int) -> RMSNorm:
+    """Create an RMSNorm over vectors of any width, such as those of a head."""
+    return RMSNorm(width, 1e-6 if config.norm_eps is None else config.norm_eps, config.norm_gain)
+
+
 def make_norm(config: ModelConfig) -> nn.Module:
     """Create the normalisation layer selected by `config.norm`, over the model width."""
     if config.norm == "rms":
-        return RMSNorm(config.width)
-    return nn.LayerNorm(config.width, bias=config.bias)
+        return make_rms_norm(config, config.width)
+    return nn.LayerNorm(config.width, 1e-5 if config.norm_eps is None else config.norm_eps, bias=config.bias)
+
+
+def make_final_norm(config: ModelConfig) -> nn.Module:
+    """Create the norm at the end of a stack of blocks; a post-norm block ends with a norm itself."""
+    return nn.Identity() if config.block == "post_norm" else make_norm(config)
 
 
 class Dropout(nn.Dropout):
@@ -52,6 +70,16 @@ class Dropout(nn.Dropout):
     def forward(self, x: Tensor) -> Tensor:
         """Drop elements of x, which may have any shape; the shape stays the same."""
         return dropout(x, self.p) if self.training and self.p > 0 else x
+
+
+NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu2": lambda x: F.relu(x).square(),
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
+}
+"""The activations that act on each entry by itself: all but SwiGLU."""
 
 
 class FeedForward(nn.Module):
@@ -71,11 +99,15 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map x [..., C] to [..., C]."""
         x = self.expand(x)  # [..., hidden], twice that for swiglu
-        if self.activation == "relu2":
-            x = F.relu(x).square()
-        elif self.activation == "gelu":
-            x = F.gelu(x)
-        else:
+        if self.activation == "swiglu":
             gate, value = x.chunk(2, dim=-1)
             x = F.silu(gate) * value
+        else:
+            x = NONLINEARITIES[self.activation](x)
         return self.project(x)
+
+
+def capped(logits: Tensor, cap: float | None) -> Tensor:
+    """Return c tanh(logits / c) for `config.logit_cap` c (Gemma Team 2024, section 2); the logits themselves if it is
+    None."""
+    return logits if cap is None else cap * (logits / cap).tanh()

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.fast import accelerated_by
@@ -85,16 +86,23 @@ class SinusoidalPositions(_PositionTable):
 
 
 class RotaryPositions(_PositionTable):
-    """Rotate each pair (i, i + D/2) of a head's query and key by p / 10000^(2i/D) (Su et al. 2021, equation 34).
+    """Rotate each pair (i, i + D/2) of a head's query and key by p / base^(2i/R) (Su et al. 2021, equation 34, where R
+    = D and base = 10000).
 
     Attention scores then depend only on the distance between query and key. The choice of pairs is a convention: half a
-    head apart, each half is contiguous in memory. The forward pass returns the rotation, which all layers share;
-    `rotate` applies it.
+    head apart, each half is contiguous in memory. Only the first R/2 pairs turn (`config.rotary_width`), the angle of
+    the others is 0. The forward pass returns the rotation, which all layers share; `rotate` applies it.
     """
+
+    def __init__(self, context: int, width: int, rotary_width: int | None = None, base: float = 10_000.0) -> None:
+        """width: D; rotary_width: R, D if None."""
+        self.rotary_width, self.base = width if rotary_width is None else rotary_width, base
+        super().__init__(context, width)
 
     def compute(self, length: int) -> Tensor:
         """Compute cosines and sines, [T, 2, D/2]."""
-        angles = _angles(length, self.width)  # [T, D/2]
+        turning = _angles(length, self.rotary_width, self.base)  # [T, R/2]
+        angles = F.pad(turning, (0, (self.width - self.rotary_width) // 2))  # [T, D/2]
         return torch.stack((angles.cos(), angles.sin()), dim=1)
 
     def forward(self, start: Start, length: int) -> Tensor:
@@ -114,10 +122,10 @@ def _positions(start: Tensor, length: int) -> Tensor:
     return start.unsqueeze(1) + torch.arange(length, device=start.device)  # [B, T]
 
 
-def _angles(length: int, width: int) -> Tensor:
+def _angles(length: int, width: int, base: float = 10_000.0) -> Tensor:
     """Return the angle of each position and frequency, [T, width/2] float32.
 
     Computed in float64, because float32 loses the phase of distant positions; on the CPU, as not every device has it.
     """
-    frequencies = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
+    frequencies = base ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
     return torch.outer(torch.arange(length, dtype=torch.float64, device="cpu"), frequencies).float()

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from data.batches.batch import IGNORED
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from model.layers import capped
 from training.hardware.chunks import loss_chunk, subtract_at
 
 LossAndGradient = Callable[[Tensor, Tensor, float, float], tuple[Tensor, Tensor]]
@@ -80,7 +81,13 @@ def batch_loss(
     if r_drop:
         features = features.unflatten(0, (2, -1)).movedim(0, 2).flatten(0, 1)  # [2B, T, C] -> [BT, 2, C]
         targets = targets.flatten().unsqueeze(1).expand(-1, 2)  # [BT, 2]
-    return projected_loss(features, model.head.weight, targets, label_smoothing, kernel, model.vocab_size, r_drop)
+    weight, cap = model.head.weight, model.config.logit_cap
+    if model.head.bias is not None:  # a bias is the weight of an input that is always 1
+        features = F.pad(features, (0, 1), value=1.0)
+        weight = torch.cat((weight, model.head.bias.unsqueeze(1)), dim=1)
+    if cap is not None:
+        kernel = capped_kernel(kernel or loss_and_gradient, cap)
+    return projected_loss(features, weight, targets, label_smoothing, kernel, model.vocab_size, r_drop)
 
 
 class _ProjectedLoss(torch.autograd.Function):
@@ -148,6 +155,17 @@ def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float, r_drop:
         divergence, slope = divergence_and_gradient(logits, real)
         loss, grad = loss / 2 + r_drop / 4 * divergence, grad / 2 + r_drop / 4 * slope
     return loss, grad.to(logits.dtype)
+
+
+def capped_kernel(kernel: LossAndGradient, cap: float) -> LossAndGradient:
+    """Return `kernel` for logits before the cap of `config.logit_cap`, whose derivative is 1 - tanh²."""
+
+    def loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float, r_drop: float) -> tuple[Tensor, Tensor]:
+        limited = capped(logits, cap)
+        loss, grad = kernel(limited, targets, smoothing, r_drop)
+        return loss, grad * (1 - (limited / cap).square())
+
+    return loss_and_gradient
 
 
 def divergence_and_gradient(logits: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Faster equivalent of `model.blocks.DecoderBlock` in evaluation mode, with fewer calls.
+"""Faster equivalent of `model.blocks.DecoderBlock` in evaluation mode, with fewer calls; not for post-norm blocks.
 
 Used by `model.fast.decoding.prepare`. Gain: 16 % of a decoding step of one text, 13 % of 32 texts (docs/log.md).
 """
@@ -22,6 +22,7 @@ class DecodingBlock(nn.Module):
 
     def __init__(self, block: DecoderBlock) -> None:
         super().__init__()
+        self.parallel = block.arrangement == "parallel"
         attention = block.attention
         self.layer, self.head_width = attention.layer, attention.head_width
         self.heads, self.kv_heads = attention.heads, attention.kv_heads
@@ -49,5 +50,5 @@ class DecodingBlock(nn.Module):
             mixed = F.scaled_dot_product_attention(query, key, value, enable_gqa=self.heads != self.kv_heads)
         else:
             mixed = attention(query, key, value, causal=True, key_mask=mask)
-        x = x + self.output(mixed.transpose(1, 2).reshape(batch, tokens, width))
-        return x + self.feed_forward(self.feed_forward_norm(x))
+        attended = x + self.output(mixed.transpose(1, 2).reshape(batch, tokens, width))
+        return attended + self.feed_forward(self.feed_forward_norm(x if self.parallel else attended))

@@ -57,7 +57,7 @@ def prepare(model: Model, weights: str, rows: int | None = None) -> Model:
         ready.to(torch.bfloat16)
     for module in list(ready.modules()):
         for name, child in module.named_children():
-            if type(child) is DecoderBlock:
+            if type(child) is DecoderBlock and child.arrangement != "post_norm":
                 setattr(module, name, DecodingBlock(child))
     return ready
 

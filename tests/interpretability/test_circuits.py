@@ -17,6 +17,8 @@ IDS = torch.arange(20)
 OPTIONS = [
     {"position": "rotary", "qk_norm": True, "kv_heads": 2},
     {"position": "rotary", "norm": "layer", "bias": True},
+    {"position": "rotary", "norm": "layer", "block": "post_norm", "embedding_norm": True},
+    {"position": "rotary", "block": "parallel", "rotary_fraction": 0.5},
 ]
 
 
@@ -28,7 +30,7 @@ def randomised(model: torch.nn.Module) -> None:
     model.eval()
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=["rms", "layer"])
+@pytest.mark.parametrize("options", OPTIONS, ids=["rms", "layer", "post_norm", "parallel"])
 @torch.no_grad()
 def test_the_circuits_of_the_first_layer_are_what_the_model_computes(options: dict) -> None:
     """Guards against a wrong head, group, norm, rotation, scale or projection."""
@@ -49,8 +51,10 @@ def test_the_circuits_of_the_first_layer_are_what_the_model_computes(options: di
             with record_residual_stream(model) as stream:
                 model(torch.tensor([[token]]))
             place = [(part.kind, part.layer, part.head) for part in stream.parts()].index(("decoder", 0, head))
-            end = stream.end if model.config.norm == "rms" else stream.end - stream.end.mean(dim=-1, keepdim=True)
-            scale = (end.square().mean() + model.norm.eps).rsqrt()
+            scale = torch.ones(())  # of all norms after the head
+            for norm, x in stream.before_norms.items():
+                centred = x if model.config.norm == "rms" else x - x.mean(dim=-1, keepdim=True)
+                scale = scale * (centred.square().mean() + norm.eps).rsqrt()
             both = stream.attribution(torch.tensor([[[3, 11]]]))[place, 0, 0] / scale
             differences.append(float(both[0] - both[1]))
         expected = (logits[5, 3] - logits[5, 11]) - (logits[9, 3] - logits[9, 11])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ CONFIG = ModelConfig(
     qk_norm=False,
     bias=True,
 )
+ARRANGEMENTS = [CONFIG, replace(CONFIG, block="post_norm")]
 FUTURE = nn.Transformer.generate_square_subsequent_mask(7)
 PADDING = torch.arange(6) >= torch.tensor([[6], [3], [1]])  # torch's convention: True means ignored
 
@@ -72,14 +74,17 @@ def torch_transformer(ours: EncoderDecoder) -> nn.Transformer:
         0.0,
         "gelu",
         batch_first=True,
-        norm_first=True,
+        norm_first=config.block == "pre_norm",
     ).eval()
     with torch.no_grad():
         for stack, layers in ((theirs.encoder.layers, ours.encoder), (theirs.decoder.layers, ours.decoder)):
             for layer, block in zip(stack, layers, strict=True):
                 copy_block(layer, block)
-        theirs.encoder.norm.load_state_dict(ours.encoder_norm.state_dict())
-        theirs.decoder.norm.load_state_dict(ours.decoder_norm.state_dict())
+        if config.block == "post_norm":  # torch adds a norm at the end of a stack of post-norm layers
+            theirs.encoder.norm = theirs.decoder.norm = None
+        else:
+            theirs.encoder.norm.load_state_dict(ours.encoder_norm.state_dict())
+            theirs.decoder.norm.load_state_dict(ours.decoder_norm.state_dict())
     return theirs
 
 
@@ -104,10 +109,11 @@ def test_attention_modules_equal_multihead_attention(kind: str, sharpen: Sharpen
     torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_encoder_block_equals_transformer_encoder_layer(sharpen: Sharpen) -> None:
+@pytest.mark.parametrize("config", ARRANGEMENTS, ids=["pre_norm", "post_norm"])
+def test_encoder_block_equals_transformer_encoder_layer(config: ModelConfig, sharpen: Sharpen) -> None:
     """Guards against another order of norm, branch and residual."""
-    block = sharpen(EncoderBlock(CONFIG, 0))
-    theirs = nn.TransformerEncoderLayer(32, 4, 48, 0.0, "gelu", batch_first=True, norm_first=True)
+    block = sharpen(EncoderBlock(config, 0))
+    theirs = nn.TransformerEncoderLayer(32, 4, 48, 0.0, "gelu", batch_first=True, norm_first=config.block == "pre_norm")
     with torch.no_grad():
         copy_block(theirs, block)
     x = torch.randn(3, 6, 32)
@@ -116,10 +122,11 @@ def test_encoder_block_equals_transformer_encoder_layer(sharpen: Sharpen) -> Non
     torch.testing.assert_close(block(x, None, real)[real], expected[real], rtol=1e-5, atol=1e-5)
 
 
-def test_cross_decoder_block_equals_transformer_decoder_layer(sharpen: Sharpen) -> None:
+@pytest.mark.parametrize("config", ARRANGEMENTS, ids=["pre_norm", "post_norm"])
+def test_cross_decoder_block_equals_transformer_decoder_layer(config: ModelConfig, sharpen: Sharpen) -> None:
     """Guards against another order of self-attention, cross-attention and MLP, or of their three norms."""
-    block = sharpen(CrossDecoderBlock(CONFIG, 0))
-    theirs = nn.TransformerDecoderLayer(32, 4, 48, 0.0, "gelu", batch_first=True, norm_first=True)
+    block = sharpen(CrossDecoderBlock(config, 0))
+    theirs = nn.TransformerDecoderLayer(32, 4, 48, 0.0, "gelu", batch_first=True, norm_first=config.block == "pre_norm")
     with torch.no_grad():
         copy_block(theirs, block)
     x, memory = torch.randn(3, 7, 32), torch.randn(3, 6, 32)
@@ -129,9 +136,10 @@ def test_cross_decoder_block_equals_transformer_decoder_layer(sharpen: Sharpen) 
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
-def test_encoder_decoder_equals_transformer(sharpen: Sharpen) -> None:
+@pytest.mark.parametrize("config", ARRANGEMENTS, ids=["pre_norm", "post_norm"])
+def test_encoder_decoder_equals_transformer(config: ModelConfig, sharpen: Sharpen) -> None:
     """Guards against errors in the stacks: final norms, the decoder's memory, √C and sinusoids on both sides."""
-    ours = sharpen(EncoderDecoder(CONFIG, 11, 13))
+    ours = sharpen(EncoderDecoder(config, 11, 13))
     theirs = torch_transformer(ours)
     source, target = torch.randint(11, (3, 6)), torch.randint(13, (3, 7))
     place = torch.arange(7.0)[:, None] / 10000 ** (torch.arange(0, 32, 2) / 32)

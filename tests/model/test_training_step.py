@@ -5,17 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.config import ACTIVATIONS, NORMS, POSITIONS, ModelConfig
+from model.config import ACTIVATIONS, BLOCKS, NORMS, POSITIONS, ModelConfig
 from model.encoder_decoder import EncoderDecoder
 from model.gpt import GPT
+from tests.model.conftest import FLAVOURS as OTHERS
 
-FLAVOURS = [
+OURS = ("relu2", "gelu", "swiglu")
+
+PRODUCT = [
     pytest.param(
         ModelConfig(
             layers=2,
@@ -35,13 +39,25 @@ FLAVOURS = [
         ),
         id=f"{norm}-{position}-{activation}",
     )
-    for number, (norm, position, activation) in enumerate(itertools.product(NORMS, POSITIONS, ACTIVATIONS))
+    for number, (norm, position, activation) in enumerate(itertools.product(NORMS, POSITIONS, OURS))
+]
+FLAVOURS = [
+    *PRODUCT,
+    *(pytest.param(replace(OTHERS[name], dropout=0.1), id=name) for name in ("parallel", "post_norm", "capped")),
+    pytest.param(replace(OTHERS["parallel"], activation="relu", position="learned"), id="parallel-relu"),
 ]
 
 
 CONFIDENCE = {"rotary": 0.3, "learned": 0.3, "sinusoidal": 1.4}
 """Allowed deviation of the initial loss from uniform predictions, in nats; tied tables of unit-size vectors start with
 logits of unit size."""
+
+
+def test_every_value_of_a_setting_is_trained() -> None:
+    """Guards against a new activation, norm, kind of positions or block that no test trains."""
+    configs = [case.values[0] for case in FLAVOURS]
+    for key, values in {"activation": ACTIVATIONS, "norm": NORMS, "position": POSITIONS, "block": BLOCKS}.items():
+        assert {getattr(config, key) for config in configs} == set(values)
 
 
 def losses(model: nn.Module, steps: int, logits: Callable[[], Tensor], targets: Tensor) -> list[float]:

@@ -120,6 +120,26 @@ def test_logits_of_any_size_give_a_finite_loss() -> None:
     assert gradient.tolist() == [[[1.0, -1.0]]]
 
 
+@pytest.mark.parametrize(
+    "settings", [{"output_bias": True}, {"logit_cap": 2.0}, {"output_bias": True, "logit_cap": 2.0}]
+)
+def test_bias_and_cap_of_the_logits_are_part_of_the_loss(settings: dict[str, object]) -> None:
+    """Guards against a model trained without the bias or the cap of its output, and against wrong gradients."""
+    config = ModelConfig(layers=1, heads=2, width=16, context=9, vocab_multiple=32, **settings)  # type: ignore[arg-type]
+    model = GPT(config, 30)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    tokens, targets = torch.randint(30, (3, 9)), torch.randint(30, (3, 9))
+    targets[1, 5:] = IGNORED
+    found, wanted = batch_loss(model, (tokens,), targets, 0.1), summed_loss(model(tokens), targets, 0.1)
+    torch.testing.assert_close(found, wanted)
+    parameters = dict(model.named_parameters())
+    mine, theirs = (torch.autograd.grad(loss, list(parameters.values())) for loss in (found, wanted))
+    for name, one, other in zip(parameters, mine, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
+
+
 def test_bfloat16_loss_is_computed_in_float32() -> None:
     """Guards against a sum over thousands of tokens with 8 bits of mantissa."""
     features, weight = torch.randn(4, 500, 16).bfloat16(), torch.randn(40, 16).bfloat16()
