@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from attention_maps.files.file_names import KINDS
 from attention_maps.files.header import Header, Tensor
-from attention_maps.files.json_checks import is_number_or_none, is_text, is_whole, need, parse_json
+from attention_maps.files.json_checks import is_list, is_number_or_none, is_size, is_text, is_whole, need, parse_json
 from attention_maps.files.sample_checks import check_sample
 
 MOST_MEASURES = 64
@@ -59,6 +59,7 @@ def read_meta(header: Header) -> dict[str, Any]:
         "labels": read_labels(header, kinds),
         "scores": read_scores(header, kinds),
         "loss": read_loss(header),
+        "layer_numbers": read_layer_numbers(header, kinds),
     }
 
 
@@ -191,6 +192,16 @@ def read_loss(header: Header) -> float | None:
     loss = _parsed(header, "loss", None)
     need(is_number_or_none(loss), "its loss is not a number")
     return None if loss is None else float(loss)
+
+
+def read_layer_numbers(header: Header, kinds: Kinds) -> dict[str, list[int]]:
+    """Read the model's own numbers of the layers of a kind, ascending; only of kinds of which some are not recorded."""
+    found = _parsed(header, "layer_numbers", {})
+    need(isinstance(found, dict) and found.keys() <= kinds.keys(), "its layer numbers are invalid")
+    for kind, numbers in found.items():
+        right = is_list(numbers, is_size) and numbers == sorted(set(numbers)) and len(numbers) == kinds[kind]["layers"]
+        need(right, f"its layer numbers of {kind} are not those of {kinds[kind]['layers']} layers")
+    return found
 
 
 class Map(NamedTuple):

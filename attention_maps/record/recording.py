@@ -291,6 +291,10 @@ class Recording:
     """Mean loss per token of the examples that the model did not write itself, in nats; None if there are none, and in
     files of an older version."""
 
+    layer_numbers: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """The model's own numbers of the layers of a kind, `{"decoder": (5, 11)}`, if only some are recorded. Everywhere
+    else, layers are counted from 0 among the recorded ones."""
+
     def maps(self, sample: int, kind: Kind, layer: int) -> np.ndarray:
         """Return the maps of all heads of one layer [H,Q,K] float32. Raises LookupError if they are not recorded."""
         if sample not in range(-len(self.samples), len(self.samples)):

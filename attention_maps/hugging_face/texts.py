@@ -1,0 +1,57 @@
+"""Record what a transformers model attends to in given texts, without disturbing its training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from attention_maps.base.errors import UserError
+from attention_maps.hugging_face.labels import Tokenizers, of_sides
+from attention_maps.hugging_face.record import Layers, core, record_attention
+from attention_maps.record.recording import Recording
+from attention_maps.record.undisturbed import undisturbed
+
+Text = str | tuple[str, str]
+"""A text, or a sentence and its translation; an encoder-decoder continues a sentence alone with its own translation."""
+
+
+def record_texts(
+    model: nn.Module,
+    tokenizer: Tokenizers,
+    texts: Sequence[Text],
+    *,
+    step: int = 0,
+    layers: Layers | None = None,
+    max_tokens: int = 128,
+) -> Recording:
+    """Record texts, or pairs (source, target) of an encoder-decoder, in evaluation mode and without gradients.
+
+    The training mode of each module and the random state are restored. Texts are read one at a time, without padding,
+    and cut after `max_tokens`. Raises UserError like `record_attention`, and for texts without tokens.
+    """
+    inner = core(model)
+    device = next(inner.parameters()).device
+    with undisturbed(inner), record_attention(inner, tokenizer, layers=layers) as recorded:
+        for text in texts:
+            _read(inner, of_sides(tokenizer), text, max_tokens, device)
+    return recorded.recording(step)
+
+
+def _read(model: Any, tokenizers: tuple[Any, Any], text: Text, max_tokens: int, device: torch.device) -> None:
+    source, target = (text, None) if isinstance(text, str) else text
+    how: dict[str, Any] = {"return_tensors": "pt", "truncation": True, "max_length": max_tokens}
+    inputs = tokenizers[0](source, **how).to(device)
+    if not inputs["input_ids"].numel():
+        raise UserError(f"{source!r} has no tokens")
+    if not getattr(model.config, "is_encoder_decoder", False):
+        if target is not None:
+            raise UserError(f"{type(model).__name__} reads single texts, not pairs: {text!r}")
+        model(**inputs)
+    elif target is None:
+        model.generate(**inputs, num_beams=1, do_sample=False, max_new_tokens=max_tokens)
+    else:
+        labels = tokenizers[1](text_target=target, **how)["input_ids"].to(device)
+        model(**inputs, labels=labels)

@@ -1,0 +1,288 @@
+"""Maps of transformers models: the same as `output_attentions` of the eager implementation."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import (
+    BloomConfig,
+    BloomForCausalLM,
+    EncoderDecoderModel,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GptOssConfig,
+    GptOssForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    OPTConfig,
+    OPTForCausalLM,
+    T5EncoderModel,
+    ViTConfig,
+    ViTModel,
+)
+
+from attention_maps.base.errors import UserError
+from attention_maps.files.store import load
+from attention_maps.hugging_face import record_attention
+from tests.attention_maps.hugging_face.models import MODELS, TEXTS, enlarged, made, tokenizer_of
+
+Maps = dict[tuple[str, int], Tensor]
+
+DECODER = {"vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+GROUPED = DECODER | {"intermediate_size": 64, "num_key_value_heads": 2, "head_dim": 8}
+
+
+def inputs_of(name: str, side: str = "right") -> dict[str, Tensor]:
+    """Return two texts of different length, padded, with a decoder's input for an encoder-decoder."""
+    found = dict(tokenizer_of(name)(TEXTS[:2], return_tensors="pt", padding=True, padding_side=side))
+    found.pop("token_type_ids", None)
+    if MODELS[name][1].is_encoder_decoder:
+        found["decoder_input_ids"] = torch.tensor([[0, 7, 8, 9, 10], [0, 5, 6, 7, 8]])
+    return found
+
+
+def eager_maps(name: str, inputs: dict[str, Tensor]) -> Maps:
+    """Return the maps that transformers itself gives."""
+    with torch.no_grad():
+        output = made(name, "eager")(**inputs, output_attentions=True)
+    given = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
+    if not MODELS[name][1].is_encoder_decoder:
+        given = {"encoder" if name == "bert" else "decoder": "attentions"}
+    return {(kind, layer): one for kind, key in given.items() for layer, one in enumerate(output[key])}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_maps_are_those_of_eager_attention(name: str) -> None:
+    """Guards against a lost mask, shared heads in the wrong order, a missing bias, and maps of the wrong layer; and
+    against a recording that changes what the model computes."""
+    model, inputs = made(name), inputs_of(name)
+    with torch.no_grad(), record_attention(model, tokenizer_of(name)) as recorded:
+        logits = model(**inputs).logits
+    with torch.no_grad():
+        assert torch.equal(logits, model(**inputs).logits)
+    expected, maps = eager_maps(name, inputs), recorded.weights
+    assert maps.keys() == expected.keys()
+    for key, weights in maps.items():
+        assert (weights - expected[key]).abs().max() < 1e-3
+        assert (weights.sum(dim=-1) - 1).abs().max() < 1e-5
+        assert weights.std() > 0.02, "these maps are too uniform to show a mistake"
+        if key[0] == "decoder":
+            assert not weights.triu(1).any()
+    assert recorded.deviation < 1e-5
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert", "marian"])
+def test_saved_maps_have_no_padding_and_the_right_labels(name: str, tmp_path: Any) -> None:
+    """Guards against padding in the file, and rows or columns with the tokens of another text."""
+    model, inputs = made(name), inputs_of(name)
+    with torch.no_grad(), record_attention(model, tokenizer_of(name)) as recorded:
+        output = model(**inputs)
+    recording = load(recorded.save(tmp_path, step=7, names=["short", "long"]))
+    assert recording.step == 7
+    assert [sample.name for sample in recording.samples] == ["short", "long"]
+    for row, sample in enumerate(recording.samples):
+        ids = [token for token in inputs["input_ids"][row].tolist() if token != 0]
+        source = sample.source
+        if name == "gpt2":
+            assert list(sample.reads.ids) == ids
+            assert source is None
+        else:
+            assert source is not None
+            assert list(source.ids) == ids
+            assert source.special == tuple(token in tokenizer_of(name).all_special_ids for token in ids)
+        for (kind, layer), weights in sample.weights.items():
+            full = recorded.weights[kind, layer][row]  # type: ignore[index]
+            rows, columns = (len(ids), len(ids)) if name != "marian" or kind == "encoder" else full.shape[1:]
+            columns = len(ids) if kind == "cross" else columns
+            assert np.abs(weights - full[:, :rows, :columns].numpy()).max() < 1e-3
+    if name == "bert":
+        assert len(recording.samples[0].reads) == 0
+        assert recording.labels.keys() == {"encoder"}
+        return
+    first = recording.samples[0]
+    best = output.logits[0, 0].softmax(-1).max()
+    assert first.predictions[0][0].probability == pytest.approx(float(best), abs=1e-4)
+    expected = -output.logits[0, 0].log_softmax(-1)[first.reads.ids[1]]
+    assert first.losses[0] == pytest.approx(float(expected), abs=1e-3)
+    assert len(first.losses) == len(first.predicts) == len(first.reads) - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("gpt2", {}), ("llama", {}), ("llama", {"cache_implementation": "static"}), ("marian", {}), ("t5", {})],
+)
+def test_generation_with_a_cache_is_one_map(name: str, how: dict[str, Any]) -> None:
+    """Guards against rows of a cached step in the wrong place: they equal those of one pass over the whole text."""
+    model, labels = made(name), tokenizer_of(name)
+    inputs = {key: value for key, value in inputs_of(name, "left").items() if key != "decoder_input_ids"}
+    with torch.no_grad(), record_attention(model, labels) as steps:
+        written = model.generate(**inputs, max_new_tokens=6, do_sample=False, **how)[:, :-1]
+    if model.config.is_encoder_decoder:
+        whole = inputs | {"decoder_input_ids": written}
+    else:
+        mask = nn.functional.pad(inputs["attention_mask"], (0, 5), value=1)
+        whole = {"input_ids": written, "attention_mask": mask, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)}
+    with torch.no_grad(), record_attention(model, labels) as once:
+        model(**whole)
+    for stepwise, together in zip(steps.recording().samples, once.recording().samples, strict=True):
+        assert stepwise.reads == together.reads
+        assert len(stepwise.reads) > 5
+        for key, weights in together.weights.items():
+            assert np.abs(stepwise.weights[key].astype(np.float32) - weights).max() < 2e-3
+
+
+def test_texts_that_change_places_are_refused() -> None:
+    """Guards against maps that mix the beams of beam search without a word."""
+    model = made("marian")
+    inputs = {key: value for key, value in inputs_of("marian").items() if key != "decoder_input_ids"}
+    with pytest.raises(UserError, match="beam search"), torch.no_grad(), record_attention(model):
+        model.generate(**inputs, num_beams=4, max_new_tokens=12)
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_a_cache_from_before_is_refused() -> None:
+    """Guards against labels that are shifted because the first tokens are not known."""
+    model, inputs = made("gpt2"), inputs_of("gpt2")
+    with torch.no_grad():
+        cache = model(**inputs, use_cache=True).past_key_values
+        with pytest.raises(UserError, match="holds 16 tokens, of which 0"), record_attention(model):
+            model(input_ids=torch.tensor([[5], [6]]), past_key_values=cache)
+
+
+def test_chosen_layers_alone_are_recorded(tmp_path: Any) -> None:
+    """Guards against misnumbered layers."""
+    model, inputs = made("marian"), inputs_of("marian")
+    with torch.no_grad(), record_attention(model, layers={"cross": [0, 2]}) as recorded:
+        model(**inputs)
+    with torch.no_grad(), record_attention(model) as everything:
+        model(**inputs)
+    assert recorded.weights.keys() == {("cross", 0), ("cross", 2)}
+    assert torch.equal(recorded.weights["cross", 2], everything.weights["cross", 2])
+    recording = load(recorded.save(tmp_path))
+    assert recording.layer_numbers == {"cross": (0, 2)}
+    full = everything.recording()
+    assert full.layer_numbers == {}
+    assert np.array_equal(recording.samples[1].weights["cross", 1], full.samples[1].weights["cross", 2])
+    assert recording.samples[0].rollout == {}
+    assert full.samples[0].rollout.keys() == {"encoder", "decoder"}
+
+
+@pytest.mark.parametrize("layers", [[3], {"encoder": [2]}, {"decoder": [0], "cross": [7]}])
+def test_a_layer_that_does_not_exist_is_named(layers: Any) -> None:
+    """Guards against an empty recording after a slip."""
+    model = made("marian")
+    with pytest.raises(UserError, match=r"2 encoder, 3 decoder, 3 cross"), record_attention(model, layers=layers):
+        model(**inputs_of("marian"))
+    assert model.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_the_attention_is_restored_after_an_error(attention: str) -> None:
+    """Guards against a model that goes on with explicit weights, or keeps a hook."""
+    model = made("llama", attention)
+    with pytest.raises(ZeroDivisionError), record_attention(model):
+        raise ZeroDivisionError
+    assert model.config._attn_implementation == attention
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    with record_attention(model), pytest.raises(UserError, match="only one recording"), record_attention(model):
+        pass
+    assert model.config._attn_implementation == attention
+
+
+def test_a_model_inside_a_model_is_restored_too() -> None:
+    """Guards against two configs of one model, of which one keeps our attention."""
+    config = deepcopy(MODELS["bert"][1])
+    model = EncoderDecoderModel(encoder=type(made("bert").bert)(config), decoder=made_decoder())
+    model.config.decoder_start_token_id = 1
+    own = [module.config._attn_implementation for module in model.modules() if hasattr(module, "config")]
+    with torch.no_grad(), record_attention(model.eval()) as recorded:
+        model(input_ids=torch.tensor([[5, 6, 7]]), decoder_input_ids=torch.tensor([[1, 8]]))
+    assert [module.config._attn_implementation for module in model.modules() if hasattr(module, "config")] == own
+    assert {kind for kind, _ in recorded.weights} == {"encoder", "decoder", "cross"}
+    assert recorded.weights["cross", 1].shape == (1, 4, 2, 3)
+
+
+def made_decoder() -> Any:
+    from transformers import BertLMHeadModel
+
+    config = deepcopy(MODELS["bert"][1])
+    config.is_decoder = config.add_cross_attention = True
+    return BertLMHeadModel(config)
+
+
+def test_variants_of_attention() -> None:
+    """Guards against maps without soft-capping, a sliding window, a logit of its own for each head, or bfloat16."""
+    texts = {"input_ids": torch.arange(3, 23).reshape(2, 10)}
+    for model in (
+        Gemma2ForCausalLM(Gemma2Config(**GROUPED, sliding_window=4, attn_logit_softcapping=2.0)),
+        MistralForCausalLM(MistralConfig(**GROUPED, sliding_window=4)),
+        GptOssForCausalLM(GptOssConfig(**GROUPED, sliding_window=4, num_local_experts=2, num_experts_per_tok=1)),
+        OPTForCausalLM(OPTConfig(**DECODER, ffn_dim=64, word_embed_proj_dim=32, max_position_embeddings=64)),
+        LlamaForCausalLM(LlamaConfig(**GROUPED)).to(torch.bfloat16),
+    ):
+        model = model.eval() if model.dtype == torch.bfloat16 else enlarged(model)
+        with torch.no_grad(), record_attention(model) as recorded:
+            model(**texts)
+        eager = deepcopy(model)
+        eager.set_attn_implementation("eager")
+        with torch.no_grad():
+            expected = eager(**texts, output_attentions=True).attentions
+        for layer, weights in enumerate(expected):
+            tolerance = 1e-3 if model.dtype == torch.float32 else 1e-2
+            assert (recorded.weights["decoder", layer] - weights.float()).abs().max() < tolerance, type(model)
+
+
+def test_encoders_without_a_decoder() -> None:
+    """Guards against half an encoder-decoder taken for a whole one, and images, which have no tokens."""
+    encoder = T5EncoderModel(MODELS["t5"][1]).eval()
+    with torch.no_grad(), record_attention(encoder) as recorded:
+        encoder(input_ids=torch.tensor([[5, 6, 7]]))
+    assert recorded.weights.keys() == {("encoder", 0), ("encoder", 1)}
+    config = ViTConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4, image_size=32)
+    images = ViTModel(config).eval()
+    with torch.no_grad(), record_attention(images) as recorded:
+        images(torch.randn(1, 3, 32, 32))
+    (sample,) = recorded.recording().samples
+    assert sample.source is not None
+    assert sample.source.pieces == ("0", "1", "2", "3", "4")
+
+
+def test_models_that_compute_their_attention_themselves_are_refused() -> None:
+    """Guards against an empty recording."""
+    bloom = BloomForCausalLM(BloomConfig(vocab_size=300, hidden_size=32, n_layer=1, n_head=4)).eval()
+    with pytest.raises(UserError, match="BloomForCausalLM computes its attention itself"), record_attention(bloom):
+        bloom(torch.tensor([[5, 6]]))
+    with pytest.raises(UserError, match="Linear is not a model of transformers"), record_attention(nn.Linear(2, 2)):
+        pass
+
+
+def test_an_attention_that_is_more_than_a_softmax_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against maps that look right, of a layer that does something else with them."""
+    from transformers.models.llama import modeling_llama
+
+    model = made("llama", "eager")
+    own = modeling_llama.eager_attention_forward
+
+    def gated(*args: Any, **kwargs: Any) -> Any:
+        output, weights = own(*args, **kwargs)
+        return output * 0.9, weights
+
+    monkeypatch.setattr(modeling_llama, "eager_attention_forward", gated)
+    with pytest.raises(UserError, match="more than a softmax"), torch.no_grad(), record_attention(model):
+        model(**inputs_of("llama"))
+
+
+def test_training_mode_is_refused() -> None:
+    """Guards against maps under dropout."""
+    model = made("gpt2").train()
+    with pytest.raises(UserError, match=r"call model.eval\(\)"), record_attention(model):
+        model(**inputs_of("gpt2"))
+    with pytest.raises(UserError, match="nothing is recorded"), record_attention(model) as recorded:
+        recorded.recording()
